@@ -1,0 +1,75 @@
+"""The one module that knows array libraries.
+
+Kernels are written once, against the array API standard, and find their library in the data: ``xp = namespace(U)``. NumPy (2.0 and
+later) is such a library by itself; torch and CuPy come through ``array-api-compat``.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+__all__ = ["cpu_count", "inplace", "is_numpy", "namespace", "to_numpy"]
+
+
+def namespace(*arrays: Any) -> Any:
+    """Array library of the arguments: NumPy unless one of them belongs to another library."""
+    for array in arrays:
+        if isinstance(array, (np.ndarray, np.generic)) or array is None:
+            continue
+        root = type(array).__module__.partition(".")[0]
+        if root in ("torch", "cupy"):
+            return _compat(root)
+        if root not in ("scipy", "sfumato", "numpy") and hasattr(array, "__array_namespace__"):
+            return array.__array_namespace__()
+    return np
+
+
+def _compat(root: str) -> Any:
+    try:
+        if root == "torch":
+            import array_api_compat.torch as xp
+        else:
+            import array_api_compat.cupy as xp
+    except ImportError as error:
+        raise ImportError(f"{root} arrays need array-api-compat: pip install 'sfumato[gpu]'") from error
+    return xp
+
+
+def is_numpy(*arrays: Any) -> bool:
+    """True when the arguments are handled by NumPy."""
+    return namespace(*arrays) is np
+
+
+def to_numpy(array: Any) -> np.ndarray:
+    """The same numbers as a NumPy array, copied from the device if need be."""
+    if isinstance(array, np.ndarray):
+        return array
+    if hasattr(array, "detach"):
+        return array.detach().cpu().numpy()
+    if hasattr(array, "get") and type(array).__module__.startswith("cupy"):
+        return array.get()
+    try:
+        return np.asarray(array)
+    except (TypeError, ValueError, RuntimeError):
+        return np.from_dlpack(array)
+
+
+def inplace(function: str, array: Any) -> Any:
+    """``function(array)``, written over ``array`` where the library can: ``inplace("exp", D)``."""
+    if isinstance(array, np.ndarray):
+        return getattr(np, function)(array, out=array)
+    if type(array).__module__.startswith("torch"):
+        return getattr(array, function + "_")()
+    return getattr(namespace(array), function)(array)
+
+
+def cpu_count() -> int:
+    """Cores this process may run on."""
+    import os
+
+    if sys.platform == "linux":
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1

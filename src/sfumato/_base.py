@@ -1,0 +1,218 @@
+"""Where scikit-learn enters: what every estimator shares, and the two families.
+
+``InductiveClusterer``: models of features whose statistics add up over row blocks. Hooks: ``_start``, ``_summarize``, ``_update``,
+``_assign``. ``Clusterer`` alone: models that bring their own ``_fit`` (pairwise models, consensus, samplers).
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from . import _loop
+from ._arrays import namespace
+from ._rows import Rows
+from ._validation import as_generator, check_features, check_n_clusters, check_number, check_weights
+
+__all__ = ["Clusterer", "InductiveClusterer"]
+
+
+class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC):
+    """Memberships in, labels out: ``fit`` forgets, validates, fits and publishes; the rest follows from ``predict_proba``."""
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn memberships."""
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> Any:
+        """Memberships of new objects."""
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
+        """Fit, and the label of every object.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The evidence, as in ``fit``.
+        y : ignored, unless ``fit`` uses it
+
+        Returns
+        -------
+        labels : array of shape (n,)
+        """
+        return self.fit(X, y, **fit_params).labels_
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, and the memberships (n, n_clusters) of the fitted objects."""
+        return self.fit(X, y, **fit_params).memberships_
+
+    def transform(self, X: Any) -> Any:
+        """Memberships (n_new, n_clusters) of new objects: the same as ``predict_proba``."""
+        return self.predict_proba(X)
+
+    def predict(self, X: Any) -> Any:
+        """Label of every new object: the cluster of its largest membership."""
+        memberships = self.predict_proba(X)
+        return namespace(memberships).argmax(memberships, axis=1)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "memberships_")
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.memberships_.shape[1]
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit learnt, so that a failed fit leaves an unfitted estimator."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]:
+            delattr(self, name)
+
+    def _check_loop_parameters(self) -> None:
+        check_number(self.max_iter, "max_iter", low=1, integer=True)
+        check_number(self.tol, "tol", low=0)
+        if hasattr(self, "n_init"):
+            check_number(self.n_init, "n_init", low=1, integer=True)
+        if getattr(self, "n_jobs", None) is not None:
+            check_number(self.n_jobs, "n_jobs", integer=True)
+
+    def _publish(self, memberships: Any, run: _loop.Run, objective: float | None = None) -> None:
+        """Set the fitted attributes that every estimator has."""
+        xp = namespace(memberships)
+        self.n_clusters_ = int(memberships.shape[1])
+        self.objective_ = float(run.objective if objective is None else objective)
+        self.history_ = run.history if objective is None else np.append(run.history, self.objective_)
+        self.n_iter_ = run.n_iter
+        self.converged_ = run.converged
+        self.labels_ = xp.argmax(memberships, axis=1)
+        self.memberships_ = memberships
+        if not run.converged:
+            warnings.warn(
+                f"{type(self).__name__} did not converge in max_iter={self.max_iter} iterations: raise max_iter, or tol={self.tol:g}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+class InductiveClusterer(Clusterer):
+    """Models of features with additive statistics: a step is ``_update`` of the sum of ``_summarize`` over row blocks.
+
+    The statistics are a NamedTuple whose entry ``objective`` is the objective of the state they were taken at. Models that can be
+    accelerated also have ``_pack`` and ``_unpack`` (see ``_loop.Squarem``).
+    """
+
+    _larger = False  # whether the objective is maximised
+    _relative = True  # whether ``tol`` is relative to the objective or per unit of weight
+
+    @abstractmethod
+    def _start(self, rows: Rows, rng: np.random.Generator) -> Any:
+        """A first state."""
+
+    @abstractmethod
+    def _summarize(self, block: Any, weights: Any, state: Any) -> Any:
+        """Statistics of a block of rows at a state."""
+
+    @abstractmethod
+    def _update(self, stats: Any, state: Any) -> Any:
+        """The next state."""
+
+    @abstractmethod
+    def _assign(self, block: Any, state: Any) -> Any:
+        """Memberships of a block of rows."""
+
+    def _step(self, rows: Rows) -> _loop.Step:
+        def step(state: Any) -> tuple[Any, float]:
+            stats = rows.sum(lambda block, weights: self._summarize(block, weights, state))
+            return self._update(stats, state), stats.objective
+
+        return step
+
+    def _run(self, rows: Rows, state: Any, total: float) -> _loop.Run:
+        """Iterate from one start; ``objective`` of the run is that of its last state."""
+        step = self._step(rows)
+        limits = {"max_iter": self.max_iter, "tol": self.tol, "relative_to": None if self._relative else total}
+        if hasattr(self, "_pack"):
+            accelerated = _loop.Squarem.accelerate(step, self._pack, self._unpack, larger=self._larger)
+            run = _loop.iterate(accelerated, _loop.Squarem(state), **limits)
+            return run._replace(state=run.state.settled)
+        return _loop.iterate(step, state, **limits)
+
+    def _prepare(self, X: Any, sample_weight: Any) -> Rows:
+        """Validated features and weights, ready to be cut into blocks; models that centre or scale do it here."""
+        X = check_features(self, X, reset=True)
+        return Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Learn memberships from features.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+            Features.
+        y : ignored
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object.
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        self._check_parameters()
+        rows = self._prepare(X, sample_weight)
+        check_n_clusters(self.n_clusters, rows.shape[0])
+        total = float(rows.shape[0] if rows.columns[0] is None else rows.columns[0].sum())
+        rng = as_generator(self.random_state)
+        seeds = rng.integers(2**63, size=self.n_init)
+        runs = [self._run(rows, self._start(rows, np.random.default_rng(seed)), total) for seed in seeds]
+        self._finish(rows, _loop.best(runs, larger=self._larger))
+        return self
+
+    def _check_parameters(self) -> None:
+        """Check what ``__init__`` stored; models add their own."""
+        self._check_loop_parameters()
+
+    def _finish(self, rows: Rows, run: _loop.Run) -> None:
+        """Publish the fitted attributes of the winning run."""
+        self._state = run.state
+        objective = rows.sum(lambda block, weights: (self._summarize(block, weights, run.state).objective,))[0]
+        memberships = rows.map(lambda block, weights: self._assign(block, run.state))
+        self._publish(memberships, run, objective)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Memberships of new objects.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+        """
+        self._check_fitted()
+        X = check_features(self, X, reset=False)
+        return Rows(X, n_jobs=self.n_jobs).map(lambda block: self._assign(block, self._state))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Objective per unit of weight at the fitted state, with the sign that makes higher better."""
+        self._check_fitted()
+        X = check_features(self, X, reset=False)
+        weights = check_weights(sample_weight, X)
+        stats = Rows(X, weights, n_jobs=self.n_jobs).sum(lambda block, w: self._summarize(block, w, self._state))
+        total = X.shape[0] if weights is None else weights.sum()
+        return float(stats.objective) / float(total) * (1.0 if self._larger else -1.0)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

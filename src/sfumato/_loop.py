@@ -1,0 +1,152 @@
+"""One loop for every model: tolerance, history, progress, restarts, and acceleration as a wrapper around a step.
+
+A *step* is ``step(state) -> (state, objective)`` and never makes the objective worse. ``objective`` belongs to the state that comes
+back or, where knowing that would cost another pass over the data (EM), to the state that went in; the loop does not mind.
+An objective may also be a vector, one entry for each of several runs that share their passes.
+
+An *accelerator* takes a step and gives a step on a larger state; ``.settled`` of that state is the model's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Extrapolation", "Run", "Squarem", "best", "iterate", "progress"]
+
+Step = Callable[[Any], tuple[Any, Any]]
+
+_listener: ContextVar[Callable[[int, int, float], None] | None] = ContextVar("sfumato_progress", default=None)
+
+
+class Run(NamedTuple):
+    """What a loop leaves: the last state, its history of objectives, and why it stopped."""
+
+    state: Any
+    objective: Any
+    history: np.ndarray
+    n_iter: int
+    converged: bool
+
+
+@contextmanager
+def progress(listener: Callable[[int, int, float], None]):
+    """Within this context every loop reports ``listener(iteration, max_iter, objective)``."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def iterate(step: Step, state: Any, *, max_iter: int, tol: float, relative_to: Any = None) -> Run:
+    """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to`` (by default: times its own size)."""
+    history: list[Any] = []
+    converged = False
+    report = _listener.get()
+    for iteration in range(1, max_iter + 1):
+        state, objective = step(state)
+        objective = np.asarray(objective, dtype=np.float64)
+        history.append(objective)
+        if report is not None:
+            report(iteration, max_iter, float(objective.min()))
+        if len(history) > 1:
+            size = np.abs(objective) if relative_to is None else relative_to
+            if np.all(np.abs(history[-1] - history[-2]) <= tol * size):
+                converged = True
+                break
+    return Run(state, history[-1] if history else np.inf, np.asarray(history), len(history), converged)
+
+
+def best(runs: list[Run], *, larger: bool) -> Run:
+    """The run with the largest (or smallest) objective; the earliest of equals."""
+    sign = -1.0 if larger else 1.0
+    return min(runs, key=lambda run: sign * float(run.objective))
+
+
+class Extrapolation(NamedTuple):
+    """Safeguarded extrapolation: step from  current + momentum * (current - previous),  keep it only if the objective fell.
+
+    ``combine(current, previous, momentum)`` gives the extrapolated state, back inside its constraints. For objectives that are
+    minimised and known for the state that a step returns. A failure costs one step: the plain one follows at once.
+    """
+
+    current: Any
+    previous: Any = None
+    objective: float = np.inf
+    momentum: float = 0.5
+    cap: float = 2.0
+
+    @property
+    def settled(self) -> Any:
+        """The state whose objective is known to be the best so far."""
+        return self.current
+
+    @classmethod
+    def accelerate(cls, step: Step, combine: Callable[[Any, Any, float], Any]) -> Callable[[Extrapolation], Any]:
+        def accelerated(state: Extrapolation) -> tuple[Extrapolation, float]:
+            current, previous, objective, momentum, cap = state
+            if previous is not None:
+                trial, value = step(combine(current, previous, momentum))
+                if value <= objective:
+                    return cls(trial, current, value, min(1.1 * momentum, cap), cap), value
+                momentum, cap = momentum / 2, max(0.5, 0.9 * momentum)
+            trial, value = step(current)
+            return cls(trial, current, value, momentum, cap), value
+
+        return accelerated
+
+
+class Squarem(NamedTuple):
+    """Squared extrapolation of a fixed-point map (Varadhan and Roland 2008), with the objective as safeguard.
+
+    For steps whose objective belongs to the state that went in. ``pack`` turns a state into one vector in unconstrained
+    coordinates, ``unpack(vector, like)`` turns it back. From  x, F(x), F(F(x)):  r = F(x) - x,  v = F(F(x)) - F(x) - r,
+    a = -|r|/|v|,  next  x - 2 a r + a^2 v;  where the objective there is worse, the plain iterate F(F(x)) goes on instead.
+    """
+
+    current: Any
+    trail: tuple[Any, ...] = ()
+    fallback: Any = None
+    objective: float = np.nan
+    stretch: float = 1.0
+
+    @property
+    def settled(self) -> Any:
+        """The last state that is no worse than every state before it: never an extrapolation nobody has checked."""
+        return self.current if self.fallback is None else self.fallback
+
+    @classmethod
+    def accelerate(
+        cls,
+        step: Step,
+        pack: Callable[[Any], np.ndarray],
+        unpack: Callable[[np.ndarray, Any], Any],
+        *,
+        larger: bool,
+    ) -> Callable[[Squarem], Any]:
+        def accelerated(state: Squarem) -> tuple[Squarem, float]:
+            following, value = step(state.current)
+            if state.fallback is not None:
+                worse = value < state.objective if larger else value > state.objective
+                if worse or not np.isfinite(value):
+                    following, value = step(state.fallback)
+                    return cls(following, (), None, value, max(1.0, state.stretch / 4)), value
+            trail = (*state.trail, state.current)
+            if len(trail) < 2:
+                return cls(following, trail, None, value, state.stretch), value
+            x0, x1, x2 = (pack(s) for s in (*trail, following))
+            r, v = x1 - x0, x2 - 2 * x1 + x0
+            length = float(np.linalg.norm(v))
+            alpha = -float(np.linalg.norm(r)) / length if length > 0 else -1.0
+            alpha = min(-1.0, max(-state.stretch, alpha))
+            stretch = state.stretch * 4 if alpha == -state.stretch else state.stretch
+            if alpha == -1.0:
+                return cls(following, (), None, value, stretch), value
+            return cls(unpack(x0 - 2 * alpha * r + alpha**2 * v, following), (), following, value, stretch), value
+
+        return accelerated
