@@ -30,9 +30,7 @@ def reserve(shape: tuple[int, ...], dtype: object, what: str, instead: str) -> N
     budget = memory_budget()
     if size > 0.9 * budget:
         dimensions = " x ".join(f"{n:,}" for n in shape)
-        raise MemoryBudgetError(
-            f"{what} ({dimensions}, {_human(size)}) does not fit in memory ({_human(budget)} available): {instead}"
-        )
+        raise MemoryBudgetError(f"{what} ({dimensions}, {_human(size)}) does not fit in memory ({_human(budget)} available): {instead}")
 
 
 def _human(size: float) -> str:

@@ -30,15 +30,11 @@ class EvidenceWarning(UserWarning):
     """The evidence is weak, odd or contradictory, so the memberships say little."""
 
 
-def check_number(
-    value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, integer: bool = False, strict: bool = False
-) -> Any:
+def check_number(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, integer: bool = False, strict: bool = False) -> Any:
     """``value`` if it is a real number (an integer, if asked) between ``low`` and ``high``, exclusive if ``strict``."""
     kind = numbers.Integral if integer else numbers.Real
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
-        raise TypeError(
-            f"{name} must be {'an integer' if integer else 'a number'}, got {value!r} of type {type(value).__name__}"
-        )
+        raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}, got {value!r} of type {type(value).__name__}")
     inside = low < value < high if strict else low <= value <= high
     if not inside:
         left, right = ("(", ")") if strict else ("[", "]")
@@ -57,9 +53,7 @@ def check_n_clusters(n_clusters: Any, n_objects: int) -> int:
     """``n_clusters`` as an integer between 1 and the number of objects."""
     n_clusters = check_number(n_clusters, "n_clusters", low=1, integer=True)
     if n_clusters > n_objects:
-        raise ValueError(
-            f"n_clusters={n_clusters} is more than n_samples={n_objects}: ask for at most {n_objects} clusters"
-        )
+        raise ValueError(f"n_clusters={n_clusters} is more than n_samples={n_objects}: ask for at most {n_objects} clusters")
     return n_clusters
 
 
@@ -71,16 +65,12 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state.randint(0, 2**31, size=4))
     if random_state is None or (isinstance(random_state, numbers.Integral) and random_state >= 0):
         return np.random.default_rng(None if random_state is None else int(random_state))
-    raise ValueError(
-        f"random_state must be None, a nonnegative integer, a RandomState or a Generator, got {random_state!r}"
-    )
+    raise ValueError(f"random_state must be None, a nonnegative integer, a RandomState or a Generator, got {random_state!r}")
 
 
 def _refuse_mask(X: Any, name: str) -> None:
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
-        raise ValueError(
-            f"{name} is a masked array, whose mask would be ignored: fill it, e.g. {name}.filled(np.nan), or drop those rows"
-        )
+        raise ValueError(f"{name} is a masked array, whose mask would be ignored: fill it, e.g. {name}.filled(np.nan), or drop those rows")
 
 
 def check_features(estimator: Any, X: Any, *, reset: bool, missing: bool = False, sparse: bool = True) -> Any:
@@ -111,9 +101,7 @@ def _check_foreign(estimator: Any, X: Any, reset: bool) -> Any:
     if reset:
         estimator.n_features_in_ = X.shape[1]
     elif X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} was fitted with {estimator.n_features_in_}"
-        )
+        raise ValueError(f"X has {X.shape[1]} features, but {type(estimator).__name__} was fitted with {estimator.n_features_in_}")
     return X
 
 
@@ -132,9 +120,7 @@ def check_weights(sample_weight: Any, X: Any) -> Any:
 
 def _finite(values: Any, name: str) -> None:
     if not np.isfinite(values).all():
-        raise ValueError(
-            f"{name} contains NaN or infinity: replace missing similarities (0 means never together) or drop those objects"
-        )
+        raise ValueError(f"{name} contains NaN or infinity: replace missing similarities (0 means never together) or drop those objects")
 
 
 def check_similarity(W: Any, name: str = "W") -> Any:
@@ -175,9 +161,7 @@ def _check_dense(W: np.ndarray, name: str) -> np.ndarray:
     W = _as_float(W, name)
     _finite(W.sum(axis=1), name)
     if W.min() < 0:
-        raise ValueError(
-            f"{name} has negative similarities (smallest {W.min():g}): shift or clip them, e.g. {name}.clip(min=0)"
-        )
+        raise ValueError(f"{name} has negative similarities (smallest {W.min():g}): shift or clip them, e.g. {name}.clip(min=0)")
     if not _symmetric(W):
         warnings.warn(f"{name} is not symmetric: (W + W') / 2 is used", EvidenceWarning, stacklevel=3)
         W = (W + W.T) / 2
@@ -252,9 +236,7 @@ def check_labelings(L: Any, name: str = "L") -> np.ndarray:
     if L.ndim == 1:
         L = L[:, None]
     if L.ndim != 2 or 0 in L.shape:
-        raise ValueError(
-            f"{name} must hold one clustering a column, (n_objects, n_partitions), both at least 1; got shape {L.shape}"
-        )
+        raise ValueError(f"{name} must hold one clustering a column, (n_objects, n_partitions), both at least 1; got shape {L.shape}")
     codes = np.empty(L.shape, dtype=np.int32)
     for column in range(L.shape[1]):
         codes[:, column] = _encode(L[:, column], name)
@@ -267,9 +249,7 @@ def _encode(labels: np.ndarray, name: str) -> np.ndarray:
     elif labels.dtype.kind == "f":
         missing = np.isnan(labels) | (labels == -1)
         if np.isinf(labels).any():
-            raise ValueError(
-                f"{name} contains infinity: labels must be integers or strings, -1 or NaN for objects not seen"
-            )
+            raise ValueError(f"{name} contains infinity: labels must be integers or strings, -1 or NaN for objects not seen")
     elif labels.dtype.kind in "UTSO":
         missing = np.array([v is None or v != v or v == -1 or v == "" or v == "-1" for v in labels.tolist()])
         labels = np.array([str(v) for v in labels.tolist()])

@@ -1,0 +1,50 @@
+"""``python -m benchmarks [NAME ...]``: run ``bench_NAME.py`` files, print their tables, write RESULTS.md.
+
+A benchmark file has a ``TITLE`` and ``run() -> list[Line]``. Results of files that were not run this time stay in RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from sfumato._arrays import cpu_count
+
+from .timing import table
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "RESULTS.md"
+HEAD = """# Benchmarks
+
+Ours beside the best peer, same data, same run, medians of interleaved repeats; a ratio above 1 means ours is faster (or smaller).
+Each section names the command that made it and the machine it ran on.
+"""
+
+
+def main(names: list[str]) -> None:
+    known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
+    sections = _sections()
+    for name in names or known:
+        module = importlib.import_module(f"benchmarks.bench_{name}")
+        machine = f"{platform.machine()}, {cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"
+        text = table(module.TITLE, module.run()) + f"\n`python -m benchmarks {name}`, {machine}\n"
+        print(text, flush=True)
+        sections[name] = text
+        body = "".join(f"\n<!-- {key} -->\n{sections[key]}" for key in sorted(sections))
+        RESULTS.write_text(HEAD + body)
+
+
+def _sections() -> dict[str, str]:
+    if not RESULTS.exists():
+        return {}
+    parts = re.split(r"\n<!-- ([\w-]+) -->\n", RESULTS.read_text())
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
