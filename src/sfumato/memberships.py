@@ -1,0 +1,364 @@
+"""Functions of memberships: arrays (n, k) whose rows are nonnegative and sum to one.
+
+Row i of ``memberships`` says how object i is shared among the clusters. Nothing here depends on where the memberships came from,
+and, ``align`` and ``average`` apart, nothing depends on the names (the order) of the clusters beyond permuting the answer with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from ._arrays import is_numpy, namespace, to_numpy
+from ._memory import reserve
+from .kernels.simplex import normalize
+from .kernels.simplex import project as project_simplex
+
+__all__ = [
+    "align",
+    "average",
+    "check_memberships",
+    "cooccurrence",
+    "entropy",
+    "harden",
+    "margin",
+    "most_uncertain",
+    "one_hot",
+    "project_simplex",
+    "sizes",
+]
+
+_BLOCK = 2**16
+
+
+def check_memberships(memberships: Any, name: str = "memberships") -> Any:
+    """``memberships`` as a floating array (n, k), if its rows are nonnegative and sum to one (within 1e-5).
+
+    Examples
+    --------
+    >>> from sfumato.memberships import check_memberships
+    >>> check_memberships([[1, 0], [0.25, 0.75]]).shape
+    (2, 2)
+    """
+    U = memberships if hasattr(memberships, "ndim") and not hasattr(memberships, "iloc") else np.asarray(memberships)
+    if U.ndim != 2 or 0 in U.shape:
+        raise ValueError(f"{name} must be an array (n_objects, n_clusters), both at least 1; got shape {tuple(U.shape)}")
+    xp = namespace(U)
+    if is_numpy(U) and U.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold numbers, got dtype {U.dtype}: for labels pass a one-dimensional array")
+    if not xp.isdtype(U.dtype, "real floating"):
+        U = xp.astype(U, xp.float64)
+    off = xp.max(xp.abs(xp.sum(U, axis=1) - 1.0))
+    if not bool(off <= 1e-5) or bool(xp.min(U) < -1e-7):
+        raise ValueError(
+            f"{name} must have nonnegative rows that sum to 1 (largest deviation {float(off):.3g}, smallest entry {float(xp.min(U)):.3g}): "
+            "pass memberships, project_simplex(scores), or one-dimensional labels"
+        )
+    return U
+
+
+def harden(memberships: Any, *, threshold: float = 0.0) -> Any:
+    """Label of every object: the cluster of its largest membership, or -1 where that is below ``threshold``.
+
+    Parameters
+    ----------
+    memberships : array of shape (n, k)
+    threshold : float
+        Objects whose largest membership is smaller are rejected. 0 rejects none.
+
+    Returns
+    -------
+    labels : integer array of shape (n,)
+
+    Examples
+    --------
+    >>> from sfumato.memberships import harden
+    >>> harden([[0.9, 0.1], [0.45, 0.55]], threshold=0.6)
+    array([ 0, -1])
+    """
+    U = check_memberships(memberships)
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold must lie in [0, 1], got {threshold!r}")
+    xp = namespace(U)
+    labels = xp.argmax(U, axis=1)
+    return xp.where(xp.max(U, axis=1) >= threshold, labels, xp.full_like(labels, -1)) if threshold > 0 else labels
+
+
+def entropy(memberships: Any, *, relative: bool = False) -> Any:
+    """Entropy of every row in nats: 0 for a sure object, log k for one that could be anywhere.
+
+    Parameters
+    ----------
+    memberships : array of shape (n, k)
+    relative : bool
+        Divide by log k, so that 1 means "could be anywhere".
+
+    Returns
+    -------
+    entropy : array of shape (n,)
+
+    Examples
+    --------
+    >>> from sfumato.memberships import entropy
+    >>> entropy([[1.0, 0.0], [0.5, 0.5]], relative=True)
+    array([0., 1.])
+    """
+    U = check_memberships(memberships)
+    xp = namespace(U)
+    positive = U > 0
+    logs = xp.log(xp.where(positive, U, xp.ones_like(U)))
+    values = xp.clip(-xp.sum(U * logs, axis=1), min=0.0)
+    return values / float(np.log(max(2, U.shape[1]))) if relative else values
+
+
+def margin(memberships: Any) -> Any:
+    """Largest minus second largest membership of every object: 1 for a sure object, 0 for a tie.
+
+    Parameters
+    ----------
+    memberships : array of shape (n, k)
+
+    Returns
+    -------
+    margin : array of shape (n,)
+        All ones when there is one cluster.
+
+    Examples
+    --------
+    >>> from sfumato.memberships import margin
+    >>> margin([[0.75, 0.25, 0.0], [0.5, 0.5, 0.0]])
+    array([0.5, 0. ])
+    """
+    U = check_memberships(memberships)
+    xp = namespace(U)
+    if U.shape[1] == 1:
+        return U[:, 0]
+    ordered = np.partition(U, -2, axis=1) if is_numpy(U) else xp.sort(U, axis=1)
+    return ordered[:, -1] - ordered[:, -2]
+
+
+def sizes(memberships: Any, sample_weight: Any = None) -> Any:
+    """Soft size of every cluster: the sum of its memberships over the objects.
+
+    Parameters
+    ----------
+    memberships : array of shape (n, k)
+    sample_weight : array of shape (n,), optional
+
+    Returns
+    -------
+    sizes : array of shape (k,)
+        They sum to n, or to the sum of the weights.
+
+    Examples
+    --------
+    >>> from sfumato.memberships import sizes
+    >>> sizes([[1.0, 0.0], [0.5, 0.5]])
+    array([1.5, 0.5])
+    """
+    U = check_memberships(memberships)
+    xp = namespace(U)
+    total = xp.sum(U, axis=0, dtype=xp.float64) if sample_weight is None else xp.asarray(sample_weight, dtype=xp.float64) @ U
+    return xp.astype(total, U.dtype)
+
+
+def one_hot(labels: Any, n_clusters: int | None = None, *, dtype: Any = np.float64) -> np.ndarray:
+    """Memberships of a hard clustering.
+
+    Parameters
+    ----------
+    labels : array of shape (n,)
+        Integers 0, 1, ... are column numbers, and -1 (rejected, not seen) gives a uniform row. Strings and other values get
+        a column each, in sorted order.
+    n_clusters : int, optional
+        Number of columns; by default as many as the labels need.
+
+    Returns
+    -------
+    memberships : array of shape (n, n_clusters)
+
+    Examples
+    --------
+    >>> from sfumato.memberships import one_hot
+    >>> one_hot([0, 2, -1], n_clusters=4)
+    array([[1.  , 0.  , 0.  , 0.  ],
+           [0.  , 0.  , 1.  , 0.  ],
+           [0.25, 0.25, 0.25, 0.25]])
+    """
+    labels = to_numpy(labels)
+    if labels.ndim != 1 or not len(labels):
+        raise ValueError(f"labels must be one-dimensional, with at least one object; got shape {labels.shape}")
+    if labels.dtype.kind not in "iu":
+        labels = np.unique(labels, return_inverse=True)[1]
+    if labels.min() < -1:
+        raise ValueError(f"labels must be 0, 1, ... or -1 for unknown, got {labels.min()}")
+    k = max(1, int(labels.max()) + 1) if n_clusters is None else n_clusters
+    if labels.max() >= k:
+        raise ValueError(f"labels go up to {labels.max()} but n_clusters={k}: ask for at least {labels.max() + 1} clusters")
+    reserve((len(labels), k), dtype, "one_hot memberships", "encode the labels as 0, 1, ..., k - 1 first")
+    U = np.zeros((len(labels), k), dtype=dtype)
+    known = np.flatnonzero(labels >= 0)
+    U[known, labels[known]] = 1
+    U[labels < 0] = 1 / k
+    return U
+
+
+def align(memberships: Any, reference: Any) -> Any:
+    """The same memberships with the clusters in the order that fits ``reference`` best.
+
+    The order maximises the overlap ``sum_i u_i'v_i`` (optimal assignment), which for soft memberships is also the order of least
+    squared distance to ``reference``.
+
+    Parameters
+    ----------
+    memberships : array of shape (n, k)
+    reference : array of shape (n, k')
+
+    Returns
+    -------
+    aligned : array of shape (n, max(k, k'))
+        Where ``memberships`` has fewer clusters than ``reference``, columns of zeros stand for the missing ones; where it has more,
+        the clusters without a partner follow at the end, in their old order.
+
+    Examples
+    --------
+    >>> from sfumato.memberships import align
+    >>> align([[0.0, 1.0], [0.5, 0.5]], reference=[[1.0, 0.0], [0.5, 0.5]])
+    array([[1. , 0. ],
+           [0.5, 0.5]])
+    """
+    U, V = check_memberships(memberships), check_memberships(reference, "reference")
+    if U.shape[0] != V.shape[0]:
+        raise ValueError(f"memberships and reference must describe the same objects, got {U.shape[0]} and {V.shape[0]} rows")
+    xp = namespace(U)
+    order = _partners(to_numpy(U.T @ xp.astype(V, U.dtype)))
+    width = max(U.shape[1], V.shape[1])
+    padded = xp.concat([U, xp.zeros_like(U[:, :1])], axis=1) if width > U.shape[1] else U
+    return xp.take(padded, xp.asarray(order, device=getattr(U, "device", None)), axis=1)
+
+
+def _partners(overlap: np.ndarray) -> np.ndarray:
+    """Column of U for every column of the aligned memberships; k, one past the last, stands for a column of zeros."""
+    k, k_reference = overlap.shape
+    own, partner = linear_sum_assignment(overlap, maximize=True)
+    order = np.full(max(k, k_reference), k)
+    order[partner] = own
+    order[k_reference:] = np.setdiff1d(np.arange(k), own)
+    return order
+
+
+def average(memberships: Sequence[Any], weights: Any = None, *, reference: Any = None) -> np.ndarray:
+    """The memberships nearest, in squared distance, to several memberships of the same objects after alignment.
+
+    Minimises  ``sum_b weight_b |U_b P_b - M|^2``  over M and permutations P_b by turns: align all to M, take their mean.
+
+    Parameters
+    ----------
+    memberships : sequence of arrays of shape (n, k_b)
+        The numbers of clusters may differ.
+    weights : array of shape (len(memberships),), optional
+        Weight of each.
+    reference : array of shape (n, k), optional
+        Where to start, and whose names the answer keeps; by default the first of those with most clusters.
+
+    Returns
+    -------
+    average : array of shape (n, max k_b)
+
+    Examples
+    --------
+    >>> from sfumato.memberships import average
+    >>> average([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.5, 0.5]]])
+    array([[1.  , 0.  ],
+           [0.25, 0.75]])
+    """
+    members = [to_numpy(check_memberships(U)) for U in memberships]
+    if not members:
+        raise ValueError("memberships is empty: give at least one array (n, k)")
+    shares = np.ones(len(members)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if shares.shape != (len(members),) or not (shares >= 0).all() or shares.sum() <= 0:
+        raise ValueError(f"weights must be {len(members)} nonnegative numbers with a positive sum, got {weights!r}")
+    center = max(members, key=lambda U: U.shape[1]) if reference is None else to_numpy(check_memberships(reference, "reference"))
+    width = max(center.shape[1], *(U.shape[1] for U in members))
+    center = np.pad(center, ((0, 0), (0, width - center.shape[1])))
+    for _ in range(100):
+        previous = center
+        center = normalize(sum(share * align(U, center) for share, U in zip(shares, members)) / shares.sum())
+        if np.array_equal(center, previous):
+            break
+    return center
+
+
+def cooccurrence(memberships: Any, pairs: Any = None) -> Any:
+    """Chance that two objects fall in one cluster, u_i'u_j, for chosen pairs or for all.
+
+    Parameters
+    ----------
+    memberships : array of shape (n, k)
+    pairs : integer array of shape (m, 2), optional
+        The pairs; without it the whole (n, n) matrix is made.
+
+    Returns
+    -------
+    cooccurrence : array of shape (m,) or (n, n)
+        An object is with itself for certain: 1 on the diagonal, whatever its memberships.
+
+    Examples
+    --------
+    >>> from sfumato.memberships import cooccurrence
+    >>> cooccurrence([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]], pairs=[(0, 1), (0, 2), (1, 1)])
+    array([0.5, 0. , 1. ])
+    """
+    U = check_memberships(memberships)
+    xp = namespace(U)
+    n = U.shape[0]
+    if pairs is None:
+        reserve((n, n), to_numpy(U[:1]).dtype, "the co-occurrence of all pairs", "pass the pairs you need")
+        together = U @ U.T
+        diagonal = xp.arange(n, device=getattr(U, "device", None))
+        together[diagonal, diagonal] = 1.0
+        return together
+    indices = to_numpy(pairs)
+    if indices.ndim != 2 or indices.shape[1] != 2 or indices.dtype.kind not in "iu":
+        raise ValueError(f"pairs must be integers of shape (m, 2), got {indices.dtype} of shape {indices.shape}")
+    if indices.size and not (-n <= indices.min() and indices.max() < n):
+        raise IndexError(f"pairs name objects from {indices.min()} to {indices.max()}, but there are {n} objects")
+    blocks = [indices[start : start + _BLOCK] for start in range(0, len(indices), _BLOCK)] or [indices]
+    return xp.concat([_together(U, block % n) for block in blocks])
+
+
+def _together(U: Any, pairs: np.ndarray) -> Any:
+    xp = namespace(U)
+    first, second = (xp.asarray(column, device=getattr(U, "device", None)) for column in (pairs[:, 0], pairs[:, 1]))
+    chance = xp.sum(xp.take(U, first, axis=0) * xp.take(U, second, axis=0), axis=1)
+    return xp.where(first == second, xp.ones_like(chance), chance)
+
+
+def most_uncertain(memberships: Any, n_objects: int = 10, *, by: str = "entropy") -> np.ndarray:
+    """Indices of the objects whose memberships say least, the vaguest first.
+
+    Parameters
+    ----------
+    memberships : array of shape (n, k)
+    n_objects : int
+        How many to name; at most n are.
+    by : {"entropy", "margin"}
+        Largest entropy, or smallest gap between the two best clusters.
+
+    Returns
+    -------
+    indices : integer array of shape (min(n_objects, n),)
+
+    Examples
+    --------
+    >>> from sfumato.memberships import most_uncertain
+    >>> most_uncertain([[0.9, 0.1], [0.5, 0.5], [0.7, 0.3]], n_objects=2)
+    array([1, 2])
+    """
+    measures = {"entropy": lambda U: -entropy(U), "margin": margin}
+    if by not in measures:
+        raise ValueError(f"by must be 'entropy' or 'margin', got {by!r}")
+    return np.argsort(to_numpy(measures[by](memberships)), kind="stable")[:n_objects]
