@@ -1,0 +1,196 @@
+"""Leading eigenvectors of a symmetric similarity, which is only ever multiplied.
+
+    A = D^-1/2 W D^-1/2,  d = W 1,    A E = E diag(lambda),    E'E = I,    lambda_1 >= ... >= lambda_k
+
+by a block Krylov space with Rayleigh-Ritz and thick restarts: every pass over W serves a whole block of vectors, from a fixed start, so
+that the answer is the same each time. ``Scaled`` is diag(s) W diag(s), never formed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from .._arrays import is_numpy, namespace
+from .._memory import reserve
+
+__all__ = ["Scaled", "Spectrum", "degrees", "dtype_of", "leading_eigenvectors", "normalized_operator", "unit_rows"]
+
+DIRECT = 400  # up to so many objects all eigenvectors cost less than the detour
+EXTRA = 10  # columns beyond those asked for: they decide how fast the block converges
+DEPTH = 8  # products between restarts
+
+
+class Spectrum(NamedTuple):
+    """Leading eigenpairs: ``values`` (k,) descending, ``vectors`` (n, k), the eigenvalue that follows, and the worst residual."""
+
+    values: Any
+    vectors: Any
+    following: float
+    residual: float
+
+
+class Scaled(LinearOperator):
+    """diag(s) W diag(s) for any W that multiplies: an array, a sparse array, an operator, an array on another device."""
+
+    def __init__(self, W: Any, scaling: Any) -> None:
+        super().__init__(dtype_of(W), W.shape)
+        self.W, self.scaling = W, scaling
+
+    def __matmul__(self, X: Any) -> Any:
+        s = self.scaling if X.ndim == 1 else self.scaling[:, None]
+        return s * (self.W @ (s * X))
+
+    def _matvec(self, x: Any) -> Any:
+        return self @ x.reshape(-1)
+
+    def _matmat(self, X: Any) -> Any:
+        return self @ X
+
+    def _adjoint(self) -> Scaled:
+        return self
+
+    def diagonal(self) -> Any:
+        """The diagonal, (n,)."""
+        return self.scaling**2 * self.W.diagonal()
+
+    def toarray(self) -> Any:
+        """The matrix itself, (n, n)."""
+        W = self.W if isinstance(self.W, np.ndarray) or not is_numpy(self.W) else _dense(self.W)
+        return self.scaling[:, None] * W * self.scaling[None, :]
+
+
+def dtype_of(W: Any) -> np.dtype:
+    """NumPy's name for the precision of ``W``; float64 where it has none."""
+    dtype = getattr(W, "dtype", None)
+    return np.dtype(np.float64) if dtype is None else np.dtype(str(dtype).rpartition(".")[2])
+
+
+def degrees(W: Any) -> Any:
+    """Row sums W 1, (n,)."""
+    return W @ _on(W, np.ones(W.shape[0], dtype=dtype_of(W)))
+
+
+def normalized_operator(W: Any, degree: Any = None) -> Scaled:
+    """D^-1/2 W D^-1/2; an object without any similarity keeps a row of zeros."""
+    degree = degrees(W) if degree is None else degree
+    xp = namespace(degree)
+    positive = degree > 0
+    return Scaled(W, xp.where(positive, xp.where(positive, degree, xp.ones_like(degree)) ** -0.5, xp.zeros_like(degree)))
+
+
+def unit_rows(Z: Any) -> Any:
+    """Rows scaled to length one; a row of zeros stays."""
+    xp = namespace(Z)
+    Z = Z / _positive(xp.max(xp.abs(Z), axis=1, keepdims=True))
+    return Z / _positive(xp.sum(Z * Z, axis=1, keepdims=True) ** 0.5)
+
+
+def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_cycles: int = 200) -> Spectrum:
+    """Eigenvectors of the ``k`` largest eigenvalues of a symmetric ``A``.
+
+    Parameters
+    ----------
+    A : array, sparse array, operator or anything with ``shape`` and ``@``, of shape (n, n)
+        Symmetric, of norm about one (the tolerance is absolute).
+    k : int
+        Between 1 and n.
+    tol : float, optional
+        Largest residual |A v - lambda v| of an accepted vector; by default 1e-8 (float64) or 1e-4 (float32).
+    max_cycles : int
+        Restarts at most; the residual reached is in the answer.
+
+    Returns
+    -------
+    Spectrum
+        Vectors have length one, and their largest entry is positive.
+    """
+    n, dtype = A.shape[0], dtype_of(A)
+    tol = (1e-4 if dtype == np.float32 else 1e-8) if tol is None else tol
+    depth = min(DEPTH, n // (2 * (k + EXTRA)))
+    if n <= DIRECT or depth < 2:
+        return _direct(A, k)
+    start = np.random.default_rng(0).standard_normal((n, k + EXTRA)).astype(dtype)
+    X = namespace(_on(A, start)).linalg.qr(_on(A, start))[0]
+    for _ in range(max_cycles):
+        values, X, residuals = _cycle(A, X, depth)
+        residual = float(residuals[:k].max())
+        if residual <= tol:
+            break
+    return Spectrum(values[:k], _canonical(X[:, :k]), float(values[k]), residual)
+
+
+def _cycle(A: Any, X: Any, depth: int) -> tuple[Any, Any, Any]:
+    """Rayleigh-Ritz on the span of X, A X, ..., A^(depth - 1) X: as many Ritz pairs as X has columns, and their residuals.
+
+    X being Ritz vectors of the cycle before, their residuals span one block, so that this is Lanczos with a thick restart.
+    """
+    xp = namespace(X)
+    Q, p, columns = X, X.shape[1], []
+    for j in range(depth):
+        Y = A @ X
+        columns.append(Q.T @ Y)
+        Y = Y - Q @ (Q.T @ Y)
+        following = _new_directions(Y, Q) if j + 1 < depth else Y[:, :0]
+        if following.shape[1] == 0:
+            break
+        Q, X = xp.concat([Q, following], axis=1), following
+    m = Q.shape[1]
+    T = xp.concat([xp.concat([C, xp.zeros((m - C.shape[0], C.shape[1]), dtype=C.dtype, device=C.device)]) for C in columns], axis=1)
+    values, S = xp.linalg.eigh(xp.triu(T) + xp.triu(T, k=1).T)
+    values, S = xp.flip(values, axis=0)[:p], xp.flip(S, axis=1)[:, :p]
+    outside = Y @ S[m - X.shape[1] :, :]
+    return values, Q @ S, xp.sum(outside**2, axis=0) ** 0.5
+
+
+def _new_directions(Y: Any, Q: Any) -> Any:
+    """Orthonormal columns that span ``Y``, orthogonal to ``Q``; directions at rounding level are dropped."""
+    xp = namespace(Y)
+    X, R = xp.linalg.qr(Y)
+    U, lengths, _ = xp.linalg.svd(R)
+    X = X @ U[:, lengths > 100 * xp.finfo(Y.dtype).eps]
+    return xp.linalg.qr(X - Q @ (Q.T @ X))[0]
+
+
+def _direct(A: Any, k: int) -> Spectrum:
+    """All of A, by LAPACK."""
+    n = A.shape[0]
+    reserve((n, n), dtype_of(A), "the similarity as a dense matrix", "ask for fewer eigenvectors")
+    if is_numpy(A):
+        values, vectors = scipy.linalg.eigh(_dense(A), subset_by_index=(max(0, n - k - 1), n - 1), driver="evr")
+    else:
+        values, vectors = namespace(A).linalg.eigh(A)
+    xp = namespace(values)
+    values, vectors = xp.flip(values, axis=0), xp.flip(vectors, axis=1)
+    return Spectrum(values[:k], _canonical(vectors[:, :k]), float(values[k]) if k < n else -np.inf, 0.0)
+
+
+def _canonical(V: Any) -> Any:
+    """Columns with the sign that makes their first entry of (nearly) largest size positive."""
+    xp = namespace(V)
+    size = xp.abs(V)
+    first = xp.argmax(xp.astype(size >= 0.999 * xp.max(size, axis=0), xp.int8), axis=0)
+    return V * xp.sign(xp.take_along_axis(V, first[None, :], axis=0))
+
+
+def _dense(W: Any) -> np.ndarray:
+    if isinstance(W, np.ndarray):
+        return W
+    return W.toarray() if sp.issparse(W) or hasattr(W, "toarray") else np.asarray(W @ np.eye(W.shape[0], dtype=dtype_of(W)))
+
+
+def _on(W: Any, array: np.ndarray) -> Any:
+    """``array`` in the library and on the device of ``W``."""
+    inner = W
+    while isinstance(inner, LinearOperator) and hasattr(inner, "W"):
+        inner = inner.W
+    return array if is_numpy(inner) else namespace(inner).asarray(array, device=inner.device)
+
+
+def _positive(x: Any) -> Any:
+    xp = namespace(x)
+    return xp.where(x > 0, x, xp.ones_like(x))

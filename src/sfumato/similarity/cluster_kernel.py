@@ -1,0 +1,199 @@
+"""Cluster kernels: a similarity whose spectrum has been bent so that objects of one cluster become alike however far apart they lie."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from scipy.sparse.linalg import LinearOperator
+
+from .._arrays import namespace
+from .._memory import reserve
+from .._validation import EvidenceWarning, check_choice, check_number, check_rows, check_similarity
+from ..kernels.spectral import Spectrum, degrees, dtype_of, leading_eigenvectors, normalized_operator, unit_rows
+
+__all__ = ["ClusterKernel", "cluster_kernel"]
+
+TRANSFERS = ("linear", "step", "linear-step", "polynomial", "poly-step")
+
+
+class ClusterKernel(LinearOperator):
+    """W~ = Z Z', never formed: ``factor`` holds Z (n, r), rows of length one; ``extend`` places new objects.
+
+    Attributes
+    ----------
+    factor : array of shape (n, r)
+    eigenvalues : array of shape (r,)
+        Of the normalised similarity, before the transfer.
+    following : float
+        The first eigenvalue that was left out.
+    """
+
+    def __init__(self, factor: Any, projection: Any, eigenvalues: Any, following: float) -> None:
+        super().__init__(dtype_of(factor), (factor.shape[0], factor.shape[0]))
+        self.factor, self.projection, self.eigenvalues, self.following = factor, projection, eigenvalues, following
+
+    def __matmul__(self, X: Any) -> Any:
+        return self.factor @ (self.factor.T @ X)
+
+    def _matvec(self, x: Any) -> Any:
+        return self @ x.reshape(-1)
+
+    def _matmat(self, X: Any) -> Any:
+        return self @ X
+
+    def _adjoint(self) -> ClusterKernel:
+        return self
+
+    def diagonal(self) -> Any:
+        """The diagonal, (n,): ones, and zeros for objects without any similarity."""
+        return namespace(self.factor).sum(self.factor**2, axis=1)
+
+    def toarray(self) -> Any:
+        """The matrix itself, (n, n)."""
+        n = self.shape[0]
+        reserve((n, n), self.dtype, "the cluster kernel as a dense matrix", "keep it as an operator, or use its factor")
+        return self.factor @ self.factor.T
+
+    def extend(self, rows: Any) -> Any:
+        """Factor rows of new objects (Nystrom): ``kernel.extend(rows) @ kernel.factor.T`` are their cluster-kernel similarities.
+
+        Parameters
+        ----------
+        rows : array, sparse array or operator of shape (n_new, n)
+            Original similarities of the new objects to the n objects of the kernel.
+
+        Returns
+        -------
+        factor : array of shape (n_new, r)
+            Rows of length one; zeros for an object similar to nothing.
+        """
+        return unit_rows(check_rows(rows, self.shape[0], "rows") @ self.projection)
+
+
+def cluster_kernel(
+    K: Any, n_components: int | None = None, *, transfer: str = "step", cut: float | None = None, power: float = 3.0
+) -> ClusterKernel:
+    """Cluster kernel of a similarity: the spectrum of D^-1/2 K D^-1/2 transferred by a function, then a unit diagonal.
+
+    With L = D^-1/2 K D^-1/2 = V diag(lambda) V', the kernel is Z Z' where Z is V diag(phi(lambda))^1/2 with rows scaled to length one.
+
+    Parameters
+    ----------
+    K : array, sparse array or operator of shape (n, n)
+        Symmetric, nonnegative similarities.
+    n_components : int, optional
+        Eigenvectors above the cut (for ``"linear"`` and ``"polynomial"``: kept at all; by default every one).
+    transfer : {"step", "linear", "linear-step", "polynomial", "poly-step"}
+        phi of an eigenvalue: ``"step"`` 1 above the cut and 0 below; ``"linear"`` itself; ``"linear-step"`` itself above the cut and 0
+        below; ``"polynomial"`` its ``power``; ``"poly-step"`` its root above the cut and its square below. Negative eigenvalues count
+        as 0. ``"poly-step"`` and, without ``n_components``, ``"linear"`` and ``"polynomial"`` need the whole spectrum.
+    cut : float, optional
+        Eigenvalue of the cut, in place of ``n_components``.
+    power : float
+        Exponent of ``"polynomial"``.
+
+    Returns
+    -------
+    ClusterKernel
+        An operator (n, n) of rank at most n_components; ``.factor``, ``.toarray()``, ``.diagonal()``, ``.extend(rows)``.
+
+    References
+    ----------
+    Chapelle, Weston and Schoelkopf (2002). Cluster kernels for semi-supervised learning. NIPS 15.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.similarity import cluster_kernel
+    >>> K = np.kron(np.eye(2), np.ones((3, 3))) + 0.1
+    >>> kernel = cluster_kernel(K, 2)
+    >>> bool(np.allclose(kernel.toarray(), np.kron(np.eye(2), np.ones((3, 3)))))
+    True
+    """
+    check_choice(transfer, "transfer", TRANSFERS)
+    check_number(power, "power", low=0, strict=True)
+    K = check_similarity(K, "K")
+    n = K.shape[0]
+    degree = _positive_degrees(K)
+    A = normalized_operator(K, degree)
+    above, spectrum = _spectrum(A, n, n_components, transfer, cut)
+    _question_cut(spectrum, above, transfer)
+    xp = namespace(spectrum.values)
+    values = xp.clip(spectrum.values, min=0.0)
+    usable = xp.where(values > n * xp.finfo(values.dtype).eps * values[0], values, xp.ones_like(values))
+    phi = xp.where(usable == values, _transferred(values, above, transfer, power), xp.zeros_like(values))
+    features = spectrum.vectors * phi**0.5
+    projection = A.scaling[:, None] * (features / usable)
+    return ClusterKernel(unit_rows(features), projection, spectrum.values, spectrum.following)
+
+
+def _positive_degrees(K: Any) -> Any:
+    """Degrees, with a name for what cannot have any."""
+    degree = degrees(K)
+    n_isolated = int((degree <= 0).sum())
+    if bool((degree < 0).any()):
+        raise ValueError("K has negative degrees (row sums): similarities must be nonnegative, e.g. shift or clip them")
+    if n_isolated == K.shape[0]:
+        raise ValueError("K is zero everywhere: no object is similar to any other, so there is nothing to cluster")
+    if n_isolated:
+        warnings.warn(
+            f"{n_isolated} of {K.shape[0]} objects have no similarity to any other: they keep similarity 0 to everything",
+            EvidenceWarning,
+            stacklevel=3,
+        )
+    return degree
+
+
+def _spectrum(A: Any, n: int, n_components: int | None, transfer: str, cut: float | None) -> tuple[int, Spectrum]:
+    """How many eigenvalues lie above the cut, and the eigenpairs that the transfer keeps."""
+    if n_components is not None:
+        above = check_number(n_components, "n_components", low=1, high=n, integer=True)
+        return above, leading_eigenvectors(A, n if transfer == "poly-step" else above)
+    if "step" not in transfer:
+        return n, leading_eigenvectors(A, n)
+    if cut is None:
+        raise ValueError(
+            f"transfer={transfer!r} needs n_components (how many eigenvectors to keep) or cut (the smallest eigenvalue to keep)"
+        )
+    check_number(cut, "cut", low=0, high=1, strict=True)
+    spectrum = leading_eigenvectors(A, n) if transfer == "poly-step" else _down_to(A, n, cut)
+    return int((spectrum.values >= cut).sum()), spectrum
+
+
+def _down_to(A: Any, n: int, cut: float) -> Spectrum:
+    """Eigenpairs with eigenvalues of at least ``cut``."""
+    k = min(n, 8)
+    spectrum = leading_eigenvectors(A, k)
+    while spectrum.following >= cut:
+        k = min(n, 2 * k)
+        spectrum = leading_eigenvectors(A, k)
+    above = int((spectrum.values >= cut).sum())
+    if above == k:
+        return spectrum
+    return Spectrum(spectrum.values[:above], spectrum.vectors[:, :above], float(spectrum.values[above]), spectrum.residual)
+
+
+def _transferred(values: Any, above: int, transfer: str, power: float) -> Any:
+    xp = namespace(values)
+    if transfer == "step":
+        return xp.ones_like(values)
+    if transfer == "polynomial":
+        return values**power
+    if transfer == "poly-step":
+        return xp.concat([values[:above] ** 0.5, values[above:] ** 2])
+    return values
+
+
+def _question_cut(spectrum: Spectrum, above: int, transfer: str) -> None:
+    """Where the eigenvalues on both sides of the cut are equal, which eigenvectors stay is a matter of rounding."""
+    if transfer not in ("step", "linear-step") or above == spectrum.vectors.shape[0]:
+        return
+    last = float(spectrum.values[above - 1])
+    if last - spectrum.following <= max(1e-9, 10 * spectrum.residual**2):
+        warnings.warn(
+            f"eigenvalues {above} and {above + 1} of the normalised similarity are equal ({last:.6g}): it does not "
+            f"say which {above} directions to keep, so the cluster kernel of rank {above} is arbitrary",
+            EvidenceWarning,
+            stacklevel=3,
+        )
