@@ -1,0 +1,27 @@
+"""Pictures of memberships and of the evidence behind them: arrays in, matplotlib axes out.
+
+Every function draws on ``ax`` (a new figure when it is ``None``), follows the current matplotlib style and returns the axes.
+Names of objects, clusters and classes are drawn literally, whatever characters they hold.
+"""
+
+from ._curves import calibration, history, information, selection
+from ._objects import memberships, profiles, scatter, simplex, uncertainty
+from ._pairs import block_means, contingency, reconstruction, similarity
+from ._style import palette
+
+__all__ = [
+    "block_means",
+    "calibration",
+    "contingency",
+    "history",
+    "information",
+    "memberships",
+    "palette",
+    "profiles",
+    "reconstruction",
+    "scatter",
+    "selection",
+    "similarity",
+    "simplex",
+    "uncertainty",
+]

@@ -1,0 +1,148 @@
+"""Curves: calibration, choice of the number of clusters, convergence, information."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._arrays import to_numpy
+from ._style import axes_or_new, literal, palette
+
+__all__ = ["calibration", "history", "information", "selection"]
+
+
+def calibration(stated: Any, observed: Any, counts: Any = None, *, ax: Any = None) -> Any:
+    """Observed frequency against stated probability: on the diagonal, memberships keep their word.
+
+    Parameters
+    ----------
+    stated : array of shape (b,)
+        Mean stated probability in every bin.
+    observed : array of shape (b,)
+        How often it came true.
+    counts : array of shape (b,), optional
+        Number of cases in every bin, drawn as the area of the points; empty bins are left out.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax : matplotlib axes
+
+    Examples
+    --------
+    >>> from sfumato import plot
+    >>> ax = plot.calibration([0.1, 0.5, 0.9], [0.12, 0.48, 0.85], [40, 10, 50])
+    """
+    stated, observed = _same_length(stated, observed, "stated", "observed")
+    counts = np.ones(len(stated)) if counts is None else to_numpy(counts)
+    ax = axes_or_new(ax)
+    seen = (counts > 0) & np.isfinite(stated) & np.isfinite(observed)
+    ax.plot([0, 1], [0, 1], color="grey", linewidth=1, linestyle="--", label="perfect")
+    ax.plot(stated[seen], observed[seen], color=palette(1)[0], linewidth=1.4, label="observed (area: cases)")
+    area = 20 + 180 * counts[seen] / max(counts.max(initial=0), 1e-300)
+    ax.scatter(stated[seen], observed[seen], s=area, color=palette(1)[0], alpha=0.8, linewidths=0)
+    ax.set(xlabel="stated probability", ylabel="observed frequency", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
+    ax.legend(loc="upper left", frameon=False)
+    return ax
+
+
+def selection(n_clusters: Any, scores: Any, *, spread: Any = None, chosen: int | None = None, name: str = "score", ax: Any = None) -> Any:
+    """Score of every number of clusters, with the chosen one marked.
+
+    Parameters
+    ----------
+    n_clusters : array of shape (c,)
+    scores : array of shape (c,)
+    spread : array of shape (c,), optional
+        Standard errors, drawn as a band.
+    chosen : int, optional
+    name : str
+        What the score is.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax : matplotlib axes
+
+    Examples
+    --------
+    >>> from sfumato import plot
+    >>> ax = plot.selection([2, 3, 4], [0.5, 0.8, 0.7], chosen=3)
+    """
+    n_clusters, scores = _same_length(n_clusters, scores, "n_clusters", "scores")
+    ax = axes_or_new(ax)
+    colour = palette(2)
+    ax.plot(n_clusters, scores, color=colour[0], marker="o", markersize=5)
+    if spread is not None:
+        spread = to_numpy(spread)
+        ax.fill_between(n_clusters, scores - spread, scores + spread, color=colour[0], alpha=0.2, linewidth=0)
+    if chosen is not None:
+        ax.axvline(chosen, color=colour[1], linewidth=1.2, linestyle="--", label=f"chosen: {chosen}")
+        ax.legend(frameon=False)
+    ax.set_xticks(n_clusters if len(n_clusters) <= 15 else n_clusters[:: len(n_clusters) // 10])
+    ax.set(xlabel="number of clusters", ylabel=literal(name))
+    return ax
+
+
+def history(objective: Any, *, name: str = "objective", ax: Any = None) -> Any:
+    """Objective after every iteration.
+
+    Parameters
+    ----------
+    objective : array of shape (n_iter,) or (n_iter, runs)
+    name : str
+        What the objective is.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax : matplotlib axes
+
+    Examples
+    --------
+    >>> from sfumato import plot
+    >>> ax = plot.history([10.0, 4.0, 3.5, 3.4])
+    """
+    values = to_numpy(np.asarray(objective, dtype=float))
+    ax = axes_or_new(ax)
+    ax.plot(np.arange(1, len(values) + 1), values, color=palette(1)[0], marker="o" if len(values) <= 30 else None, markersize=3.5)
+    ax.set(xlabel="iteration", ylabel=literal(name))
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.margins(x=0.03)
+    return ax
+
+
+def information(compression: Any, relevance: Any, *, ax: Any = None) -> Any:
+    """Information curve: what the clusters still say about the relevant variable against what they keep of the objects, in nats.
+
+    Parameters
+    ----------
+    compression : array of shape (c,)
+        I(cluster; object) of every solution.
+    relevance : array of shape (c,)
+        I(cluster; relevant variable).
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax : matplotlib axes
+
+    Examples
+    --------
+    >>> from sfumato import plot
+    >>> ax = plot.information([0.0, 0.7, 1.5], [0.0, 0.4, 0.5])
+    """
+    compression, relevance = _same_length(compression, relevance, "compression", "relevance")
+    order = np.argsort(compression, kind="stable")
+    ax = axes_or_new(ax)
+    ax.plot(compression[order], relevance[order], color=palette(1)[0], marker="o", markersize=4)
+    ax.set(xlabel="I(cluster; object), nats", ylabel="I(cluster; relevance), nats")
+    return ax
+
+
+def _same_length(first: Any, second: Any, *names: str) -> tuple[np.ndarray, np.ndarray]:
+    first, second = to_numpy(np.asarray(first)), to_numpy(np.asarray(second))
+    if first.ndim != 1 or first.shape != second.shape:
+        raise ValueError(f"{names[0]} and {names[1]} must be two lists of one length, got shapes {first.shape} and {second.shape}")
+    return first, second

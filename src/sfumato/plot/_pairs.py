@@ -1,0 +1,155 @@
+"""Pictures of pairs: similarities, what a model makes of them, and tables of two labelings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._arrays import to_numpy
+from ._style import as_memberships, axes_or_new, literal, ordering
+
+__all__ = ["block_means", "contingency", "reconstruction", "similarity"]
+
+
+def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.ndarray:
+    """Mean similarity between consecutive groups of objects: a small picture of a matrix of any size.
+
+    Parameters
+    ----------
+    W : array, sparse array or operator of shape (n, n)
+        Only ever multiplied, a few columns at a time.
+    memberships : array of shape (n, k), optional
+        Puts the objects in the order of their clusters.
+    blocks : int
+        Number of groups; every object stands alone where there are no more objects than that.
+
+    Returns
+    -------
+    means : array of shape (b, b), b = min(n, blocks)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.plot import block_means
+    >>> block_means(np.eye(4), blocks=2)
+    array([[0.5, 0. ],
+           [0. , 0.5]])
+    """
+    groups = _groups(W.shape[0], memberships, blocks)
+    shares = sp.csc_array(groups / groups.sum(axis=0))
+    columns = range(0, shares.shape[1], 16)
+    return np.hstack([shares.T @ np.asarray(W @ shares[:, start : start + 16].toarray()) for start in columns])
+
+
+def _groups(n: int, memberships: Any, blocks: int) -> sp.csr_array:
+    order = np.arange(n) if memberships is None else ordering(as_memberships(memberships))
+    group = np.empty(n, dtype=np.intp)
+    group[order] = np.arange(n) * min(n, blocks) // n
+    return sp.csr_array((np.ones(n), (np.arange(n), group)))
+
+
+def similarity(W: Any, memberships: Any = None, *, blocks: int = 200, ax: Any = None) -> Any:
+    """Heat map of a similarity, objects in the order of their clusters; beyond ``blocks`` objects, of its block means.
+
+    Parameters
+    ----------
+    W : array, sparse array or operator of shape (n, n)
+    memberships : array of shape (n, k), optional
+        Puts the objects in the order of their clusters.
+    blocks : int
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax : matplotlib axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import plot
+    >>> ax = plot.similarity(np.eye(4))
+    """
+    W = W if hasattr(W, "shape") else np.asarray(W)
+    return _heat_map(block_means(W, memberships, blocks=blocks), W.shape[0], "similarity", axes_or_new(ax))
+
+
+def reconstruction(memberships: Any, scale: float = 1.0, *, blocks: int = 200, ax: Any = None) -> Any:
+    """Heat map of the similarity that memberships stand for, scale * U U', to hold beside ``similarity``.
+
+    Parameters
+    ----------
+    memberships : array of shape (n, k)
+    scale : float
+    blocks : int
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax : matplotlib axes
+
+    Examples
+    --------
+    >>> from sfumato import plot
+    >>> ax = plot.reconstruction([[0.9, 0.1], [0.2, 0.8]])
+    """
+    U = as_memberships(memberships)
+    groups = _groups(len(U), U, blocks)
+    means = (groups.T @ U) / groups.sum(axis=0)[:, None]
+    return _heat_map(scale * means @ means.T, len(U), "reconstructed similarity", axes_or_new(ax))
+
+
+def _heat_map(means: np.ndarray, n: int, name: str, ax: Any) -> Any:
+    image = ax.imshow(means, cmap="magma", interpolation="nearest", extent=(0, n, n, 0), vmin=min(0.0, float(np.nanmin(means))))
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    bar.outline.set_visible(False)
+    ax.set(title=name, xlabel="objects", ylabel="objects")
+    return ax
+
+
+def contingency(
+    table: Any,
+    *,
+    row_names: Sequence[Any] | None = None,
+    column_names: Sequence[Any] | None = None,
+    row_title: Any = "class",
+    column_title: Any = "cluster",
+    ax: Any = None,
+) -> Any:
+    """Table of two labelings: counts (soft counts too) written on a heat map of the row shares.
+
+    Parameters
+    ----------
+    table : array of shape (r, k)
+        Objects, or sums of memberships, in every pair of classes.
+    row_names, column_names : sequences of names, optional
+    row_title, column_title : names of the two labelings
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax : matplotlib axes
+
+    Examples
+    --------
+    >>> from sfumato import plot
+    >>> ax = plot.contingency([[48, 2], [3, 47]], row_names=["red", "blue"])
+    """
+    table = to_numpy(table)
+    if table.ndim != 2:
+        raise ValueError(f"table must have rows and columns, got shape {table.shape}")
+    ax = axes_or_new(ax)
+    rows, columns = table.shape
+    shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
+    ax.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    ax.set_yticks(range(rows), labels=[literal(name) for name in (range(rows) if row_names is None else row_names)])
+    ax.set_xticks(range(columns), labels=[literal(name, 14) for name in (range(columns) if column_names is None else column_names)])
+    ax.set(ylabel=literal(row_title), xlabel=literal(column_title))
+    if table.size <= 400:
+        whole = np.array_equal(table, np.round(table))
+        for (i, j), value in np.ndenumerate(table):
+            shade = "white" if shares[i, j] > 0.5 else "black"
+            ax.text(j, i, f"{value:.0f}" if whole else f"{value:.1f}", ha="center", va="center", color=shade)
+    return ax

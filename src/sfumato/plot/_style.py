@@ -1,0 +1,99 @@
+"""What the pictures share: axes, colours, literal names, the order of objects."""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._arrays import to_numpy
+from .._names import plain
+from ..memberships import check_memberships
+
+__all__ = ["as_memberships", "axes_or_new", "blend", "cluster_names", "legend_above", "literal", "ordering", "palette", "thin"]
+
+_COLOURS = ("#2f74d0", "#e07b1a", "#1f9d6b", "#d0437f", "#8b5fd3", "#b39a16", "#25a5c4", "#a3603b")
+
+
+def axes_or_new(ax: Any) -> Any:
+    """``ax``, or the axes of a new figure."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'sfumato[plot]'") from error
+    return plt.subplots(layout="constrained")[1]
+
+
+def legend_above(ax: Any, n_entries: int) -> None:
+    """A legend in a row above the picture, where no data can hide beneath it."""
+    if 1 < n_entries <= 12:
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(n_entries, 4), frameon=False)
+
+
+def palette(n_clusters: int) -> np.ndarray:
+    """One colour for each cluster, as red, green and blue in [0, 1]; the first eight suit colour-blind readers.
+
+    Parameters
+    ----------
+    n_clusters : int
+
+    Returns
+    -------
+    colours : array of shape (n_clusters, 3)
+
+    Examples
+    --------
+    >>> from sfumato.plot import palette
+    >>> palette(3).shape
+    (3, 3)
+    """
+    chosen = [tuple(int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)) for code in _COLOURS[:n_clusters]]
+    extra = range(n_clusters - len(chosen))
+    chosen += [colorsys.hls_to_rgb((0.1 + 0.618034 * i) % 1.0, (0.42, 0.6)[i % 2], 0.6) for i in extra]
+    return np.array(chosen).reshape(-1, 3)
+
+
+def blend(U: np.ndarray) -> np.ndarray:
+    """Colours of the clusters mixed by memberships, in linear light."""
+    return np.clip(U @ palette(U.shape[1]) ** 2.2, 0.0, 1.0) ** (1 / 2.2)
+
+
+def as_memberships(memberships: Any) -> np.ndarray:
+    return check_memberships(to_numpy(memberships))
+
+
+def literal(name: Any, width: int = 28) -> str:
+    """``name`` as matplotlib text that is drawn as it stands: no mathematics, one line, not too long."""
+    return plain(name, width).replace("$", r"\$")
+
+
+def cluster_names(names: Sequence[Any] | None, n_clusters: int) -> list[str]:
+    """Literal names of the clusters: ``names``, or their numbers."""
+    if names is None:
+        return [f"cluster {number}" for number in range(n_clusters)]
+    if len(names) != n_clusters:
+        raise ValueError(f"names must hold one name for each of the {n_clusters} clusters, got {len(names)}")
+    return [literal(name) for name in names]
+
+
+def ordering(U: np.ndarray) -> np.ndarray:
+    """Objects cluster by cluster; within one, those that lean to earlier clusters come first, to later ones last: a hill."""
+    labels = U.argmax(axis=1)
+    own = U.max(axis=1)
+    rest = U.copy()
+    rest[np.arange(len(U)), labels] = -1.0
+    later = rest.argmax(axis=1) > labels
+    return np.lexsort((np.where(later, -own, own), later, labels))
+
+
+def thin(values: np.ndarray, limit: int) -> np.ndarray:
+    """At most ``limit`` rows: means of consecutive blocks where there are more."""
+    n = len(values)
+    if n <= limit:
+        return values
+    starts = np.linspace(0, n, limit + 1).astype(int)
+    return np.add.reduceat(values, starts[:-1], axis=0) / np.diff(starts)[:, None]
