@@ -1,0 +1,137 @@
+"""Similarities whose rows sum to one: the doubly stochastic matrix nearest to a given similarity."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
+
+from .._memory import reserve
+from .._validation import EvidenceWarning, check_choice, check_number, check_rows, check_similarity
+from ..kernels.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
+from ..kernels.spectral import Scaled, degrees, dtype_of
+
+__all__ = ["DoublyStochastic", "doubly_stochastic"]
+
+
+class DoublyStochastic(Scaled):
+    """F = diag(x) K diag(x), never formed, with row sums one; ``scaling`` holds x (n,)."""
+
+    def extend(self, rows: Any) -> Any:
+        """Rows of new objects, from their original similarities (n_new, n): scaled like the others, sums one (0 where there is none)."""
+        rows = check_rows(rows, self.shape[0], "rows")
+        if sp.issparse(rows):
+            scaled = sp.csr_array(rows) @ sp.diags_array(self.scaling)
+            return sp.diags_array(_reciprocal(np.asarray(scaled.sum(axis=1)).ravel())) @ scaled
+        scaled = rows * self.scaling
+        return scaled * _reciprocal(scaled.sum(axis=1))[:, None]
+
+
+def doubly_stochastic(W: Any, *, divergence: str = "relative-entropy", tol: float | None = None, max_iter: int = 500) -> Any:
+    """Doubly stochastic similarity (rows and columns sum to one) nearest to W.
+
+    Parameters
+    ----------
+    W : array, sparse array or operator of shape (n, n)
+        Symmetric, nonnegative similarities.
+    divergence : {"relative-entropy", "frobenius", "l1"}
+        What "nearest" means. ``"relative-entropy"``: diag(x) W diag(x), an operator that never forms anything. ``"frobenius"``: least
+        squares, max(0, W + y_i + y_j), a dense array. ``"l1"``: W - D + I with D the degrees, which only moves the diagonal and may
+        make it negative (with a warning); it stays dense, sparse or an operator, as W is.
+    tol : float, optional
+        Largest distance of a row sum from one; by default 1e-11 (float64) or 1e-5 (float32).
+    max_iter : int
+        Steps at most.
+
+    Returns
+    -------
+    F : operator, array or sparse array of shape (n, n)
+
+    References
+    ----------
+    Zass and Shashua (2006). Doubly stochastic normalization for spectral clustering. NIPS 19.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.similarity import doubly_stochastic
+    >>> F = doubly_stochastic(np.array([[1.0, 1.0], [1.0, 4.0]]))
+    >>> F.toarray().round(3)
+    array([[0.667, 0.333],
+           [0.333, 0.667]])
+    """
+    check_choice(divergence, "divergence", ("relative-entropy", "frobenius", "l1"))
+    W = check_similarity(W)
+    tol = (1e-5 if dtype_of(W) == np.float32 else 1e-11) if tol is None else check_number(tol, "tol", low=0, strict=True)
+    check_number(max_iter, "max_iter", low=1, integer=True)
+    if divergence == "l1":
+        return _move_diagonal(W)
+    return _least_squares(W, tol, max_iter) if divergence == "frobenius" else _scale(W, tol, max_iter)
+
+
+def _scale(W: Any, tol: float, max_iter: int) -> DoublyStochastic:
+    """Fixed-point steps while they contract, Newton steps where they stall."""
+    degree = degrees(W)
+    _refuse(np.flatnonzero(~(degree > 0)), "have no similarity to any object")
+    if isinstance(W, np.ndarray) or sp.issparse(W):
+        _refuse(without_support(W), "have a similarity that no doubly stochastic matrix can share (the matrix lacks total support)")
+    x, before = degree**-0.5, np.inf
+    for _ in range(max_iter):
+        error = np.abs(x * (W @ x) - 1)
+        worst = float(error.max())
+        if worst <= tol:
+            return DoublyStochastic(W, x)
+        if worst < 0.7 * before or worst > 1:
+            x = fixed_point(W, x)
+        else:
+            x = np.exp(newton(lambda y: entropy_dual(W, y), np.log(x)))
+        before = worst
+    _refuse(np.flatnonzero(error > tol), f"do not reach a row sum of one within {tol:g} in max_iter={max_iter} steps")
+    raise AssertionError
+
+
+def _refuse(objects: np.ndarray, why: str) -> None:
+    if objects.size:
+        named = ", ".join(map(str, objects[:5])) + (", ..." if objects.size > 5 else "")
+        raise ValueError(
+            f"W cannot be made doubly stochastic: {objects.size} objects ({named}) {why}. "
+            "Leave them out, or give every object some similarity to itself, e.g. W + 0.01 * I"
+        )
+
+
+def _least_squares(W: Any, tol: float, max_iter: int) -> np.ndarray:
+    n = W.shape[0]
+    reserve((n, 3 * n), dtype_of(W), "the nearest matrix in the Frobenius norm", "use divergence='relative-entropy', which forms nothing")
+    K = W if isinstance(W, np.ndarray) else W.toarray() if hasattr(W, "toarray") else W @ np.eye(n, dtype=dtype_of(W))
+    y = 0.5 * (1 - K.sum(axis=1)) / n + 0.25 * (K.mean() - 1 / n)
+    for _ in range(max_iter):
+        if np.abs(frobenius_dual(K, y).gradient).max() <= tol:
+            break
+        y = newton(lambda y: frobenius_dual(K, y), y)
+    return np.maximum(0, K + y[:, None] + y[None, :])
+
+
+def _move_diagonal(W: Any) -> Any:
+    surplus = 1 - degrees(W)
+    if isinstance(W, np.ndarray):
+        F = W.copy()
+        F[np.diag_indices_from(F)] += surplus
+    elif sp.issparse(W):
+        F = sp.csr_array(W + sp.diags_array(surplus))
+    else:
+        return aslinearoperator(W) + aslinearoperator(sp.diags_array(surplus))
+    if (F.diagonal() < 0).any():
+        warnings.warn(
+            f"the diagonal of W - D + I is negative for {int((F.diagonal() < 0).sum())} objects: methods that need "
+            "nonnegative similarities cannot use it; scale W down or use divergence='relative-entropy'",
+            EvidenceWarning,
+            stacklevel=3,
+        )
+    return F
+
+
+def _reciprocal(total: np.ndarray) -> np.ndarray:
+    return np.where(total > 0, 1 / np.where(total > 0, total, 1), 0)
