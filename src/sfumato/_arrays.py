@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["cpu_count", "inplace", "is_numpy", "namespace", "to_numpy"]
+__all__ = ["add_entries", "cpu_count", "device", "inplace", "is_numpy", "namespace", "to_numpy"]
 
 
 def namespace(*arrays: Any) -> Any:
@@ -64,6 +64,22 @@ def inplace(function: str, array: Any) -> Any:
     if type(array).__module__.startswith("torch"):
         return getattr(array, function + "_")()
     return getattr(namespace(array), function)(array)
+
+
+def add_entries(array: Any, columns: Any, values: Any) -> None:
+    """``array[i, columns[i]] += values[i]`` for every row i, in place."""
+    xp = namespace(array)
+    if xp.__name__.startswith("array_api_strict"):
+        hit = xp.arange(array.shape[1])[None, :] == columns[:, None]
+        array += xp.where(hit, values[:, None], xp.zeros_like(array))
+        return
+    flat = array.reshape(-1)
+    flat[xp.arange(array.shape[0], device=device(array)) * array.shape[1] + columns] += values
+
+
+def device(array: Any) -> Any:
+    """Where the array lives."""
+    return getattr(array, "device", None)
 
 
 def cpu_count() -> int:

@@ -107,11 +107,13 @@ class InductiveClusterer(Clusterer):
     """Models of features with additive statistics: a step is ``_update`` of the sum of ``_summarize`` over row blocks.
 
     The statistics are a NamedTuple whose entry ``objective`` is the objective of the state they were taken at. Models that can be
-    accelerated also have ``_pack`` and ``_unpack`` (see ``_loop.Squarem``).
+    accelerated also have ``_pack`` and ``_unpack`` (see ``_loop.Squarem``). Columns of the rows after the weights (classes, partial
+    labels) reach ``_summarize`` and ``_assign`` as further arguments.
     """
 
     _larger = False  # whether the objective is maximised
     _relative = True  # whether ``tol`` is relative to the objective or per unit of weight
+    _screen: int | None = None  # compare the starts on a sample of so many rows, then go on with the best; None: on all rows
 
     @abstractmethod
     def _start(self, rows: Rows, rng: np.random.Generator) -> Any:
@@ -131,7 +133,7 @@ class InductiveClusterer(Clusterer):
 
     def _step(self, rows: Rows) -> _loop.Step:
         def step(state: Any) -> tuple[Any, float]:
-            stats = rows.sum(lambda block, weights: self._summarize(block, weights, state))
+            stats = rows.sum(lambda block, weights, *columns: self._summarize(block, weights, state, *columns))
             return self._update(stats, state), stats.objective
 
         return step
@@ -170,12 +172,21 @@ class InductiveClusterer(Clusterer):
         self._check_parameters()
         rows = self._prepare(X, sample_weight)
         check_n_clusters(self.n_clusters, rows.shape[0])
-        total = float(rows.shape[0] if rows.columns[0] is None else rows.columns[0].sum())
-        rng = as_generator(self.random_state)
-        seeds = rng.integers(2**63, size=self.n_init)
-        runs = [self._run(rows, self._start(rows, np.random.default_rng(seed)), total) for seed in seeds]
-        self._finish(rows, _loop.best(runs, larger=self._larger))
+        self._finish(rows, self._best_run(rows))
         return self
+
+    def _best_run(self, rows: Rows) -> _loop.Run:
+        """The best of ``n_init`` runs; with many rows the starts compete on a sample and the winner goes on with all of them."""
+        seeds = as_generator(self.random_state).integers(2**63, size=self.n_init)
+        total = weight_of(rows)
+        if self._screen is None or rows.shape[0] <= 2 * self._screen:
+            return _loop.best(self._runs(rows, seeds, total), larger=self._larger)
+        few = rows.sample(self._screen, np.random.default_rng(seeds[0]))
+        state = _loop.best(self._runs(few, seeds, float(self._screen)), larger=self._larger).state
+        return self._run(rows, state, total)
+
+    def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[_loop.Run]:
+        return [self._run(rows, self._start(rows, np.random.default_rng(seed)), total) for seed in seeds]
 
     def _check_parameters(self) -> None:
         """Check what ``__init__`` stored; models add their own."""
@@ -184,9 +195,22 @@ class InductiveClusterer(Clusterer):
     def _finish(self, rows: Rows, run: _loop.Run) -> None:
         """Publish the fitted attributes of the winning run."""
         self._state = run.state
-        objective = rows.sum(lambda block, weights: (self._summarize(block, weights, run.state).objective,))[0]
-        memberships = rows.map(lambda block, weights: self._assign(block, run.state))
-        self._publish(memberships, run, objective)
+        objective = self._objective(rows, run.state)
+        memberships = rows.map(lambda block, weights, *columns: self._assign(block, run.state, *columns))
+        total = weight_of(rows)
+        self._publish(memberships, run._replace(history=self._outer(run.history, total)), self._outer(objective, total))
+
+    def _objective(self, rows: Rows, state: Any) -> float:
+        """Objective of a state on these rows, in the model's own coordinates."""
+        return rows.sum(lambda block, weights, *columns: (self._summarize(block, weights, state, *columns).objective,))[0]
+
+    def _outer(self, objective: Any, total: float) -> Any:
+        """Objectives in the units of the data, for models that work in coordinates of their own."""
+        return objective
+
+    def _rows(self, X: Any, *columns: Any) -> Rows:
+        """Features as the fitted model sees them."""
+        return Rows(X, *columns, n_jobs=self.n_jobs)
 
     def predict_proba(self, X: Any) -> Any:
         """Memberships of new objects.
@@ -201,18 +225,23 @@ class InductiveClusterer(Clusterer):
         """
         self._check_fitted()
         X = check_features(self, X, reset=False)
-        return Rows(X, n_jobs=self.n_jobs).map(lambda block: self._assign(block, self._state))
+        return self._rows(X).map(lambda block: self._assign(block, self._state))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Objective per unit of weight at the fitted state, with the sign that makes higher better."""
         self._check_fitted()
         X = check_features(self, X, reset=False)
         weights = check_weights(sample_weight, X)
-        stats = Rows(X, weights, n_jobs=self.n_jobs).sum(lambda block, w: self._summarize(block, w, self._state))
-        total = X.shape[0] if weights is None else weights.sum()
-        return float(stats.objective) / float(total) * (1.0 if self._larger else -1.0)
+        rows = self._rows(X, weights)
+        total = weight_of(rows)
+        return float(self._outer(self._objective(rows, self._state), total)) / total * (1.0 if self._larger else -1.0)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def weight_of(rows: Rows) -> float:
+    """Total weight of rows whose first column holds the weights."""
+    return float(rows.shape[0] if rows.columns[0] is None else rows.columns[0].sum())

@@ -44,7 +44,10 @@ def progress(listener: Callable[[int, int, float], None]):
 
 
 def iterate(step: Step, state: Any, *, max_iter: int, tol: float, relative_to: Any = None) -> Run:
-    """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to`` (by default: times its own size)."""
+    """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
+
+    ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the objective itself.
+    """
     history: list[Any] = []
     converged = False
     report = _listener.get()
@@ -56,6 +59,7 @@ def iterate(step: Step, state: Any, *, max_iter: int, tol: float, relative_to: A
             report(iteration, max_iter, float(objective.min()))
         if len(history) > 1:
             size = np.abs(objective) if relative_to is None else relative_to
+            size = size(objective) if callable(size) else size
             if np.all(np.abs(history[-1] - history[-2]) <= tol * size):
                 converged = True
                 break
@@ -72,14 +76,15 @@ class Extrapolation(NamedTuple):
     """Safeguarded extrapolation: step from  current + momentum * (current - previous),  keep it only if the objective fell.
 
     ``combine(current, previous, momentum)`` gives the extrapolated state, back inside its constraints. For objectives that are
-    minimised and known for the state that a step returns. A failure costs one step: the plain one follows at once.
+    minimised and known for the state that a step returns. A failure costs one step: the plain one follows at once. Several runs that
+    share their steps (a vector of objectives) succeed or fail each for itself; ``select(mask, one, other)`` puts a state together.
     """
 
     current: Any
     previous: Any = None
-    objective: float = np.inf
-    momentum: float = 0.5
-    cap: float = 2.0
+    objective: Any = np.inf
+    momentum: Any = 0.5
+    cap: Any = 2.0
 
     @property
     def settled(self) -> Any:
@@ -87,14 +92,20 @@ class Extrapolation(NamedTuple):
         return self.current
 
     @classmethod
-    def accelerate(cls, step: Step, combine: Callable[[Any, Any, float], Any]) -> Callable[[Extrapolation], Any]:
-        def accelerated(state: Extrapolation) -> tuple[Extrapolation, float]:
+    def accelerate(
+        cls, step: Step, combine: Callable[[Any, Any, Any], Any], select: Callable[[Any, Any, Any], Any]
+    ) -> Callable[[Extrapolation], Any]:
+        def accelerated(state: Extrapolation) -> tuple[Extrapolation, Any]:
             current, previous, objective, momentum, cap = state
             if previous is not None:
                 trial, value = step(combine(current, previous, momentum))
-                if value <= objective:
-                    return cls(trial, current, value, min(1.1 * momentum, cap), cap), value
-                momentum, cap = momentum / 2, max(0.5, 0.9 * momentum)
+                good = value <= objective
+                cap = np.where(good, cap, np.maximum(0.5, 0.9 * momentum))
+                momentum = np.where(good, np.minimum(1.1 * momentum, cap), momentum / 2)
+                if np.all(good):
+                    return cls(trial, current, value, momentum, cap), value
+                if np.any(good):
+                    current = select(good, trial, current)
             trial, value = step(current)
             return cls(trial, current, value, momentum, cap), value
 

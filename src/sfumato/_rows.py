@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
-from ._arrays import cpu_count, is_numpy, namespace
+from ._arrays import cpu_count, is_numpy, namespace, to_numpy
+from ._memory import memory_budget
 
 __all__ = ["Rows", "add", "one_blas_thread", "threads"]
 
@@ -30,10 +32,12 @@ class Rows:
         Cut like ``X`` and passed to the functions after the block of ``X``; ``None`` stays ``None``.
     n_jobs : int or None
         Threads; ``None`` means every core.
+    view : function or None
+        What the functions see instead of a block of ``X``: coordinates, derived features. Made anew in every pass unless ``kept``.
     """
 
-    def __init__(self, X: Any, *columns: Any, n_jobs: int | None = None) -> None:
-        self.X, self.columns, self.n_jobs = X, columns, n_jobs
+    def __init__(self, X: Any, *columns: Any, n_jobs: int | None = None, view: Callable[[Any], Any] | None = None) -> None:
+        self.X, self.columns, self.n_jobs, self.view = X, columns, n_jobs, view
         self.shape, self.dtype = X.shape, X.dtype
 
     @property
@@ -45,29 +49,73 @@ class Rows:
             size = max(256, min(8192, 2**19 // max(1, p)))
         return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
-    def _blocks(self) -> Iterator[tuple[Any, ...]]:
-        for rows in self.slices:
-            yield self.X[rows], *(None if column is None else column[rows] for column in self.columns)
+    def _cut(self, rows: slice) -> tuple[Any, ...]:
+        block = self.X[rows]
+        columns = (None if column is None else column[rows] for column in self.columns)
+        return (block if self.view is None else self.view(block), *columns)
 
     def _each(self, function: Callable[..., Any]) -> Iterator[Any]:
-        n_threads = min(threads(self.n_jobs), len(self.slices)) if is_numpy(self.X) or sp.issparse(self.X) else 1
+        slices = self.slices
+        n_threads = min(threads(self.n_jobs), len(slices)) if is_numpy(self.X) or sp.issparse(self.X) else 1
         if n_threads <= 1:
-            yield from (function(*block) for block in self._blocks())
+            yield from (function(rows, *self._cut(rows)) for rows in slices)
             return
         with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
-            yield from pool.map(lambda block: function(*block), self._blocks())
+            yield from pool.map(lambda rows: function(rows, *self._cut(rows)), slices)
 
     def sum(self, function: Callable[..., Any]) -> Any:
         """Sum over blocks of ``function(X_block, *column_blocks)``, a NamedTuple (or tuple) of arrays and numbers."""
         total = None
-        for part in self._each(function):
+        for part in self._each(lambda rows, *block: function(*block)):
             total = part if total is None else add(total, part)
         return total
 
     def map(self, function: Callable[..., Any]) -> Any:
         """The arrays ``function(X_block, *column_blocks)`` one under the other."""
-        parts = list(self._each(function))
-        return parts[0] if len(parts) == 1 else namespace(*parts).concat(parts)
+        slices = self.slices
+        if len(slices) == 1 or not is_numpy(self.X):
+            parts = list(self._each(lambda rows, *block: function(*block)))
+            return parts[0] if len(parts) == 1 else namespace(*parts).concat(parts)
+        first = function(*self._cut(slices[0]))
+        out = np.empty((self.shape[0], *first.shape[1:]), dtype=first.dtype)
+
+        def write(rows: slice, *block: Any) -> None:
+            out[rows] = function(*block)
+
+        for _ in self._each(write):
+            pass
+        return out
+
+    def kept(self) -> Rows:
+        """The same rows with the view made once, columns contiguous; unchanged where there is none or it would crowd the memory."""
+        if self.view is None or not is_numpy(self.X) or isinstance(self.X, np.memmap):
+            return self
+        shape, dtype = self.view(self.X[:1]).shape, self.view(self.X[:1]).dtype
+        if self.shape[0] * shape[1] * dtype.itemsize > memory_budget() // 4:
+            return self
+        out = np.empty((shape[1], self.shape[0]), dtype=dtype).T
+
+        def write(rows: slice, block: Any, *columns: Any) -> None:
+            out[rows] = block
+
+        for _ in self._each(write):
+            pass
+        return Rows(out, *self.columns, n_jobs=self.n_jobs)
+
+    def sample(self, size: int, rng: Any) -> Rows:
+        """About ``size`` rows drawn by weight along the data, all of weight one; weight w draws like w copies in a row.
+
+        The first column must be the weights.
+        """
+        weights = self.columns[0]
+        where = (np.arange(size) + rng.random(size)) / size
+        if weights is None:
+            indices = np.minimum((where * self.shape[0]).astype(np.int64), self.shape[0] - 1)
+        else:
+            cumulative = np.cumsum(to_numpy(weights))
+            indices = np.minimum(np.searchsorted(cumulative, where * cumulative[-1], side="right"), self.shape[0] - 1)
+        others = (None if column is None else column[indices] for column in self.columns[1:])
+        return Rows(self.X[indices], None, *others, n_jobs=self.n_jobs, view=self.view)
 
     def take(self, indices: Any) -> Any:
         """Chosen rows as a dense array."""

@@ -39,7 +39,7 @@ def check_number(value: Any, name: str, *, low: float = -np.inf, high: float = n
     if not inside:
         left, right = ("(", ")") if strict else ("[", "]")
         raise ValueError(f"{name} must lie in {left}{low}, {high}{right}, got {value!r}")
-    return int(value) if integer else float(value)
+    return int(value) if integer else float(value)  # type: ignore[call-overload]
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
@@ -63,7 +63,7 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31, size=4))
-    if random_state is None or (isinstance(random_state, numbers.Integral) and random_state >= 0):
+    if random_state is None or (isinstance(random_state, numbers.Integral) and int(random_state) >= 0):
         return np.random.default_rng(None if random_state is None else int(random_state))
     raise ValueError(f"random_state must be None, a nonnegative integer, a RandomState or a Generator, got {random_state!r}")
 
@@ -214,7 +214,7 @@ def check_rows(rows: Any, n_objects: int, name: str = "W") -> Any:
         rows = np.asarray(rows)
     if len(rows.shape) != 2 or rows.shape[1] != n_objects:
         raise ValueError(
-            f"{name} must hold the similarities of new objects to the {n_objects} fitted ones, (n_new, {n_objects}); got shape {tuple(rows.shape)}"
+            f"{name} must hold similarities of new objects to the {n_objects} fitted ones, (n_new, {n_objects}); got {tuple(rows.shape)}"
         )
     if isinstance(rows, np.ndarray) or sp.issparse(rows):
         rows = _as_float(rows, name)
@@ -255,6 +255,11 @@ def _encode(labels: np.ndarray, name: str) -> np.ndarray:
         labels = np.array([str(v) for v in labels.tolist()])
     else:
         raise TypeError(f"{name} must hold integer or string labels, got dtype {labels.dtype}")
+    if labels.dtype.kind in "iu" and labels.min() >= -1 and labels.max() < 4 * len(labels):
+        shifted = labels.astype(np.intp) + 1
+        used = np.bincount(shifted) > 0
+        used[0] = False
+        return (np.cumsum(used, dtype=np.int32) - 1)[shifted]
     codes = np.full(len(labels), -1, dtype=np.int32)
     codes[~missing] = np.unique(labels[~missing], return_inverse=True)[1]
     return codes

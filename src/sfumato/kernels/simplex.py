@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._arrays import inplace, namespace
+from .._arrays import add_entries, device, inplace, namespace
 
 __all__ = ["draw", "normalize", "pair_steps", "project", "quadratic_program", "softmax"]
 
@@ -42,7 +42,7 @@ def project(V: Any) -> Any:
     V = V - xp.max(V, axis=-1, keepdims=True)
     descending = xp.flip(xp.sort(V, axis=-1), axis=-1)
     excess = xp.cumulative_sum(descending, axis=-1) - 1.0
-    rank = xp.arange(1, k + 1, dtype=V.dtype, device=_device(V))
+    rank = xp.arange(1, k + 1, dtype=V.dtype, device=device(V))
     active = xp.sum(xp.astype(descending * rank > excess, xp.int64), axis=-1, keepdims=True)
     threshold = xp.take_along_axis(excess, active - 1, axis=-1) / xp.astype(active, V.dtype)
     return normalize(xp.clip(V - threshold, min=0.0))
@@ -56,26 +56,36 @@ def draw(rng: Any, shape: tuple[int, ...], concentration: float = 1.0) -> Any:
 def pair_steps(H: Any, gradient: Any, U: Any, n_steps: int) -> Any:
     """``n_steps`` exact line searches between the best and the worst used vertex of each row.
 
-    ``U`` is (rows, k), ``gradient`` = U H - B, ``H`` is (k, k), shared by the rows; ``U`` and ``gradient`` are overwritten.
-    Each step moves mass from the used coordinate of largest gradient to the coordinate of smallest gradient, as far as
-    pays, so that the objective never rises and a row never leaves the simplex.
+    ``U`` is (rows, k), ``gradient`` = U H - B; both are overwritten. ``H`` is (k, k), shared by the rows, or (r, k, k): row i then
+    belongs to problem i mod r. Each step moves mass from the used coordinate of largest gradient to the coordinate of smallest
+    gradient, as far as pays, so that the objective never rises and a row never leaves the simplex.
     """
     xp = namespace(U)
-    k = U.shape[1]
+    n_rows, k = U.shape
     curvature = xp.reshape(_pair_curvature(H), (-1,))
-    vertices = xp.arange(k, device=_device(U))[None, :]
-    unused = xp.asarray(-xp.inf, dtype=U.dtype, device=_device(U))
+    problem = xp.arange(n_rows, device=device(U)) % (H.shape[0] if H.ndim == 3 else 1) * k
+    H = xp.reshape(H, (-1, k))
+    unused = xp.asarray(-xp.inf, dtype=U.dtype, device=device(U))
     for _ in range(n_steps):
-        used = xp.where(U > 0, gradient, unused)
-        to, out = xp.argmin(gradient, axis=1), xp.argmax(used, axis=1)
-        slope = xp.max(used, axis=1) - xp.min(gradient, axis=1)
-        limit = xp.take_along_axis(U, out[:, None], axis=1)[:, 0]
-        step = xp.minimum(limit, slope / xp.take(curvature, out * k + to))
-        move = xp.astype(vertices == to[:, None], U.dtype) - xp.astype(vertices == out[:, None], U.dtype)
-        move *= step[:, None]
-        U += move
-        gradient += move @ H
+        to = xp.argmin(gradient, axis=1)
+        out = xp.argmax(xp.where(U > 0, gradient, unused), axis=1)
+        step = _entries(gradient, out) - _entries(gradient, to)
+        step /= xp.take(curvature, (problem + out) * k + to)
+        step = xp.minimum(step, _entries(U, out))
+        add_entries(U, to, step)
+        add_entries(U, out, -step)
+        change = xp.take(H, problem + to, axis=0)
+        change -= xp.take(H, problem + out, axis=0)
+        change *= step[:, None]
+        gradient += change
     return U
+
+
+def _entries(A: Any, columns: Any) -> Any:
+    """A[i, columns[i]] for every row."""
+    xp = namespace(A)
+    rows = xp.arange(A.shape[0], device=device(A)) * A.shape[1]
+    return xp.take(xp.reshape(A, (-1,)), rows + columns)
 
 
 def quadratic_program(H: Any, B: Any, U: Any | None = None, *, max_steps: int = 200, tol: float = 1e-12) -> Any:
@@ -98,9 +108,5 @@ def _pair_curvature(H: Any) -> Any:
     """H_rr + H_ss - 2 H_rs, kept away from zero so that a flat pair takes the whole step."""
     xp = namespace(H)
     diagonal = xp.linalg.diagonal(H)
-    curvature = diagonal[:, None] + diagonal[None, :] - 2.0 * H
+    curvature = diagonal[..., :, None] + diagonal[..., None, :] - 2.0 * H
     return xp.clip(curvature, min=float(xp.finfo(H.dtype).smallest_normal) ** 0.5)
-
-
-def _device(array: Any) -> Any:
-    return getattr(array, "device", None)

@@ -1,0 +1,257 @@
+"""Pairwise probabilistic clustering: memberships straight from similarities."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import _loop
+from .._arrays import is_numpy, namespace
+from .._similarity_base import SimilarityClusterer, as_dense
+from .._validation import EvidenceWarning, as_generator, check_choice, check_n_clusters, check_number
+from ..kernels import pairwise, pairwise_gradient, simplex
+from ..kernels.spectral import leading_eigenvectors, normalized_operator, unit_rows
+
+__all__ = ["PairwiseProbabilisticClustering"]
+
+
+class PairwiseProbabilisticClustering(SimilarityClusterer):
+    """Memberships U with W ~ scale * U U': how similar two objects are is how likely they fall together.
+
+    Minimises  sum_ij (w_ij - scale * u_i'u_j)^2  over rows u_i of the simplex, by default without the pairs i = j.
+
+    Parameters
+    ----------
+    n_clusters : int
+    similarity : "precomputed", "cluster-kernel", "knn", "self-tuning", "gaussian", "cosine" or function, default "cluster-kernel"
+        What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense, sparse or an operator. Otherwise features,
+        from which the named function, or a function ``f(X, Y=None)``, makes the similarity. ``"cluster-kernel"`` is the rank-k cluster
+        kernel of the graph of nearest neighbours: the model wants blocks, and this makes them.
+    solver : {"coordinate", "baum-eagon"}
+        Exact descent by panels of rows (an operator that only multiplies gets projected gradients), or the published rule.
+    diagonal : {"exclude", "include"}
+        Whether the similarities of objects to themselves count.
+    scale : "fit" or float
+        Factor between co-occurrence and similarity; 1.0 where similarities are probabilities.
+    init : array of shape (n, n_clusters) or (n_init, n, n_clusters), optional
+        Memberships to start from, in place of drawing them.
+    n_init : int
+        Starts (one from the spectrum, the others random); they share each pass over W, and the best is kept.
+    max_iter, tol : int, float
+        Sweeps at most, and the relative decrease of the objective at which to stop.
+    random_state : int, Generator, RandomState or None
+
+    Attributes
+    ----------
+    memberships_ : array of shape (n, n_clusters)
+    labels_ : array of shape (n,)
+    scale_ : float
+    objective_ : float
+        The squared error.
+    lower_bound_ : float
+        No memberships can have a smaller squared error: the eigenvalues beyond the k largest positive ones, squared, if the diagonal is
+        included, else 0.
+    gap_ : float
+        (objective_ - lower_bound_) as a share of the squared norm of the similarity.
+    kkt_residual_ : float
+        Zero at a stationary point, relative to the largest entry of W U.
+    history_ : array of shape (n_iter_,)
+    n_iter_, converged_, n_clusters_ : int, bool, int
+
+    References
+    ----------
+    Rota Bulo and Pelillo (2010). Probabilistic clustering using the Baum-Eagon inequality. ICPR.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import PairwiseProbabilisticClustering
+    >>> W = np.kron(np.eye(2), np.ones((3, 3)))
+    >>> model = PairwiseProbabilisticClustering(2, similarity="precomputed", random_state=0).fit(W)
+    >>> model.memberships_.round(2)[[0, 5]].max(axis=1)
+    array([1., 1.])
+    >>> bool(model.labels_[0] == model.labels_[2] != model.labels_[3])
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        similarity="cluster-kernel",
+        solver="coordinate",
+        diagonal="exclude",
+        scale="fit",
+        init=None,
+        n_init=4,
+        max_iter=500,
+        tol=1e-6,
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.similarity = similarity
+        self.solver = solver
+        self.diagonal = diagonal
+        self.scale = scale
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> PairwiseProbabilisticClustering:
+        """Learn memberships.
+
+        Parameters
+        ----------
+        X : array, sparse array or operator
+            A similarity (n, n) if ``similarity="precomputed"``, else features (n, p).
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        self._check_parameters()
+        W = self._similarities(X)
+        check_n_clusters(self.n_clusters, W.shape[0])
+        problem = pairwise.Problem(_as_evidence(W), self.diagonal == "exclude", None if self.scale == "fit" else float(self.scale))
+        if problem.W.norm == 0:
+            raise ValueError("W is zero everywhere: no object is similar to any other, so there is nothing to cluster")
+        run = self._solve(problem, self._starts(W, as_generator(self.random_state)))
+        best = int(np.argmin(run.objective))
+        state = pairwise.State(run.state.U[:, best : best + 1], run.state.scale[best : best + 1], np.ones(1))
+        self._finish(problem, state, run._replace(objective=run.objective[best], history=run.history[:, best]))
+        return self
+
+    def _check_parameters(self) -> None:
+        self._check_loop_parameters()
+        check_number(self.n_clusters, "n_clusters", low=1, integer=True)
+        check_choice(self.solver, "solver", ("coordinate", "baum-eagon"))
+        check_choice(self.diagonal, "diagonal", ("exclude", "include"))
+        if not (isinstance(self.scale, str) and self.scale == "fit"):
+            check_number(self.scale, "scale (a number or 'fit')", low=0, strict=True)
+
+    def _starts(self, W: Any, rng: np.random.Generator) -> Any:
+        """Starting memberships (n, n_init, k)."""
+        n, k = W.shape[0], self.n_clusters
+        dtype = np.dtype(str(getattr(W, "dtype", np.float64)).rpartition(".")[2])
+        if self.init is not None:
+            U = self._given_start(n, k)
+        else:
+            U = simplex.draw(rng, (n, self.n_init, k))
+            if k < n:
+                U[:, 0] = _spectral_start(W, k, rng)
+        U = U.astype(dtype)
+        inner = getattr(W, "factor", W)
+        return U if is_numpy(inner) or sp.issparse(inner) else namespace(inner).asarray(U, device=inner.device)
+
+    def _given_start(self, n: int, k: int) -> np.ndarray:
+        U = np.asarray(self.init, dtype=np.float64)
+        U = U[None] if U.ndim == 2 else U
+        if U.ndim != 3 or U.shape[1:] != (n, k):
+            raise ValueError(f"init must have shape ({n}, {k}) or (n_init, {n}, {k}), got {np.shape(self.init)}")
+        if not np.isfinite(U).all() or U.min() < 0 or (U.sum(axis=2) <= 0).any():
+            raise ValueError("init must hold memberships: finite, nonnegative, every row with a positive sum")
+        return simplex.normalize(U).transpose(1, 0, 2).copy()
+
+    def _solve(self, problem: pairwise.Problem, U: Any) -> _loop.Run:
+        floor = 1e-4 * problem.W.norm
+        limits = {"max_iter": self.max_iter, "tol": self.tol, "relative_to": lambda f: np.maximum(f, floor)}
+        if self.solver == "baum-eagon":
+            return _loop.iterate(partial(pairwise.baum_eagon_step, problem), pairwise.start(problem, U), **limits)
+        if isinstance(problem.W, pairwise.Implicit):
+            return _loop.iterate(partial(pairwise_gradient.gradient_step, problem), pairwise_gradient.start(problem, U), **limits)
+        step = _loop.Extrapolation.accelerate(partial(pairwise.coordinate_step, problem), pairwise.combine, pairwise.select)
+        run = _loop.iterate(step, _loop.Extrapolation(pairwise.start(problem, U)), **limits)
+        return run._replace(state=run.state.settled)
+
+    def _finish(self, problem: pairwise.Problem, state: pairwise.State, run: _loop.Run) -> None:
+        self.scale_ = float(state.scale[0])
+        self._co_occurrence = pairwise.gram(state.U)[0]
+        self.kkt_residual_ = float(pairwise.kkt_residual(problem, state)[0])
+        self.lower_bound_ = 0.0 if problem.exclude else _lower_bound(problem.W, self.n_clusters)
+        self.gap_ = (float(run.objective) - self.lower_bound_) / problem.W.norm
+        memberships = simplex.normalize(state.U[:, 0, :])
+        self._question_vertices(memberships)
+        self._publish(memberships, run)
+
+    def _question_vertices(self, memberships: Any) -> None:
+        highest = namespace(memberships).max(memberships, axis=0)
+        if self.n_clusters > 1 and float(highest.min()) < 0.75:
+            warnings.warn(
+                f"no object belongs mainly to some cluster (largest membership {float(highest.min()):.2f}): "
+                "the memberships are not identified; use fewer clusters or a more block-like similarity",
+                EvidenceWarning,
+                stacklevel=4,
+            )
+
+    def predict_proba(self, X: Any) -> Any:
+        """Memberships of new objects, each by itself beside the fitted ones.
+
+        Parameters
+        ----------
+        X : array of shape (n_new, p), or similarities (n_new, n) to the fitted objects if ``similarity="precomputed"``
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+            The u that minimises  sum_j (w_j - scale * u'u_j)^2.
+        """
+        self._check_fitted()
+        rows = self._new_similarities(X)
+        U = self.memberships_
+        xp = namespace(U)
+        B = as_dense(rows @ U, U.dtype) * self.scale_
+        H = xp.astype(self.scale_**2 * self._co_occurrence, U.dtype)
+        return simplex.quadratic_program(H, B)
+
+    def score(self, X: Any = None, y: Any = None) -> float:
+        """Share of the squared similarity that the memberships explain, 1 - objective / |W|^2; higher is better."""
+        self._check_fitted()
+        return 1.0 - self.gap_
+
+
+def _as_evidence(W: Any) -> Any:
+    """The similarity in the form its solver wants."""
+    if hasattr(W, "factor"):
+        return pairwise.Low(W.factor)
+    if isinstance(W, np.ndarray) or sp.issparse(W) or not is_numpy(W):
+        return pairwise.Explicit(W)
+    return pairwise.Implicit(W)
+
+
+def _spectral_start(W: Any, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Soft assignment to k nearly orthogonal rows of the leading eigenvectors, the first one drawn (Bach and Jordan 2006)."""
+    Z = np.asarray(W.factor) if hasattr(W, "factor") and W.factor.shape[1] == k else None
+    if Z is None:
+        E = leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors
+        Z = np.asarray(unit_rows(E).tolist()) if not is_numpy(E) else unit_rows(E)
+    chosen = [int(rng.integers(Z.shape[0]))]
+    worst = np.abs(Z @ Z[chosen[0]])
+    for _ in range(k - 1):
+        chosen.append(int(np.argmin(worst)))
+        worst = np.maximum(worst, np.abs(Z @ Z[chosen[-1]]))
+    return simplex.normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + 1e-3)
+
+
+def _lower_bound(W: Any, k: int) -> float:
+    """|W|^2 less the squares of its k largest positive eigenvalues."""
+    size = W.norm**0.5
+    values = np.asarray(leading_eigenvectors(_Normed(W, size), k, tol=1e-6).values) * size
+    return max(0.0, W.norm - float(np.square(np.clip(values, 0, None)).sum()))
+
+
+class _Normed:
+    """W / size: an operator of norm at most one."""
+
+    def __init__(self, W: Any, size: float) -> None:
+        self.W, self.size, self.shape, self.dtype = W, size, (W.n, W.n), W.dtype
+
+    def __matmul__(self, V: Any) -> Any:
+        return (self.W @ V) / self.size

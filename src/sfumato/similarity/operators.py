@@ -1,0 +1,59 @@
+"""Similarities that are never formed: they only multiply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from .._memory import reserve
+
+__all__ = ["Factored"]
+
+
+class Factored(LinearOperator):
+    """The similarity  left @ right.T  as an operator; ``right`` is ``left`` unless given.
+
+    Parameters
+    ----------
+    factor : array or sparse array of shape (n, d)
+    right : array or sparse array of shape (m, d), optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.similarity import Factored
+    >>> W = Factored(np.eye(3)[[0, 0, 1]])
+    >>> W @ np.ones(3)
+    array([2., 2., 1.])
+    """
+
+    def __init__(self, factor: Any, right: Any = None) -> None:
+        self.factor = factor
+        self.right = factor if right is None else right
+        super().__init__(factor.dtype, (factor.shape[0], self.right.shape[0]))
+
+    def _matmat(self, V: Any) -> Any:
+        return self.factor @ (self.right.T @ V)
+
+    def _matvec(self, v: Any) -> Any:
+        return self._matmat(v.reshape(-1, 1))[:, 0]
+
+    def _adjoint(self) -> Factored:
+        return Factored(self.right, self.factor)
+
+    _transpose = _adjoint
+
+    def diagonal(self) -> np.ndarray:
+        """The entries w_ii of a square similarity."""
+        if sp.issparse(self.factor):
+            return np.asarray(self.factor.multiply(self.right).sum(axis=1)).ravel()
+        return np.einsum("ij,ij->i", self.factor, self.right)
+
+    def toarray(self) -> np.ndarray:
+        """The matrix, if it fits."""
+        reserve(self.shape, self.dtype, "the explicit similarity matrix", "use the operator itself, which only multiplies")
+        product = self.factor @ self.right.T
+        return product.toarray() if sp.issparse(product) else product
