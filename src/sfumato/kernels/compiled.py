@@ -1,0 +1,100 @@
+"""Compiled twins of kernels that must walk object by object; ``pip install 'sfumato[fast]'`` brings Numba, which this module needs.
+
+Import it at call time. Every function here has a NumPy form that does the same; a twin is kept only where it is at least twice as fast.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+__all__ = ["equal_labels", "table_sweep"]
+
+
+@njit(cache=True, parallel=True)
+def equal_labels(codes, out):
+    """Number of columns in which every two rows of ``codes`` (n, m) agree, written to ``out`` (n, n)."""
+    n, m = codes.shape
+    for i in prange(n):
+        for j in range(n):
+            equal = np.int32(0)
+            for b in range(m):
+                equal += codes[i, b] == codes[j, b]
+            out[i, j] = equal
+
+
+@njit(cache=True)
+def table_sweep(codes, offsets, weights, coverage, U, M, S, absent):
+    """One exact Gauss-Seidel pass over the objects of a table of labels; ``U``, ``M``, ``S`` and ``absent`` are overwritten."""
+    n, m = codes.shape
+    k = U.shape[1]
+    n_steps = max(1, k // 2)
+    gaps = absent.shape[0] > 0
+    everyone = np.zeros((k, k))
+    for b in range(absent.shape[0]):
+        everyone += weights[b] * absent[b]
+    H = np.empty((k, k))
+    g = np.empty(k)
+    new = np.empty(k)
+    for i in range(n):
+        u = U[i]
+        g[:] = coverage[i] * u
+        for r in range(k):
+            new[r] = u[r]
+            for s in range(k):
+                H[r, s] = coverage[i] * (S[r, s] - u[r] * u[s]) - (everyone[r, s] if gaps else 0.0)
+        for b in range(m):
+            c = offsets[b] + codes[i, b]
+            if c < offsets[b + 1] - 1:
+                for r in range(k):
+                    g[r] -= weights[b] * M[c, r]
+            elif gaps:
+                H += weights[b] * absent[b]
+        g += H @ u
+        _pair_steps(H, g, new, n_steps)
+        _account(i, codes, offsets, weights, u, new, M, S, absent, everyone)
+        for r in range(k):
+            u[r] = new[r]
+
+
+@njit(cache=True)
+def _pair_steps(H, g, u, n_steps):
+    """Exact line searches between the best and the worst used vertex; see ``simplex.pair_steps``."""
+    k = len(u)
+    for _ in range(n_steps):
+        to, out = 0, -1
+        for r in range(k):
+            if g[r] < g[to]:
+                to = r
+            if u[r] > 0.0 and (out < 0 or g[r] > g[out]):
+                out = r
+        slope = g[out] - g[to]
+        if slope <= 0.0:
+            return
+        curvature = H[to, to] + H[out, out] - 2.0 * H[to, out]
+        step = u[out]
+        if slope < step * curvature:
+            step = slope / curvature
+        u[to] += step
+        u[out] = 0.0 if step == u[out] or u[out] - step < 1e-15 else u[out] - step
+        for r in range(k):
+            g[r] += step * (H[r, to] - H[r, out])
+
+
+@njit(cache=True)
+def _account(i, codes, offsets, weights, u, new, M, S, absent, everyone):
+    """Carry a changed row into the sums."""
+    m, k = codes.shape[1], len(u)
+    for r in range(k):
+        for s in range(k):
+            S[r, s] += new[r] * new[s] - u[r] * u[s]
+    for b in range(m):
+        c = offsets[b] + codes[i, b]
+        for r in range(k):
+            M[c, r] += new[r] - u[r]
+        if c == offsets[b + 1] - 1 and absent.shape[0] > 0:
+            for r in range(k):
+                for s in range(k):
+                    change = new[r] * new[s] - u[r] * u[s]
+                    absent[b, r, s] += change
+                    everyone[r, s] += weights[b] * change

@@ -1,0 +1,177 @@
+"""Co-association: how often a set of clusterings put two objects together, as a similarity that is never formed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from .._memory import reserve
+from .._validation import check_labelings
+from ..kernels import coassociation as kernel
+
+__all__ = ["Coassociation", "coassociation"]
+
+
+def coassociation(L: Any, partition_weight: Any = None) -> Coassociation:
+    """Co-association of labelings as an operator (n, n) that multiplies in O(n m) and is never formed.
+
+    Entry (i, j) is  sum_b w_b [h_b(i) = h_b(j)] / sqrt(W_i W_j),  W_i the weight of the partitions that saw object i. Where every
+    partition saw both objects this is the share of partitions that put them together.
+
+    Parameters
+    ----------
+    L : array of shape (n, m)
+        One clustering a column; integer or string labels; -1, NaN, None or "" where a clustering did not see the object.
+    partition_weight : array of shape (m,), optional
+        Nonnegative weight of every clustering; by default all count the same.
+
+    Returns
+    -------
+    Coassociation
+
+    References
+    ----------
+    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI 27(6).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.similarity import coassociation
+    >>> C = coassociation([[0, 0], [0, 1], [1, 1]])
+    >>> C.toarray()
+    array([[1. , 0.5, 0. ],
+           [0.5, 1. , 0.5],
+           [0. , 0.5, 1. ]])
+    >>> C @ np.ones(3)
+    array([1.5, 2. , 1.5])
+    """
+    labels = check_labelings(L)
+    weights = check_partition_weight(partition_weight, labels.shape[1])
+    table = kernel.encode(labels, weights)
+    L = L if isinstance(L, np.ndarray) and L.ndim == 2 else np.asarray(L).reshape(labels.shape)
+    categories = [_representatives(labels[:, column], L[:, column]) for column in range(labels.shape[1])]
+    return Coassociation(table, categories)
+
+
+class Coassociation(LinearOperator):
+    """Coverage-scaled co-association  diag(s) H diag(w) H' diag(s)  of n objects, by products with the table of labels only.
+
+    Attributes
+    ----------
+    table : the labels as small integers, with the weights of the partitions
+    """
+
+    def __init__(self, table: kernel.Table, categories: list[np.ndarray] | None = None) -> None:
+        super().__init__(np.dtype(np.float64), (table.codes.shape[0],) * 2)
+        self.table, self.categories = table, categories
+
+    def _matmat(self, V: Any) -> np.ndarray:
+        return _multiply(self.table, self.table, V)
+
+    def _matvec(self, v: Any) -> np.ndarray:
+        return self._matmat(v.reshape(-1, 1))[:, 0]
+
+    def _adjoint(self) -> Coassociation:
+        return self
+
+    _transpose = _adjoint
+
+    @property
+    def factor(self) -> sp.csr_array:
+        """Sparse F (n, clusters of all partitions) with F F' equal to this operator."""
+        columns = self.table.columns()
+        n, m = columns.shape
+        values = np.sqrt(self.table.column_weight)[columns] * self.table.scale[:, None]
+        F = sp.csr_array((values.reshape(-1), columns.reshape(-1), np.arange(0, n * m + 1, m)), shape=(n, int(self.table.offsets[-1])))
+        F.eliminate_zeros()
+        return F
+
+    def diagonal(self) -> np.ndarray:
+        """The diagonal, (n,): ones, and zeros for objects that no partition saw."""
+        return (self.table.coverage > 0).astype(np.float64)
+
+    def toarray(self) -> np.ndarray:
+        """Exact ratios (times together) / (times seen together), (n, n); NaN for pairs never seen together."""
+        n = self.shape[0]
+        reserve((3, n, n), np.float64, "the explicit co-association matrix", "keep the operator, which only multiplies")
+        together, seen = kernel.pair_counts(self.table)
+        never = seen <= 0
+        seen[never] = np.nan
+        return np.divide(together, seen, out=together)
+
+    def rows(self, L: Any) -> LinearOperator:
+        """Similarities of new objects to these n, an operator (n_new, n).
+
+        Parameters
+        ----------
+        L : array of shape (n_new, m)
+            Labels of the new objects by the same m partitions; a label that is new to a partition counts as not seen.
+        """
+        return Rows(self.recode(L), self.table)
+
+    def recode(self, L: Any) -> kernel.Table:
+        """Table of new objects in the columns of this one."""
+        L = np.asarray(L)
+        m = self.table.codes.shape[1]
+        if L.ndim != 2 or L.shape[1] != m:
+            raise ValueError(f"L must hold the labels of new objects by the same {m} partitions, (n_new, {m}); got shape {L.shape}")
+        if self.categories is None:
+            return kernel.recode(self.table, L)
+        codes = [_known_codes(known, L[:, column]) for column, known in enumerate(self.categories)]
+        return kernel.recode(self.table, np.stack(codes, axis=1))
+
+
+class Rows(LinearOperator):
+    """Co-association of new objects (rows) with known ones (columns)."""
+
+    def __init__(self, new: kernel.Table, known: kernel.Table) -> None:
+        super().__init__(np.dtype(np.float64), (new.codes.shape[0], known.codes.shape[0]))
+        self.new, self.known = new, known
+
+    def _matmat(self, V: Any) -> np.ndarray:
+        return _multiply(self.new, self.known, V)
+
+    def _matvec(self, v: Any) -> np.ndarray:
+        return self._matmat(v.reshape(-1, 1))[:, 0]
+
+    def _adjoint(self) -> Rows:
+        return Rows(self.known, self.new)
+
+    _transpose = _adjoint
+
+
+def _multiply(left: kernel.Table, right: kernel.Table, V: Any) -> np.ndarray:
+    V = np.asarray(V)
+    dtype = V.dtype if V.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    sums = kernel.scatter(right, right.scale[:, None].astype(dtype) * V)
+    return left.scale[:, None].astype(dtype) * kernel.gather(left, sums)
+
+
+def check_partition_weight(partition_weight: Any, n_partitions: int) -> np.ndarray | None:
+    """Weights of the partitions: one for each, nonnegative, finite, not all zero."""
+    if partition_weight is None:
+        return None
+    weights = np.asarray(partition_weight, dtype=np.float64)
+    if weights.shape != (n_partitions,):
+        raise ValueError(f"partition_weight must have one entry for each of the {n_partitions} partitions, got shape {weights.shape}")
+    if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() <= 0:
+        raise ValueError("partition_weight must be finite and nonnegative with a positive sum: give 0 to partitions that should not count")
+    return weights
+
+
+def _representatives(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """One original label for every code 0, 1, ..."""
+    some = np.zeros(codes.max() + 2, dtype=np.intp)
+    some[codes] = np.arange(len(codes))
+    return labels[some[:-1]]
+
+
+def _known_codes(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Codes of labels in a column whose known labels, in the order of their codes, are ``known``; -1 for others."""
+    codes = check_labelings(np.concatenate([known, labels])[:, None])[:, 0]
+    lookup = np.full(codes.max() + 2, -1, dtype=np.int32)
+    lookup[codes[: len(known)]] = np.arange(len(known))
+    return lookup[codes[len(known) :]]
