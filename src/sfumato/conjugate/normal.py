@@ -1,0 +1,265 @@
+"""Numbers: a normal with unknown mean, unknown variance, or both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.special import gammaln
+
+from .._validation import as_generator
+from ..kernels.conjugate import LOG_2PI, Moments, moments, normal_gamma_log_normalizer, pull
+from ._pair import ConjugatePair, Joint, as_shape, check_finite, check_level, check_positive
+
+__all__ = ["NormalInverseGamma", "NormalKnownMean", "NormalKnownVariance"]
+
+
+def _along(value: Any) -> np.ndarray:
+    """A parameter with an axis for the observations."""
+    return np.asarray(value)[..., None]
+
+
+class _Normal(ConjugatePair):
+    """Normal data (..., n)."""
+
+    def statistics(self, data: Any, weight: Any = None) -> Moments:
+        """Weight, mean and scatter of data (..., n); missing numbers are left out."""
+        return moments(*self._check(data, weight))
+
+    def log_predictive(self, data: Any) -> Any:
+        """Log predictive density (..., n) of each observation on its own; 0 where missing."""
+        data, weight = self._check(data, None)
+        predictive = type(self)(**{name: _along(value) for name, value in self._parameters().items()}).predictive()
+        return weight * predictive.logpdf(data)
+
+    def predictive(self) -> Any:
+        """Distribution of the next observation."""
+        raise NotImplementedError
+
+    def _log_base(self, data: Any, weight: Any) -> Any:
+        return -0.5 * LOG_2PI * weight.sum(axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalKnownVariance(_Normal):
+    """Normal prior on the mean of normal data of known variance.
+
+    mu ~ N(mean, variance),  y ~ N(mu, noise);  the posterior precision is 1/variance + n/noise, the posterior mean the
+    precision-weighted mean of prior and data.
+
+    Parameters
+    ----------
+    mean : float or array of shape (...), default=0.0
+        Expected value of the unknown mean.
+    variance : float or array of shape (...), default=1.0
+        How uncertain the unknown mean is.
+    noise : float or array of shape (...), default=1.0
+        Known variance of an observation.
+
+    References
+    ----------
+    .. [1] A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 2.5.
+
+    Examples
+    --------
+    >>> from sfumato.conjugate import NormalKnownVariance
+    >>> posterior = NormalKnownVariance(mean=0, variance=1, noise=1).posterior([1.0, 2.0, 3.0])
+    >>> print(posterior.mean, posterior.variance)
+    1.5 0.25
+    """
+
+    mean: Any = 0.0
+    variance: Any = 1.0
+    noise: Any = 1.0
+
+    def __post_init__(self) -> None:
+        variance, noise = check_positive(self.variance, "variance"), check_positive(self.noise, "noise")
+        self._freeze(mean=check_finite(self.mean, "mean"), variance=variance, noise=noise)
+
+    def update(self, statistics: Moments) -> NormalKnownVariance:
+        """Posterior after data with these moments."""
+        _, mean, _ = pull(self.noise / self.variance, self.mean, statistics)
+        return NormalKnownVariance(mean, 1 / (1 / self.variance + statistics.count / self.noise), self.noise)
+
+    @property
+    def distribution(self) -> Any:
+        """Distribution of the mean (scipy)."""
+        return stats.norm(self.mean, np.sqrt(self.variance))
+
+    @property
+    def mode(self) -> Any:
+        """Most probable mean."""
+        return self.mean
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Equal-tailed interval of the mean."""
+        return tuple(self.distribution.ppf(q) for q in check_level(level))  # type: ignore[return-value]
+
+    def sample(self, size: Any = None, random_state: Any = None) -> Any:
+        """Means drawn from the distribution, of shape (size, ...)."""
+        return as_generator(random_state).normal(self.mean, np.sqrt(self.variance), size=as_shape(size) + self.batch_shape)
+
+    def predictive(self) -> Any:
+        """Distribution of the next observation: normal (scipy)."""
+        return stats.norm(self.mean, np.sqrt(self.variance + self.noise))
+
+    def log_evidence(self, data: Any, weight: Any = None) -> Any:
+        """Log density of the data with the mean integrated out, one number for each data set (...)."""
+        data = self.statistics(data, weight)
+        kappa, _, square = pull(self.noise / self.variance, self.mean, data)
+        shrink = np.log(self.noise / self.variance) - np.log(kappa)
+        return 0.5 * (shrink - data.count * (LOG_2PI + np.log(self.noise)) - square / self.noise)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalKnownMean(_Normal):
+    """Inverse gamma prior on the variance of normal data of known mean.
+
+    s2 ~ InverseGamma(shape, scale),  y ~ N(center, s2);  posterior InverseGamma(shape + n/2, scale + sum (y - center)^2 / 2).
+
+    Parameters
+    ----------
+    shape, scale : float or array of shape (...), default=1.0
+        Parameters of the inverse gamma distribution (scipy's ``a`` and ``scale``).
+    center : float or array of shape (...), default=0.0
+        Known mean of an observation.
+
+    References
+    ----------
+    .. [1] A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 2.6.
+
+    Examples
+    --------
+    >>> from sfumato.conjugate import NormalKnownMean
+    >>> posterior = NormalKnownMean(shape=2, scale=1).posterior([1.0, -1.0, 2.0])
+    >>> print(posterior.shape, posterior.scale, posterior.mean)
+    3.5 4.0 1.6
+    """
+
+    shape: Any = 1.0
+    scale: Any = 1.0
+    center: Any = 0.0
+
+    def __post_init__(self) -> None:
+        shape, scale = check_positive(self.shape, "shape"), check_positive(self.scale, "scale")
+        self._freeze(shape=shape, scale=scale, center=check_finite(self.center, "center"))
+
+    def update(self, statistics: Moments) -> NormalKnownMean:
+        """Posterior after data with these moments."""
+        square = statistics.scatter + statistics.count * (statistics.mean - self.center) ** 2
+        return NormalKnownMean(self.shape + statistics.count / 2, self.scale + square / 2, self.center)
+
+    @property
+    def distribution(self) -> Any:
+        """Distribution of the variance (scipy)."""
+        return stats.invgamma(self.shape, scale=self.scale)
+
+    @property
+    def mean(self) -> Any:
+        """Expected variance; infinite where shape <= 1."""
+        return _inverse_gamma_mean(self.shape, self.scale)
+
+    @property
+    def mode(self) -> Any:
+        """Most probable variance."""
+        return self.scale / (self.shape + 1)
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Equal-tailed interval of the variance."""
+        return tuple(self.distribution.ppf(q) for q in check_level(level))  # type: ignore[return-value]
+
+    def sample(self, size: Any = None, random_state: Any = None) -> Any:
+        """Variances drawn from the distribution, of shape (size, ...)."""
+        return self.scale / as_generator(random_state).gamma(self.shape, size=as_shape(size) + self.batch_shape)
+
+    def predictive(self) -> Any:
+        """Distribution of the next observation: Student t (scipy)."""
+        return stats.t(2 * self.shape, self.center, np.sqrt(self.scale / self.shape))
+
+    def _log_normalizer(self) -> Any:
+        return gammaln(self.shape) - self.shape * np.log(self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalInverseGamma(_Normal):
+    """Prior on mean and variance of normal data.
+
+    s2 ~ InverseGamma(shape, scale),  mu | s2 ~ N(mean, s2 / kappa),  y ~ N(mu, s2). With n observations of mean ybar and
+    scatter S: kappa' = kappa + n, mean' = mean + n (ybar - mean) / kappa', shape' = shape + n/2,
+    scale' = scale + (S + kappa n (ybar - mean)^2 / kappa') / 2. It is the one-dimensional ``NormalInverseWishart`` with
+    df = 2 shape and scale 2 scale.
+
+    Parameters
+    ----------
+    mean : float or array of shape (...), default=0.0
+        Expected mean.
+    kappa : float or array of shape (...), default=1.0
+        How many observations the prior mean is worth.
+    shape, scale : float or array of shape (...), default=1.0
+        Parameters of the inverse gamma distribution of the variance.
+
+    References
+    ----------
+    .. [1] A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 3.3.
+
+    Examples
+    --------
+    >>> from sfumato.conjugate import NormalInverseGamma
+    >>> posterior = NormalInverseGamma().posterior([1.0, 2.0, 3.0])
+    >>> print(posterior.mean, posterior.kappa, posterior.shape, posterior.scale)
+    1.5 4.0 2.5 3.5
+    """
+
+    mean: Any = 0.0
+    kappa: Any = 1.0
+    shape: Any = 1.0
+    scale: Any = 1.0
+
+    def __post_init__(self) -> None:
+        kappa, shape, scale = (check_positive(getattr(self, name), name) for name in ("kappa", "shape", "scale"))
+        self._freeze(mean=check_finite(self.mean, "mean"), kappa=kappa, shape=shape, scale=scale)
+
+    def update(self, statistics: Moments) -> NormalInverseGamma:
+        """Posterior after data with these moments."""
+        kappa, mean, square = pull(self.kappa, self.mean, statistics)
+        return NormalInverseGamma(mean, kappa, self.shape + statistics.count / 2, self.scale + square / 2)
+
+    @property
+    def variance(self) -> Any:
+        """Expected variance of an observation; infinite where shape <= 1."""
+        return _inverse_gamma_mean(self.shape, self.scale)
+
+    @property
+    def distribution(self) -> Joint:
+        """Marginal distributions: Student t of the mean, inverse gamma of the variance (scipy)."""
+        width = np.sqrt(self.scale / (self.shape * self.kappa))
+        return Joint(stats.t(2 * self.shape, self.mean, width), stats.invgamma(self.shape, scale=self.scale))
+
+    @property
+    def mode(self) -> Joint:
+        """Most probable pair of mean and variance."""
+        return Joint(self.mean, self.scale / (self.shape + 1.5))
+
+    def interval(self, level: float = 0.95) -> Joint:
+        """Equal-tailed intervals (low, high) of the mean and of the variance, each on its own."""
+        return Joint(*(tuple(marginal.ppf(q) for q in check_level(level)) for marginal in self.distribution))
+
+    def sample(self, size: Any = None, random_state: Any = None) -> Joint:
+        """Pairs of mean and variance drawn together, each of shape (size, ...)."""
+        rng = as_generator(random_state)
+        size = as_shape(size) + self.batch_shape
+        variance = self.scale / rng.gamma(self.shape, size=size)
+        return Joint(rng.normal(self.mean, np.sqrt(variance / self.kappa), size=size), variance)
+
+    def predictive(self) -> Any:
+        """Distribution of the next observation: Student t (scipy)."""
+        return stats.t(2 * self.shape, self.mean, np.sqrt(self.scale * (self.kappa + 1) / (self.kappa * self.shape)))
+
+    def _log_normalizer(self) -> Any:
+        return normal_gamma_log_normalizer(self.kappa, self.shape, self.scale)
+
+
+def _inverse_gamma_mean(shape: Any, scale: Any) -> Any:
+    return np.where(shape > 1, scale / np.where(shape > 1, shape - 1, 1.0), np.inf)[()]
