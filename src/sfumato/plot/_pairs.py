@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from .._arrays import to_numpy
 from ._style import as_memberships, axes_or_new, literal, ordering
 
-__all__ = ["block_means", "contingency", "reconstruction", "similarity"]
+__all__ = ["block_means", "contingency", "heat_map", "reconstruction", "similarity"]
 
 
 def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.ndarray:
@@ -73,7 +73,7 @@ def similarity(W: Any, memberships: Any = None, *, blocks: int = 200, ax: Any = 
     >>> ax = plot.similarity(np.eye(4))
     """
     W = W if hasattr(W, "shape") else np.asarray(W)
-    return _heat_map(block_means(W, memberships, blocks=blocks), W.shape[0], "similarity", axes_or_new(ax))
+    return heat_map(block_means(W, memberships, blocks=blocks), W.shape[0], "similarity", axes_or_new(ax))
 
 
 def reconstruction(memberships: Any, scale: float = 1.0, *, blocks: int = 200, ax: Any = None) -> Any:
@@ -98,10 +98,11 @@ def reconstruction(memberships: Any, scale: float = 1.0, *, blocks: int = 200, a
     U = as_memberships(memberships)
     groups = _groups(len(U), U, blocks)
     means = (groups.T @ U) / groups.sum(axis=0)[:, None]
-    return _heat_map(scale * means @ means.T, len(U), "reconstructed similarity", axes_or_new(ax))
+    return heat_map(scale * means @ means.T, len(U), "reconstructed similarity", axes_or_new(ax))
 
 
-def _heat_map(means: np.ndarray, n: int, name: str, ax: Any) -> Any:
+def heat_map(means: np.ndarray, n: int, name: str, ax: Any) -> Any:
+    """Block means of the pairs of ``n`` objects, with a colour bar."""
     image = ax.imshow(means, cmap="magma", interpolation="nearest", extent=(0, n, n, 0), vmin=min(0.0, float(np.nanmin(means))))
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
     bar.outline.set_visible(False)

@@ -1,0 +1,116 @@
+"""What the report says in words and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..memberships import margin, sizes
+from ..plot import palette
+
+__all__ = ["Finding", "answer", "doubtful", "trust"]
+
+SURE, SHARED = 0.9, 0.2
+
+
+class Finding(NamedTuple):
+    """One statement on trust: whether it is good, worth knowing or a caution."""
+
+    kind: str
+    text: str
+
+
+def answer(U: np.ndarray, names: Sequence[Any], labels: Sequence[str]) -> dict[str, Any]:
+    """Headline figures, and a row for every cluster."""
+    n, k = U.shape
+    largest, own = U.max(axis=1), U.argmax(axis=1)
+    counts, soft = np.bincount(own, minlength=k), sizes(U)
+    rows = [
+        {
+            "name": labels[cluster],
+            "colour": _colour(cluster, k),
+            "count": int(counts[cluster]),
+            "size": float(soft[cluster]),
+            "share": float(soft[cluster] / n),
+            "certainty": float(largest[own == cluster].mean()) if counts[cluster] else None,
+            "typical": [names[i] for i in _first(-U[:, cluster], 3) if own[i] == cluster],
+        }
+        for cluster in range(k)
+    ]
+    return {
+        "n": n,
+        "k": k,
+        "certainty": float(largest.mean()),
+        "sure": float((largest >= SURE).mean()),
+        "shared": int((margin(U) < SHARED).sum()) if k > 1 else 0,
+        "clusters": rows,
+    }
+
+
+def _colour(cluster: int, k: int) -> str:
+    return "#" + "".join(f"{round(255 * part):02x}" for part in palette(k)[cluster])
+
+
+def _first(values: np.ndarray, count: int) -> np.ndarray:
+    """Indices of the smallest values, in order, the earlier of equals first."""
+    return np.argsort(values, kind="stable")[:count]
+
+
+def doubtful(U: np.ndarray, names: Sequence[Any], labels: Sequence[str], count: int = 12) -> list[dict[str, Any]]:
+    """The objects whose best two clusters are nearest to a tie, the nearest first."""
+    k = U.shape[1]
+    if k == 1:
+        return []
+    rows = []
+    for i in _first(margin(U), count):
+        if margin(U[i : i + 1])[0] >= 0.95:
+            break
+        best = [int(c) for c in np.argsort(-U[i], kind="stable")[:3] if U[i, c] >= 0.005]
+        parts = [{"name": labels[c], "colour": _colour(c, k), "value": float(U[i, c])} for c in best]
+        rows.append({"name": names[i], "parts": parts})
+    return rows
+
+
+def trust(U: np.ndarray, *, converged: bool | None, n_iter: int | None, warnings: Sequence[str]) -> list[Finding]:
+    """What speaks for the answer and what against it."""
+    found = [Finding("caution", text) for text in warnings]
+    if converged is not None:
+        after = f" after {n_iter} iteration{'' if n_iter == 1 else 's'}" if n_iter else ""
+        stopped = f"The search stopped{after} before it converged: the memberships may still move. Allow more iterations."
+        found.append(Finding("good", f"The search converged{after}.") if converged else Finding("caution", stopped))
+    return found + _sureness(U) + _sizes(U)
+
+
+def _sureness(U: np.ndarray) -> list[Finding]:
+    n, k = U.shape
+    if k == 1:
+        return [Finding("note", "With one cluster every membership is 1: there is nothing to be unsure about.")]
+    largest = U.max(axis=1)
+    sure, shared = float((largest >= SURE).mean()), float((margin(U) < SHARED).mean())
+    found = [
+        Finding(
+            "note",
+            f"{sure:.0%} of the objects have a membership of {SURE:g} or more in one cluster; "
+            f"{shared:.0%} are shared, with their best two clusters less than {SHARED:g} apart.",
+        )
+    ]
+    if (largest.mean() * k - 1) / (k - 1) < 0.25:
+        found.append(Finding("caution", f"Memberships are vague: the evidence hardly separates {k} clusters. Try fewer, or another model."))
+    if n > 1 and (largest > 0.999).mean() > 0.98:
+        text = "Almost every membership is 0 or 1. Far-apart clusters look like this, and so does a model that is surer than it should be."
+        found.append(Finding("note", text + " A second model, or a consensus, is a cheap check."))
+    return found
+
+
+def _sizes(U: np.ndarray) -> list[Finding]:
+    n, k = U.shape
+    counts = np.bincount(U.argmax(axis=1), minlength=k)
+    empty, small = int((counts == 0).sum()), int(((counts > 0) & (counts < max(3, 0.005 * n))).sum())
+    found = []
+    if empty:
+        found.append(Finding("caution", f"{empty} of the {k} clusters are the first choice of no object: fewer clusters may be enough."))
+    if small and k > 1:
+        found.append(Finding("caution", f"{small} of the {k} clusters are very small: they may hold outliers rather than a group."))
+    return found
