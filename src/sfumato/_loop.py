@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Extrapolation", "Run", "Squarem", "best", "iterate", "progress"]
+__all__ = ["Extrapolation", "Run", "Squarem", "best", "checkpoints", "iterate", "progress"]
 
 Step = Callable[[Any], tuple[Any, Any]]
 
 _listener: ContextVar[Callable[[int, int, float], None] | None] = ContextVar("sfumato_progress", default=None)
+_keeper: ContextVar[Any] = ContextVar("sfumato_checkpoints", default=None)
 
 
 class Run(NamedTuple):
@@ -43,27 +44,47 @@ def progress(listener: Callable[[int, int, float], None]):
         _listener.reset(token)
 
 
+@contextmanager
+def checkpoints(keeper: Any):
+    """Within this context every outermost loop starts where ``keeper.recall(state)`` says and shows ``keeper`` what it reaches.
+
+    ``recall`` gives the place of the loop among its like, and the state and history to go on from; ``keep(place, state, history)``
+    is told after every step. Loops inside a step are part of that step.
+    """
+    token = _keeper.set(keeper)
+    try:
+        yield
+    finally:
+        _keeper.reset(token)
+
+
 def iterate(step: Step, state: Any, *, max_iter: int, tol: float, relative_to: Any = None) -> Run:
     """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
 
     ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the objective itself.
     """
+    report, keeper = _listener.get(), _keeper.get()
     history: list[Any] = []
-    converged = False
-    report = _listener.get()
-    for iteration in range(1, max_iter + 1):
-        state, objective = step(state)
-        objective = np.asarray(objective, dtype=np.float64)
-        history.append(objective)
-        if report is not None:
-            report(iteration, max_iter, float(objective.min()))
-        if len(history) > 1:
-            size = np.abs(objective) if relative_to is None else relative_to
-            size = size(objective) if callable(size) else size
-            if np.all(np.abs(history[-1] - history[-2]) <= tol * size):
-                converged = True
-                break
+    if keeper is not None:
+        place, state, history = keeper.recall(state)
+    with checkpoints(None):
+        while len(history) < max_iter and not _settled(history, tol, relative_to):
+            state, objective = step(state)
+            history.append(np.asarray(objective, dtype=np.float64))
+            if report is not None:
+                report(len(history), max_iter, float(history[-1].min()))
+            if keeper is not None:
+                keeper.keep(place, state, history)
+    converged = _settled(history, tol, relative_to)
     return Run(state, history[-1] if history else np.inf, np.asarray(history), len(history), converged)
+
+
+def _settled(history: list[Any], tol: float, relative_to: Any) -> bool:
+    if len(history) < 2:
+        return False
+    size = np.abs(history[-1]) if relative_to is None else relative_to
+    size = size(history[-1]) if callable(size) else size
+    return bool(np.all(np.abs(history[-1] - history[-2]) <= tol * size))
 
 
 def best(runs: list[Run], *, larger: bool) -> Run:
