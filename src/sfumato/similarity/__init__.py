@@ -1,13 +1,16 @@
 """From features or labelings to similarities, and from similarities to better ones."""
 
 from .cluster_kernel import ClusterKernel, cluster_kernel
+from .coassociation import Coassociation, coassociation
 from .graphs import cosine, gaussian, knn, self_tuning
 from .operators import Factored
 
 __all__ = [
     "ClusterKernel",
+    "Coassociation",
     "Factored",
     "cluster_kernel",
+    "coassociation",
     "cosine",
     "gaussian",
     "knn",
