@@ -2,8 +2,8 @@
 
     A = D^-1/2 W D^-1/2,  d = W 1,    A E = E diag(lambda),    E'E = I,    lambda_1 >= ... >= lambda_k
 
-by a block Krylov space with Rayleigh-Ritz and thick restarts: every pass over W serves a whole block of vectors, from a fixed start, so
-that the answer is the same each time. ``Scaled`` is diag(s) W diag(s), never formed.
+by a block Krylov space with Rayleigh-Ritz and then Chebyshev filters: every pass over W serves a whole block of vectors, from a fixed
+start, so that the answer is the same each time. ``Scaled`` is diag(s) W diag(s), never formed.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def unit_rows(Z: Any) -> Any:
     return Z / _positive(xp.sum(Z * Z, axis=1, keepdims=True) ** 0.5)
 
 
-def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_cycles: int = 200) -> Spectrum:
+def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_products: int = 4000) -> Spectrum:
     """Eigenvectors of the ``k`` largest eigenvalues of a symmetric ``A``.
 
     Parameters
@@ -101,8 +101,8 @@ def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_cycles
         Between 1 and n.
     tol : float, optional
         Largest residual |A v - lambda v| of an accepted vector; by default 1e-8 (float64) or 1e-4 (float32).
-    max_cycles : int
-        Restarts at most; the residual reached is in the answer.
+    max_products : int
+        Passes over A at most (about); the residual reached is in the answer.
 
     Returns
     -------
@@ -114,20 +114,41 @@ def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_cycles
     depth = min(DEPTH, n // (2 * (k + EXTRA)))
     if n <= DIRECT or depth < 2:
         return _direct(A, k)
-    start = np.random.default_rng(0).standard_normal((n, k + EXTRA)).astype(dtype)
-    X = namespace(_on(A, start)).linalg.qr(_on(A, start))[0]
-    for _ in range(max_cycles):
-        values, X, residuals = _cycle(A, X, depth)
-        residual = float(residuals[:k].max())
-        if residual <= tol:
-            break
-    return Spectrum(values[:k], _canonical(X[:, :k]), float(values[k]), residual)
+    start = _on(A, np.random.default_rng(0).standard_normal((n, k + EXTRA)).astype(dtype))
+    values, X, residuals, lowest = _rayleigh_ritz(A, namespace(start).linalg.qr(start)[0], depth)
+    while float(residuals[:k].max()) > tol and max_products > 0:
+        degree = _degree(values, k, lowest)
+        X = _filter(A, X, degree, lowest, float(values[-1]))
+        values, X, residuals, _ = _rayleigh_ritz(A, X, 2)
+        max_products -= degree + 2
+    return Spectrum(values[:k], _canonical(X[:, :k]), float(values[k]), float(residuals[:k].max()))
 
 
-def _cycle(A: Any, X: Any, depth: int) -> tuple[Any, Any, Any]:
-    """Rayleigh-Ritz on the span of X, A X, ..., A^(depth - 1) X: as many Ritz pairs as X has columns, and their residuals.
+def _degree(values: Any, k: int, lowest: float) -> int:
+    """Degree of the filter that makes a residual of the k-th vector a hundred times smaller, unless the first one would drown the rest."""
+    edge = float(values[-1])
+    stretch = [np.arccosh(max(1 + 1e-7, (2 * float(values[j]) - edge - lowest) / (edge - lowest))) for j in (0, k - 1)]
+    return int(np.clip(min(np.log(200) / stretch[1], np.log(1e9) / stretch[0]), 4, 400))
 
-    X being Ritz vectors of the cycle before, their residuals span one block, so that this is Lanczos with a thick restart.
+
+def _filter(A: Any, X: Any, degree: int, lowest: float, edge: float) -> Any:
+    """Chebyshev polynomial of A times X, columns orthonormal: small on [lowest, edge], growing fast above (Zhou and Saad 2007)."""
+    xp = namespace(X)
+    center, half = (edge + lowest) / 2, (edge - lowest) / 2
+    previous, current = X, (A @ X - center * X) / half
+    for _ in range(degree - 1):
+        following = A @ current
+        following -= center * current
+        following *= 2 / half
+        following -= previous
+        previous, current = current, following
+    current /= xp.sum(current * current, axis=0) ** 0.5
+    return xp.linalg.qr(current)[0]
+
+
+def _rayleigh_ritz(A: Any, X: Any, depth: int) -> tuple[Any, Any, Any, float]:
+    """Rayleigh-Ritz on the span of X, A X, ..., A^(depth - 1) X: as many Ritz pairs as X has columns, their residuals,
+    and a bound from below on the spectrum (of a matrix whose norm is about one).
     """
     xp = namespace(X)
     Q, p, columns = X, X.shape[1], []
@@ -142,9 +163,10 @@ def _cycle(A: Any, X: Any, depth: int) -> tuple[Any, Any, Any]:
     m = Q.shape[1]
     T = xp.concat([xp.concat([C, xp.zeros((m - C.shape[0], C.shape[1]), dtype=C.dtype, device=C.device)]) for C in columns], axis=1)
     values, S = xp.linalg.eigh(xp.triu(T) + xp.triu(T, k=1).T)
+    lowest = min(-1.0, 1.05 * float(values[0]))
     values, S = xp.flip(values, axis=0)[:p], xp.flip(S, axis=1)[:, :p]
     outside = Y @ S[m - X.shape[1] :, :]
-    return values, Q @ S, xp.sum(outside**2, axis=0) ** 0.5
+    return values, Q @ S, xp.sum(outside**2, axis=0) ** 0.5, lowest
 
 
 def _new_directions(Y: Any, Q: Any) -> Any:
