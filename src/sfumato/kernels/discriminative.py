@@ -1,0 +1,110 @@
+"""Discriminative clustering: cells of x whose class distributions differ (Sinkkonen and Kaski 2002; Sinkkonen, Kaski and Nikkila 2002).
+
+q_i(x) is the class distribution of x times its weight, p_i the prior counts with sum P, s the bandwidth, m_j the prototypes:
+
+    y_j(x) = exp(-|x - m_j|^2 / s^2) / Z(x),    r_ji = sum_x y_j(x) q_i(x),    R_j = sum_i r_ji,    R = sum_j R_j
+
+    maximise   L = sum_ji log [G(p_i + r_ji) / G(p_i)] - sum_j log [G(P + R_j) / G(P)] - penalty sum_j R_j log(k R_j / R)
+
+With  A = dL/dr  and  e_j(x) = sum_i q_i(x) A_ji:    dL/dm_j = (2/s^2) sum_x (x - m_j) y_j(x) [e_j(x) - sum_l y_l(x) e_l(x)].
+Both r and the gradient add up over row blocks. Online, with distributions psi_j = softmax(gamma_j) in the place of the counts:
+
+    minimise   E = - sum_x sum_j y_j(x) sum_i q_i(x) log psi_j(i)
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import gammaln, psi, xlogy
+
+from .._arrays import namespace, to_numpy
+from .simplex import softmax
+
+__all__ = ["Online", "cells", "counts", "drift", "log_posterior", "memberships", "mutual_information", "pull", "size_cost", "slopes"]
+
+
+class Online(NamedTuple):
+    """State of the online algorithm: prototypes (k, p), logits of their class distributions (k, classes), batches seen."""
+
+    centers: np.ndarray
+    logits: np.ndarray
+    batches: int = 0
+
+
+def memberships(X: Any, centers: np.ndarray, bandwidth: float) -> Any:
+    """y_j(x) for every row of ``X``; |x|^2 cancels, so that a sparse ``X`` stays sparse."""
+    return softmax(_affinities(X, centers) * (2.0 / bandwidth**2))[0]
+
+
+def cells(X: Any, centers: np.ndarray) -> Any:
+    """Index of the nearest prototype: the Voronoi cell of every row."""
+    affinities = _affinities(X, centers)
+    return namespace(affinities).argmax(affinities, axis=1)
+
+
+def _affinities(X: Any, centers: np.ndarray) -> Any:
+    """x'm_j - |m_j|^2 / 2: half the squared distance with its sign turned, up to a term of x alone."""
+    xp = namespace(X)
+    if xp is np:
+        return X @ centers.T - 0.5 * np.sum(centers**2, axis=1)
+    M = xp.asarray(centers, dtype=X.dtype, device=X.device)
+    return X @ xp.matrix_transpose(M) - 0.5 * xp.sum(M**2, axis=1)
+
+
+def counts(Y: Any, Q: Any) -> np.ndarray:
+    """r = Y'Q (k, classes) for memberships ``Y`` (n, k) and weighted class distributions ``Q`` (n, classes), dense or sparse."""
+    return np.asarray((Q.T @ Y).T) if sp.issparse(Q) else to_numpy(Y.T @ Q)
+
+
+def log_posterior(r: np.ndarray, prior: np.ndarray) -> float:
+    """Log probability of the classes given the clusters, the distributions of the clusters integrated out: 0 for an empty table."""
+    within = gammaln(prior + r) - gammaln(prior)
+    return float(within.sum() - (gammaln(prior.sum() + r.sum(axis=1)) - gammaln(prior.sum())).sum())
+
+
+def size_cost(r: np.ndarray) -> float:
+    """sum_j R_j log(k R_j / R): 0 for equal sizes, R log k for one cluster that holds all."""
+    sizes = r.sum(axis=1)
+    return float(xlogy(sizes, len(sizes) * sizes / sizes.sum()).sum())
+
+
+def slopes(r: np.ndarray, prior: np.ndarray, penalty: float = 0.0) -> np.ndarray:
+    """A = dL/dr (k, classes), up to a constant that the memberships, summing to one, cancel."""
+    sizes = r.sum(axis=1, keepdims=True)
+    A = psi(prior + r) - psi(prior.sum() + sizes)
+    share = np.maximum(len(sizes) * sizes / sizes.sum(), np.finfo(float).tiny)
+    return A - penalty * np.log(share) if penalty else A
+
+
+def pull(X: Any, Y: Any, Q: Any, A: np.ndarray, centers: np.ndarray, bandwidth: float) -> np.ndarray:
+    """dL/dm (k, p) of a block, given the slopes ``A`` of all of the data."""
+    xp = namespace(X)
+    E = Q @ A.T if xp is np else Q @ xp.asarray(A.T, dtype=X.dtype, device=X.device)
+    E -= xp.sum(Y * E, axis=1)[:, None]
+    E *= Y
+    total = np.asarray((X.T @ E).T) if sp.issparse(X) else to_numpy(E.T @ X)
+    return (2.0 / bandwidth**2) * (total - to_numpy(xp.sum(E, axis=0))[:, None] * centers)
+
+
+def drift(X: Any, Q: Any, J: np.ndarray, L: np.ndarray, state: Online) -> tuple[np.ndarray, np.ndarray]:
+    """Sum over the rows of the online steps, for the prototypes and for the logits, at rate one.
+
+    ``J`` and ``L`` (n, k) hold the two draws from y(x) as one-hot rows; y(x) itself in their place gives the expected step, which is
+    -s^2/2 (prototypes) and -1 (logits) times the gradient of E.
+    """
+    log_psi = state.logits - np.logaddexp.reduce(state.logits, axis=1, keepdims=True)
+    score = Q @ log_psi.T
+    gain = L * (score - np.sum(J * score, axis=1, keepdims=True))
+    total = np.asarray((X.T @ gain).T) if sp.issparse(X) else gain.T @ X
+    r = counts(L, Q)
+    return total - gain.sum(axis=0)[:, None] * state.centers, r - r.sum(axis=1, keepdims=True) * np.exp(log_psi)
+
+
+def mutual_information(r: np.ndarray) -> float:
+    """Mutual information in nats between the two sides of a table of (soft) counts."""
+    total = r.sum()
+    expected = np.outer(r.sum(axis=1), r.sum(axis=0)) / total
+    return float(max(0.0, xlogy(r, np.divide(r, expected, out=np.ones_like(r), where=(r > 0) & (expected > 0))).sum() / total))

@@ -1,0 +1,282 @@
+"""What discriminative clustering does with its data: frame, objective over row blocks, L-BFGS, online passes, starts."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from sklearn.cluster import KMeans
+from sklearn.utils.multiclass import check_classification_targets
+
+from .. import _loop
+from .._arrays import is_numpy, namespace, to_numpy
+from .._rows import Rows
+from ..kernels import discriminative as kernel
+
+SAMPLE = 20_000  # objects that the starts look at
+
+
+class Frame(NamedTuple):
+    """Coordinates in which the features have mean square one, and mean zero where shifting them keeps them dense."""
+
+    offset: np.ndarray | float
+    unit: float
+    middle: np.ndarray  # the mean of the data, in the frame
+
+    def __call__(self, X: Any) -> Any:
+        if sp.issparse(X):
+            return X.astype(np.float64) / self.unit
+        if is_numpy(X):
+            return (X - self.offset) / self.unit
+        return (X - namespace(X).asarray(self.offset, dtype=X.dtype, device=X.device)) / self.unit
+
+    def inverse(self, centers: np.ndarray) -> np.ndarray:
+        return centers * self.unit + self.offset
+
+    @classmethod
+    def of(cls, rows: Rows) -> Frame:
+        total, mean = rows.sum(lambda X, Q: (float(_mass(Q).sum()), to_numpy(_mass(Q) @ X)))
+        mean = np.asarray(mean, dtype=np.float64) / total
+        if sp.issparse(rows.X):
+            square = rows.sum(lambda X, Q: (_mass(Q) @ X.power(2).sum(axis=1),))[0] / total - mean @ mean
+        else:
+            square = rows.sum(lambda X, Q: (float((_mass(Q) @ cls(mean, 1.0, mean)(X) ** 2).sum()),))[0] / total
+        largest = float(np.abs(mean).max(initial=0.0))
+        unit = float(np.sqrt(max(square, 0.0) / len(mean)))
+        unit = (
+            unit if unit > 8 * np.finfo(rows.dtype if is_numpy(rows.X) or sp.issparse(rows.X) else float).eps * largest else largest or 1.0
+        )
+        return cls(0.0, unit, mean / unit) if sp.issparse(rows.X) else cls(mean, unit, np.zeros_like(mean))
+
+
+def _mass(Q: Any) -> Any:
+    """Weight of every object."""
+    return np.asarray(Q.sum(axis=1)).ravel() if sp.issparse(Q) or is_numpy(Q) else namespace(Q).sum(Q, axis=1)
+
+
+class Problem(NamedTuple):
+    """The data of one fit and what is asked of it."""
+
+    rows: Rows  # features and weighted class distributions
+    frame: Frame
+    prior: np.ndarray  # (classes,)
+    precision: float  # of the Gaussian prior of the prototypes
+    penalty: float
+    total: float  # sum of the weights
+
+    def table(self, centers: np.ndarray, bandwidth: float) -> np.ndarray:
+        """Soft counts (k, classes)."""
+        return self.rows.sum(lambda X, Q: (kernel.counts(kernel.memberships(self.frame(X), centers, bandwidth), Q),))[0]
+
+    def voronoi_table(self, centers: np.ndarray) -> np.ndarray:
+        """Counts (k, classes) of the Voronoi cells."""
+        return self.rows.sum(lambda X, Q: (kernel.counts(_one_hot(kernel.cells(self.frame(X), centers), len(centers), X), Q),))[0]
+
+    def objective(self, r: np.ndarray, centers: np.ndarray) -> float:
+        """Log posterior of the prototypes, up to a constant, less the penalty on sizes."""
+        cost = self.penalty * kernel.size_cost(r) if self.penalty else 0.0
+        return kernel.log_posterior(r, self.prior) - cost - 0.5 * self.precision * float(np.sum((centers - self.frame.middle) ** 2))
+
+    def gradient(self, r: np.ndarray, centers: np.ndarray, bandwidth: float) -> np.ndarray:
+        """Derivative of the objective by the prototypes, at their table ``r``."""
+        A = kernel.slopes(r, self.prior, self.penalty)
+
+        def pull(X: Any, Q: Any) -> tuple[np.ndarray]:
+            X = self.frame(X)
+            return (kernel.pull(X, kernel.memberships(X, centers, bandwidth), Q, A, centers, bandwidth),)
+
+        return self.rows.sum(pull)[0] - self.precision * (centers - self.frame.middle)
+
+    def ascend(self, centers: np.ndarray, bandwidth: float, max_iter: int, tol: float) -> _loop.Run:
+        """L-BFGS on the prototypes at one bandwidth; the solver sees the objective per unit of weight."""
+
+        def descent(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            M = flat.reshape(centers.shape)
+            r = self.table(M, bandwidth)
+            return -self.objective(r, M) / self.total, -self.gradient(r, M, bandwidth).ravel() / self.total
+
+        history = [self.objective(self.table(centers, bandwidth), centers)]
+        found = minimize(
+            descent,
+            centers.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            callback=lambda intermediate_result: history.append(-intermediate_result.fun * self.total),
+            options={"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol},
+        )
+        return _loop.Run(found.x.reshape(centers.shape), history[-1], np.array(history), len(history), found.status != 1)
+
+
+def anneal(problem: Problem, centers: np.ndarray, bandwidth: float, *, anneal: bool, max_iter: int, tol: float) -> _loop.Run:
+    """L-BFGS at ``bandwidth``, after rougher searches at wider ones."""
+    for widening in (2.0, np.sqrt(2.0)) if anneal else ():
+        centers = problem.ascend(centers, widening * bandwidth, max_iter, max(tol, 1e-4)).state
+    return problem.ascend(centers, bandwidth, max_iter, tol)
+
+
+class Schedule(NamedTuple):
+    """Step sizes of the online algorithm: ``first`` (1 + batches / 100)^-0.6."""
+
+    first: float
+    batch_size: int
+
+    def rate(self, batches: float) -> float:
+        return self.first * (1.0 + batches / 100.0) ** -0.6
+
+
+def online_pass(problem: Problem, state: kernel.Online, bandwidth: float, schedule: Schedule, order: np.ndarray, rng: Any) -> kernel.Online:
+    """Steps over batches of the objects in ``order``, each with two clusters drawn from its memberships."""
+    (Q,), n, k = problem.rows.columns, problem.rows.shape[0], len(state.centers)
+    shrink = 0.5 * bandwidth**2 * problem.precision / n
+    for start in range(0, n, schedule.batch_size):
+        batch = order[start : start + schedule.batch_size]
+        X = problem.frame(problem.rows.X[batch])
+        Y = kernel.memberships(X, state.centers, bandwidth)
+        to_prototypes, to_logits = kernel.drift(X, Q[batch], _draw(Y, rng), _draw(Y, rng), state)
+        to_prototypes -= shrink * len(batch) * (state.centers - problem.frame.middle)
+        rate = schedule.rate(state.batches) * k * n / (len(batch) * problem.total)
+        state = kernel.Online(state.centers + rate * to_prototypes, state.logits + rate * to_logits, state.batches + 1)
+    return state
+
+
+def learn(
+    problem: Problem,
+    centers: np.ndarray,
+    bandwidth: float,
+    schedule: Schedule,
+    rng: np.random.Generator,
+    *,
+    anneal: bool,
+    max_iter: int,
+    tol: float,
+) -> _loop.Run:
+    """Online passes in random order; the best prototypes so far are kept, and three passes without better ones end it."""
+    n = problem.rows.shape[0]
+
+    def step(state: tuple[kernel.Online, np.ndarray, float]) -> tuple[Any, float]:
+        online, best, value = state
+        for _ in range(3):
+            passes = online.batches / -(-n // schedule.batch_size)
+            widening = max(1.0, 2.0 - 0.2 * passes) if anneal else 1.0
+            online = online_pass(problem, online, widening * bandwidth, schedule, rng.permutation(n), rng)
+            reached = problem.objective(problem.table(online.centers, bandwidth), online.centers)
+            if reached > value:
+                return (online, online.centers, reached), reached
+        return (online, best, value), value
+
+    value = problem.objective(problem.table(centers, bandwidth), centers)
+    state = (first_state(problem, centers, bandwidth), centers, value)
+    run = _loop.iterate(step, state, max_iter=max_iter, tol=tol, relative_to=problem.total)
+    return run._replace(state=run.state[1])
+
+
+def first_state(problem: Problem, centers: np.ndarray, bandwidth: float) -> kernel.Online:
+    """Start of the online algorithm: the class distributions are those of the prototypes' own tables."""
+    return kernel.Online(centers, np.log(problem.prior + problem.table(centers, bandwidth)))
+
+
+def _draw(Y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One cluster for every row, drawn from its memberships, as one-hot rows."""
+    drawn = np.sum(np.cumsum(Y, axis=1) < rng.random((len(Y), 1)), axis=1)
+    return _one_hot(np.minimum(drawn, Y.shape[1] - 1), Y.shape[1], Y)
+
+
+def _one_hot(labels: Any, k: int, like: Any) -> Any:
+    if is_numpy(like) or sp.issparse(like):
+        return (labels[:, None] == np.arange(k)).astype(np.float64)
+    xp = namespace(like)
+    return xp.astype(labels[:, None] == xp.arange(k, device=like.device)[None, :], like.dtype)
+
+
+def class_rows(y: Any, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
+    """Class distributions (n, classes), a sparse one-hot matrix for labels, and the classes.
+
+    ``classes`` fixes the columns; without it they are the sorted labels, or 0, 1, ... for distributions.
+    """
+    if y is None:
+        raise ValueError("DiscriminativeClustering requires y to be passed, but the target y is None: give the class of every object")
+    y = to_numpy(y)
+    if len(y.shape) not in (1, 2) or y.shape[0] != n:
+        raise ValueError(f"y must hold {n} classes, one for each row of X, or their distributions (n, classes); got shape {y.shape}")
+    if y.ndim == 2 and y.shape[1] > 1:
+        return _distributions(y, classes)
+    y = y.ravel()
+    check_classification_targets(y)
+    if classes is None:
+        classes, codes = np.unique(y, return_inverse=True)
+    else:
+        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        if np.any(classes[codes] != y):
+            raise ValueError(
+                f"y holds classes that were not fitted: {sorted(set(y[classes[codes] != y].tolist()))[:5]}; known: {classes.tolist()[:20]}"
+            )
+    return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, len(classes))), classes
+
+
+def _distributions(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+    P = y.astype(np.float64)
+    if not np.isfinite(P).all() or P.min() < 0 or np.abs(P.sum(axis=1) - 1.0).max() > 1e-5:
+        raise ValueError(
+            "y as class distributions must be finite, nonnegative and sum to 1 in every row: divide by y.sum(axis=1, keepdims=True)"
+        )
+    if classes is not None and len(classes) != P.shape[1]:
+        raise ValueError(f"y has {P.shape[1]} columns, but {len(classes)} classes were fitted")
+    return P / P.sum(axis=1, keepdims=True), np.arange(P.shape[1]) if classes is None else classes
+
+
+def weighted(P: Any, weights: Any) -> Any:
+    """Class distributions times weights; sparse ones are one-hot."""
+    if weights is None:
+        return P
+    return sp.csr_array((weights, P.indices, P.indptr), shape=P.shape) if sp.issparse(P) else P * weights[:, None]
+
+
+def starts(problem: Problem, k: int, bandwidth: Any, rng: np.random.Generator, n_init: int) -> tuple[list[np.ndarray], float]:
+    """Prototypes to start from, class-wise and plain in turn, and the bandwidth, in the frame."""
+    X, labels, mass = _sample(problem)
+    plain, square = _k_means(X, mass, k, rng)
+    found = [_k_means_in_classes(X, labels, mass, k, rng), plain]
+    while len(found) < n_init:
+        found.append(_k_means(X, mass, k, rng)[0] if len(found) % 2 else _k_means_in_classes(X, labels, mass, k, rng))
+    width = np.sqrt(max(2 * square / X.shape[1], 1e-2)) if isinstance(bandwidth, str) else bandwidth / problem.frame.unit
+    return found[:n_init], float(width)
+
+
+def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Features in the frame, most probable classes and weights of at most ``SAMPLE`` objects, evenly spread over the weight."""
+    X, (Q,) = problem.rows.X, problem.rows.columns
+    mass = to_numpy(_mass(Q))
+    chosen = np.flatnonzero(mass)
+    if len(mass) > SAMPLE:
+        positions = (np.arange(SAMPLE) + 0.5) / SAMPLE * mass.sum()
+        chosen, repeats = np.unique(np.searchsorted(np.cumsum(mass), positions), return_counts=True)
+        mass = np.zeros_like(mass)
+        mass[chosen] = repeats
+    X = problem.frame(X[chosen])
+    top = Q[chosen].indices if sp.issparse(Q) else to_numpy(Q)[chosen].argmax(axis=1)
+    return X if sp.issparse(X) else to_numpy(X), top, mass[chosen]
+
+
+def _k_means(X: Any, mass: np.ndarray, k: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    """Centers of weighted k-means, and the mean square distance to them."""
+    k_found = min(k, X.shape[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fewer distinct points than clusters: prototypes coincide, which is what we want
+        found = KMeans(k_found, n_init=1, max_iter=50, tol=0.0, random_state=int(rng.integers(2**31))).fit(X, sample_weight=mass)
+    return found.cluster_centers_[np.arange(k) % k_found], float(found.inertia_) / float(mass.sum())
+
+
+def _k_means_in_classes(X: Any, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Centers of k-means within each class, their numbers in proportion to the weight; with fewer clusters than classes, of class means."""
+    sizes = np.bincount(labels, weights=mass)
+    present = np.flatnonzero(sizes)
+    if k < len(present):
+        means = np.stack([mass[labels == i] @ X[labels == i] / sizes[i] for i in present])
+        return _k_means(means, sizes[present], k, rng)[0]
+    shares = np.ones(len(present), dtype=int)
+    while shares.sum() < k:
+        shares[np.argmax(sizes[present] / (shares + 0.5))] += 1
+    return np.concatenate([_k_means(X[labels == i], mass[labels == i], share, rng)[0] for i, share in zip(present, shares)])

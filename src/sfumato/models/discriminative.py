@@ -1,0 +1,319 @@
+"""Discriminative clustering: features and a class in, clusters of the features that say the most about the class out."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import _loop
+from .._arrays import is_numpy, namespace, to_numpy
+from .._base import Clusterer
+from .._rows import Rows
+from .._validation import EvidenceWarning, as_generator, check_choice, check_features, check_n_clusters, check_number, check_weights
+from ..kernels import discriminative as kernel
+from ._discriminative import Frame, Problem, Schedule, anneal, class_rows, first_state, learn, online_pass, starts, weighted
+
+__all__ = ["DiscriminativeClustering"]
+
+
+class DiscriminativeClustering(Clusterer):
+    """Clusters of features that say the most about a class: Voronoi cells with class distributions as different as can be.
+
+    Not a classifier: there may be more clusters than classes, or fewer, each is a cell around a prototype, and the classes only decide
+    where cells are worth having. The prototypes are the maximum of their posterior, the class distributions integrated out.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+    prior : float or array of shape (n_classes,), default 1.0
+        Prior counts of the Dirichlet distribution over the classes of a cluster.
+    bandwidth : "auto" or float, default "auto"
+        s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto": s^2 is twice the mean square distance, per feature, of the objects to
+        their nearest k-means center.
+    anneal : bool, default True
+        Come down to the bandwidth from twice its size, so that prototypes find their place while cells are wide.
+    spread : float, default 1.0
+        Standard deviation of the Gaussian prior of the prototypes, as a multiple of that of the data. ``np.inf`` is the flat prior of
+        the source, under which prototypes drift away from the data and memberships turn hard.
+    size_penalty : float, default 0.0
+        Price, in nats per object, of the entropy that the cluster sizes fall short of equal sizes.
+    algorithm : "map" or "online", default "map"
+        L-BFGS on all of the data, or steps on random batches of objects.
+    learning_rate : float, default 0.5
+        First step of the online algorithm; it falls with the number of batches b as (1 + b / 100)^-0.6.
+    batch_size : int, default 100
+        Objects in a step of the online algorithm.
+    n_init : int, default 4
+        Starts, in turn from k-means within classes and from plain k-means.
+    max_iter : int, default 500
+        Iterations of L-BFGS at each bandwidth, or passes over the data of the online algorithm.
+    tol : float, default 1e-6
+        Change of the objective per object at which to stop.
+    random_state : int, Generator or None
+    n_jobs : int or None
+        Threads; ``None`` means every core.
+
+    Attributes
+    ----------
+    cluster_centers_ : array of shape (n_clusters, p)
+        The prototypes m_j.
+    class_distributions_ : array of shape (n_clusters, n_classes)
+        Posterior means of the class distributions of the clusters.
+    classes_ : array of shape (n_classes,)
+    bandwidth_ : float
+    log_posterior_, voronoi_log_posterior_ : float
+        Log probability of the classes given the clusters, soft and as Voronoi cells; comparable between numbers of clusters.
+    mutual_information_, voronoi_mutual_information_ : float
+        Between clusters and classes, in nats.
+    table_ : array of shape (n_clusters, n_classes)
+        Soft counts of the classes in the clusters.
+    memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
+        As in every estimator; the objective is maximised.
+
+    References
+    ----------
+    .. [1] J. Sinkkonen and S. Kaski, "Clustering based on conditional distributions in an auxiliary space", Neural Computation 14, 2002.
+    .. [2] J. Sinkkonen, S. Kaski and J. Nikkila, "Discriminative clustering: optimal contingency tables by learning metrics", ECML 2002.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import DiscriminativeClustering
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2)) * [10, 1]
+    >>> c = np.where(X[:, 1] > 0, "up", "down")
+    >>> model = DiscriminativeClustering(2, random_state=0).fit(X, c)
+    >>> bool(model.voronoi_mutual_information_ > 0.9 * np.log(2))
+    True
+    >>> model.predict_class_proba([[0.0, 3.0]]).round(1)
+    array([[0., 1.]])
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        prior: Any = 1.0,
+        bandwidth: Any = "auto",
+        anneal: bool = True,
+        spread: float = 1.0,
+        size_penalty: float = 0.0,
+        algorithm: str = "map",
+        learning_rate: float = 0.5,
+        batch_size: int = 100,
+        n_init: int = 4,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.prior = prior
+        self.bandwidth = bandwidth
+        self.anneal = anneal
+        self.spread = spread
+        self.size_penalty = size_penalty
+        self.algorithm = algorithm
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DiscriminativeClustering:
+        """Learn clusters of ``X`` that tell the classes ``y`` apart.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+            Features.
+        y : array of shape (n,) or (n, n_classes)
+            The auxiliary class c of every object, integers or strings, or its distribution over the classes.
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object.
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        self._check_parameters()
+        X = check_features(self, X, reset=True)
+        weights = check_weights(sample_weight, X)
+        check_n_clusters(self.n_clusters, X.shape[0])
+        P, self.classes_ = class_rows(y, X.shape[0])
+        rng = as_generator(self.random_state)
+        problem = self._problem(X, P, weights)
+        run, bandwidth = self._best(problem, rng, self.n_init)
+        self._finish(problem, run, bandwidth)
+        self._question(problem, P, weights, rng)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> DiscriminativeClustering:
+        """One online pass over a chunk of data; the first chunk also fixes the start, the bandwidth and the units.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+        y : array of shape (n,) or (n, n_classes)
+            Classes, or their distributions, as in ``fit``.
+        classes : array of shape (n_classes,), optional
+            All classes that will ever come; without it, those of the first chunk.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "_online") or not hasattr(self, "memberships_")
+        self._check_parameters()
+        X = check_features(self, X, reset=first)
+        weights = check_weights(sample_weight, X)
+        if first:
+            check_n_clusters(self.n_clusters, X.shape[0])
+        known = (None if classes is None else np.unique(classes)) if first else self.classes_
+        P, self.classes_ = class_rows(y, X.shape[0], known)
+        rng: np.random.Generator = as_generator(self.random_state) if first else self._rng
+        problem = self._problem(X, P, weights, None if first else self._frame)
+        if first:
+            (start,), self._bandwidth = starts(problem, self.n_clusters, self.bandwidth, rng, 1)
+            self._online, self._rng = first_state(problem, start, self._bandwidth), rng
+        self._online = online_pass(problem, self._online, self._bandwidth, self._schedule(), np.arange(X.shape[0]), rng)
+        objective = problem.objective(problem.table(self._online.centers, self._bandwidth), self._online.centers)
+        self._finish(problem, _loop.Run(self._online.centers, objective, np.array([objective]), 1, True), self._bandwidth)
+        self.class_distributions_ = np.exp(self._online.logits - np.logaddexp.reduce(self._online.logits, axis=1, keepdims=True))
+        return self
+
+    def _check_parameters(self) -> None:
+        self._check_loop_parameters()
+        check_choice(self.algorithm, "algorithm", ("map", "online"))
+        if not isinstance(self.bandwidth, str) or self.bandwidth != "auto":
+            check_number(self.bandwidth, "bandwidth", low=0, strict=True)
+        check_number(self.spread, "spread", low=np.finfo(np.float64).tiny)
+        check_number(self.size_penalty, "size_penalty", low=0)
+        check_number(self.learning_rate, "learning_rate", low=0, strict=True)
+        check_number(self.batch_size, "batch_size", low=1, integer=True)
+        if self.algorithm == "online" and self.size_penalty > 0:
+            raise ValueError(f"size_penalty={self.size_penalty} needs the sizes of all clusters at every step: use algorithm='map', or 0")
+
+    def _problem(self, X: Any, P: Any, weights: Any, frame: Frame | None = None) -> Problem:
+        n_classes = len(self.classes_)
+        prior = np.asarray(self.prior, dtype=np.float64)
+        if prior.shape not in ((), (n_classes,)) or not np.isfinite(prior).all() or prior.min() <= 0:
+            raise ValueError(f"prior must be a positive number or {n_classes} of them, one for each class; got {self.prior!r}")
+        Q = weighted(P, weights)
+        if not (is_numpy(X) or sp.issparse(X)):
+            Q = namespace(X).asarray(Q.toarray() if sp.issparse(Q) else Q, dtype=X.dtype, device=X.device)
+        rows = Rows(X, Q, n_jobs=self.n_jobs)
+        total = float(X.shape[0] if weights is None else weights.sum())
+        self._frame = Frame.of(rows) if frame is None else frame
+        return Problem(rows, self._frame, np.broadcast_to(prior, (n_classes,)), float(self.spread) ** -2.0, float(self.size_penalty), total)
+
+    def _best(self, problem: Problem, rng: np.random.Generator, n_init: int) -> tuple[_loop.Run, float]:
+        """The best run of several starts, and the bandwidth in the frame."""
+        centers, bandwidth = starts(problem, self.n_clusters, self.bandwidth, rng, n_init)
+        limits: dict[str, Any] = {"anneal": self.anneal, "max_iter": self.max_iter, "tol": self.tol}
+        if self.algorithm == "map":
+            runs = [anneal(problem, start, bandwidth, **limits) for start in centers]
+        else:
+            runs = [learn(problem, start, bandwidth, self._schedule(), rng, **limits) for start in centers]
+        return _loop.best(runs, larger=True), bandwidth
+
+    def _schedule(self) -> Schedule:
+        return Schedule(float(self.learning_rate), int(self.batch_size))
+
+    def _finish(self, problem: Problem, run: _loop.Run, bandwidth: float) -> None:
+        self._state = run.state, bandwidth
+        self.bandwidth_ = bandwidth * self._frame.unit
+        self.cluster_centers_ = self._frame.inverse(run.state)
+        self.table_ = r = problem.table(run.state, bandwidth)
+        self.voronoi_table_ = hard = problem.voronoi_table(run.state)
+        self.class_distributions_ = (problem.prior + r) / (problem.prior + r).sum(axis=1, keepdims=True)
+        self.log_posterior_ = kernel.log_posterior(r, problem.prior)
+        self.voronoi_log_posterior_ = kernel.log_posterior(hard, problem.prior)
+        self.mutual_information_ = kernel.mutual_information(r)
+        self.voronoi_mutual_information_ = kernel.mutual_information(hard)
+        self._publish(problem.rows.map(lambda X, Q: self._assign(X)), run)
+
+    def _assign(self, X: Any) -> Any:
+        Y = kernel.memberships(self._frame(X), *self._state)
+        return namespace(Y).astype(Y, X.dtype, copy=False)
+
+    def _question(self, problem: Problem, P: Any, weights: Any, rng: np.random.Generator) -> None:
+        """Warn where a fit to shuffled classes does nearly as well."""
+        gain = self.voronoi_log_posterior_ - _one_cluster(problem)
+        chance = -np.inf
+        for _ in range(3 if gain < 2.0 * self.cluster_centers_.size else 0):  # beyond two nats a parameter it is not chance
+            shuffled = self._problem(problem.rows.X, P[rng.permutation(P.shape[0])], weights, self._frame)
+            hard = shuffled.voronoi_table(self._best(shuffled, rng, 1)[0].state)
+            chance = max(chance, kernel.log_posterior(hard, problem.prior) - _one_cluster(shuffled))
+            if gain <= max(0.0, 1.25 * chance):
+                warnings.warn(
+                    f"the clusters tell the classes apart no better (log Bayes factor {gain:.1f}) than clusters fitted to shuffled classes "
+                    f"({chance:.1f}): X says little about y, or n_clusters={self.n_clusters} is too many for {problem.total:g} objects",
+                    EvidenceWarning,
+                    stacklevel=3,
+                )
+                return
+
+    def predict_proba(self, X: Any) -> Any:
+        """Memberships of new objects.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+        """
+        self._check_fitted()
+        return Rows(check_features(self, X, reset=False), n_jobs=self.n_jobs).map(self._assign)
+
+    def predict_class_proba(self, X: Any) -> Any:
+        """Class probabilities (n_new, n_classes) of new objects: memberships times the class distributions of the clusters."""
+        memberships = self.predict_proba(X)
+        xp = namespace(memberships)
+        psi = self.class_distributions_
+        return memberships @ (
+            psi.astype(memberships.dtype) if xp is np else xp.asarray(psi, dtype=memberships.dtype, device=memberships.device)
+        )
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Log probability per object of new classes, given their Voronoi cells and the classes of the fitted objects in them.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+        y : array of shape (n_new,) or (n_new, n_classes)
+            Classes, or their distributions, as in ``fit``.
+        sample_weight : array of shape (n_new,), optional
+
+        Returns
+        -------
+        score : float
+            The log posterior of fitted and new objects together less that of the fitted ones, divided by the weight of the new ones.
+        """
+        self._check_fitted()
+        X = check_features(self, X, reset=False)
+        weights = check_weights(sample_weight, X)
+        problem = self._problem(X, class_rows(y, X.shape[0], self.classes_)[0], weights, self._frame)
+        both = kernel.log_posterior(self.voronoi_table_ + problem.voronoi_table(self._state[0]), problem.prior)
+        return (both - self.voronoi_log_posterior_) / problem.total
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _one_cluster(problem: Problem) -> float:
+    """Log posterior of the classes where all objects share one cluster."""
+    (Q,) = problem.rows.columns
+    return kernel.log_posterior(np.atleast_2d(to_numpy(Q.sum(axis=0))), problem.prior)
