@@ -1,0 +1,30 @@
+"""Measures of clusterings, hard or soft: every one takes labels or memberships on either side."""
+
+from ._sides import Estimate
+from .calibration import CalibrationCurve, brier_score, calibration_curve, stability
+from .contingency import contingency_bayes_factor
+from .information import adjusted_mutual_information, matched_accuracy, normalized_mutual_information
+from .pairs import adjusted_rand_index, pair_confusion, pair_f1, pair_precision, pair_recall, rand_index
+from .validity import fuzzy_silhouette, partition_coefficient, partition_entropy, xie_beni
+
+__all__ = [
+    "CalibrationCurve",
+    "Estimate",
+    "adjusted_mutual_information",
+    "adjusted_rand_index",
+    "brier_score",
+    "calibration_curve",
+    "contingency_bayes_factor",
+    "fuzzy_silhouette",
+    "matched_accuracy",
+    "normalized_mutual_information",
+    "pair_confusion",
+    "pair_f1",
+    "pair_precision",
+    "pair_recall",
+    "partition_coefficient",
+    "partition_entropy",
+    "rand_index",
+    "stability",
+    "xie_beni",
+]

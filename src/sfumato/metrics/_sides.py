@@ -1,0 +1,159 @@
+"""Labels or memberships, weights and intervals: what every measure shares.
+
+A side is an array (n, k): memberships as they are, labels as a sparse one-hot array, so that a million labels of any number of
+clusters stay small and every measure is written once. Sums run over row blocks in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._arrays import to_numpy
+from ..memberships import check_memberships
+
+__all__ = [
+    "Estimate",
+    "as_side",
+    "as_sides",
+    "as_weights",
+    "bootstrap_weights",
+    "is_hard",
+    "measure",
+    "overlap",
+    "self_overlap",
+    "squared_norms",
+    "total",
+]
+
+_BLOCK = 2**15
+_RESAMPLES = 400
+
+Side = Any
+
+
+class Estimate(NamedTuple):
+    """A measure with its bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def as_side(clustering: Any, name: str = "clustering") -> Side:
+    """Memberships (n, k) checked, or labels (n,) of any kind as a sparse one-hot array (n, number of distinct labels)."""
+    if isinstance(clustering, np.ma.MaskedArray) and np.ma.is_masked(clustering):
+        raise ValueError(f"{name} is a masked array, whose mask would be ignored: drop those objects first")
+    values = to_numpy(clustering)
+    if values.ndim == 2:
+        return check_memberships(values, name)
+    if values.ndim != 1 or not len(values):
+        raise ValueError(f"{name} must be labels (n,) or memberships (n, k) of at least one object, got shape {values.shape}")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(f"{name} contains NaN or infinity: drop those objects, or give them a label of their own")
+    codes = _codes(values)
+    n = len(codes)
+    return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, int(codes.max()) + 1))
+
+
+def _codes(labels: np.ndarray) -> np.ndarray:
+    if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < 2 * len(labels) + 1000:
+        present = np.bincount(labels) > 0
+        return (np.cumsum(present) - 1)[labels]
+    if labels.dtype != object:
+        return np.unique(labels, return_inverse=True)[1]
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()])
+
+
+def as_sides(reference: Any, clustering: Any) -> tuple[Side, Side]:
+    """Both sides of a comparison, of the same objects."""
+    left, right = as_side(reference, "reference"), as_side(clustering, "clustering")
+    if left.shape[0] != right.shape[0]:
+        raise ValueError(f"reference and clustering must describe the same objects, got {left.shape[0]} and {right.shape[0]}")
+    return left, right
+
+
+def as_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    """Nonnegative finite weights (n,) with a positive sum, or ``None``."""
+    if sample_weight is None:
+        return None
+    weights = to_numpy(sample_weight).astype(np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must hold one weight for each of the {n} objects, got shape {weights.shape}")
+    if not (np.isfinite(weights).all() and weights.min() >= 0 and weights.sum() > 0):
+        raise ValueError("sample_weight must be finite and nonnegative, with a positive sum")
+    return weights
+
+
+def is_hard(side: Side) -> bool:
+    """Whether the side came as labels."""
+    return sp.issparse(side)
+
+
+def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
+    """Soft contingency table  sum_i w_i u_ir v_is,  (k, k'): sparse where both sides are labels, else dense."""
+    if is_hard(left) and is_hard(right):
+        return left.T @ (right if weights is None else sp.diags_array(weights) @ right)
+    if is_hard(right):
+        return overlap(right, left, weights).T
+    table = np.zeros((left.shape[1], right.shape[1]))
+    for start in range(0, left.shape[0], _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        block = right[rows].astype(np.float64, copy=False)
+        block = block if weights is None else block * weights[rows, None]
+        table += left[rows].T.astype(np.float64, copy=False) @ block
+    return table
+
+
+def self_overlap(side: Side, weights: np.ndarray | None) -> float:
+    """|U'WU|^2, the sum of squared entries of the table of a side with itself."""
+    if is_hard(side):
+        return float(np.square(total(side, weights)).sum())
+    return float(np.square(overlap(side, side, weights)).sum())
+
+
+def total(side: Side, weights: np.ndarray | None) -> np.ndarray:
+    """Soft sizes (k,): weighted column sums."""
+    if weights is not None:
+        return weights @ side
+    return np.asarray(side.sum(axis=0, dtype=np.float64)).ravel()
+
+
+def squared_norms(side: Side) -> np.ndarray | float:
+    """|u_i|^2 of every object; 1 for labels."""
+    if is_hard(side):
+        return 1.0
+    return np.einsum("ij,ij->i", side, side, dtype=np.float64)
+
+
+def measure(
+    function: Callable[[np.ndarray | None], float], n: int, sample_weight: Any, interval: float | None, random_state: Any
+) -> float | Estimate:
+    """``function(weights)``, and around it the percentile bootstrap over objects if an ``interval`` such as 0.95 is asked for.
+
+    Objects are resampled as multinomial counts that multiply the weights.
+    """
+    weights = as_weights(sample_weight, n)
+    value = float(function(weights))
+    if interval is None:
+        return value
+    draws = [function(resampled) for resampled in bootstrap_weights(np.random.default_rng(random_state), n, weights, interval)]
+    low, high = np.quantile(draws, [(1 - interval) / 2, (1 + interval) / 2])
+    return Estimate(value, float(low), float(high))
+
+
+def bootstrap_weights(rng: np.random.Generator, n: int, weights: np.ndarray | None, interval: float) -> Iterator[np.ndarray]:
+    """Weights times multinomial counts: the objects drawn with replacement, again and again."""
+    if not 0 < interval < 1:
+        raise ValueError(f"interval must be a level between 0 and 1, such as 0.95, or None; got {interval!r}")
+    for _ in range(_RESAMPLES):
+        counts = np.bincount(rng.integers(n, size=n), minlength=n).astype(np.float64)
+        resampled = counts if weights is None else counts * weights
+        yield resampled if resampled.any() else np.ones(n)
