@@ -18,7 +18,17 @@ from scipy.sparse.linalg import LinearOperator
 from .._arrays import is_numpy, namespace
 from .._memory import reserve
 
-__all__ = ["Scaled", "Spectrum", "degrees", "dtype_of", "leading_eigenvectors", "normalized_operator", "unit_rows"]
+__all__ = [
+    "Scaled",
+    "Shifted",
+    "Spectrum",
+    "degrees",
+    "diagonal_of",
+    "dtype_of",
+    "leading_eigenvectors",
+    "normalized_operator",
+    "unit_rows",
+]
 
 DIRECT = 400  # up to so many objects all eigenvectors cost less than the detour
 EXTRA = 10  # columns beyond those asked for: they decide how fast the block converges
@@ -56,12 +66,49 @@ class Scaled(LinearOperator):
 
     def diagonal(self) -> Any:
         """The diagonal, (n,)."""
-        return self.scaling**2 * self.W.diagonal()
+        return self.scaling**2 * diagonal_of(self.W)
 
     def toarray(self) -> Any:
         """The matrix itself, (n, n)."""
         W = self.W if isinstance(self.W, np.ndarray) or not is_numpy(self.W) else _dense(self.W)
         return self.scaling[:, None] * W * self.scaling[None, :]
+
+
+class Shifted(LinearOperator):
+    """W + diag(s) for any W that multiplies."""
+
+    def __init__(self, W: Any, shift: Any) -> None:
+        super().__init__(dtype_of(W), W.shape)
+        self.W, self.shift = W, shift
+
+    def __matmul__(self, X: Any) -> Any:
+        return self.W @ X + (self.shift if X.ndim == 1 else self.shift[:, None]) * X
+
+    def _matvec(self, x: Any) -> Any:
+        return self @ x.reshape(-1)
+
+    def _matmat(self, X: Any) -> Any:
+        return self @ X
+
+    def _adjoint(self) -> Shifted:
+        return self
+
+    def diagonal(self) -> Any:
+        """The diagonal, (n,)."""
+        return diagonal_of(self.W) + self.shift
+
+
+def diagonal_of(W: Any) -> Any:
+    """The diagonal of ``W``, asked for or, where there is only a product, read off products with blocks of the identity."""
+    if not is_numpy(W):
+        return namespace(W).linalg.diagonal(W)
+    if hasattr(W, "diagonal"):
+        return W.diagonal()
+    n, entries = W.shape[0], []
+    for start in range(0, n, 256):
+        block = np.eye(n, min(256, n - start), -start, dtype=dtype_of(W))
+        entries.append(np.sum(np.asarray(W @ block) * block, axis=0))
+    return np.concatenate(entries)
 
 
 def dtype_of(W: Any) -> np.dtype:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import aslinearoperator
 
 from .._memory import reserve
 from .._validation import EvidenceWarning, check_choice, check_number, check_rows, check_similarity
 from ..kernels.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
-from ..kernels.spectral import Scaled, degrees, dtype_of
+from ..kernels.spectral import Scaled, Shifted, degrees, dtype_of
 
 __all__ = ["DoublyStochastic", "doubly_stochastic"]
 
@@ -122,7 +121,7 @@ def _move_diagonal(W: Any) -> Any:
     elif sp.issparse(W):
         F = sp.csr_array(W + sp.diags_array(surplus))
     else:
-        return aslinearoperator(W) + aslinearoperator(sp.diags_array(surplus))
+        return Shifted(W, surplus)
     if (F.diagonal() < 0).any():
         warnings.warn(
             f"the diagonal of W - D + I is negative for {int((F.diagonal() < 0).sum())} objects: methods that need "

@@ -1,0 +1,104 @@
+"""From an embedding to clusters: weighted k-means from nearly orthogonal rows, and how sure each row is.
+
+    distortion   sum_i w_i min_r |z_i - c_r|^2
+    memberships  u_ir ~ exp(-|z_i - c_r|^2 / (2 t)),  the temperature t > 0 maximising
+                 L(t) = sum_i w_i [ log mean_r exp(-|z_i - c_r|^2 / (2 t)) - (q / 2) log t ]      (q columns, spherical, equal weights)
+
+so the largest membership is the nearest center. With z_i = e_i / sqrt(d_i) and w_i = d_i the distortion is the spectral cost
+J = 1/2 |E E' - Pi|^2 of Bach and Jordan (2006), Pi the projection onto the sqrt(d)-weighted cluster indicators.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._arrays import namespace
+from . import simplex
+
+__all__ = ["lloyd_step", "memberships", "orthogonal_rows", "spectral_cost", "squared_distances", "temperature"]
+
+
+def orthogonal_rows(Z: Any, k: int, first: int) -> list[int]:
+    """Row ``first``, then one after another the row most orthogonal to those chosen."""
+    xp = namespace(Z)
+    lengths = xp.sum(Z * Z, axis=1) ** 0.5
+    nonzero = lengths > 0
+    U = Z / xp.where(nonzero, lengths, xp.ones_like(lengths))[:, None]
+    chosen = [first]
+    worst = xp.where(nonzero, xp.abs(U @ U[first, :]), xp.full_like(lengths, 2.0))
+    for _ in range(k - 1):
+        chosen.append(int(xp.argmin(worst)))
+        worst = xp.maximum(worst, xp.abs(U @ U[chosen[-1], :]))
+    return chosen
+
+
+def squared_distances(Z: Any, centers: Any) -> Any:
+    """|z_i - c_r|^2, (n, k), from differences: exact where a row lies on a center."""
+    xp = namespace(Z)
+    columns = []
+    for r in range(centers.shape[0]):
+        difference = Z - centers[r, :]
+        columns.append(xp.sum(difference * difference, axis=1))
+    return xp.stack(columns, axis=1)
+
+
+def lloyd_step(Z: Any, weights: Any, centers: Any) -> tuple[Any, float]:
+    """Centers of the rows nearest to each center, and the distortion before the move; a center left alone goes to the worst row."""
+    xp = namespace(Z)
+    k = centers.shape[0]
+    partial = xp.sum(centers * centers, axis=1)[None, :] - 2 * (Z @ centers.T)
+    labels = xp.argmin(partial, axis=1)
+    distances = xp.clip(xp.min(partial, axis=1) + xp.sum(Z * Z, axis=1), min=0.0)
+    indicator = xp.astype(labels[:, None] == xp.arange(k, device=Z.device)[None, :], Z.dtype) * weights[:, None]
+    mass = xp.sum(indicator, axis=0)
+    moved = (indicator.T @ Z) / xp.where(mass > 0, mass, xp.ones_like(mass))[:, None]
+    errors = weights * distances
+    for r in range(k):
+        if float(mass[r]) == 0:
+            worst = int(xp.argmax(errors))
+            moved[r, :] = Z[worst, :]
+            errors[worst] = 0
+    return moved, float(xp.sum(weights * distances))
+
+
+def memberships(distances: Any, t: float) -> Any:
+    """Rows of exp(-distances / (2 t)), normalised; at t = 0 the nearest centers share the row."""
+    xp = namespace(distances)
+    if t <= 0:
+        nearest = xp.min(distances, axis=1, keepdims=True)
+        return simplex.normalize(xp.astype(distances <= nearest, distances.dtype))
+    logits = (xp.min(distances, axis=1, keepdims=True) - distances) / (2 * t)
+    return simplex.normalize(simplex.softmax(logits)[0])
+
+
+def temperature(distances: Any, weights: Any, n_columns: int, *, max_iter: int = 100) -> float:
+    """Variance of the spherical mixture around fixed centers, by maximum likelihood; 0 if every row lies on a center.
+
+    Expectation-maximisation from the hard assignment, t <- sum w u d / (q sum w): from there L only rises.
+    """
+    xp = namespace(distances)
+    total = n_columns * float(xp.sum(weights))
+    t = float(xp.sum(weights * xp.min(distances, axis=1))) / total
+    largest = float(xp.max(distances))
+    if t <= 1e-24 * largest:
+        return 0.0
+    for _ in range(max_iter):
+        before = t
+        t = float(xp.sum(weights * xp.sum(memberships(distances, t) * distances, axis=1))) / total
+        if abs(t - before) <= 1e-6 * t:
+            break
+    return t
+
+
+def spectral_cost(E: Any, degree: Any, labels: Any, k: int) -> float:
+    """J = 1/2 |E E' - Pi|^2 = k - sum_r |sum_{i in r} sqrt(d_i) e_i|^2 / sum_{i in r} d_i, for E with k orthonormal columns."""
+    xp = namespace(E)
+    indicator = xp.astype(labels[:, None] == xp.arange(k, device=E.device)[None, :], E.dtype)
+    sums = (indicator * degree[:, None] ** 0.5).T @ E
+    volume = xp.sum(indicator * degree[:, None], axis=0)
+    used = volume > 0
+    shares = xp.sum(sums * sums, axis=1) / xp.where(used, volume, xp.ones_like(volume))
+    n_used = int(np.sum(np.asarray(used.tolist())))
+    return 0.5 * (E.shape[1] + n_used) - float(xp.sum(shares))
