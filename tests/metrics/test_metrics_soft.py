@@ -120,15 +120,15 @@ def test_float32_memberships_are_summed_in_float64():
 
 
 def test_calibration_of_the_true_posterior():
-    simulated = make_gaussians(1500, 3, separation=2.0, random_state=0)
+    simulated = make_gaussians(700, 3, separation=2.0, random_state=0)
     curve = metrics.calibration_curve(simulated.labels, simulated.memberships, interval=0.95)
-    assert curve.error < 0.02
+    assert curve.error < 0.03
     assert np.mean((curve.low <= curve.predicted) & (curve.predicted <= curve.high)) >= 0.7
     sure = metrics.calibration_curve(simulated.labels, one_hot(harden(simulated.memberships)))
     assert sure.error > 5 * curve.error
-    sampled = metrics.calibration_curve(simulated.labels, simulated.memberships, n_pairs=200_000)
-    assert sampled.weight.sum() == 200_000
-    np.testing.assert_allclose(sampled.observed, curve.observed, atol=0.02)
+    sampled = metrics.calibration_curve(simulated.labels, simulated.memberships, n_pairs=100_000)
+    assert sampled.weight.sum() == 100_000
+    np.testing.assert_allclose(sampled.observed, curve.observed, atol=0.03)
 
 
 def test_calibration_equals_the_double_loop():

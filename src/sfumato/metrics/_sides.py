@@ -98,8 +98,12 @@ def is_hard(side: Side) -> bool:
 
 
 def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
-    """Soft contingency table  sum_i w_i u_ir v_is,  (k, k'): sparse where both sides are labels, else dense."""
+    """Soft contingency table  sum_i w_i u_ir v_is,  (k, k'): sparse where both sides are labels in many clusters, else dense."""
     if is_hard(left) and is_hard(right):
+        (n, k), k_right = left.shape, right.shape[1]
+        if k * k_right <= 4 * n + 1024:
+            cells = left.indices.astype(np.int64) * k_right + right.indices
+            return np.bincount(cells, weights, minlength=k * k_right).reshape(k, k_right).astype(np.float64)
         return left.T @ (right if weights is None else sp.diags_array(weights) @ right)
     if is_hard(right):
         return overlap(right, left, weights).T
@@ -121,6 +125,8 @@ def self_overlap(side: Side, weights: np.ndarray | None) -> float:
 
 def total(side: Side, weights: np.ndarray | None) -> np.ndarray:
     """Soft sizes (k,): weighted column sums."""
+    if is_hard(side):
+        return np.bincount(side.indices, weights, minlength=side.shape[1]).astype(np.float64)
     if weights is not None:
         return weights @ side
     return np.asarray(side.sum(axis=0, dtype=np.float64)).ravel()

@@ -43,10 +43,11 @@ def _expected(table: Any, left: Side, right: Side, weights: np.ndarray | None) -
     Exact (hypergeometric) for whole counts of labels. Otherwise to second order in the deviations of the table, whose variances under
     shuffling are known:  sum_rs S_r S_s / ((n - 1) 2 a_r b_s),  S_r = sum_i w_i (u_ir - mean)^2.
     """
-    if is_hard(left) and is_hard(right) and np.array_equal(table.data, np.rint(table.data)):
+    counts = sp.csr_matrix(table) if is_hard(left) and is_hard(right) else None
+    if counts is not None and np.array_equal(counts.data, np.rint(counts.data)):
         from sklearn.metrics.cluster import expected_mutual_information
 
-        counts = sp.csr_matrix(table.astype(np.int64))
+        counts = counts.astype(np.int64)
         counts = counts[np.diff(counts.indptr) > 0]
         counts = counts[:, np.asarray(counts.sum(axis=0)).ravel() > 0]
         return float(expected_mutual_information(counts, int(counts.sum())))
