@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["add_entries", "cpu_count", "device", "inplace", "is_numpy", "namespace", "to_numpy"]
+__all__ = ["add_at", "cpu_count", "device", "inplace", "is_numpy", "namespace", "to_numpy"]
 
 
 def namespace(*arrays: Any) -> Any:
@@ -32,7 +32,7 @@ def _compat(root: str) -> Any:
         if root == "torch":
             import array_api_compat.torch as xp
         else:
-            import array_api_compat.cupy as xp
+            import array_api_compat.cupy as xp  # type: ignore[no-redef]
     except ImportError as error:
         raise ImportError(f"{root} arrays need array-api-compat: pip install 'sfumato[gpu]'") from error
     return xp
@@ -66,15 +66,14 @@ def inplace(function: str, array: Any) -> Any:
     return getattr(namespace(array), function)(array)
 
 
-def add_entries(array: Any, columns: Any, values: Any) -> None:
-    """``array[i, columns[i]] += values[i]`` for every row i, in place."""
-    xp = namespace(array)
+def add_at(vector: Any, index: Any, values: Any) -> Any:
+    """``vector[index] += values`` for distinct indices; in place where the library can."""
+    xp = namespace(vector)
     if xp.__name__.startswith("array_api_strict"):
-        hit = xp.arange(array.shape[1])[None, :] == columns[:, None]
-        array += xp.where(hit, values[:, None], xp.zeros_like(array))
-        return
-    flat = array.reshape(-1)
-    flat[xp.arange(array.shape[0], device=device(array)) * array.shape[1] + columns] += values
+        hit = xp.arange(vector.shape[0])[None, :] == index[:, None]
+        vector += xp.sum(xp.where(hit, values[:, None], xp.zeros((1, 1), dtype=vector.dtype)), axis=0)
+    else:
+        vector[index] += values
 
 
 def device(array: Any) -> Any:

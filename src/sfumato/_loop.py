@@ -88,9 +88,18 @@ def _settled(history: list[Any], tol: float, relative_to: Any) -> bool:
 
 
 def best(runs: list[Run], *, larger: bool) -> Run:
-    """The run with the largest (or smallest) objective; the earliest of equals."""
-    sign = -1.0 if larger else 1.0
-    return min(runs, key=lambda run: sign * float(run.objective))
+    """The run with the largest (or smallest) objective."""
+    return runs[earliest_best([run.objective for run in runs], larger=larger)]
+
+
+def earliest_best(objectives: Any, *, larger: bool) -> int:
+    """Index of the largest (or smallest) objective; of those that agree with it to one part in a million, the earliest.
+
+    Starts that end in the same optimum differ by rounding, and rounding must not choose among them.
+    """
+    values = np.asarray(objectives, dtype=np.float64) * (-1.0 if larger else 1.0)
+    lowest = values.min()
+    return int(np.argmax(values <= lowest + 1e-6 * np.abs(lowest)))
 
 
 class Extrapolation(NamedTuple):

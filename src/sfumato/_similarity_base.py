@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_feature_names
 
 from ._arrays import is_numpy
 from ._base import Clusterer
-from ._validation import check_features, check_rows, check_similarity
+from ._validation import check_features, check_n_clusters, check_rows, check_similarity
 from .similarity import Factored, cluster_kernel, cosine, gaussian, knn, self_tuning
 
 __all__ = ["SimilarityClusterer"]
@@ -38,6 +38,7 @@ class SimilarityClusterer(Clusterer):
             return W
         function = self._function()
         X = check_features(self, X, reset=True)
+        check_n_clusters(self.n_clusters, X.shape[0])
         if self.similarity == "cluster-kernel":
             W = cluster_kernel(knn(X), self.n_clusters)
         else:

@@ -35,7 +35,8 @@ def check_number(value: Any, name: str, *, low: float = -np.inf, high: float = n
     kind = numbers.Integral if integer else numbers.Real
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}, got {value!r} of type {type(value).__name__}")
-    inside = low < value < high if strict else low <= value <= high
+    number = float(value)
+    inside = low < number < high if strict else low <= number <= high
     if not inside:
         left, right = ("(", ")") if strict else ("[", "]")
         raise ValueError(f"{name} must lie in {left}{low}, {high}{right}, got {value!r}")

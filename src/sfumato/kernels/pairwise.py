@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._arrays import namespace
+from .._arrays import device, namespace, to_numpy
 from . import simplex
 
 __all__ = [
@@ -82,15 +82,15 @@ class Explicit:
         """
         t_old, t_change = 0.0, 0.0
         for rows, (before, within, after) in zip(self.panels, self.parts):
-            old = V[rows]
-            forward, inside = after @ V[rows.stop :], within @ old
+            old = V[rows, ...]
+            forward, inside = after @ V[rows.stop :, ...], within @ old
             t_old = t_old + 2 * _columns(old, forward) + _columns(old, inside)
             product = forward + inside
             if rows.start:
-                product += before @ V[: rows.start]
+                product += before @ V[: rows.start, ...]
             change = visit(rows, product)
             t_change = t_change + 2 * _columns(change, product) + _columns(change, within @ change)
-            V[rows] += change
+            V[rows, ...] += change
         return t_old, t_old + t_change
 
 
@@ -100,7 +100,7 @@ class Low:
     def __init__(self, factor: Any, n_panels: int = N_PANELS) -> None:
         self.factor, self.n, self.dtype = factor, factor.shape[0], factor.dtype
         self.panels = _panels(self.n, n_panels)
-        self.parts = [factor[rows] for rows in self.panels]
+        self.parts = [factor[rows, :] for rows in self.panels]
         if sp.issparse(factor):
             self.diagonal = np.asarray(factor.multiply(factor).sum(axis=1)).ravel()
             gram = (factor.T @ factor).data
@@ -119,7 +119,7 @@ class Low:
         t_old = _columns(M, M)
         for rows, F in zip(self.panels, self.parts):
             change = visit(rows, F @ M)
-            V[rows] += change
+            V[rows, ...] += change
             M += F.T @ change
         return t_old, _columns(M, M)
 
@@ -157,7 +157,7 @@ def _columns(A: Any, B: Any) -> Any:
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->j", A, B, dtype=np.float64)
     xp = namespace(A, B)
-    return np.asarray(xp.sum(xp.astype(A, xp.float64) * xp.astype(B, xp.float64), axis=0).tolist())
+    return to_numpy(xp.sum(xp.astype(A, xp.float64) * xp.astype(B, xp.float64), axis=0))
 
 
 # ---- the objective -----------------------------------------------------------------------------------------------------
@@ -180,13 +180,13 @@ def fitted_scale(problem: Problem, t: Any, q: Any) -> Any:
 def moments(problem: Problem, U: Any, S: Any, t: Any) -> tuple[Any, Any, float]:
     """t, q and |W|^2 with the diagonal terms taken off if the problem excludes them; ``t`` counts every pair."""
     xp = namespace(U)
-    q = _numpy(xp.sum(S * S, axis=(1, 2)))
+    q = to_numpy(xp.sum(S * S, axis=(1, 2)))
     norm = problem.W.norm
     if problem.exclude:
         square = xp.astype(xp.sum(U * U, axis=2), xp.float64)
         diagonal = xp.astype(problem.W.diagonal, xp.float64)
-        t = t - _numpy(diagonal @ square)
-        q = q - _numpy(xp.sum(square * square, axis=0))
+        t = t - to_numpy(diagonal @ square)
+        q = q - to_numpy(xp.sum(square * square, axis=0))
         norm = norm - float(diagonal @ diagonal)
     return t, np.maximum(q, 0.0), norm
 
@@ -196,20 +196,21 @@ def objective(t: Any, q: Any, norm: float, scale: Any) -> Any:
     return np.maximum(norm - 2 * scale * t + scale**2 * q, 0.0)
 
 
-def _numpy(values: Any) -> np.ndarray:
-    return values if isinstance(values, np.ndarray) else np.asarray(values.tolist())
-
-
 def start(problem: Problem, U: Any) -> State:
     """The state of memberships (n, r, k), by one product."""
-    P = (problem.W @ _flat(U)).reshape(U.shape)
+    P = namespace(U).reshape(problem.W @ _flat(U), U.shape)
     t = _runs(_columns(_flat(U), _flat(P)), U.shape)
     t, q, _ = moments(problem, U, gram(U), t)
     return State(U, fitted_scale(problem, t, q), np.ones(U.shape[1]), P)
 
 
+def _on(U: Any, values: Any) -> Any:
+    """Numbers of the runs in the library and on the device of ``U``."""
+    return namespace(U).asarray(np.array(values), device=device(U))
+
+
 def _flat(U: Any) -> Any:
-    return U.reshape(U.shape[0], -1)
+    return namespace(U).reshape(U, (U.shape[0], -1))
 
 
 def _runs(values: Any, shape: tuple[int, ...]) -> Any:
@@ -231,10 +232,10 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
 
     def visit(rows: slice, product: Any) -> Any:
         nonlocal S
-        old = U[rows]
-        new = _panel(problem, rows, old, product.reshape(old.shape), S, gram(old), scale, damping)
+        old = U[rows, ...]
+        new = _panel(problem, rows, old, xp.reshape(product, old.shape), S, gram(old), scale, damping)
         S += gram(new) - gram(old)
-        return (new - old).reshape(product.shape)
+        return xp.reshape(new - old, product.shape)
 
     t_old, t_new = (_runs(t, shape) for t in problem.W.sweep(_flat(U), visit))
     U = simplex.normalize(xp.where(U > simplex.TINY, U, xp.zeros_like(U)))
@@ -254,22 +255,22 @@ def _panel(problem: Problem, rows: slice, old: Any, product: Any, S: Any, S_pane
     """New memberships of a panel: a majoriser of its own terms, an exact quadratic for all others, k / 2 pair steps."""
     xp = namespace(old)
     k, dtype = old.shape[2], old.dtype
-    a = xp.asarray(scale)[:, None, None]
-    curvature = xp.max(xp.sum(S_panel, axis=2), axis=1)[:, None, None] * 3.0 * a * xp.asarray(damping)[:, None, None]
-    H = xp.astype(a * (S - S_panel) + curvature * xp.eye(k), dtype)
+    a = _on(old, scale)[:, None, None]
+    curvature = xp.max(xp.sum(S_panel, axis=2), axis=1)[:, None, None] * 3.0 * a * _on(old, damping)[:, None, None]
+    H = xp.astype(a * (S - S_panel) + curvature * xp.eye(k, dtype=xp.float64, device=device(old)), dtype)
     aS = xp.astype(a * S, dtype)
-    gradient = xp.stack([old[:, run, :] @ aS[run] for run in range(old.shape[1])], axis=1) - product
+    gradient = xp.stack([old[:, run, :] @ aS[run, ...] for run in range(old.shape[1])], axis=1) - product
     if problem.exclude:
-        own = problem.W.diagonal[rows][:, None] - xp.astype(xp.asarray(scale), dtype)[None, :] * xp.sum(old * old, axis=2)
+        own = problem.W.diagonal[rows][:, None] - xp.astype(_on(old, scale), dtype)[None, :] * xp.sum(old * old, axis=2)
         gradient += own[:, :, None] * old
-    new = xp.asarray(old, copy=True).reshape(-1, k)
-    return simplex.pair_steps(H, gradient.reshape(-1, k), new, (k + 1) // 2).reshape(old.shape)
+    new = xp.reshape(xp.asarray(old, copy=True), (-1, k))
+    return xp.reshape(simplex.pair_steps(H, xp.reshape(gradient, (-1, k)), new, (k + 1) // 2), old.shape)
 
 
 def combine(current: State, previous: State, momentum: Any) -> State:
     """Extrapolated memberships, clipped to the simplex."""
     xp = namespace(current.U)
-    beta = xp.astype(xp.asarray(np.broadcast_to(momentum, current.U.shape[1:2]).copy()), current.U.dtype)[None, :, None]
+    beta = xp.astype(_on(current.U, np.broadcast_to(momentum, current.U.shape[1:2])), current.U.dtype)[None, :, None]
     U = current.U + beta * (current.U - previous.U)
     return current._replace(U=simplex.normalize(xp.clip(U, min=0.0)), product=None)
 
@@ -277,7 +278,7 @@ def combine(current: State, previous: State, momentum: Any) -> State:
 def select(mask: Any, one: State, other: State) -> State:
     """Runs of ``one`` where the mask holds, of ``other`` elsewhere."""
     xp = namespace(one.U)
-    where = xp.asarray(np.asarray(mask).copy())
+    where = _on(one.U, mask)
     return State(
         xp.where(where[None, :, None], one.U, other.U), np.where(mask, one.scale, other.scale), np.where(mask, one.damping, other.damping)
     )
@@ -290,9 +291,9 @@ def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
     """u_ir <- u_ir (a n + [W U - a U S]_ir), each row divided by its actual sum (Baum and Eagon 1967)."""
     xp = namespace(state.U)
     U, n = state.U, state.U.shape[0]
-    a = xp.astype(xp.asarray(state.scale), U.dtype)[None, :, None]
+    a = xp.astype(_on(U, state.scale), U.dtype)[None, :, None]
     S = xp.astype(gram(U), U.dtype)
-    R = state.product - a * xp.stack([U[:, run, :] @ S[run] for run in range(U.shape[1])], axis=1)
+    R = state.product - a * xp.stack([U[:, run, :] @ S[run, ...] for run in range(U.shape[1])], axis=1)
     if problem.exclude:
         own = problem.W.diagonal[:, None, None] - a * xp.sum(U * U, axis=2, keepdims=True)
         R = R - own * U
@@ -307,11 +308,11 @@ def kkt_residual(problem: Problem, state: State) -> Any:
     xp = namespace(state.U)
     U = state.U
     P = start(problem, U).product if state.product is None else state.product
-    a = xp.astype(xp.asarray(state.scale), U.dtype)[None, :, None]
+    a = xp.astype(_on(U, state.scale), U.dtype)[None, :, None]
     S = xp.astype(gram(U), U.dtype)
-    gradient = a * xp.stack([U[:, run, :] @ S[run] for run in range(U.shape[1])], axis=1) - P
+    gradient = a * xp.stack([U[:, run, :] @ S[run, ...] for run in range(U.shape[1])], axis=1) - P
     if problem.exclude:
         gradient += (problem.W.diagonal[:, None, None] - a * xp.sum(U * U, axis=2, keepdims=True)) * U
     slack = xp.sum(U * (gradient - xp.min(gradient, axis=2, keepdims=True)), axis=2)
     size = xp.max(xp.abs(P))
-    return _numpy(xp.max(slack, axis=0)) / max(float(size), np.finfo(float).tiny)
+    return to_numpy(xp.max(slack, axis=0)) / max(float(size), np.finfo(float).tiny)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._arrays import add_entries, device, inplace, namespace
+from .._arrays import add_at, device, inplace, namespace
 
 __all__ = ["draw", "normalize", "pair_steps", "project", "quadratic_program", "softmax"]
 
@@ -62,30 +62,26 @@ def pair_steps(H: Any, gradient: Any, U: Any, n_steps: int) -> Any:
     """
     xp = namespace(U)
     n_rows, k = U.shape
-    curvature = xp.reshape(_pair_curvature(H), (-1,))
-    problem = xp.arange(n_rows, device=device(U)) % (H.shape[0] if H.ndim == 3 else 1) * k
-    H = xp.reshape(H, (-1, k))
+    rows = xp.arange(n_rows, device=device(U))
+    problem = rows % (H.shape[0] if H.ndim == 3 else 1) * k
+    rows = rows * k
+    curvature, H = xp.reshape(_pair_curvature(H), (-1,)), xp.reshape(H, (-1, k))
     unused = xp.asarray(-xp.inf, dtype=U.dtype, device=device(U))
+    mass, slope = xp.reshape(U, (-1,)), xp.reshape(gradient, (-1,))
     for _ in range(n_steps):
         to = xp.argmin(gradient, axis=1)
         out = xp.argmax(xp.where(U > 0, gradient, unused), axis=1)
-        step = _entries(gradient, out) - _entries(gradient, to)
-        step /= xp.take(curvature, (problem + out) * k + to)
-        step = xp.minimum(step, _entries(U, out))
-        add_entries(U, to, step)
-        add_entries(U, out, -step)
+        at_to, at_out, from_out = rows + to, rows + out, problem + out
+        step = xp.take(slope, at_out) - xp.take(slope, at_to)
+        step /= xp.take(curvature, from_out * k + to)
+        step = xp.minimum(step, xp.take(mass, at_out))
+        add_at(mass, at_to, step)
+        add_at(mass, at_out, -step)
         change = xp.take(H, problem + to, axis=0)
-        change -= xp.take(H, problem + out, axis=0)
+        change -= xp.take(H, from_out, axis=0)
         change *= step[:, None]
         gradient += change
     return U
-
-
-def _entries(A: Any, columns: Any) -> Any:
-    """A[i, columns[i]] for every row."""
-    xp = namespace(A)
-    rows = xp.arange(A.shape[0], device=device(A)) * A.shape[1]
-    return xp.take(xp.reshape(A, (-1,)), rows + columns)
 
 
 def quadratic_program(H: Any, B: Any, U: Any | None = None, *, max_steps: int = 200, tol: float = 1e-12) -> Any:

@@ -89,7 +89,7 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         init=None,
         n_init=4,
         max_iter=500,
-        tol=1e-6,
+        tol=1e-8,
         random_state=None,
     ):
         self.n_clusters = n_clusters
@@ -124,7 +124,7 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         if problem.W.norm == 0:
             raise ValueError("W is zero everywhere: no object is similar to any other, so there is nothing to cluster")
         run = self._solve(problem, self._starts(W, as_generator(self.random_state)))
-        best = int(np.argmin(run.objective))
+        best = _loop.earliest_best(run.objective, larger=False)
         state = pairwise.State(run.state.U[:, best : best + 1], run.state.scale[best : best + 1], np.ones(1))
         self._finish(problem, state, run._replace(objective=run.objective[best], history=run.history[:, best]))
         return self

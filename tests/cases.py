@@ -1,0 +1,78 @@
+"""Every estimator with every kind of evidence it takes: what the membership contract is tested on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
+from sklearn.datasets import load_iris
+
+import sfumato
+from sfumato.similarity import gaussian
+
+
+class Case(NamedTuple):
+    """``make(seed)`` builds the estimator; ``evidence`` (n, ...) and ``y`` are given to ``fit``."""
+
+    name: str
+    make: Callable[[int], Any]
+    evidence: Any
+    y: Any = None
+    kind: str = "features"
+    inductive: bool = False
+    weights: bool = False
+
+    def fit(self, seed: int = 0, evidence: Any = None, **params: Any) -> Any:
+        evidence = self.evidence if evidence is None else evidence
+        return self.make(seed).fit(evidence, self.y, **params)
+
+
+def _iris() -> np.ndarray:
+    """Every second flower, shaken a little: equal distances would leave neighbours to chance."""
+    return load_iris().data[::2] + np.random.default_rng(0).normal(scale=0.01, size=(75, 4))
+
+
+def _labelings(n: int = 75) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    truth = np.arange(n) // (n // 3)
+    L = np.stack([rng.permutation(6)[2 * truth + rng.integers(0, 2, n)] for _ in range(30)], axis=1)
+    noisy = rng.random(L.shape) < 0.1
+    L[noisy] = rng.integers(0, 6, noisy.sum())
+    L[rng.random(L.shape) < 0.1] = -1
+    return L
+
+
+def _counts() -> np.ndarray:
+    rng = np.random.default_rng(2)
+    profiles = rng.dirichlet(np.full(8, 0.3), 3)
+    return np.stack([rng.multinomial(60, profiles[i // 25]) for i in range(75)]).astype(float)
+
+
+X, C = _iris(), load_iris().target[::2]
+W = gaussian(X, bandwidth=0.5)
+
+CASES = [
+    Case("pairwise-features", lambda s: sfumato.PairwiseProbabilisticClustering(3, random_state=s), X),
+    Case("pairwise-knn", lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="knn", random_state=s), X),
+    Case("pairwise-self-tuning", lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="self-tuning", random_state=s), X),
+    Case("pairwise-cosine", lambda s: sfumato.PairwiseProbabilisticClustering(2, similarity="cosine", random_state=s), X - X.mean(axis=0)),
+    Case("pairwise-dense", lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=s), W, kind="similarity"),
+    Case(
+        "pairwise-sparse", lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=s), sp.csr_array(W), kind="similarity"
+    ),
+    Case(
+        "pairwise-operator",
+        lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=s),
+        aslinearoperator(W),
+        kind="operator",
+    ),
+    Case(
+        "pairwise-baum-eagon",
+        lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="precomputed", solver="baum-eagon", max_iter=5000, random_state=s),
+        W,
+        kind="similarity",
+    ),
+]

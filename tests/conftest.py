@@ -1,0 +1,45 @@
+"""Shared fixtures: array libraries and small evidence."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+LIBRARIES = ["numpy", "numpy-readonly", "array_api_strict", *(["torch"] if importlib.util.find_spec("torch") else [])]
+
+
+@pytest.fixture(params=LIBRARIES)
+def array(request):
+    """A function that puts a NumPy array into an array library; read-only NumPy arrays are one of them."""
+    if request.param == "numpy":
+        return np.array
+    if request.param == "numpy-readonly":
+
+        def frozen(values):
+            values = np.array(values)
+            values.flags.writeable = False
+            return values
+
+        return frozen
+    if request.param == "array_api_strict":
+        import array_api_strict
+
+        return array_api_strict.asarray
+    import torch
+
+    return lambda values: torch.asarray(np.array(values))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+@pytest.fixture
+def blobs(rng):
+    """Three well separated groups of 30 points in the plane, and their labels."""
+    centers = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]])
+    labels = np.repeat(np.arange(3), 30)
+    return centers[labels] + rng.normal(size=(90, 2)), labels

@@ -1,0 +1,213 @@
+"""The membership contract, over every estimator and every kind of evidence it takes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from cases import CASES
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from sfumato import memberships as ms
+
+every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+FITTED = {}
+
+
+def fitted(case):
+    if case.name not in FITTED:
+        FITTED[case.name] = case.fit()
+    return FITTED[case.name]
+
+
+def features(case):
+    return case.kind == "features" and isinstance(case.evidence, np.ndarray)
+
+
+def subset(kind):
+    chosen = [case for case in CASES if kind(case)]
+    return pytest.mark.parametrize("case", chosen, ids=lambda case: case.name)
+
+
+@every
+def test_rows_lie_on_the_simplex_and_labels_are_their_largest_entry(case):
+    model = fitted(case)
+    U = model.memberships_
+    assert U.shape == (case.evidence.shape[0], model.n_clusters_)
+    assert np.isfinite(U).all()
+    assert U.min() >= 0
+    assert U.max() <= 1
+    np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-12)
+    np.testing.assert_array_equal(model.labels_, U.argmax(axis=1))
+
+
+@every
+def test_published_attributes(case):
+    model = fitted(case)
+    assert np.isfinite(model.objective_)
+    assert np.isfinite(model.history_).all()
+    assert model.n_iter_ >= 1
+    assert model.converged_
+    assert model.objective_ == pytest.approx(model.history_[-1])
+
+
+@every
+def test_the_objective_never_gets_worse(case):
+    history = fitted(case).history_
+    changes = np.diff(history) * np.sign(history[-1] - history[0])
+    assert changes.min(initial=0) >= -1e-9 * np.abs(history).max()
+
+
+@every
+def test_same_seed_same_answer(case):
+    np.testing.assert_array_equal(case.fit(3).memberships_, case.fit(3).memberships_)
+
+
+@every
+def test_predictions_of_the_fitted_objects(case):
+    model = fitted(case)
+    evidence = case.evidence
+    if case.kind == "operator":
+        evidence = evidence @ np.eye(evidence.shape[0])
+    U = model.predict_proba(evidence)
+    np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-12)
+    if case.inductive:
+        np.testing.assert_allclose(U, model.memberships_, atol=1e-12)
+    else:
+        np.testing.assert_allclose(U, model.memberships_, atol=0.25)
+        clear = ms.margin(model.memberships_) > 0.25
+        np.testing.assert_array_equal(U.argmax(axis=1)[clear], model.labels_[clear])
+    np.testing.assert_array_equal(model.predict(evidence), U.argmax(axis=1))
+    np.testing.assert_array_equal(model.transform(evidence), U)
+
+
+@every
+def test_new_objects_are_judged_one_by_one(case):
+    model = fitted(case)
+    evidence = case.evidence
+    if case.kind == "operator":
+        evidence = evidence @ np.eye(evidence.shape[0])
+    whole = model.predict_proba(evidence)
+    np.testing.assert_allclose(model.predict_proba(evidence[5:9]), whole[5:9], atol=1e-9)
+
+
+@every
+def test_permuting_objects_permutes_rows(case):
+    if case.kind == "operator":
+        evidence, order = case.evidence, np.arange(case.evidence.shape[0])
+    else:
+        order = np.random.default_rng(0).permutation(case.evidence.shape[0])
+        evidence = case.evidence[order]
+        if case.kind == "similarity":
+            evidence = evidence[:, order]
+    y = None if case.y is None else case.y[order]
+    model = case.make(0).fit(evidence, y)
+    aligned = ms.align(model.memberships_, fitted(case).memberships_[order])
+    assert np.abs(aligned - fitted(case).memberships_[order]).max() < 0.02
+
+
+@subset(features)
+def test_scaling_and_shifting_features_changes_nothing(case):
+    if "cosine" in case.name or "counts" in case.name:
+        pytest.skip("angles and counts are not invariant to a shift")
+    reference = fitted(case).memberships_
+    for scale, shift in ((1e-12, 0.0), (1e12, 0.0), (1.0, 1e4)):
+        model = case.fit(evidence=case.evidence * scale + shift)
+        np.testing.assert_allclose(model.memberships_, reference, atol=1e-8 if case.inductive else 1e-3)
+
+
+@subset(lambda case: case.kind == "similarity")
+def test_scaling_a_similarity_changes_nothing(case):
+    for scale in (1e-12, 1e12):
+        np.testing.assert_allclose(case.fit(evidence=case.evidence * scale).memberships_, fitted(case).memberships_, atol=1e-3)
+
+
+@subset(lambda case: case.kind in ("features", "similarity"))
+def test_float32_in_float32_out(case):
+    model = case.fit(evidence=case.evidence.astype(np.float32))
+    assert model.memberships_.dtype == np.float32
+    np.testing.assert_allclose(model.memberships_.sum(axis=1), 1, atol=1e-6)
+    assert model.predict_proba(case.evidence[:5].astype(np.float32)).dtype == np.float32
+
+
+@subset(lambda case: case.kind == "similarity" and isinstance(case.evidence, np.ndarray))
+def test_a_sparse_similarity_equals_the_dense_one(case):
+    for index in (np.int32, np.int64):
+        sparse = sp.csr_array(case.evidence)
+        sparse.indices, sparse.indptr = sparse.indices.astype(index), sparse.indptr.astype(index)
+        np.testing.assert_allclose(case.fit(evidence=sparse).memberships_, fitted(case).memberships_, atol=1e-3)
+
+
+@every
+def test_input_is_never_written_to(case):
+    if sp.issparse(case.evidence):
+        frozen = case.evidence.copy()
+        frozen.data.flags.writeable = False
+    elif case.kind == "operator":
+        frozen = case.evidence
+    else:
+        frozen = case.evidence.copy()
+        frozen.flags.writeable = False
+    model = case.fit(evidence=frozen)
+    np.testing.assert_array_equal(model.memberships_, fitted(case).memberships_)
+
+
+@subset(lambda case: case.weights)
+def test_a_weight_of_w_equals_w_copies(case):
+    weights = np.random.default_rng(0).integers(1, 4, case.evidence.shape[0])
+    weighted = case.fit(sample_weight=weights.astype(float))
+    y = None if case.y is None else np.repeat(case.y, weights, axis=0)
+    copied = case.make(0).fit(np.repeat(case.evidence, weights, axis=0), y)
+    first = np.cumsum(weights) - weights
+    np.testing.assert_allclose(weighted.memberships_, copied.memberships_[first], atol=1e-8)
+
+
+@every
+def test_a_failed_fit_leaves_an_unfitted_estimator(case):
+    model = case.make(0)
+    model.fit(case.evidence, case.y)
+    bad = np.full((4, 4), np.nan) if case.kind != "labelings" else np.empty((0, 3))
+    with pytest.raises((ValueError, TypeError)):
+        model.fit(bad, None if case.y is None else case.y[:4])
+    with pytest.raises(NotFittedError):
+        model.predict_proba(case.evidence)
+
+
+@every
+def test_bad_parameters_are_named(case):
+    for name, value in (("n_clusters", 0), ("n_clusters", 10**6), ("n_clusters", 2.5), ("n_init", 0), ("max_iter", 0), ("tol", -1.0), ("random_state", "x")):
+        model = case.make(0)
+        if name not in model.get_params():
+            continue
+        model.set_params(**{name: value})
+        with pytest.raises((ValueError, TypeError), match=name):
+            model.fit(case.evidence, case.y)
+
+
+@every
+def test_estimators_survive_clone_and_pickle(case):
+    import pickle
+
+    model = clone(case.make(0))
+    assert model.get_params() == case.make(0).get_params() or case.kind == "operator"
+    copy = pickle.loads(pickle.dumps(fitted(case))) if case.kind != "operator" else fitted(case)
+    np.testing.assert_array_equal(copy.memberships_, fitted(case).memberships_)
+
+
+@subset(features)
+def test_one_object_and_identical_objects(case):
+    if case.y is not None:
+        pytest.skip("needs classes")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = case.make(0)
+        if "n_clusters" in model.get_params():
+            model.set_params(n_clusters=1)
+        model.fit(np.ones((1, 3)))
+        np.testing.assert_allclose(model.memberships_, [[1.0]])
+        same = case.fit(evidence=np.ones((12, 3)))
+    assert np.isfinite(same.memberships_).all()
+    np.testing.assert_allclose(same.memberships_.sum(axis=1), 1, atol=1e-12)
