@@ -68,7 +68,7 @@ def test_block_similarity_is_block_stochastic_with_uneven_degrees():
     np.testing.assert_array_equal(W, W.T)
     steps = W / W.sum(1, keepdims=True) @ U
     for r in range(5):
-        np.testing.assert_allclose(steps[labels == r], np.where(np.arange(5) == r, 0.5, 0.125) * np.ones((sum(labels == r), 1)), atol=1e-6)
+        np.testing.assert_allclose(steps[labels == r], np.where(np.arange(5) == r, 0.45, 0.1375) * np.ones((sum(labels == r), 1)), atol=1e-6)
     assert W.sum(1).max() / W.sum(1).min() > 100
 
 

@@ -191,12 +191,12 @@ def _draw_labels(rng: np.random.Generator, U: np.ndarray, size: int | None = Non
 
 
 def make_block_similarity(
-    n_objects: int = 100, n_clusters: int = 5, *, stay: float = 0.5, spread: float = 1.5, random_state: Any = None
+    n_objects: int = 100, n_clusters: int = 5, *, stay: float = 0.45, spread: float = 1.5, noise: float = 0.5, random_state: Any = None
 ) -> Simulated:
     """A similarity whose random walk is block stochastic, after the S100 set of Verma and Meila (2003).
 
     The chance to step from an object into cluster b depends only on the object's own cluster; the similarities themselves vary over
-    orders of magnitude within each block, and so do the degrees.
+    orders of magnitude within each block, mostly because the degrees do. The defaults give a spectrum like that of S100.
 
     Parameters
     ----------
@@ -204,7 +204,9 @@ def make_block_similarity(
     stay : float
         Chance that a step stays in its cluster; 1 / n_clusters would be no structure.
     spread : float
-        Standard deviation of the logarithms of degrees and, doubled, of the similarities before scaling.
+        Standard deviation of the logarithms of the degrees.
+    noise : float
+        Standard deviation of the logarithms of the similarities around what the degrees and clusters expect.
     random_state : None, int or Generator
 
     Returns
@@ -230,7 +232,7 @@ def make_block_similarity(
     inside = one_hot(labels, n_clusters)
     degrees = np.exp(rng.normal(scale=spread, size=n_objects))
     shares = degrees / (inside @ (inside.T @ degrees))
-    W = np.exp(rng.normal(scale=2 * spread, size=(n_objects, n_objects)))
+    W = np.exp(rng.normal(scale=noise * 2**0.5, size=(n_objects, n_objects)))
     W = _scale_blocks(np.sqrt(W * W.T), inside, shares, mass)
     return Simulated(W * (n_objects / W.sum()), inside, labels)
 
