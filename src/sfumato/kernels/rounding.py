@@ -1,11 +1,12 @@
 """From an embedding to clusters: weighted k-means from nearly orthogonal rows, and how sure each row is.
 
     distortion   sum_i w_i min_r |z_i - c_r|^2
-    memberships  u_ir ~ exp(-|z_i - c_r|^2 / (2 t)),  the temperature t > 0 maximising
-                 L(t) = sum_i w_i [ log mean_r exp(-|z_i - c_r|^2 / (2 t)) - (q / 2) log t ]      (q columns, spherical, equal weights)
+    memberships  u_ir ~ (1 + |z_i - c_r|^2 / t)^(-(1 + q) / 2),    q = k - 1,
 
-so the largest membership is the nearest center. With z_i = e_i / sqrt(d_i) and w_i = d_i the distortion is the spectral cost
-J = 1/2 |E E' - Pi|^2 of Bach and Jordan (2006), Pi the projection onto the sqrt(d)-weighted cluster indicators.
+the posterior of k spherical Cauchy densities (Student's t with one degree of freedom) of equal weight, whose scale t has the largest
+likelihood: embedded clusters are compact cores with thin bridges, which Gaussian tails would cut. The largest membership is the
+nearest center. With z_i = e_i / sqrt(d_i) and w_i = d_i the distortion is the spectral cost J = 1/2 |E E' - Pi|^2 of Bach and Jordan
+(2006), Pi the projection onto the sqrt(d)-weighted cluster indicators.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import namespace
+from .._arrays import inplace, namespace
 from . import simplex
 
 __all__ = ["lloyd_step", "memberships", "orthogonal_rows", "spectral_cost", "squared_distances", "temperature"]
@@ -63,30 +64,30 @@ def lloyd_step(Z: Any, weights: Any, centers: Any) -> tuple[Any, float]:
     return moved, float(xp.sum(weights * distances))
 
 
-def memberships(distances: Any, t: float) -> Any:
-    """Rows of exp(-distances / (2 t)), normalised; at t = 0 the nearest centers share the row."""
+def memberships(distances: Any, t: float, q: int) -> Any:
+    """Rows of (1 + distances / t)^(-(1 + q) / 2), normalised."""
+    return simplex.normalize(simplex.softmax(_log_densities(distances, t, q))[0])
+
+
+def _log_densities(distances: Any, t: float, q: int) -> Any:
+    logits = inplace("log1p", distances / t)
+    logits *= -(1 + q) / 2
+    return logits
+
+
+def temperature(distances: Any, weights: Any, q: int, *, max_iter: int = 200) -> float:
+    """The t of largest likelihood around fixed centers, by expectation-maximisation from the nearest centers."""
     xp = namespace(distances)
-    if t <= 0:
-        nearest = xp.min(distances, axis=1, keepdims=True)
-        return simplex.normalize(xp.astype(distances <= nearest, distances.dtype))
-    logits = (xp.min(distances, axis=1, keepdims=True) - distances) / (2 * t)
-    return simplex.normalize(simplex.softmax(logits)[0])
-
-
-def temperature(distances: Any, weights: Any, n_columns: int, *, max_iter: int = 100) -> float:
-    """Variance of the spherical mixture around fixed centers, by maximum likelihood; 0 if every row lies on a center.
-
-    Expectation-maximisation from the hard assignment, t <- sum w u d / (q sum w): from there L only rises.
-    """
-    xp = namespace(distances)
-    total = n_columns * float(xp.sum(weights))
-    t = float(xp.sum(weights * xp.min(distances, axis=1))) / total
     largest = float(xp.max(distances))
-    if t <= 1e-24 * largest:
-        return 0.0
+    if largest == 0:
+        return 1.0
+    smallest = 1e-24 * largest
+    t = max(smallest, float(xp.sum(weights * xp.min(distances, axis=1))) / (q * float(xp.sum(weights))))
     for _ in range(max_iter):
-        before = t
-        t = float(xp.sum(weights * xp.sum(memberships(distances, t) * distances, axis=1))) / total
+        U = memberships(distances, t, q)
+        U *= weights[:, None]
+        U /= 1 + distances / t
+        before, t = t, max(smallest, float(xp.sum(U * distances)) / (q * float(xp.sum(U))))
         if abs(t - before) <= 1e-6 * t:
             break
     return t
@@ -101,4 +102,4 @@ def spectral_cost(E: Any, degree: Any, labels: Any, k: int) -> float:
     used = volume > 0
     shares = xp.sum(sums * sums, axis=1) / xp.where(used, volume, xp.ones_like(volume))
     n_used = int(np.sum(np.asarray(used.tolist())))
-    return 0.5 * (E.shape[1] + n_used) - float(xp.sum(shares))
+    return max(0.0, 0.5 * (E.shape[1] + n_used) - float(xp.sum(shares)))

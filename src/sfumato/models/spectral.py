@@ -29,7 +29,8 @@ class SpectralClustering(SimilarityClusterer):
 
     With degrees d = W 1 and E the k leading eigenvectors of D^-1/2 W D^-1/2, objects are embedded as e_i / sqrt(d_i) (normalized cuts,
     Bach and Jordan) or as e_i / |e_i| (Ng, Jordan and Weiss, whose W has a zero diagonal), then rounded by k-means, weighted by d_i
-    in the method of Bach and Jordan. A membership is the posterior of a spherical mixture around the centers found.
+    in the method of Bach and Jordan. A membership is the posterior of a mixture of spherical Cauchy
+    densities around the centers found, so the label is the nearest center.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class SpectralClustering(SimilarityClusterer):
         J = 1/2 |E E' - Pi|^2, how far the eigenvectors are from the indicators of the labels; 0 for perfect clusters.
     cluster_centers_ : array of shape (n_clusters, n_clusters)
     temperature_ : float
-        Variance of the mixture behind the memberships.
+        Squared scale of the densities behind the memberships.
     objective_ : float
         The (weighted) distortion of k-means; with Bach and Jordan's method equal to ``cost_``.
     history_, n_iter_, converged_, n_clusters_ : array, int, bool, int
@@ -167,8 +168,13 @@ class SpectralClustering(SimilarityClusterer):
         run = _loop.best(runs, larger=False)
         self.cluster_centers_ = run.state
         distances = kernel.squared_distances(Z, run.state)
-        self.temperature_ = kernel.temperature(distances, weights, Z.shape[1])
-        return kernel.memberships(distances, self.temperature_), run
+        self.temperature_ = kernel.temperature(distances, weights, self._dimension)
+        return kernel.memberships(distances, self.temperature_, self._dimension), run
+
+    @property
+    def _dimension(self) -> int:
+        """k clusters spread over k - 1 dimensions."""
+        return max(1, self.n_clusters - 1)
 
     def _first_rows(self, candidates: np.ndarray) -> list[int]:
         rows = np.flatnonzero(candidates)
@@ -212,7 +218,7 @@ class SpectralClustering(SimilarityClusterer):
         if hasattr(self, "_rounder") and hasattr(self.rounding, "predict_proba"):
             memberships = normalize(np.asarray(self._rounder.predict_proba(to_numpy(Z)), dtype=dtype))
         else:
-            memberships = kernel.memberships(kernel.squared_distances(Z, self.cluster_centers_), self.temperature_)
+            memberships = kernel.memberships(kernel.squared_distances(Z, self.cluster_centers_), self.temperature_, self._dimension)
         return _share(memberships, degree)
 
     def score(self, X: Any = None, y: Any = None) -> float:
