@@ -1,0 +1,112 @@
+"""From conjugate priors to mixture components and back: units, default priors, and where to start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._arrays import to_numpy
+from .._rows import Rows
+from ..conjugate import BetaBinomial, DirichletMultinomial, NormalInverseGamma, NormalInverseWishart
+from ..kernels.components import CountComponent, DiagonalComponent, FullComponent
+
+__all__ = ["KINDS", "build", "check_counts", "default_prior", "embedding", "publish"]
+
+KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBinomial)
+SPREAD = 0.05  # expected variance within a cluster, as a share of the variance of the data
+
+
+def location(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of every feature, missing numbers left out; a constant feature has deviation 1."""
+
+    def total(block: Any, weights: Any, center: Any) -> tuple[Any, Any, Any]:
+        block = to_numpy(block.toarray() if sp.issparse(block) else block).astype(np.float64) - center
+        seen = ~np.isnan(block)
+        w = seen if weights is None else seen * to_numpy(weights)[:, None]
+        block = np.where(seen, block, 0.0)
+        return w.sum(axis=0), (w * block).sum(axis=0), (w * block**2).sum(axis=0)
+
+    center = np.zeros(rows.shape[1])
+    with np.errstate(over="ignore"):
+        for _ in range(2):
+            mass, first, second = rows.sum(lambda block, weights, center=center: total(block, weights, center))
+            safe = np.where(mass > 0, mass, 1.0)
+            center = center + first / safe
+    mass, _, second = rows.sum(lambda block, weights: total(block, weights, center))
+    deviation = np.sqrt(second / safe)
+    constant = deviation <= 1e-14 * np.abs(center)
+    return center, np.where(constant | (deviation == 0), 1.0, deviation)
+
+
+def default_prior(kind: type, rows: Rows) -> Any:
+    """A vague prior in the units of the data."""
+    p = rows.shape[1]
+    if kind is BetaBinomial:
+        return BetaBinomial(np.ones(p), np.ones(p))
+    if kind is DirichletMultinomial:
+        return DirichletMultinomial(np.ones(p))
+    center, unit = location(rows)
+    if kind is NormalInverseGamma:
+        return NormalInverseGamma(center, 0.1, 1.5, 0.5 * SPREAD * unit**2)
+    return NormalInverseWishart(center, 0.1, p + 2.0, np.diag(SPREAD * unit**2))
+
+
+def build(prior: Any, rows: Rows) -> Any:
+    """Mixture component with this prior; normal components work in units in which the data have variance 1."""
+    p = rows.shape[1]
+    if isinstance(prior, NormalInverseWishart):
+        if prior.mean.shape != (p,):
+            raise ValueError(f"component must be a single prior for {p} features, got mean of shape {prior.mean.shape}")
+        center, unit = location(rows)
+        return FullComponent(
+            (prior.mean - center) / unit, float(prior.kappa), float(prior.df), prior.scale / np.outer(unit, unit), center, unit
+        )
+    if isinstance(prior, DirichletMultinomial):
+        if prior.concentration.shape != (p,):
+            raise ValueError(f"component must be a single prior for {p} features, got concentration of shape {prior.concentration.shape}")
+        return CountComponent(np.array(prior.concentration[:, None]))
+    if prior.batch_shape not in ((), (p,)):
+        raise ValueError(f"component must hold one prior, or one for each of {p} features, got {prior.batch_shape}")
+    if isinstance(prior, BetaBinomial):
+        a, b, trials = (np.array(np.broadcast_to(value, (p,))) for value in (prior.a, prior.b, prior.trials))
+        return CountComponent(np.stack([a, b]), trials)
+    center, unit = location(rows)
+    mean, kappa, shape, scale = (np.array(np.broadcast_to(v, (p,))) for v in (prior.mean, prior.kappa, prior.shape, prior.scale))
+    return DiagonalComponent((mean - center) / unit, kappa, shape, scale / unit**2, center, unit)
+
+
+def publish(component: Any, S: np.ndarray) -> Any:
+    """Posteriors of clusters with these sums of features, as one conjugate object in the units of the data."""
+    if isinstance(component, CountComponent):
+        posterior = component.prior + S.reshape(-1, *component.prior.shape)
+        if component.trials is None:
+            return DirichletMultinomial(posterior[:, :, 0])
+        return BetaBinomial(posterior[:, 0], posterior[:, 1], component.trials)
+    mean, kappa, freedom, scale = component.posterior(S)
+    center, unit = component.center, component.unit
+    if isinstance(component, FullComponent):
+        return NormalInverseWishart(mean * unit + center, kappa, freedom, scale * np.outer(unit, unit))
+    return NormalInverseGamma(mean * unit + center, kappa, freedom, scale * unit**2)
+
+
+def check_counts(component: Any, X: Any) -> None:
+    """Refuse data that are no counts where the component wants counts."""
+    if not isinstance(component, CountComponent):
+        return
+    values = X.data if sp.issparse(X) else to_numpy(X)
+    limit = np.inf if component.trials is None else component.trials.max() if sp.issparse(X) else component.trials
+    if (values < 0).any() or (values > limit).any() or (np.isfinite(values) & (values != np.floor(values))).any():
+        what = "nonnegative whole numbers" if component.trials is None else "0 or 1 (or whole numbers up to trials)"
+        raise ValueError(f"X must hold {what} for this component: recode it, or choose a normal component")
+
+
+def embedding(component: Any, X: Any) -> np.ndarray:
+    """A block of objects (b, p) as points whose Euclidean distance makes sense: where to look for a start."""
+    X = to_numpy(X.toarray() if sp.issparse(X) else X).astype(np.float64)
+    if not isinstance(component, CountComponent):
+        return np.nan_to_num((X - component.center) / component.unit, nan=0.0)
+    if component.trials is None:
+        return np.sqrt(X / np.maximum(X.sum(axis=1, keepdims=True), 1.0))
+    return np.nan_to_num(X / component.trials, nan=0.5)

@@ -1,0 +1,270 @@
+"""Dirichlet process mixtures: conjugate components, and a number of clusters that the data choose."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from .. import _loop
+from .._arrays import namespace, to_numpy
+from .._base import Clusterer
+from .._memory import reserve
+from .._rows import Rows
+from .._validation import EvidenceWarning, as_generator, check_choice, check_features, check_number, check_weights
+from ..conjugate import BetaBinomial, NormalInverseGamma, NormalInverseWishart
+from ..kernels.dirichlet_process import Concentration
+from . import _components, _sampling, _variational
+
+__all__ = ["DirichletProcessMixture"]
+
+
+class DirichletProcessMixture(Clusterer):
+    """Mixture whose number of clusters is part of what the data say.
+
+    Clusters come from a Dirichlet process: an object joins cluster k with chance N_k / (n - 1 + alpha) and opens a new one with chance
+    alpha / (n - 1 + alpha). Each cluster has a conjugate prior, so its parameters are integrated out. The posterior is found by
+    variational Bayes (fast, deterministic given the seed, takes weights) or by collapsed Gibbs sampling (exact up to simulation
+    error: real posterior uncertainty, also of the number of clusters).
+
+    Parameters
+    ----------
+    n_clusters : int, default=20
+        Most clusters the variational form may use (truncation). The sampler has no such limit.
+    component : a class or an object of ``sfumato.conjugate``, default=NormalInverseWishart
+        What a cluster is: ``NormalInverseWishart`` (normal, full covariance), ``NormalInverseGamma`` (normal, independent features,
+        NaN left out), ``DirichletMultinomial`` (rows of counts) or ``BetaBinomial`` (yes or no, NaN left out). A class means a
+        vague prior made from the location and spread of the data; an object is the prior itself, in the units of the data.
+    inference : {"variational", "gibbs"}, default="variational"
+        How the posterior is found.
+    concentration : (float, float) or float, default=(1.0, 1.0)
+        Shape and rate of the gamma prior on alpha, which is then learnt; or a fixed alpha.
+    n_init : int, default=4
+        Variational starts, of which the best is kept; or chains of the sampler, which are pooled.
+    max_iter : int, default=500
+        Most variational iterations from one start.
+    tol : float, default=1e-5
+        The variational form stops when the bound rises by less than this per unit of weight.
+    burn_in : int, default=100
+        Sweeps of each chain that are thrown away.
+    n_draws : int, default=100
+        Partitions kept from each chain.
+    thinning : int, default=1
+        Sweeps between two kept partitions.
+    random_state : int, RandomState, Generator or None, default=None
+    n_jobs : int or None, default=None
+        Threads; ``None`` means every core.
+
+    Attributes
+    ----------
+    memberships_ : array of shape (n, n_clusters_)
+        Posterior predictive memberships; from the sampler, memberships whose products match the co-occurrence over all draws.
+    labels_ : array of shape (n,)
+    n_clusters_ : int
+        Clusters in use; from the sampler, the most frequent number.
+    n_clusters_posterior_ : array
+        Probability of 0, 1, 2, ... clusters.
+    objective_, history_ : float, array
+        Lower bound of the log evidence (variational); largest log joint, and log joint of every draw (sampler).
+    n_iter_, converged_ : int, bool
+    weights_ : array of shape (n_clusters_,)
+        Mean membership of each cluster.
+    components_ : object of ``sfumato.conjugate``
+        Posteriors of the clusters (variational only), one for each leading index.
+    prior_ : object of ``sfumato.conjugate``
+        The prior that was used.
+    concentration_ : float
+        Posterior mean of alpha.
+    labelings_ : array of shape (n, n_init * n_draws)
+        Sampled partitions, one a column (sampler only): evidence for ``EvidenceAccumulation``.
+    r_hat_ : float
+        Agreement of the chains on the log joint, near 1 when they agree (sampler only).
+
+    References
+    ----------
+    .. [1] D. Blei and M. Jordan, Variational inference for Dirichlet process mixtures, Bayesian Analysis 1(1), 2006.
+    .. [2] R. Neal, Markov chain sampling methods for Dirichlet process mixture models, JCGS 9(2), 2000.
+    .. [3] D. Dahl, Sequentially-allocated merge-split sampler for conjugate and nonconjugate Dirichlet process mixture models, 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import DirichletProcessMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (50, 2)), rng.normal(8, 1, (50, 2)), rng.normal((0, 9), 1, (50, 2))])
+    >>> model = DirichletProcessMixture(random_state=0).fit(X)
+    >>> model.n_clusters_, model.memberships_.shape
+    (3, (150, 3))
+    """
+
+    def __init__(
+        self,
+        n_clusters=20,
+        *,
+        component=NormalInverseWishart,
+        inference="variational",
+        concentration=(1.0, 1.0),
+        n_init=4,
+        max_iter=500,
+        tol=1e-5,
+        burn_in=100,
+        n_draws=100,
+        thinning=1,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_clusters = n_clusters
+        self.component = component
+        self.inference = inference
+        self.concentration = concentration
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.burn_in = burn_in
+        self.n_draws = n_draws
+        self.thinning = thinning
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DirichletProcessMixture:
+        """Learn clusters and their number.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+            Features; NaN where missing, for components whose features are independent.
+        y : ignored
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object. Only with ``inference="variational"``.
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        prior = self._check_parameters()
+        X = check_features(self, X, reset=True, missing=self._takes_missing())
+        rows = Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
+        if self.inference == "gibbs" and rows.columns[0] is not None:
+            raise ValueError("sample_weight needs inference='variational': the sampler moves whole objects")
+        given = self.component
+        self.prior_ = _components.default_prior(given, rows) if isinstance(given, type) else given
+        component = _components.build(self.prior_, rows)
+        _components.check_counts(component, X)
+        seeds = as_generator(self.random_state).integers(2**63, size=self.n_init)
+        run = (self._sample if self.inference == "gibbs" else self._approximate)(component, rows, prior, seeds)
+        memberships = self._memberships(X)
+        self.weights_ = _mean(memberships, rows.columns[0])
+        self._publish(memberships, run)
+        if self.n_clusters_ == 1:
+            warnings.warn("one cluster explains the data best: memberships say nothing", EvidenceWarning, stacklevel=2)
+        return self
+
+    def _approximate(self, component: Any, rows: Rows, prior: Concentration, seeds: np.ndarray) -> _loop.Run:
+        k = min(self.n_clusters, rows.shape[0])
+        runs = [_variational.ascend(component, rows, k, prior, np.random.default_rng(seed), self.max_iter, self.tol) for seed in seeds]
+        run = _loop.best(runs, larger=True)
+        self._posterior, self.n_clusters_posterior_ = _variational.approximate(component, rows, run.state)
+        self.components_ = _components.publish(component, run.state.sums[self._posterior.used])
+        self.concentration_ = run.state.concentration.mean
+        base = rows.sum(lambda block, weights: (_weighted(component.log_base(component.features(block)), weights),))[0]
+        return run._replace(history=run.history + base, objective=run.objective + base)
+
+    def _sample(self, component: Any, rows: Rows, prior: Concentration, seeds: np.ndarray) -> _loop.Run:
+        X = rows.X if sp.issparse(rows.X) else to_numpy(rows.X)
+        q = component.features(X[:1]).shape[0]
+        reserve(
+            (2, q, X.shape[0]), np.float64, "the features of all objects", "set inference='variational', or component=NormalInverseGamma"
+        )
+        Z = component.features(X)
+        trace = _sampling.run_chains(component, Z, prior, seeds, self.burn_in, self.n_draws, self.thinning, self.n_jobs)
+        counts = np.bincount(trace.labelings.max(axis=0) + 1)
+        self.n_clusters_posterior_ = counts / counts.sum()
+        U = _sampling.consensus(trace.labelings, int(counts.argmax()))
+        self._posterior = _sampling.Posterior.of(component, Z, trace, U)
+        self.labelings_, self.concentration_ = trace.labelings, float(trace.concentrations.mean())
+        self.r_hat_ = _sampling.split_r_hat(trace.log_joint)
+        history = trace.log_joint.ravel() + float(np.sum(component.log_base(Z)))
+        if not self.r_hat_ < 1.2:
+            warnings.warn(f"the chains do not agree (r_hat_={self.r_hat_:.2f}): raise burn_in or n_draws", ConvergenceWarning, stacklevel=3)
+        return _loop.Run(None, history.max(), history, self.n_init * (self.burn_in + self.n_draws * self.thinning), True)
+
+    def _memberships(self, X: Any) -> Any:
+        xp = namespace(X)
+        U = Rows(X, n_jobs=self.n_jobs).map(self._posterior.memberships)
+        return U.astype(X.dtype) if sp.issparse(X) else xp.astype(U, X.dtype, copy=False)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Memberships of new objects by the posterior predictive.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters_)
+        """
+        self._check_fitted()
+        return self._memberships(self._check_new(X))
+
+    def score_samples(self, X: Any) -> Any:
+        """Log posterior predictive density of every object.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        log_density : array of shape (n_new,)
+        """
+        self._check_fitted()
+        return Rows(self._check_new(X), n_jobs=self.n_jobs).map(self._posterior.log_density)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log posterior predictive density: higher is better, and comparable between models of the same data."""
+        density = to_numpy(self.score_samples(X))
+        return float(np.average(density, weights=None if sample_weight is None else to_numpy(check_weights(sample_weight, X))))
+
+    def _check_new(self, X: Any) -> Any:
+        X = check_features(self, X, reset=False, missing=self._takes_missing())
+        _components.check_counts(self._posterior.component, X)
+        return X
+
+    def _takes_missing(self) -> bool:
+        kind = self.component if isinstance(self.component, type) else type(self.component)
+        return kind in (NormalInverseGamma, BetaBinomial)
+
+    def _check_parameters(self) -> Concentration:
+        """Check what ``__init__`` stored; the prior of alpha."""
+        self._check_loop_parameters()
+        for name, low in (("n_clusters", 1), ("burn_in", 0), ("n_draws", 1), ("thinning", 1)):
+            check_number(getattr(self, name), name, low=low, integer=True)
+        check_choice(self.inference, "inference", ("variational", "gibbs"))
+        kind = self.component if isinstance(self.component, type) else type(self.component)
+        if kind not in _components.KINDS:
+            names = ", ".join(k.__name__ for k in _components.KINDS)
+            raise ValueError(f"component must be one of {names} of sfumato.conjugate, or an object of it, got {self.component!r}")
+        if np.shape(self.concentration) == ():
+            return Concentration(check_number(self.concentration, "concentration", low=0, strict=True), np.inf)
+        if np.shape(self.concentration) != (2,):
+            raise ValueError(f"concentration must be a number or a pair (shape, rate), got {self.concentration!r}")
+        return Concentration(*(check_number(float(part), "concentration", low=0, strict=True) for part in self.concentration))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._takes_missing()
+        return tags
+
+
+def _weighted(values: Any, weights: Any) -> float:
+    return float(values.sum() if weights is None else (values * weights).sum())
+
+
+def _mean(memberships: Any, weights: Any) -> np.ndarray:
+    return np.average(to_numpy(memberships), axis=0, weights=None if weights is None else to_numpy(weights))
