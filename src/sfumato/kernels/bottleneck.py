@@ -30,6 +30,7 @@ __all__ = [
     "joint",
     "nearest",
     "nearest_score",
+    "pack",
     "relevance",
     "seeds",
     "sequential",
@@ -94,6 +95,17 @@ def update(table: np.ndarray, beta: float) -> Bottleneck:
     return Bottleneck(table.sum(axis=1) / table.sum(), normalize(table), beta)
 
 
+def pack(state: Bottleneck) -> np.ndarray:
+    """The state as one vector of logarithms, free of constraints."""
+    return np.log(np.maximum(np.column_stack([state.weights, state.distributions]), TINY)).ravel()
+
+
+def unpack(vector: np.ndarray, like: Bottleneck) -> Bottleneck:
+    """The state of a vector of logarithms."""
+    logs = vector.reshape(len(like.weights), -1)
+    return Bottleneck(softmax(logs[:, 0].copy())[0], softmax(logs[:, 1:].copy())[0], like.beta)
+
+
 def entropy(p: np.ndarray) -> float:
     """- sum p log p in nats."""
     return -float(xlogy(p, p).sum())
@@ -145,6 +157,8 @@ def sequential(Q: Any, mass: np.ndarray, labels: np.ndarray, k: int) -> tuple[np
 
 def seeds(Q: Any, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
     """k distributions to start from: rows of ``Q``, each drawn far (in divergence) from those before it, mixed with the mean of all."""
+    order = np.argsort(np.asarray(Q @ np.random.default_rng(0).normal(size=Q.shape[1])), kind="stable")
+    Q, mass = Q[order], mass[order]  # the same seeds whatever the order of the objects
     mean = np.asarray(mass @ Q) / mass.sum()
     own = np.asarray(_row_entropies(Q))
     chosen: list[np.ndarray] = []

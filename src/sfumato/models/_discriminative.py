@@ -256,8 +256,11 @@ def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
         mass = np.zeros_like(mass)
         mass[chosen] = repeats
     X = problem.frame(X[chosen])
+    X = X if sp.issparse(X) else to_numpy(X)
+    order = np.argsort(X @ np.random.default_rng(0).normal(size=X.shape[1]), kind="stable")
+    X, chosen = X[order], chosen[order]  # the same starts whatever the order of the objects
     top = Q[chosen].indices if sp.issparse(Q) else to_numpy(Q)[chosen].argmax(axis=1)
-    return X if sp.issparse(X) else to_numpy(X), top, mass[chosen]
+    return X, top, mass[chosen]
 
 
 def _k_means(X: Any, mass: np.ndarray, k: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:

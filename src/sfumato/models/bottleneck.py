@@ -141,20 +141,21 @@ class InformationBottleneck(InductiveClusterer):
     def _run(self, rows: Rows, state: kernel.Bottleneck, total: float) -> _loop.Run:
         if np.isinf(self.beta):
             return self._sequence(rows, state)
-        first = state
+        first, step = state, _loop.Squarem.accelerate(self._step(rows), kernel.pack, kernel.unpack, larger=False)
         for beta in self._levels():
             state = self._stir(state, first)._replace(beta=beta)
-            run = super()._run(rows, state, 1.0)
-            state = run.state
+            tol = self.tol if beta == self.beta else max(self.tol, 1e-6)
+            run = _loop.iterate(step, _loop.Squarem(state), max_iter=self.max_iter, tol=tol, relative_to=1.0)
+            state = run.state.settled
             self._visited.append(self._information(rows, state))
-        return run
+        return run._replace(state=state)
 
     def _levels(self) -> np.ndarray:
         """Values of beta, each at most half as large again as the one before."""
         beta = float(self.beta)
         if not self.anneal or beta <= 1:
             return np.array([beta])
-        return np.geomspace(1.0, beta, 1 + int(np.ceil(np.log(beta) / np.log(1.5))))
+        return np.append(np.geomspace(1.0, beta, 1 + int(np.ceil(np.log(beta) / np.log(1.5))))[:-1], beta)
 
     def _stir(self, state: kernel.Bottleneck, first: kernel.Bottleneck) -> kernel.Bottleneck:
         """Clusters that coincide may part again: a little of the start is mixed in."""

@@ -50,7 +50,7 @@ class DiscriminativeClustering(Clusterer):
         Starts, in turn from k-means within classes and from plain k-means.
     max_iter : int, default 500
         Iterations of L-BFGS at each bandwidth, or passes over the data of the online algorithm.
-    tol : float, default 1e-6
+    tol : float, default 1e-8
         Change of the objective per object at which to stop.
     random_state : int, Generator or None
     n_jobs : int or None
@@ -65,7 +65,9 @@ class DiscriminativeClustering(Clusterer):
     classes_ : array of shape (n_classes,)
     bandwidth_ : float
     log_posterior_, voronoi_log_posterior_ : float
-        Log probability of the classes given the clusters, soft and as Voronoi cells; comparable between numbers of clusters.
+        Log probability of the classes given the clusters, soft and as Voronoi cells, normalised.
+    log_evidence_ : float
+        ``voronoi_log_posterior_`` less half a log n for each coordinate of a prototype: choose the number of clusters where it peaks.
     mutual_information_, voronoi_mutual_information_ : float
         Between clusters and classes, in nats.
     table_ : array of shape (n_clusters, n_classes)
@@ -106,7 +108,7 @@ class DiscriminativeClustering(Clusterer):
         batch_size: int = 100,
         n_init: int = 4,
         max_iter: int = 500,
-        tol: float = 1e-6,
+        tol: float = 1e-8,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -236,6 +238,7 @@ class DiscriminativeClustering(Clusterer):
         self.class_distributions_ = (problem.prior + r) / (problem.prior + r).sum(axis=1, keepdims=True)
         self.log_posterior_ = kernel.log_posterior(r, problem.prior)
         self.voronoi_log_posterior_ = kernel.log_posterior(hard, problem.prior)
+        self.log_evidence_ = self.voronoi_log_posterior_ - 0.5 * run.state.size * np.log(problem.total)
         self.mutual_information_ = kernel.mutual_information(r)
         self.voronoi_mutual_information_ = kernel.mutual_information(hard)
         self._publish(problem.rows.map(lambda X, Q: self._assign(X)), run)
