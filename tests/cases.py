@@ -59,9 +59,17 @@ CASES = [
     Case("pairwise-knn", lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="knn", random_state=s), X),
     Case("pairwise-self-tuning", lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="self-tuning", random_state=s), X),
     Case("pairwise-cosine", lambda s: sfumato.PairwiseProbabilisticClustering(2, similarity="cosine", random_state=s), X - X.mean(axis=0)),
-    Case("pairwise-dense", lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=s), W, kind="similarity"),
     Case(
-        "pairwise-sparse", lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=s), sp.csr_array(W), kind="similarity"
+        "pairwise-dense",
+        lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=s),
+        W,
+        kind="similarity",
+    ),
+    Case(
+        "pairwise-sparse",
+        lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=s),
+        sp.csr_array(W),
+        kind="similarity",
     ),
     Case(
         "pairwise-operator",

@@ -178,7 +178,15 @@ def test_a_failed_fit_leaves_an_unfitted_estimator(case):
 
 @every
 def test_bad_parameters_are_named(case):
-    for name, value in (("n_clusters", 0), ("n_clusters", 10**6), ("n_clusters", 2.5), ("n_init", 0), ("max_iter", 0), ("tol", -1.0), ("random_state", "x")):
+    for name, value in (
+        ("n_clusters", 0),
+        ("n_clusters", 10**6),
+        ("n_clusters", 2.5),
+        ("n_init", 0),
+        ("max_iter", 0),
+        ("tol", -1.0),
+        ("random_state", "x"),
+    ):
         model = case.make(0)
         if name not in model.get_params():
             continue

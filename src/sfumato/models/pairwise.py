@@ -161,7 +161,7 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         return simplex.normalize(U).transpose(1, 0, 2).copy()
 
     def _solve(self, problem: pairwise.Problem, U: Any) -> _loop.Run:
-        floor = 1e-4 * problem.W.norm
+        floor = 1e-2 * problem.W.norm
         limits = {"max_iter": self.max_iter, "tol": self.tol, "relative_to": lambda f: np.maximum(f, floor)}
         if self.solver == "baum-eagon":
             return _loop.iterate(partial(pairwise.baum_eagon_step, problem), pairwise.start(problem, U), **limits)
@@ -178,8 +178,26 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         self.lower_bound_ = 0.0 if problem.exclude else _lower_bound(problem.W, self.n_clusters)
         self.gap_ = (float(run.objective) - self.lower_bound_) / problem.W.norm
         memberships = simplex.normalize(state.U[:, 0, :])
+        self._question_structure(problem, float(run.objective))
         self._question_vertices(memberships)
         self._publish(memberships, run)
+
+    def _question_structure(self, problem: pairwise.Problem, objective: float) -> None:
+        """Warn where k clusters explain no more of W beyond its mean than they would of noise: (k - 1) eigenvalues of 2 sigma sqrt(n)."""
+        n = problem.W.n
+        total = float((problem.W @ namespace(problem.W.diagonal).ones_like(problem.W.diagonal)).sum())
+        trace = float(problem.W.diagonal.sum()) if problem.exclude else 0.0
+        square = float((problem.W.diagonal**2).sum()) if problem.exclude else 0.0
+        pairs = n * (n - 1) if problem.exclude else n * n
+        spread = problem.W.norm - square - (total - trace) ** 2 / max(pairs, 1)
+        noise = 4 * (self.n_clusters - 1) * objective / n
+        if problem.scale is None and 1 < self.n_clusters < n / 2 and spread - objective <= max(noise, 1e-9 * problem.W.norm):
+            warnings.warn(
+                f"the similarities hold no more structure than noise would: {self.n_clusters} clusters explain "
+                f"{max(0.0, spread - objective) / problem.W.norm:.1%} of them beyond their mean",
+                EvidenceWarning,
+                stacklevel=4,
+            )
 
     def _question_vertices(self, memberships: Any) -> None:
         highest = namespace(memberships).max(memberships, axis=0)

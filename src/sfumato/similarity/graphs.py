@@ -119,10 +119,10 @@ def knn(X: Any, Y: Any = None, *, n_neighbors: int = 10) -> sp.csr_array:
 def _links(finder: NearestNeighbors, X: Any, known: Any, n_neighbors: int) -> sp.csr_array:
     """Half a link to each neighbour, half from each known object that would count x among its own.
 
-    The latter are sought among three times as many neighbours.
+    The latter are sought among five times as many neighbours (and at least 64).
     """
     reach = finder.kneighbors(known)[0][:, -1]
-    distance, index = finder.kneighbors(X, min(3 * n_neighbors, known.shape[0]))
+    distance, index = finder.kneighbors(X, min(max(5 * n_neighbors, 64), known.shape[0]))
     weight = 0.5 * (distance <= distance[:, n_neighbors - 1 : n_neighbors]) + 0.5 * (distance <= reach[index])
     starts = np.arange(0, weight.size + 1, weight.shape[1])
     rows = sp.csr_array((weight.ravel().astype(X.dtype), index.ravel(), starts), shape=(X.shape[0], known.shape[0]))
