@@ -9,6 +9,8 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import svds
 
 from .. import plot
 from .._names import plain
@@ -58,7 +60,9 @@ def projection(X: Any, *, limit: int = _OBJECTS, random_state: int = 0) -> tuple
     if n > limit:
         shown = np.sort(np.random.default_rng(random_state).choice(n, size=limit, replace=False))
     rows = X[shown]
-    rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+    if sp.issparse(rows):
+        return shown, _signed(_components(rows.astype(np.float64)))
+    rows = np.asarray(rows, dtype=np.float64)
     means = np.nan_to_num(np.nanmean(np.where(np.isnan(rows).all(axis=0), 0.0, rows), axis=0))
     rows = np.where(np.isnan(rows), means, rows)
     if rows.shape[1] <= 2:
@@ -66,11 +70,23 @@ def projection(X: Any, *, limit: int = _OBJECTS, random_state: int = 0) -> tuple
     rows = rows - rows.mean(axis=0)
     spread = rows.std(axis=0)
     rows = rows / np.where(spread > 0, spread, 1.0)
-    _, _, directions = np.linalg.svd(rows, full_matrices=False)
-    coordinates = rows @ directions[:2].T
-    if coordinates.shape[1] < 2:
-        coordinates = np.column_stack([coordinates, np.zeros(len(rows))])
-    return shown, coordinates * np.where(coordinates[np.abs(coordinates).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
+    return shown, _signed(_components(rows))
+
+
+def _components(rows: Any) -> np.ndarray:
+    """The first two principal components, one of them zero where there is only one."""
+    if min(rows.shape) > 50:
+        left, sizes, _ = svds(rows, k=2, v0=np.ones(min(rows.shape)))
+        return (left * sizes)[:, ::-1]
+    rows = rows.toarray() if sp.issparse(rows) else rows
+    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+    found = (left * sizes)[:, :2]
+    return np.column_stack([found, np.zeros((len(found), 2 - found.shape[1]))])
+
+
+def _signed(coordinates: np.ndarray) -> np.ndarray:
+    """Signs that do not depend on the solver: the largest entry of a component is positive."""
+    return coordinates * np.where(coordinates[np.abs(coordinates).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
 
 
 class Material(NamedTuple):

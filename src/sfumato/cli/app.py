@@ -1,0 +1,199 @@
+"""The commands and their options. Each imports what it needs when it runs, so that help is quick.
+
+A new command is a function here, or in a module of its own that is added with ``app.add_typer`` or ``app.command``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options as o
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="sfumato",
+    help="Soft clustering: for every object, how much it belongs to each cluster.",
+    epilog="Exit codes: 0 done, 1 failed, 2 bad input, 3 not converged (--strict), 4 out of memory, 130 stopped. --debug shows tracebacks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from .. import __version__
+
+        print(f"sfumato {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def fit(
+    data: o.DataFile,
+    model: o.Model = "fuzzy-c-means",
+    clusters: o.Clusters = "3",
+    similarity: o.Similarity = None,
+    settings: o.Settings = None,
+    seed: o.Seed = 0,
+    id_column: o.IdColumn = None,
+    weight_column: o.WeightColumn = None,
+    class_column: o.ClassColumn = None,
+    drop: o.Drop = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    encoding: o.Encoding = None,
+    out: o.Out = Path("sfumato-result"),
+    table: o.TableFormat = "csv",
+    force: o.Force = False,
+    strict: o.Strict = False,
+    resume: o.Resume = False,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Cluster the rows of a table.
+
+    Writes a folder with memberships, a summary, the model and a report. With --similarity precomputed the table is a similarity matrix.
+    """
+    from ..io import Roles
+    from .fitting import Request, run
+
+    roles = Roles(id_column, weight_column, class_column, tuple(drop or ()), False, header, delimiter, encoding)
+    run(Request(data, roles, model, clusters, seed, similarity, tuple(settings or ()), out, table, force, strict, resume, as_json, quiet))
+
+
+@app.command()
+def consensus(
+    data: Annotated[str, typer.Argument(help="Labelings, one clustering a column; or features, with --features. - for standard input.")],
+    features: Annotated[bool, typer.Option("--features", help="DATA holds features: build the ensemble of clusterings first.")] = False,
+    clusters: o.Clusters = "3",
+    settings: o.Settings = None,
+    seed: o.Seed = 0,
+    id_column: o.IdColumn = None,
+    class_column: o.ClassColumn = None,
+    drop: o.Drop = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    encoding: o.Encoding = None,
+    out: o.Out = Path("sfumato-result"),
+    table: o.TableFormat = "csv",
+    force: o.Force = False,
+    strict: o.Strict = False,
+    resume: o.Resume = False,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Combine many clusterings into a soft one."""
+    from ..io import Roles
+    from .fitting import Request, run
+
+    roles = Roles(id_column, None, class_column, tuple(drop or ()), not features, header, delimiter, encoding)
+    run(Request(data, roles, "consensus", clusters, seed, None, tuple(settings or ()), out, table, force, strict, resume, as_json, quiet))
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="Result folder of an earlier fit.")],
+    data: o.DataFile,
+    id_column: o.IdColumn = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="CSV file for the memberships; - for standard output.")] = Path("-"),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Memberships of new objects.
+
+    Uses a model that was fitted before. Columns are matched by name.
+    """
+    from .using import predict
+
+    predict(model, data, id_column, out, force, quiet)
+
+
+@app.command()
+def score(
+    first: Annotated[str, typer.Argument(help="Labels or memberships: a file or a result folder.", metavar="A")],
+    second: Annotated[str, typer.Argument(help="The other clustering of the same objects.", metavar="B")],
+    column: Annotated[str | None, typer.Option("--column", help="Column of labels, where a file has several.")] = None,
+    as_json: o.Json = False,
+) -> None:
+    """Agreement of two clusterings, hard or soft.
+
+    Objects are matched by id where both have ids, else by order. The first clustering is the reference.
+    """
+    from .using import score
+
+    score(first, second, column, as_json)
+
+
+@app.command()
+def choose(
+    data: o.DataFile,
+    model: o.Model = "gaussian-mixture",
+    lowest: Annotated[int, typer.Option("--from", min=1, help="Fewest clusters to try.")] = 2,
+    highest: Annotated[int, typer.Option("--to", min=1, help="Most clusters to try.")] = 10,
+    similarity: o.Similarity = None,
+    settings: o.Settings = None,
+    seed: o.Seed = 0,
+    id_column: o.IdColumn = None,
+    class_column: o.ClassColumn = None,
+    drop: o.Drop = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write the curve to this PNG, SVG or PDF file.")] = None,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """How many clusters? A score for each number."""
+    from ..io import Roles
+    from .choosing import choose
+
+    roles = Roles(id_column, None, class_column, tuple(drop or ()))
+    choose(data, roles, model, range(lowest, highest + 1), similarity, tuple(settings or ()), seed, plot, as_json, quiet)
+
+
+@app.command()
+def report(
+    result: Annotated[Path, typer.Argument(help="Result folder.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="HTML file; report.html in the folder if not given.")] = None,
+    title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
+) -> None:
+    """Write the report of a result again."""
+    from .using import report
+
+    report(result, out, title)
+
+
+@app.command()
+def inspect(
+    file: Annotated[str, typer.Argument(help="Data file, result folder or model file.")],
+    as_json: o.Json = False,
+) -> None:
+    """Say what a file holds.
+
+    Nothing is fitted, and nothing in the file is run.
+    """
+    from .inspecting import inspect
+
+    inspect(file, as_json)
+
+
+@app.command()
+def demo(out: o.Out = Path("sfumato-demo"), force: o.Force = False, seed: o.Seed = 0, as_json: o.Json = False) -> None:
+    """Soft consensus of a small real data set.
+
+    Fisher's irises: a table here, a report in the folder.
+    """
+    from .fitting import demonstrate
+
+    demonstrate(out, force, seed, as_json)

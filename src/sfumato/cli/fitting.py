@@ -1,0 +1,196 @@
+"""fit, consensus and demo: read, fit, write, show."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import __version__
+from .._loop import checkpoints, progress
+from ..io import InputError, Roles, Table, read
+from ..io.checkpoint import Checkpoint
+from ..io.results import check_target, new_folder, write_memberships, write_result
+from .main import NotConvergedError
+from .models import make, parse_clusters
+from .summary import show, summarize, write_report
+from .terminal import Terminal
+
+__all__ = ["Request", "demonstrate", "run"]
+
+
+class Request(NamedTuple):
+    """What was asked for."""
+
+    data: str
+    roles: Roles
+    model: str
+    clusters: str
+    seed: int
+    similarity: str | None
+    settings: tuple[str, ...]
+    out: Path
+    table: str
+    force: bool
+    strict: bool
+    resume: bool
+    as_json: bool
+    quiet: bool
+
+
+def run(request: Request) -> None:
+    """The whole of ``sfumato fit`` and ``sfumato consensus``."""
+    estimator = make(
+        request.model, parse_clusters(request.clusters), seed=request.seed, similarity=request.similarity, settings=request.settings
+    )
+    if request.table not in ("csv", "parquet"):
+        raise InputError(f"--table must be csv or parquet, got '{request.table}'")
+    if str(request.out) != "-":
+        check_target(request.out, request.force)
+    terminal = Terminal(as_json=request.as_json, quiet=request.quiet, to_errors=str(request.out) == "-")
+    with terminal.progress("reading") as advance:
+        table = read(request.data, request.roles, advance)
+    if table.id_column is not None and request.roles.id is None:
+        terminal.remark(f"ids are taken from column '{table.id_column}'")
+    fit_and_write(request, estimator, table, terminal)
+
+
+def fit_and_write(request: Request, estimator: Any, table: Table, terminal: Terminal) -> None:
+    """Fit the estimator to the table and write the result folder."""
+    if request.clusters == "auto":
+        from .choosing import automatic
+
+        estimator = automatic(request.model, estimator, table, terminal)
+    checkpoint = None if str(request.out) == "-" else Checkpoint(_beside(request.out), _task(request, estimator, table))
+    began = time.monotonic()
+    said = _fit(estimator, table, request, checkpoint, terminal)
+    if request.strict and not estimator.converged_:
+        raise NotConvergedError(f"{request.model} did not converge in {estimator.n_iter_} iterations: raise it with --set max_iter=...")
+    result = summarize(request, estimator, table, said, time.monotonic() - began)
+    if checkpoint is None:
+        write_memberships(sys.stdout, result.memberships, result.ids)
+    else:
+        with new_folder(request.out) as folder, terminal.progress("writing") as advance:
+            write_result(folder, result, model=estimator, table=request.table, report=advance)
+            write_report(folder / "report.html", result)
+        checkpoint.remove()
+    show(result, terminal)
+    if checkpoint is not None:
+        terminal.say(f"Report: {request.out / 'report.html'}")
+    terminal.record(result.summary)
+
+
+def _beside(out: Path) -> Path:
+    return out.with_name(f"{out.name}.checkpoint")
+
+
+def _task(request: Request, estimator: Any, table: Table) -> str:
+    parameters = {key: repr(value) for key, value in sorted(estimator.get_params().items())}
+    return json.dumps([__version__, request.model, parameters, list(request.roles), table.digest])
+
+
+def _fit(estimator: Any, table: Table, request: Request, checkpoint: Checkpoint | None, terminal: Terminal) -> list[str]:
+    """Fit, with a progress bar, checkpoints and Ctrl-C; gives what the model had to say."""
+    evidence, extra = _evidence(estimator, table, request)
+    if checkpoint is not None and request.resume:
+        checkpoint.resume()
+        terminal.remark(f"going on after {checkpoint.resumed} iterations" if checkpoint.resumed else "nothing to resume: starting afresh")
+    with warnings.catch_warnings(record=True) as caught, _watched(estimator, request.model, terminal), _kept(checkpoint):
+        warnings.simplefilter("always")
+        estimator.fit(evidence, **extra)
+    said = list(dict.fromkeys(str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)))
+    for text in said:
+        terminal.remark(f"warning: {text}")
+    return said
+
+
+@contextmanager
+def _watched(estimator: Any, name: str, terminal: Terminal) -> Iterator[None]:
+    starts, most = 0, getattr(estimator, "n_init", 1) or 1
+    with terminal.progress(f"fitting {name}") as advance:
+
+        def listen(iteration: int, max_iter: int, objective: float) -> None:
+            nonlocal starts
+            starts += iteration == 1
+            share = (min(max(starts, 1), most) - 1 + iteration / max_iter) / most
+            advance(share, f"start {max(starts, 1)}, iteration {iteration}, objective {objective:.6g}")
+
+        with progress(listen):
+            yield
+
+
+@contextmanager
+def _kept(checkpoint: Checkpoint | None) -> Iterator[None]:
+    """Checkpoints while fitting. A stopped fit keeps its file; a failed one does not."""
+    if checkpoint is None:
+        yield
+        return
+    try:
+        with checkpoints(checkpoint):
+            yield
+    except KeyboardInterrupt as stop:
+        checkpoint.write()
+        stop.hint = "the same command with --resume goes on from here"  # type: ignore[attr-defined]
+        raise
+    except Exception:
+        checkpoint.remove()
+        raise
+
+
+def _evidence(estimator: Any, table: Table, request: Request) -> tuple[Any, dict[str, Any]]:
+    """What ``fit`` takes: features, a similarity or labelings, with classes and weights where the model wants them."""
+    accepted = inspect.signature(estimator.fit).parameters
+    extra: dict[str, Any] = {}
+    if table.weights is not None:
+        if "sample_weight" not in accepted:
+            raise InputError(f"--weight-column does not apply to {request.model}, which takes no weights")
+        extra["sample_weight"] = table.weights
+    if request.model == "discriminative":
+        if table.classes is None:
+            raise InputError("the discriminative model needs known classes: name their column with --class-column")
+        extra["y"] = np.unique(np.asarray(table.classes), return_inverse=True)[1]
+    values = table.values
+    if request.roles.labels:
+        estimator.set_params(ensemble="precomputed")
+    if not sp.issparse(values) and values.dtype.kind == "f" and not _takes_missing(estimator):
+        _refuse_missing(table)
+    return values, extra
+
+
+def _takes_missing(estimator: Any) -> bool:
+    return bool(estimator.__sklearn_tags__().input_tags.allow_nan)
+
+
+def _refuse_missing(table: Table) -> None:
+    for start in range(0, len(table.values), 100_000):
+        gaps = np.isnan(table.values[start : start + 100_000])
+        if gaps.any():
+            row, column = (int(place) for place in np.argwhere(gaps)[0])
+            row += start
+            whose = f"object '{table.ids[row]}'" if table.ids is not None else f"row {row + 1}"
+            fix = "fill it in, leave the column out with --drop, or use gaussian-mixture, which takes missing values"
+            raise InputError(f"{table.source}: {whose} has no value in column '{table.columns[column]}': {fix}")
+
+
+def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:
+    """Soft consensus of Fisher's irises, with the species kept aside for comparison."""
+    from sklearn.datasets import load_iris
+
+    flowers = load_iris()
+    species = [str(flowers.target_names[label]) for label in flowers.target]
+    ids = [f"{name} {place + 1}" for place, name in enumerate(species)]
+    table = Table(flowers.data, list(flowers.feature_names), ids, "flower", None, species, "iris", "built in", "built in")
+    check_target(out, force)
+    terminal = Terminal(as_json=as_json)
+    terminal.say("Soft consensus of Fisher's irises: 150 flowers, 4 measurements; the species are kept aside for comparison.")
+    request = Request("iris", Roles(classes="species"), "consensus", "3", seed, None, (), out, "csv", force, False, False, as_json, False)
+    fit_and_write(request, make("consensus", 3, seed=seed), table, terminal)

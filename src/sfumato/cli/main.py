@@ -1,0 +1,64 @@
+"""From arguments to an exit code: 0 done, 1 failed, 2 bad input, 3 not converged (--strict), 4 out of memory, 130 stopped."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+__all__ = ["NotConvergedError", "main"]
+
+
+class NotConvergedError(Exception):
+    """The search stopped before it converged, and ``--strict`` was asked for."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and give its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    try:
+        from .app import app
+    except ImportError as error:
+        print(f"sfumato: error: {error}: the command line needs more packages, pip install 'sfumato[cli]'", file=sys.stderr)
+        return 1
+    try:
+        return int(app(words, standalone_mode=False, prog_name="sfumato") or 0)
+    except BaseException as error:
+        if debug and not isinstance(error, SystemExit):
+            import traceback
+
+            traceback.print_exc()
+        return _explain(error)
+
+
+def _explain(error: BaseException) -> int:
+    """One line on standard error, and the exit code."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        hint = getattr(error, "hint", "")
+        return _say(f"stopped{': ' + hint if hint else ''}", 130)
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    if hasattr(error, "format_message"):
+        return _say(error.format_message(), getattr(error, "exit_code", 2))
+    if isinstance(error, NotConvergedError):
+        return _say(str(error), 3)
+    if isinstance(error, MemoryError):
+        return _say(str(error) or "out of memory", 4)
+    if isinstance(error, (ValueError, TypeError)):
+        return _say(str(error), 2)
+    if isinstance(error, ImportError):
+        return _say(str(error), 1)
+    return _say(f"{type(error).__name__}: {error} (add --debug for the whole story)", 1)
+
+
+def _say(text: str, code: int) -> int:
+    from .._names import plain
+
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    print(f"sfumato: {'' if code == 130 else 'error: '}{plain(lines[0] if lines else 'no reason given', 500)}", file=sys.stderr)
+    return code

@@ -1,0 +1,62 @@
+"""Models by the names they have on the command line, and how their parameters are set there."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["MODELS", "make", "parse_clusters"]
+
+MODELS = {
+    "pairwise": "PairwiseProbabilisticClustering",
+    "consensus": "EvidenceAccumulation",
+    "completely-positive": "CompletelyPositiveFactorization",
+    "spectral": "SpectralClustering",
+    "fuzzy-c-means": "FuzzyCMeans",
+    "gaussian-mixture": "GaussianMixture",
+    "dirichlet-process": "DirichletProcessMixture",
+    "discriminative": "DiscriminativeClustering",
+    "information-bottleneck": "InformationBottleneck",
+}
+
+
+def parse_clusters(text: str) -> int | None:
+    """Number of clusters, ``None`` for ``auto``."""
+    if text == "auto":
+        return None
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"--clusters must be a whole number of at least 1, or auto; got '{text}'")
+    return int(text)
+
+
+def make(name: str, n_clusters: int | None, *, seed: int, similarity: str | None = None, settings: Sequence[str] = ()) -> Any:
+    """An estimator with the given parameters; ``settings`` are "parameter=value" with values in JSON or plain words."""
+    import sfumato
+
+    if name not in MODELS:
+        raise ValueError(f"--model must be one of {', '.join(MODELS)}; got '{name}'")
+    kind = getattr(sfumato, MODELS[name])
+    known = list(inspect.signature(kind).parameters)
+    parameters: dict[str, Any] = {"random_state": seed}
+    if n_clusters is not None:
+        parameters["n_clusters"] = n_clusters
+    if similarity is not None:
+        if "similarity" not in known:
+            raise ValueError(f"--similarity does not apply to {name}, which takes features as they are")
+        parameters["similarity"] = similarity
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or key not in known or key in ("n_clusters", "random_state"):
+            choices = ", ".join(choice for choice in known if choice not in ("n_clusters", "random_state"))
+            raise ValueError(f"--set takes parameter=value, with one of {choices}; got '{setting}'")
+        parameters[key] = _value(value)
+    return kind(**{key: value for key, value in parameters.items() if key in known})
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None if text == "None" else {"True": True, "False": False}.get(text, text)

@@ -1,0 +1,153 @@
+"""What is written and shown about a fit."""
+
+from __future__ import annotations
+
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import __version__, metrics, plot, report
+from ..io import Result, Table
+from ..io.results import SCHEMA
+from ..memberships import margin, sizes
+from .models import MODELS
+from .terminal import Terminal
+
+__all__ = ["measures", "show", "summarize", "write_report"]
+
+
+def summarize(request: Any, estimator: Any, table: Table, said: list[str], seconds: float) -> Result:
+    """The result of a fit, ready to be written."""
+    U = np.asarray(estimator.memberships_)
+    parameters = {
+        key: value if isinstance(value, str | int | float | None) else repr(value)
+        for key, value in estimator.get_params(deep=False).items()
+    }
+    summary = {
+        "schema": SCHEMA,
+        "model": request.model,
+        "estimator": MODELS[request.model],
+        "n_objects": U.shape[0],
+        "n_clusters": U.shape[1],
+        "sizes": [float(size) for size in sizes(U)],
+        "certainty": float(U.max(axis=1).mean()),
+        "converged": bool(estimator.converged_),
+        "n_iter": int(estimator.n_iter_),
+        "objective": float(estimator.objective_),
+        "metrics": measures(U, table.classes),
+        "warnings": said,
+        "seed": request.seed,
+        "parameters": parameters,
+        "input": {
+            "name": table.source,
+            "kind": table.kind,
+            "sha256": table.digest,
+            "columns": table.columns,
+            "id_column": table.id_column,
+            "weight_column": request.roles.weight,
+            "class_column": request.roles.classes,
+            "labels": table.label_names,
+        },
+        "versions": {
+            "sfumato": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
+        },
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 3),
+    }
+    ids = [str(place) for place in range(len(U))] if table.ids is None else table.ids
+    return Result(U, ids, summary, _pictures(request, estimator, table, U))
+
+
+def measures(U: np.ndarray, classes: Any) -> dict[str, float]:
+    """Measures of the memberships alone, and against known classes where there are any."""
+    found = {"partition coefficient": metrics.partition_coefficient(U), "partition entropy": metrics.partition_entropy(U)}
+    if classes is not None:
+        known = np.unique(np.asarray(classes), return_inverse=True)[1]
+        found |= {
+            "adjusted Rand index": metrics.adjusted_rand_index(known, U),
+            "normalized mutual information": metrics.normalized_mutual_information(known, U),
+            "matched accuracy": metrics.matched_accuracy(known, U),
+            "Brier score": metrics.brier_score(known, U),
+        }
+    return {name: float(value) for name, value in found.items()}  # type: ignore[arg-type]
+
+
+def _pictures(request: Any, estimator: Any, table: Table, U: np.ndarray) -> dict[str, Any]:
+    """What the report needs beyond memberships, small whatever the number of objects."""
+    history = np.asarray(estimator.history_, dtype=float)
+    held: dict[str, Any] = {"history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None}
+    similarity = None
+    if request.similarity == "precomputed":
+        similarity = table.values
+    elif hasattr(estimator, "coassociation_"):
+        similarity = estimator.coassociation_
+    if request.similarity != "precomputed" and not request.roles.labels:
+        shown, coordinates = report.projection(table.values)
+        held |= {"shown": shown.tolist(), "coordinates": coordinates.round(6).tolist()}
+    if similarity is not None:
+        means = plot.block_means(similarity, U, blocks=100)
+        held |= {"similarity": np.nan_to_num(means).round(5).tolist(), "scale": float(getattr(estimator, "scale_", 1.0))}
+    if table.classes is not None:
+        kinds, codes = np.unique(np.asarray(table.classes), return_inverse=True)
+        held |= {"class_title": request.roles.classes, "class_names": kinds.tolist(), "class_codes": codes.tolist()}
+    return held
+
+
+def write_report(path: Path, result: Result, title: str | None = None) -> None:
+    """The HTML report of a result."""
+    summary, held = result.summary, result.pictures
+    classes = None
+    if held.get("class_codes"):
+        classes = [held["class_names"][code] for code in held["class_codes"]]
+    made = {
+        "model": f"{summary['model']} ({summary['estimator']})",
+        "data": f"{summary['input']['name']}, {summary['n_objects']:,} objects, {len(summary['input']['columns']):,} columns",
+        "SHA-256 of the data": summary["input"]["sha256"],
+        "seed": summary["seed"],
+        **{f"parameter {key}": value for key, value in summary["parameters"].items() if key != "random_state"},
+        "objective": f"{summary['objective']:.6g}",
+        "time": f"{summary['seconds']:.1f} s, {summary['created']}",
+        "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
+    }
+    report.write(
+        path,
+        result.memberships,
+        title=title or f"Soft clustering of {summary['input']['name']}",
+        names=result.ids,
+        coordinates=held.get("coordinates"),
+        shown=held.get("shown"),
+        similarity=held.get("similarity"),
+        scale=held.get("scale", 1.0),
+        history=held.get("history"),
+        classes=classes,
+        class_title=held.get("class_title") or "class",
+        converged=summary["converged"],
+        warnings=summary["warnings"],
+        metrics=summary["metrics"],
+        made=made,
+    )
+
+
+def show(result: Result, terminal: Terminal) -> None:
+    """The answer as a table."""
+    U, summary = result.memberships, result.summary
+    own, largest = U.argmax(axis=1), U.max(axis=1)
+    rows = []
+    for cluster in range(U.shape[1]):
+        members = own == cluster
+        certainty = float(largest[members].mean()) if members.any() else None
+        typical = [str(result.ids[place]) for place in np.argsort(-U[:, cluster], kind="stable")[:3] if members[place]]
+        rows.append([cluster, int(members.sum()), f"{U[:, cluster].sum():,.1f}", certainty, ", ".join(typical)])
+    title = f"{summary['n_objects']:,} objects in {summary['n_clusters']} clusters ({summary['model']})"
+    terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
+    shared = int((margin(U) < 0.2).sum()) if U.shape[1] > 1 else 0
+    measured = ", ".join(f"{name} {value:.3f}" for name, value in summary["metrics"].items())
+    terminal.say(f"Certainty {summary['certainty']:.3f}; {shared:,} objects shared by two clusters. {measured[:1].upper()}{measured[1:]}.")
+    if not summary["converged"]:
+        terminal.say(f"The search did not converge in {summary['n_iter']} iterations.")

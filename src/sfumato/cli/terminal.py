@@ -1,0 +1,84 @@
+"""What the user sees: results on standard output, progress and remarks on standard error. Names are shown as text, never as markup."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from .._names import plain
+
+__all__ = ["Terminal"]
+
+_NUMBER = re.compile(r"–|-?[\d,]+(\.\d+)?")
+
+
+class Terminal:
+    """Tables for people, or one JSON object for programs."""
+
+    def __init__(self, *, as_json: bool = False, quiet: bool = False, to_errors: bool = False) -> None:
+        self.as_json, self.quiet, self.to_errors = as_json, quiet, to_errors
+
+    def _console(self, *, errors: bool = False) -> Any:
+        from rich.console import Console
+
+        return Console(stderr=errors, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+    def table(self, title: str, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """A table; numbers stand right."""
+        if self.as_json or self.quiet:
+            return
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=Text(plain(title, 100)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        cells = [[_shown(value) for value in row] for row in rows]
+        for place, heading in enumerate(headings):
+            numeric = all(_NUMBER.fullmatch(row[place]) for row in cells)
+            table.add_column(Text(plain(heading, 40)), justify="right" if numeric else "left")
+        for row in cells:
+            table.add_row(*map(Text, row))
+        self._console(errors=self.to_errors).print(table)
+
+    def say(self, text: str) -> None:
+        """A line of the result."""
+        if not (self.as_json or self.quiet):
+            print(plain(text, 2000), file=sys.stderr if self.to_errors else sys.stdout)
+
+    def remark(self, text: str) -> None:
+        """A line about the work, not part of the result."""
+        if not self.quiet:
+            print(f"sfumato: {plain(text, 500)}", file=sys.stderr)
+
+    def record(self, content: dict[str, Any]) -> None:
+        """The result as JSON, when that was asked for."""
+        if self.as_json:
+            print(json.dumps(content, indent=2))
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Callable[..., None]]:
+        """A bar on standard error when that is a terminal: ``advance(share, text)``."""
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda share, text="": None
+            return
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[text]}", markup=False),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self._console(errors=True), transient=True) as bar:
+            task = bar.add_task(what, total=1.0, text="")
+            yield lambda share, text="": bar.update(task, completed=share, text=text)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}" if isinstance(value, float) else plain(value, 90)

@@ -1,0 +1,126 @@
+"""predict, score and report: what can be done with a result."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import metrics
+from .._names import plain
+from ..io import InputError, Roles, Table, read, read_result
+from ..io.results import read_memberships, read_summary, write_memberships
+from ..io.trusted import load
+from .summary import write_report
+from .terminal import Terminal
+
+__all__ = ["predict", "report", "score"]
+
+
+def predict(model: Path, data: str, id_column: str | None, out: Path, force: bool, quiet: bool) -> None:
+    """Memberships of the objects in ``data``, by the model in a result folder."""
+    if str(out) != "-" and out.exists() and not force:
+        raise InputError(f"--out: {plain(out, 200)} exists: choose another name, or add --force to replace it")
+    held = read_summary(model)["input"]
+    names = held["labels"]
+    roles = Roles(id=id_column, labels=names is not None, header=None, keep=tuple(held["columns"]))
+    terminal = Terminal(quiet=quiet)
+    with terminal.progress("reading") as advance:
+        table = read(data, roles, advance)
+    estimator = load(model / "model.skops")
+    values = table.values if names is None else _recode(table, names)
+    memberships = np.asarray(estimator.predict_proba(values))
+    ids = [str(place) for place in range(len(memberships))] if table.ids is None else table.ids
+    if str(out) == "-":
+        write_memberships(sys.stdout, memberships, ids)
+        return
+    partial = out.with_name(f".{out.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            write_memberships(file, memberships, ids)
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+    terminal.say(f"{len(memberships):,} objects: {out}")
+
+
+def _recode(table: Table, names: list[list[str]]) -> np.ndarray:
+    """Labels of new objects in the codes of the fitted ones; labels never seen there are unknown (-1)."""
+    codes = np.full(table.values.shape, -1, dtype=np.int32)
+    for column, (theirs, ours) in enumerate(zip(table.label_names or [], names, strict=True)):
+        known = {name: code for code, name in enumerate(ours)}
+        translation = np.array([known.get(name, -1) for name in theirs] + [-1], dtype=np.int32)
+        codes[:, column] = translation[table.values[:, column]]
+    return codes
+
+
+def score(first: str, second: str, column: str | None, as_json: bool) -> None:
+    """A table of agreements of two clusterings."""
+    (left, left_ids), (right, right_ids) = (_side(Path(path), column) for path in (first, second))
+    if left_ids is not None and right_ids is not None and list(left_ids) != list(right_ids):
+        right = right[_match(left_ids, right_ids)]
+    if len(left) != len(right):
+        raise InputError(f"{plain(first)} has {len(left):,} objects and {plain(second)} has {len(right):,}: they must be the same")
+    seen = _labelled(left) & _labelled(right)
+    terminal = Terminal(as_json=as_json)
+    if not seen.all():
+        terminal.remark(f"{int((~seen).sum()):,} objects without a label are left out")
+    left, right = left[seen], right[seen]
+    functions = {
+        "adjusted Rand index": metrics.adjusted_rand_index,
+        "Rand index": metrics.rand_index,
+        "pair precision": metrics.pair_precision,
+        "pair recall": metrics.pair_recall,
+        "pair F1": metrics.pair_f1,
+        "normalized mutual information": metrics.normalized_mutual_information,
+        "matched accuracy": metrics.matched_accuracy,
+        "Brier score": metrics.brier_score,
+    }
+    values = {name: float(function(left, right)) for name, function in functions.items()}  # type: ignore[arg-type]
+    kinds = " against ".join("memberships" if side.ndim == 2 else "labels" for side in (right, left))
+    terminal.table(f"{len(left):,} objects, {kinds}", ["measure", "value"], list(values.items()))
+    terminal.record({"n_objects": len(left), **values})
+
+
+def _labelled(side: np.ndarray) -> np.ndarray:
+    return np.ones(len(side), dtype=bool) if side.ndim == 2 else side >= 0
+
+
+def _side(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
+    """Memberships (n, k) or labels (n,), with ids where there are any."""
+    if path.is_dir():
+        result = read_result(path)
+        return result.memberships, result.ids
+    try:
+        return read_memberships(path) if column is None else _labels(path, column)
+    except InputError:
+        return _labels(path, column)
+
+
+def _labels(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
+    table = read(path, Roles(labels=True, keep=None if column is None else (column,)))
+    if len(table.columns) != 1:
+        names = ", ".join(f"'{plain(name, 20)}'" for name in table.columns[:8])
+        raise InputError(f"{table.source} has several columns ({names}) and they are not memberships: name one with --column")
+    values = np.asarray(table.values)
+    labels = values[:, 0] if values.dtype.kind in "iu" else np.unique(values[:, 0], return_inverse=True)[1]
+    return labels, table.ids
+
+
+def _match(left: Any, right: Any) -> np.ndarray:
+    places = {name: place for place, name in enumerate(right)}
+    if len(places) < len(right) or len(set(left)) < len(left):
+        raise InputError("the same id stands twice: objects cannot be matched by id")
+    missing = [name for name in left if name not in places]
+    if missing or len(left) != len(right):
+        raise InputError(f"the two files do not hold the same objects, e.g. '{plain(missing[0] if missing else 'an id', 40)}'")
+    return np.array([places[name] for name in left])
+
+
+def report(folder: Path, out: Path | None, title: str | None) -> None:
+    """The HTML page of a result folder, again."""
+    path = folder / "report.html" if out is None else out
+    write_report(path, read_result(folder), title)
+    Terminal().say(f"Report: {path}")

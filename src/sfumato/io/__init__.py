@@ -1,0 +1,11 @@
+"""Files in, files out: tables and arrays from outside, result folders, models and checkpoints.
+
+What a file holds is told from its first bytes. Sizes are checked before anything is allocated, pickles are never read, and what is
+written is written whole or not at all.
+"""
+
+from ._tables import InputError, Roles, Table
+from .reading import read
+from .results import Result, read_result, write_result
+
+__all__ = ["InputError", "Result", "Roles", "Table", "read", "read_result", "write_result"]

@@ -1,0 +1,69 @@
+"""A long fit that can be taken up again: the state of every loop, kept on disk from time to time.
+
+Seeds decide the starts, and a loop is all in its state, so a fit that goes on from a kept state ends where it would have ended.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from .._names import plain
+from ._tables import InputError
+from .trusted import load, save
+
+__all__ = ["Checkpoint"]
+
+
+class Checkpoint:
+    """Keeps the loops of one fit (see ``_loop.checkpoints``) in a file.
+
+    Parameters
+    ----------
+    path : Path
+    task : str
+        What is being fitted to what: a file kept for another task is refused.
+    every : float
+        Seconds between two writes.
+    """
+
+    def __init__(self, path: Path, task: str, *, every: float = 10.0) -> None:
+        self.path, self.task, self.every = path, task, every
+        self.loops: list[tuple[Any, list[Any]]] = []
+        self.started, self.written, self.resumed = 0, time.monotonic(), 0
+
+    def resume(self) -> None:
+        """Go on from the file, if there is one."""
+        if not self.path.exists():
+            return
+        kept = load(self.path)
+        if not isinstance(kept, dict) or kept.get("task") != self.task:
+            raise InputError(
+                f"{plain(self.path.name)} was kept for other data, parameters or versions: repeat that command, or delete the file"
+            )
+        self.loops = kept["loops"]
+        self.resumed = sum(len(history) for _, history in self.loops)
+
+    def recall(self, state: Any) -> tuple[int, Any, list[Any]]:
+        """Place of the next loop, and where it is to start."""
+        place, self.started = self.started, self.started + 1
+        if place == len(self.loops):
+            self.loops.append((state, []))
+        state, history = self.loops[place]
+        return place, state, list(history)
+
+    def keep(self, place: int, state: Any, history: list[Any]) -> None:
+        """Note how far a loop has come; write it down when it is time."""
+        self.loops[place] = (state, list(history))
+        if time.monotonic() - self.written >= self.every:
+            self.write()
+
+    def write(self) -> None:
+        """Write everything kept so far."""
+        save({"task": self.task, "loops": self.loops}, self.path)
+        self.written = time.monotonic()
+
+    def remove(self) -> None:
+        """The fit is done: nothing is left to take up."""
+        self.path.unlink(missing_ok=True)

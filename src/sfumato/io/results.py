@@ -1,0 +1,168 @@
+"""The result folder: memberships, a summary, the model, what the pictures need, and the report. Whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+
+from .._names import plain, to_cell
+from ..memberships import check_memberships
+from ._tables import InputError, Roles
+from .reading import kind_of, read
+
+__all__ = [
+    "SCHEMA",
+    "Result",
+    "check_target",
+    "new_folder",
+    "read_memberships",
+    "read_result",
+    "read_summary",
+    "write_memberships",
+    "write_result",
+]
+
+SCHEMA = 1
+_OWN = {"memberships.csv", "memberships.parquet", "summary.json", "pictures.json", "model.skops", "report.html"}
+_BLOCK = 20_000
+
+
+class Result(NamedTuple):
+    """A soft clustering as it lies in a folder."""
+
+    memberships: np.ndarray
+    ids: Sequence[str]
+    summary: dict[str, Any]
+    pictures: dict[str, Any]
+
+
+def check_target(folder: Path, force: bool) -> None:
+    """Refuse a folder that exists (unless forced), and one that holds anything but a result (always)."""
+    if not folder.exists() and not folder.is_symlink():
+        if not folder.parent.is_dir():
+            raise InputError(f"--out: there is no folder {plain(folder.parent, 200)} to write into")
+        return
+    if not folder.is_dir() or any(path.name not in _OWN for path in folder.iterdir()):
+        raise InputError(f"--out: {plain(folder, 200)} exists and is not a result folder: choose another name")
+    if not force:
+        raise InputError(f"--out: {plain(folder, 200)} exists: choose another name, or add --force to replace it")
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the place of ``target`` when all went well and vanishes when it did not."""
+    target = target.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    replaced = target.with_name(f".{target.name}.{os.getpid()}.replaced")
+    partial.mkdir()
+    try:
+        yield partial
+        if target.exists():
+            target.rename(replaced)
+        try:
+            partial.rename(target)
+        except OSError:
+            if replaced.exists():
+                replaced.rename(target)
+            raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)
+
+
+def write_result(
+    folder: Path, result: Result, *, model: Any = None, table: str = "csv", report: Callable[[float], None] | None = None
+) -> None:
+    """Fill ``folder``: memberships.csv or .parquet, summary.json, pictures.json, model.skops."""
+    if table == "parquet":
+        _write_parquet(folder / "memberships.parquet", result.memberships, result.ids)
+    else:
+        with (folder / "memberships.csv").open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            write_memberships(file, result.memberships, result.ids, report)
+    for name, content in (("summary.json", result.summary), ("pictures.json", result.pictures)):
+        (folder / name).write_text(json.dumps(content, indent=2 if name == "summary.json" else None) + "\n", encoding="utf-8")
+    if model is not None:
+        from .trusted import save
+
+        save(model, folder / "model.skops")
+
+
+def write_memberships(file: TextIO, memberships: np.ndarray, ids: Sequence[str], report: Callable[[float], None] | None = None) -> None:
+    """A line for every object: its id, its cluster, its largest membership, and all its memberships."""
+    n, k = memberships.shape
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["id", "cluster", "certainty", *(f"cluster_{cluster}" for cluster in range(k))])
+    for start in range(0, n, _BLOCK):
+        block = memberships[start : start + _BLOCK]
+        names = [to_cell(str(name)) for name in ids[start : start + _BLOCK]]
+        writer.writerows(zip(names, block.argmax(axis=1).tolist(), block.max(axis=1).tolist(), *block.T.tolist(), strict=True))
+        if report is not None:
+            report(min(1.0, (start + _BLOCK) / n))
+
+
+def _write_parquet(path: Path, memberships: np.ndarray, ids: Sequence[str]) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow: pip install 'sfumato[io]'") from error
+    columns = {"id": [str(name) for name in ids], "cluster": memberships.argmax(axis=1), "certainty": memberships.max(axis=1)}
+    columns |= {f"cluster_{cluster}": np.ascontiguousarray(column) for cluster, column in enumerate(memberships.T)}
+    pq.write_table(pa.table(columns), path)
+
+
+def read_result(folder: Path) -> Result:
+    """The result in a folder."""
+    summary = read_summary(folder)
+    found = [path for path in (folder / "memberships.csv", folder / "memberships.parquet") if path.is_file()]
+    if not found:
+        raise InputError(f"{plain(folder, 200)} holds no memberships")
+    memberships, ids = read_memberships(found[0])
+    return Result(memberships, ids, summary, _json(folder / "pictures.json"))
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The summary of the result in a folder."""
+    if not (folder / "summary.json").is_file():
+        raise InputError(f"{plain(folder, 200)} is not a result folder: it has no summary.json")
+    summary = _json(folder / "summary.json")
+    if summary.get("schema") != SCHEMA:
+        raise InputError(f"{plain(folder.name)}: summary.json has schema {plain(summary.get('schema'), 20)}, this version reads {SCHEMA}")
+    return summary
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except ValueError as error:
+        raise InputError(f"{path.name} is damaged: {plain(error, 80)}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path.name} is damaged: not an object")
+    return content
+
+
+def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:
+    """Memberships and ids from a file that ``write_memberships`` wrote, or from any table whose rows sum to 1."""
+    table = read(path, Roles(id="id", drop=("cluster", "certainty")) if _is_ours(path) else Roles())
+    try:
+        memberships = check_memberships(np.asarray(table.values), plain(path.name))
+    except (ValueError, TypeError) as error:
+        raise InputError(str(error)) from error
+    return memberships, [str(place) for place in range(len(memberships))] if table.ids is None else list(table.ids)
+
+
+def _is_ours(path: Path) -> bool:
+    if kind_of(path) == "parquet":
+        import pyarrow.parquet as pq
+
+        return pq.read_schema(path).names[:3] == ["id", "cluster", "certainty"]
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline(100).startswith("id,cluster,certainty,")

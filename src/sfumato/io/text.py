@@ -1,0 +1,192 @@
+"""Text tables, read in blocks: CSV, TSV and their kin, with the line and the column of whatever is wrong."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._memory import reserve
+from .._names import from_cell, plain
+from ._tables import InputError, Roles, Table, assign_roles
+from .sniffing import MISSING, Dialect, number, sniff
+
+__all__ = ["read_text"]
+
+_BLOCK = 20_000
+_SAMPLE = 2**18
+
+
+def read_text(path: Path, source: str, roles: Roles, report: Callable[[float], None] | None = None) -> Table:
+    """The table in a text file; ``report`` hears the share of the file that has been read."""
+    size = max(path.stat().st_size, 1)
+    try:
+        with path.open("rb") as raw, _decoded(raw, roles.encoding) as text:
+            sample = text.read(_SAMPLE)
+            if "\x00" in sample:
+                raise InputError(f"{source} is not text, nor any other kind of file that can be read here: see sfumato fit --help")
+            dialect = sniff(_whole_lines(sample), source, header=roles.header, delimiter=roles.delimiter)
+            reader = csv.reader(_lines(sample, text), delimiter=dialect.delimiter, skipinitialspace=True, strict=True)
+            progress = None if report is None else (lambda: report(raw.tell() / size))
+            return _collect(reader, dialect, roles, source, progress)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{source} is not {error.encoding} text: save it as UTF-8, or name its encoding, e.g. --encoding cp1252"
+        ) from error
+    except (EOFError, gzip.BadGzipFile, OSError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            raise
+        raise InputError(f"{source} cannot be read to its end: {error}") from error
+    except LookupError as error:
+        raise InputError(f"--encoding: {error}") from error
+
+
+def _decoded(raw: Any, encoding: str | None) -> io.TextIOWrapper:
+    start = raw.read(4)
+    raw.seek(0)
+    stream: Any = gzip.GzipFile(fileobj=raw) if start[:2] == b"\x1f\x8b" else raw
+    marked = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    return io.TextIOWrapper(stream, encoding=encoding or marked, newline="")
+
+
+def _whole_lines(sample: str) -> str:
+    return sample if len(sample) < _SAMPLE or "\n" not in sample else sample[: sample.rindex("\n")]
+
+
+def _lines(sample: str, rest: io.TextIOWrapper) -> Iterator[str]:
+    """Lines of the file, of which ``sample`` has been read."""
+    start = io.StringIO(sample, newline="")
+    for line in start:
+        if line.endswith(("\n", "\r")) and not (line.endswith("\r") and start.tell() == len(sample)):
+            yield line
+        else:
+            yield line + rest.readline()
+    yield from rest
+
+
+def _collect(reader: Any, dialect: Dialect, roles: Roles, source: str, progress: Callable[[], None] | None) -> Table:
+    rows = _Rows(reader, dialect, source)
+    roles = _with_ids(rows, roles)
+    special, evidence = assign_roles(dialect.columns, roles, source)
+    kept: dict[str, list[Any]] = {role: [] for role in special}
+    coders: list[dict[str, int]] = [{} for _ in evidence]
+    blocks, total = [], 0
+    for block in rows:
+        total += len(block)
+        reserve((2 * total, len(evidence)), np.float64, f"the table in {source}", "use a smaller file, or NPY, which is mapped, not read")
+        cells = list(zip(*block, strict=True))
+        for role, place in special.items():
+            kept[role].append(rows.numbers(cells[place], place) if role == "weight" else [from_cell(cell) for cell in cells[place]])
+        if roles.labels:
+            values = [_codes(cells[place], coder) for place, coder in zip(evidence, coders, strict=True)]
+        else:
+            values = [rows.numbers(cells[place], place) for place in evidence]
+        blocks.append(np.column_stack(values))
+        if progress is not None:
+            progress()
+    if not blocks:
+        raise InputError(f"{source} has a header but no rows")
+    return Table(
+        np.concatenate(blocks),
+        [dialect.columns[place] for place in evidence],
+        [name for part in kept["id"] for name in part] if "id" in kept else None,
+        dialect.columns[special["id"]] if "id" in special else None,
+        np.concatenate(kept["weight"]) if "weight" in kept else None,
+        [name for part in kept["classes"] for name in part] if "classes" in kept else None,
+        source,
+        label_names=[list(coder) for coder in coders] if roles.labels else None,
+    )
+
+
+def _with_ids(rows: _Rows, roles: Roles) -> Roles:
+    """Names in the first column are ids when nobody said otherwise: text beside numbers, or a column without a title."""
+    columns = rows.dialect.columns
+    if roles.id is not None or len(columns) < 2 or columns[0] in (roles.weight, roles.classes) or columns[0] in roles.drop:
+        return roles
+    first = rows.peek()
+    if roles.keep is not None:
+        return roles if columns[0] in roles.keep else roles._replace(id="0" if columns[0] == "" else columns[0])
+    untitled = rows.dialect.header and columns[0] == ""
+    texts = [number(cell, rows.dialect.decimal) is None for cell in first]
+    named = columns[0].strip().lower() in ("id", "ids", "name", "object", "index", "key", "cell", "sample") and rows.dialect.header
+    if untitled or (named and (texts[0] or roles.labels)) or (texts[0] and not roles.labels and not all(texts)):
+        return roles._replace(id=columns[0] if columns.count(columns[0]) == 1 else "0")
+    return roles
+
+
+class _Rows:
+    """Blocks of rows, all of one width; knows on which line each stood."""
+
+    def __init__(self, reader: Any, dialect: Dialect, source: str) -> None:
+        self.reader, self.dialect, self.source = reader, dialect, source
+        self.waiting: list[list[str]] = []
+        self.block: list[list[str]] = []
+        self.line = self.next_line = 1
+        if dialect.header:
+            self.next_line += 1 + sum(cell.count("\n") for cell in self._take(1)[0])
+
+    def _take(self, count: int) -> list[list[str]]:
+        try:
+            return list(islice(self.reader, count))
+        except csv.Error as error:
+            raise InputError(f"{self.source}, line {self.reader.line_num}: {error}") from error
+
+    def peek(self) -> list[str]:
+        self.waiting = self._take(1)
+        return self.waiting[0] if self.waiting else []
+
+    def __iter__(self) -> Iterator[list[list[str]]]:
+        width = len(self.dialect.columns)
+        while block := self.waiting + self._take(_BLOCK):
+            self.waiting, self.block = [], block
+            self.line = self.next_line
+            if any(len(row) != width for row in block):
+                self._refuse_ragged(width)
+                block = [row for row in block if row]
+            self.next_line = self._line_of(len(self.block))
+            if block:
+                yield block
+
+    def _refuse_ragged(self, width: int) -> None:
+        for index, row in enumerate(self.block):
+            if row and len(row) != width:
+                said = "the header has" if self.dialect.header else "the first line has"
+                raise InputError(f"{self.source}, line {self._line_of(index)}: {len(row)} cells where {said} {width}")
+
+    def _line_of(self, index: int) -> int:
+        return self.line + index + sum(cell.count("\n") for row in self.block[:index] for cell in row if "\n" in cell)
+
+    def numbers(self, cells: tuple[str, ...], place: int) -> np.ndarray:
+        """Cells of a column as numbers, missing ones as NaN."""
+        try:
+            if self.dialect.decimal == ",":
+                return self._finite(np.array([float(cell.replace(",", ".")) for cell in cells]), cells, place)
+            return self._finite(np.fromiter(map(float, cells), np.float64, len(cells)), cells, place)
+        except ValueError:
+            values = [number(cell, self.dialect.decimal) for cell in cells]
+        if None in values:
+            self._refuse(cells, place, values.index(None))
+        return self._finite(np.array(values, dtype=np.float64), cells, place)
+
+    def _finite(self, values: np.ndarray, cells: tuple[str, ...], place: int) -> np.ndarray:
+        if np.isinf(values).any():
+            self._refuse(cells, place, int(np.isinf(values).argmax()))
+        return values
+
+    def _refuse(self, cells: tuple[str, ...], place: int, index: int) -> None:
+        rows = [at for at, row in enumerate(self.block) if row]
+        where = f"line {self._line_of(rows[index])}, column {place + 1} ('{plain(self.dialect.columns[place], 40)}')"
+        fix = "make it a number, or leave the column out with --drop, --id-column or --class-column"
+        raise InputError(f"{self.source}, {where}: '{plain(cells[index], 40)}' is not a finite number: {fix}")
+
+
+def _codes(cells: tuple[str, ...], coder: dict[str, int]) -> np.ndarray:
+    """Labels of a column as 0, 1, ... in order of appearance, -1 where there is none."""
+    values = [-1 if (label := cell.strip()) == "-1" or label.lower() in MISSING else coder.setdefault(label, len(coder)) for cell in cells]
+    return np.array(values, dtype=np.int32)

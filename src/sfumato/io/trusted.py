@@ -1,0 +1,83 @@
+"""Models and checkpoints on disk, with skops: no pickles, and no class from outside a short list is ever made."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .._names import plain
+from ._tables import InputError
+
+__all__ = ["load", "save", "untrusted"]
+
+_OURS = ("sfumato.models.", "sfumato.kernels.", "sfumato.similarity.", "sfumato.conjugate.", "sfumato._")
+_OTHERS = frozenset(
+    {
+        "numpy.dtype",
+        "scipy.sparse._csr.csr_array",
+        "scipy.sparse._csc.csc_array",
+        "scipy.sparse._coo.coo_array",
+        "sklearn.neighbors._kd_tree.KDTree64",
+        "sklearn.neighbors._kd_tree.newObj",
+        "sklearn.neighbors._ball_tree.BallTree64",
+        "sklearn.neighbors._ball_tree.newObj",
+        "sklearn.metrics._dist_metrics.EuclideanDistance64",
+        "sklearn.metrics._dist_metrics.newObj",
+    }
+)
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError("models are saved and loaded with skops: pip install 'sfumato[cli]'") from error
+    return skops.io
+
+
+def save(thing: Any, path: Path) -> None:
+    """Write an estimator or a checkpoint, whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        _skops().dump(thing, partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def untrusted(path: Path) -> list[str]:
+    """Types in a file that are neither plain data nor ours."""
+    try:
+        found = _skops().get_untrusted_types(file=path)
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, OSError) as error:
+        raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
+    return [name for name in found if name not in _OTHERS and not _is_ours(name)]
+
+
+def _is_ours(name: str) -> bool:
+    """Whether ``name`` is a class or function that this library defines in a module that models are made of."""
+    module, _, attribute = name.rpartition(".")
+    if not name.startswith(_OURS) or ".." in name:
+        return False
+    try:
+        found = getattr(import_module(module), attribute, None)
+    except (ImportError, ValueError):
+        return False
+    return getattr(found, "__module__", "").startswith("sfumato.")
+
+
+def load(path: Path) -> Any:
+    """What ``save`` wrote. A file that asks for any other type is refused, unread."""
+    if not path.is_file():
+        raise InputError(f"no model called {plain(path, 200)}")
+    strange = untrusted(path)
+    if strange:
+        raise InputError(f"{plain(path.name)} asks for {plain(', '.join(strange), 120)}, which no model of this library holds: not loaded")
+    skops = _skops()
+    try:
+        return skops.load(path, trusted=skops.get_untrusted_types(file=path))
+    except (KeyError, ValueError, TypeError, AttributeError, ImportError, zipfile.BadZipFile) as error:
+        raise InputError(f"{plain(path.name)} cannot be loaded; it may come from another version: {plain(error, 100)}") from error
