@@ -200,6 +200,23 @@ class InductiveClusterer(Clusterer):
         total = weight_of(rows)
         self._publish(memberships, run._replace(history=self._outer(run.history, total)), self._outer(objective, total))
 
+    def _absorb(self, rows: Rows, first: bool) -> None:
+        """One step of stochastic approximation (Cappe and Moulines 2009): statistics per unit of weight, averaged over batches.
+
+        The first batch, to which the model has just been fitted, only leaves its statistics.
+        """
+        state, total = self._state, weight_of(rows)
+        stats = rows.sum(lambda block, weights, *columns: self._summarize(block, weights, state, *columns))
+        stats = type(stats)(*(part / total for part in stats))
+        n_batches, old = getattr(self, "_batches_", (0, stats))
+        rate = (n_batches + 1) ** -0.6
+        mixed = type(stats)(*((1.0 - rate) * a + rate * b for a, b in zip(old, stats, strict=True)))
+        self._batches_ = (n_batches + 1, mixed)
+        if not first:
+            past, n_iter = self.history_, self.n_iter_
+            self._finish(rows, _loop.Run(self._update(mixed, state), stats.objective, np.empty(0), 1, True))
+            self.history_, self.n_iter_ = np.append(past, self.history_), n_iter + 1
+
     def _objective(self, rows: Rows, state: Any) -> float:
         """Objective of a state on these rows, in the model's own coordinates."""
         return rows.sum(lambda block, weights, *columns: (self._summarize(block, weights, state, *columns).objective,))[0]

@@ -86,14 +86,27 @@ class Rows:
             pass
         return out
 
+    def extremes(self) -> np.ndarray:
+        """Least and largest value (2, q) of every column of the blocks, NaN left out."""
+        parts = np.stack(list(self._each(lambda rows, block, *columns: _extremes(block))))
+        return np.stack([np.fmin.reduce(parts[:, 0]), np.fmax.reduce(parts[:, 1])])
+
+    def through(self, view: Callable[[Any], Any]) -> Rows:
+        """The same rows, seen through one more view."""
+        first = self.view
+        both = view if first is None else lambda block: view(first(block))
+        return Rows(self.X, *self.columns, n_jobs=self.n_jobs, view=both)
+
     def kept(self) -> Rows:
         """The same rows with the view made once, columns contiguous; unchanged where there is none or it would crowd the memory."""
         if self.view is None or not is_numpy(self.X) or isinstance(self.X, np.memmap):
             return self
-        shape, dtype = self.view(self.X[:1]).shape, self.view(self.X[:1]).dtype
-        if self.shape[0] * shape[1] * dtype.itemsize > memory_budget() // 4:
+        first = self.view(self.X[:1])
+        if sp.issparse(first):
+            return Rows(sp.csr_array(self.view(self.X)), *self.columns, n_jobs=self.n_jobs)
+        if self.shape[0] * first.shape[1] * first.dtype.itemsize > memory_budget() // 4:
             return self
-        out = np.empty((shape[1], self.shape[0]), dtype=dtype).T
+        out = np.empty((first.shape[1], self.shape[0]), dtype=first.dtype).T
 
         def write(rows: slice, block: Any, *columns: Any) -> None:
             out[rows] = block
@@ -121,6 +134,15 @@ class Rows:
         """Chosen rows as a dense array."""
         rows = self.X[indices]
         return rows.toarray() if sp.issparse(rows) else rows
+
+
+def _extremes(block: Any) -> np.ndarray:
+    if sp.issparse(block):
+        return np.stack([block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel()])
+    if isinstance(block, np.ndarray):
+        return np.stack([np.fmin.reduce(block), np.fmax.reduce(block)])
+    xp = namespace(block)
+    return np.stack([to_numpy(xp.min(block, axis=0)), to_numpy(xp.max(block, axis=0))])
 
 
 def add(left: Any, right: Any) -> Any:

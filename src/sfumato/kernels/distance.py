@@ -1,0 +1,119 @@
+"""Quadratic forms as linear ones: distances to every center are one product, weighted moments another.
+
+    (x - c)' P (x - c)  =  coefficients(c, P) . z(x),        sum_i a_ij z(x_i)  =  the moments of cluster j
+
+    z(x) = (1, x, |x|^2)                   kind "spherical", P a number
+    z(x) = (1, x, x * x)                   kind "diag", P a vector
+    z(x) = (1, x, x_a x_b for a <= b)      kind "full", P a symmetric matrix
+
+Objects are columns here, so that sums over clusters run along contiguous memory: ``z`` of d x b is q x b. The expansion cancels
+where |x|^2 is far above the distance, so the data must be centred, and float32 goes over to float64 where that is not enough.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._arrays import inplace, namespace
+
+__all__ = [
+    "cholesky_coordinates",
+    "coefficients",
+    "features",
+    "from_cholesky_coordinates",
+    "moments",
+    "pack",
+    "softmax_columns",
+    "width",
+]
+
+
+def width(d: int, kind: str) -> int:
+    """Length of z(x)."""
+    return 1 + d + {"spherical": 1, "diag": d, "full": d * (d + 1) // 2}[kind]
+
+
+def features(X: Any, kind: str) -> Any:
+    """z(x) of every column of ``X`` (d, b): an array (q, b), sparse if ``X`` is, which only "spherical" can be."""
+    d, b = X.shape
+    if sp.issparse(X):
+        norms = np.asarray(X.multiply(X).sum(axis=0)).reshape(1, b)
+        return sp.vstack([np.ones((1, b), dtype=X.dtype), X, norms.astype(X.dtype)], format="csc")
+    xp = namespace(X)
+    Z = xp.empty((width(d, kind), b), dtype=X.dtype, device=X.device)
+    Z[0, :] = 1.0
+    Z[1 : d + 1, :] = X
+    if kind == "spherical":
+        Z[d + 1, :] = xp.vecdot(X, X, axis=0)
+    elif kind == "diag":
+        Z[d + 1 :, :] = X * X
+    else:
+        row = d + 1
+        for a in range(d):
+            Z[row : row + d - a, :] = X[a:, :] * X[a : a + 1, :]
+            row += d - a
+    return Z
+
+
+def coefficients(centers: np.ndarray, precisions: np.ndarray, kind: str) -> np.ndarray:
+    """Coefficients (k, q) of (x - c)' P (x - c): ``centers`` (k, d), ``precisions`` (k,), (k, d) or (k, d, d) by kind."""
+    if kind == "full":
+        linear = (precisions @ centers[:, :, None])[:, :, 0]
+        quadratic = pack(2.0 * precisions - precisions * np.eye(centers.shape[1]))
+    else:
+        precisions = precisions[:, None] if kind == "spherical" else precisions
+        linear, quadratic = precisions * centers, precisions
+    return np.hstack([np.sum(linear * centers, axis=1, keepdims=True), -2.0 * linear, quadratic])
+
+
+def moments(sums: np.ndarray, d: int, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mass (k,), first moments (k, d) and second moments (k,), (k, d) or (k, d, d) out of weighted sums (k, q) of z(x)."""
+    mass, first, second = sums[:, 0], sums[:, 1 : d + 1], sums[:, d + 1 :]
+    if kind == "spherical":
+        second = second[:, 0]
+    elif kind == "full":
+        matrix = np.zeros((len(sums), d, d))
+        upper = np.triu_indices(d)
+        matrix[:, upper[0], upper[1]] = second
+        matrix[:, upper[1], upper[0]] = second
+        second = matrix
+    return mass, first, second
+
+
+def pack(matrices: np.ndarray) -> np.ndarray:
+    """Upper triangles, row by row, of symmetric matrices (k, d, d): an array (k, d (d + 1) / 2)."""
+    upper = np.triu_indices(matrices.shape[-1])
+    return matrices[:, upper[0], upper[1]]
+
+
+def softmax_columns(logits: Any) -> tuple[Any, Any]:
+    """Columns of exp(logits) (k, b) divided by their sums, and the logarithms (b,) of those sums. Overwrites ``logits``."""
+    xp = namespace(logits)
+    top = xp.max(logits, axis=0)
+    logits -= top
+    logits = inplace("exp", logits)
+    total = xp.sum(logits, axis=0)
+    logits /= total
+    total = inplace("log", total)
+    total += top
+    return logits, total
+
+
+def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:
+    """Positive definite matrices (k, d, d) as unconstrained numbers: the Cholesky factor with logarithms on its diagonal."""
+    factor = np.linalg.cholesky(matrices)
+    diagonal = np.arange(factor.shape[-1])
+    factor[:, diagonal, diagonal] = np.log(factor[:, diagonal, diagonal])
+    return pack(np.swapaxes(factor, 1, 2))
+
+
+def from_cholesky_coordinates(numbers: np.ndarray, d: int) -> np.ndarray:
+    """The matrices (k, d, d) that ``cholesky_coordinates`` describes."""
+    factor = np.zeros((len(numbers), d, d))
+    upper, diagonal = np.triu_indices(d), np.arange(d)
+    factor[:, upper[1], upper[0]] = numbers
+    factor[:, diagonal, diagonal] = np.exp(np.clip(factor[:, diagonal, diagonal], -300.0, 300.0))
+    return factor @ np.swapaxes(factor, 1, 2)

@@ -1,0 +1,181 @@
+"""Fuzzy c-means (Dunn 1973, Bezdek 1981): centers whose pull fades with distance.
+
+    minimise  J = sum_ij w_i u_ij^m d_ij,   d_ij = |x_i - c_j|^2,   rows of U on the simplex,  m > 1
+    u_ij ~ d_ij^(-1/(m - 1)),     c_j = sum_i w_i u_ij^m x_i / sum_i w_i u_ij^m
+
+With the best U, an object costs  k^(1 - m)  times the power mean of its distances of order -1/(m - 1): the code works with that mean,
+which neither overflows for m near 1 nor vanishes for m large. Variants: Gustafson and Kessel (1979), d_ij = (x - c_j)' A_j (x - c_j) with
+det A_j = 1; entropy (Li and Mukaidono 1995),  sum w u d + t sum w u log u,  so u = softmax(-d / t); noise (Dave 1991), one more
+cluster at the same distance from every object.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._arrays import inplace, namespace, to_numpy
+from . import distance
+
+__all__ = ["Rule", "State", "Stats", "distances", "memberships", "ordered", "pack", "share", "summarize", "unpack", "update"]
+
+
+class State(NamedTuple):
+    """Centers (k, d) and, for ellipsoids, matrices (k, d, d) of determinant one."""
+
+    centers: np.ndarray
+    metrics: np.ndarray | None = None
+
+
+class Stats(NamedTuple):
+    """Weighted sums of z(x) (k, q), and the objective of the state they were taken at."""
+
+    sums: np.ndarray
+    objective: float
+
+
+class Rule(NamedTuple):
+    """How distances become memberships: fuzzifier, temperature (replaces it), squared distance of the noise cluster."""
+
+    fuzzifier: float
+    temperature: float | None = None
+    noise: float | None = None
+
+
+def coefficients(state: State, rule: Rule) -> np.ndarray:
+    """Distances as products with z(x): (k, q), one more row for noise."""
+    centers, metrics = state
+    kind = "spherical" if metrics is None else "full"
+    rows = distance.coefficients(centers, np.ones(len(centers)) if metrics is None else metrics, kind)
+    if rule.noise is None:
+        return rows
+    constant = np.zeros((1, rows.shape[1]))
+    constant[0, 0] = rule.noise
+    return np.vstack([rows, constant])
+
+
+def distances(Z: Any, state: State, rule: Rule) -> Any:
+    """Squared distances (k, b) of the columns of ``Z`` = z(x), never below what rounding can tell from zero."""
+    xp = namespace(Z)
+    rows = xp.asarray(coefficients(state, rule), dtype=Z.dtype, device=getattr(Z, "device", None))
+    D = rows @ Z
+    least = _resolution(state.centers, xp.finfo(Z.dtype).eps)
+    return np.maximum(D, least, out=D) if isinstance(D, np.ndarray) else xp.clip(D, least, None)
+
+
+def _resolution(centers: np.ndarray, eps: float) -> float:
+    return 8.0 * float(eps) * (1.0 + float(np.sum(centers**2, axis=1).max()))
+
+
+def precise(Z: Any, state: State) -> Any:
+    """``Z``, made again in float64 where float32 cannot tell the nearest centers apart."""
+    xp = namespace(Z)
+    if Z.dtype == xp.float64 or len(state.centers) == 1:
+        return Z
+    centers = state.centers
+    gaps = np.sum((centers[:, None] - centers[None]) ** 2, axis=2)[np.triu_indices(len(centers), 1)]
+    if _resolution(centers, xp.finfo(Z.dtype).eps) < 1e-4 * gaps.min():
+        return Z
+    d = centers.shape[1]
+    X = Z[1 : d + 1, :]
+    X = X.astype(np.float64) if sp.issparse(X) else xp.astype(X, xp.float64)
+    return distance.features(X, "spherical" if state.metrics is None else "full")
+
+
+def share(D: Any, rule: Rule) -> tuple[Any, Any]:
+    """Best memberships (k, b) and the cost (b,) of each object. With a fuzzifier of two, ``D`` is overwritten."""
+    xp = namespace(D)
+    k = D.shape[0]
+    if rule.temperature is not None:
+        U, level = distance.softmax_columns(D * (-1.0 / rule.temperature))
+        return U, level * -rule.temperature
+    if rule.fuzzifier == 2.0:
+        U = inplace("reciprocal", D)
+        total = xp.sum(U, axis=0)
+        U /= total
+        return U, k / total
+    power = 1.0 / (rule.fuzzifier - 1.0)
+    U, level = distance.softmax_columns(xp.log(D) * -power)
+    return U, xp.exp((float(np.log(k)) - level) / power)
+
+
+def pull(D: Any, rule: Rule) -> tuple[Any, Any]:
+    """Weights (k, b) of the objects in the means, k^(m - 1) u^m, and the cost (b,) of each object."""
+    if rule.temperature is not None:
+        return share(D, rule)
+    if rule.fuzzifier == 2.0:
+        U, cost = share(D, rule)
+        U *= U
+        U *= float(len(D))
+        return U, cost
+    U, cost = share(D, rule)
+    U *= cost
+    U /= D
+    return U, cost
+
+
+def summarize(Z: Any, weights: Any, state: State, rule: Rule) -> Stats:
+    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None."""
+    xp = namespace(Z)
+    Z = precise(Z, state)
+    A, cost = pull(distances(Z, state, rule), rule)
+    if weights is not None:
+        weights = xp.asarray(weights, dtype=Z.dtype, device=getattr(Z, "device", None))
+        A *= weights
+        cost = cost * weights
+    sums = A[: len(state.centers), :] @ Z.T
+    return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(cost, dtype=xp.float64)))
+
+
+def memberships(Z: Any, state: State, rule: Rule) -> Any:
+    """Memberships (b, k) of the columns of ``Z``, the noise cluster last, in the type of ``Z``."""
+    xp = namespace(Z)
+    U, _ = share(distances(precise(Z, state), state, rule), rule)
+    return xp.astype(U.T, Z.dtype)
+
+
+def update(stats: Stats, state: State) -> State:
+    """The best centers (and metrics); a cluster that lost its mass stays where it is."""
+    k, d = state.centers.shape
+    kind = "spherical" if state.metrics is None else "full"
+    mass, first, second = distance.moments(stats.sums, d, kind)
+    alive = mass > 0
+    mass = np.where(alive, mass, 1.0)
+    centers = np.where(alive[:, None], first / mass[:, None], state.centers)
+    if state.metrics is None:
+        return State(centers)
+    scatter = second / mass[:, None, None] - centers[:, :, None] * centers[:, None, :]
+    return State(centers, np.where(alive[:, None, None], _metrics(scatter), state.metrics))
+
+
+def _metrics(scatter: np.ndarray) -> np.ndarray:
+    """det(S)^(1/d) S^-1; eigenvalues under a billionth of the largest are raised to it."""
+    values, vectors = np.linalg.eigh(scatter)
+    values = np.maximum(values, 1e-9 * np.maximum(values[:, -1:], np.finfo(float).tiny * 1e10))
+    scaled = np.exp(np.mean(np.log(values), axis=1, keepdims=True) - np.log(values))
+    return (vectors * scaled[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+
+
+def ordered(state: State) -> State:
+    """The same clusters in the order of their centers, so that equal fits number them alike."""
+    order = np.lexsort(state.centers.T[::-1])
+    return State(*(None if part is None else part[order] for part in state))
+
+
+def pack(state: State) -> np.ndarray:
+    """The state as one vector of unconstrained numbers."""
+    if state.metrics is None:
+        return state.centers.ravel()
+    return np.concatenate([state.centers.ravel(), distance.cholesky_coordinates(state.metrics).ravel()])
+
+
+def unpack(vector: np.ndarray, like: State) -> State:
+    """The state that ``pack`` made a vector of."""
+    k, d = like.centers.shape
+    centers = vector[: k * d].reshape(k, d)
+    if like.metrics is None:
+        return State(centers)
+    metrics = distance.from_cholesky_coordinates(vector[k * d :].reshape(k, -1), d)
+    return State(centers, metrics / np.exp(np.linalg.slogdet(metrics)[1] / d)[:, None, None])

@@ -1,0 +1,245 @@
+"""What a Gaussian mixture does with its rows: coordinates, layout of the statistics, starts, steps, and what it publishes.
+
+Three layouts, one mixture: quadratic features (``kernels.gaussian``), deviations in many dimensions (``gaussian_direct``), and
+holes in the data (``gaussian_missing``). All give the same sums, so the M step is one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .. import _loop
+from .._arrays import to_numpy
+from .._base import InductiveClusterer, weight_of
+from .._rows import Rows
+from .._validation import EvidenceWarning, check_choice, check_features, check_n_clusters, check_number, check_weights
+from ..kernels import distance, gaussian, gaussian_direct, gaussian_missing, gaussian_start, seeding
+from ..kernels.coordinates import measure
+from . import gaussian_parameters as parameters
+
+__all__ = ["TYPES", "MixtureEngine"]
+
+TYPES = ("full", "tied", "diag", "spherical")
+MOST_FEATURES = 48  # beyond, d (d + 1) / 2 quadratic features cost more than a product for each component
+KMEANS = ("whitened", "standardized", "units")  # coordinates in which k-means++ starts, in turn
+FINALISTS, FEW = 5, 2000  # starts that go on after ten steps, where the objects are not few
+SAMPLE = 4096  # objects that a start looks at
+INDIFFERENT = 0.35  # difference of log-likelihoods that says nothing
+LAYOUTS = {"missing": gaussian_missing, "direct": gaussian_direct}
+
+
+class MixtureEngine(InductiveClusterer):
+    """The hooks of ``GaussianMixture``."""
+
+    _larger = True
+    _relative = False
+    _screen = 8192
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice(self.covariance_type, "covariance_type", (*TYPES, "auto"))
+        check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
+        check_number(self.reg_covar, "reg_covar", low=0.0, high=1.0, strict=True)
+        if self.noise is not None:
+            check_number(self.noise, "noise", low=0.0, high=1.0, strict=True)
+        given = {"weights": self.weights_init, "means": self.means_init, "covariances": self.covariances_init}
+        self._frozen = parameters.check_frozen(self.frozen, given)
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """Fit one model, its size and type being given."""
+        X = check_features(self, X, reset=True, missing=True)
+        k = check_n_clusters(self.n_clusters, X.shape[0])
+        labels = parameters.partial_labels(y, X.shape[0], k)
+        self._named = (
+            labels is not None or self.means_init is not None or self.covariances_init is not None or self.weights_init is not None
+        )
+        rows = self._measure(X, check_weights(sample_weight, X), labels)
+        self._blank = self._blank_state(rows)
+        self._finish(rows, self._best_run(rows))
+        return self
+
+    def _measure(self, X: Any, weights: Any, labels: Any) -> Rows:
+        """Find coordinates and a layout, and cut the data accordingly."""
+        plain = Rows(X, weights, n_jobs=self.n_jobs)
+        affine = self.covariance_type in ("full", "tied")
+        self._missing = parameters.has_holes(plain)
+        self._layout = "missing" if self._missing else "direct" if affine and X.shape[1] > MOST_FEATURES else "features"
+        if self._missing and np.isnan(plain.extremes()).any():
+            empty = np.flatnonzero(np.isnan(plain.extremes()[0]))
+            raise ValueError(f"X has no value at all in feature {empty[0]}, only NaN: drop that feature")
+        self._coordinates = measure(plain, per_feature=self.covariance_type != "spherical", mix=affine and not self._missing)
+        return self._rows(X, weights, labels, keep=True)
+
+    def _rows(self, X: Any, *columns: Any, keep: bool = False) -> Rows:
+        inner = Rows(X, *columns, n_jobs=self.n_jobs, view=self._coordinates.inner)
+        kind = gaussian.KINDS[self.covariance_type]
+        if self._layout != "features":
+            return inner.kept() if keep else inner
+        if kind == "full":
+            inner = inner.kept() if keep else inner
+            return inner.through(lambda block: distance.features(block.T, kind).T)
+        rows = inner.through(lambda block: distance.features(block.T, kind).T)
+        return rows.kept() if keep else rows
+
+    def _blank_state(self, rows: Rows) -> gaussian.State:
+        """Components that are the whole data, with what the user gave put in."""
+        k, d, kind = self.n_clusters, self.n_features_in_, self.covariance_type
+        variances = np.maximum(self._coordinates.variances, self.reg_covar)
+        matrix = np.eye(d) if self._coordinates.mix is not None else np.diag(variances)
+        covariances = {"full": np.repeat(matrix[None], k, 0), "tied": matrix, "diag": np.repeat(variances[None], k, 0)}
+        noise = None if self.noise is None else self._noise_density(rows)
+        share = 0.0 if self.noise is None else float(self.noise)
+        weights = np.append(np.full(k, (1.0 - share) / k), [share] if self.noise is not None else [])
+        blank = gaussian.State(weights, np.zeros((k, d)), covariances.get(kind, np.full(k, variances.mean())), kind, self.reg_covar, noise)
+        return self._put_in(blank)
+
+    def _put_in(self, state: gaussian.State) -> gaussian.State:
+        """The state with the parameters given by the user."""
+        k, d, shape = self.n_clusters, self.n_features_in_, state.covariances.shape
+        weights = parameters.check_initial(self.weights_init, "weights_init", state.weights.shape)
+        means = parameters.check_initial(self.means_init, "means_init", (k, d))
+        covariances = parameters.check_initial(self.covariances_init, "covariances_init", shape)
+        if weights is not None:
+            if weights.min() < 0 or weights.sum() <= 0:
+                raise ValueError(f"weights_init must be nonnegative with a positive sum, got {weights}")
+            state = state._replace(weights=weights / weights.sum())
+        if means is not None:
+            state = state._replace(means=np.asarray(self._coordinates.inner(means), dtype=np.float64))
+        if covariances is not None:
+            inner = parameters.inner_covariances(covariances, self.covariance_type, self._coordinates)
+            state = state._replace(covariances=gaussian_start.widened(inner, self.covariance_type, self.reg_covar))
+        return state
+
+    def _noise_density(self, rows: Rows) -> np.ndarray:
+        """Logarithms (d,) of the uniform density over the box around the data."""
+        low, high = rows.through(self._features).extremes().astype(np.float64)
+        return -np.log(np.maximum(high - low, 1e-3))
+
+    def _features(self, block: Any) -> Any:
+        """Inner coordinates out of a block as the kernels see it."""
+        return block[:, 1 : self.n_features_in_ + 1] if self._layout == "features" else block
+
+    def _start(self, rows: Rows, rng: np.random.Generator, how: str = "whitened") -> gaussian.State:
+        few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
+        X = to_numpy(few.map(lambda block, *_: self._features(block))).astype(np.float64)
+        weights = np.ones(len(X)) if few.columns[0] is None else few.columns[0]
+        order = seeding.sort(X, weights)
+        X, weights = X[order], weights[order]
+        X = gaussian_start.complete(X, weights) if self._missing else X
+        if self.means_init is not None:
+            groups = seeding.nearest(X, self._blank.means)
+        else:
+            X_start = X @ self._coordinates.outer_matrix() if how == "units" else X
+            groups = gaussian_start.partition(X_start, weights, self.n_clusters, how, rng)
+        if few.columns[1] is not None:
+            groups = gaussian_start.match(groups, few.columns[1][order], weights, self.n_clusters)
+        return self._put_in(gaussian_start.from_labels(X, weights, groups, self._blank))
+
+    def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[_loop.Run]:
+        """The best run from different kinds of starts; one that ends in a collapsed component only if there is no other.
+
+        Runs whose likelihoods cannot be told apart give way to the first, the agglomeration, which hardly depends on the seed.
+        """
+        n_starts = 1 if self.n_clusters == 1 or self.means_init is not None else len(seeds)
+        kinds = ["agglomerate", *(KMEANS[i % len(KMEANS)] for i in range(n_starts - 1))]
+        starts = [self._start(rows, np.random.default_rng(seed), how) for seed, how in zip(seeds, kinds)]
+        if len(starts) > FINALISTS and rows.shape[0] > FEW:
+            short = [_loop.iterate(self._step(rows), state, max_iter=10, tol=self.tol, relative_to=total) for state in starts]
+            order = sorted(range(len(short)), key=lambda i: -float(short[i].objective))[:FINALISTS]
+            starts = [short[i].state for i in sorted({0, *order})]
+        runs = [self._run(rows, state, total) for state in starts]
+        runs = [run for run in runs if not self._collapsed(run.state, rows, total).any()] or runs
+        top = max(float(run.objective) for run in runs)
+        return [next(run for run in runs if run.objective >= top - INDIFFERENT)]
+
+    def _collapsed(self, state: gaussian.State, rows: Rows, total: float) -> np.ndarray:
+        return gaussian_start.collapsed(state, max(total, rows.shape[0]), self._coordinates.thinnest)
+
+    def _summarize(self, block: Any, weights: Any, state: gaussian.State, labels: Any = None) -> gaussian.Stats:
+        if self._layout == "features":
+            return gaussian.summarize(block.T, weights, state, labels)
+        return LAYOUTS[self._layout].summarize(block, weights, state, labels)
+
+    def _update(self, stats: gaussian.Stats, state: gaussian.State) -> gaussian.State:
+        return gaussian.update(stats, state, self._frozen, None if self._layout == "features" else "full")
+
+    def _posterior(self, block: Any, state: gaussian.State, labels: Any = None) -> tuple[Any, Any]:
+        if self._layout == "features":
+            return gaussian.memberships(block.T, state, labels)
+        return LAYOUTS[self._layout].memberships(block, state, labels)
+
+    def _assign(self, block: Any, state: gaussian.State, labels: Any = None) -> Any:
+        return self._posterior(block, state, labels)[0]
+
+    _pack = staticmethod(gaussian.pack)
+
+    def _unpack(self, vector: np.ndarray, like: gaussian.State) -> gaussian.State:
+        state = gaussian.unpack(vector, like)
+        return state._replace(**{name: getattr(like, name) for name in self._frozen})
+
+    def _outer(self, objective: Any, total: float) -> Any:
+        return objective + self._volume
+
+    def _log_volumes(self, X: Any) -> Any:
+        """What the density of every object gains by the change of coordinates: one number, or one for each object with holes."""
+        if not parameters.has_holes(Rows(X, n_jobs=self.n_jobs)):
+            return self._coordinates.log_volume()
+        return (~np.isnan(X)) @ np.log(self._coordinates.scale)
+
+    def _map(self, X: Any, which: int) -> Any:
+        """Posterior probabilities (0) or log-densities (1) of new objects, in inner coordinates."""
+        if not parameters.has_holes(Rows(X, n_jobs=self.n_jobs)) or self._missing:
+            return self._rows(X).map(lambda block: self._posterior(block, self._state)[which])
+        state, coordinates = parameters.unmixed(self._state, self._coordinates)
+        rows = Rows(X, n_jobs=self.n_jobs, view=coordinates.inner)
+        return rows.map(lambda block: gaussian_missing.memberships(block, state)[which])
+
+    def predict_proba(self, X: Any) -> Any:
+        """Posterior probabilities of new objects; missing values (NaN) are integrated out.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+        """
+        self._check_fitted()
+        return self._map(check_features(self, X, reset=False, missing=True), 0)
+
+    def _finish(self, rows: Rows, run: _loop.Run) -> None:
+        total = weight_of(rows)
+        if not self._named:
+            run = run._replace(state=gaussian.ordered(run.state))
+        if self._missing:
+            scale = np.log(self._coordinates.scale)
+            self._volume = rows.sum(lambda X, w, *_: (float(np.sum(((~np.isnan(X)) @ scale) * (1.0 if w is None else w))),))[0]
+        else:
+            self._volume = total * self._coordinates.log_volume()
+        super()._finish(rows, run)
+        self._publish_parameters(run.state)
+        bad = np.flatnonzero(self._collapsed(run.state, rows, total))
+        if len(bad):
+            warnings.warn(
+                f"component {bad[0]} of {self.n_clusters} collapsed onto a few objects or a plane: lower n_clusters, "
+                f"raise n_init or reg_covar={self.reg_covar:g}, or choose a simpler covariance_type than {self.covariance_type!r}",
+                EvidenceWarning,
+                stacklevel=4,
+            )
+
+    def _publish_parameters(self, state: gaussian.State) -> None:
+        dtype = self.memberships_.dtype if isinstance(self.memberships_, np.ndarray) else np.float64
+        self.covariance_type_ = self.covariance_type
+        self.weights_ = state.weights.astype(dtype)
+        self.means_ = self._coordinates.outer(state.means).astype(dtype)
+        self.covariances_ = parameters.outer_covariances(state.covariances, state.covariance_type, self._coordinates).astype(dtype)
+        self.precisions_cholesky_ = parameters.precision_factors(state, self._coordinates).astype(dtype)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
