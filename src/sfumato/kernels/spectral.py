@@ -11,8 +11,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from .._arrays import is_numpy, namespace
@@ -70,8 +68,7 @@ class Scaled(LinearOperator):
 
     def toarray(self) -> Any:
         """The matrix itself, (n, n)."""
-        W = self.W if isinstance(self.W, np.ndarray) or not is_numpy(self.W) else _dense(self.W)
-        return self.scaling[:, None] * W * self.scaling[None, :]
+        return self.scaling[:, None] * _dense(self.W) * self.scaling[None, :]
 
 
 class Shifted(LinearOperator):
@@ -229,11 +226,9 @@ def _direct(A: Any, k: int) -> Spectrum:
     """All of A, by LAPACK."""
     n = A.shape[0]
     reserve((n, n), dtype_of(A), "the similarity as a dense matrix", "ask for fewer eigenvectors")
-    if is_numpy(A):
-        values, vectors = scipy.linalg.eigh(_dense(A), subset_by_index=(max(0, n - k - 1), n - 1), driver="evr")
-    else:
-        values, vectors = namespace(A).linalg.eigh(A)
-    xp = namespace(values)
+    M = _dense(A)
+    xp = namespace(M)
+    values, vectors = xp.linalg.eigh(M)
     values, vectors = xp.flip(values, axis=0), xp.flip(vectors, axis=1)
     return Spectrum(values[:k], _canonical(vectors[:, :k]), float(values[k]) if k < n else -np.inf, 0.0)
 
@@ -246,10 +241,10 @@ def _canonical(V: Any) -> Any:
     return V * xp.sign(xp.take_along_axis(V, first[None, :], axis=0))
 
 
-def _dense(W: Any) -> np.ndarray:
-    if isinstance(W, np.ndarray):
+def _dense(W: Any) -> Any:
+    if isinstance(W, np.ndarray) or not is_numpy(W):
         return W
-    return W.toarray() if sp.issparse(W) or hasattr(W, "toarray") else np.asarray(W @ np.eye(W.shape[0], dtype=dtype_of(W)))
+    return W.toarray() if hasattr(W, "toarray") else np.asarray(W @ np.eye(W.shape[0], dtype=dtype_of(W)))
 
 
 def _on(W: Any, array: np.ndarray) -> Any:

@@ -111,7 +111,7 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
         scaled = self.normalization is not None
         self.scaling_ = doubly_stochastic(W).scaling if scaled else np.ones(W.shape[0], dtype=dtype_of(W))
         problem = _scaled_problem(W, self.scaling_)
-        if problem.norm <= 0:
+        if problem.norm <= 0 and self.n_clusters > 1:
             raise ValueError("W is zero off the diagonal: no object is similar to any other, so there is nothing to cluster")
         runs = [self._run(problem, G) for G in self._starts(W, as_generator(self.random_state))]
         self._finish(_loop.best(runs, larger=False))
@@ -179,6 +179,8 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
     def score(self, X: Any = None, y: Any = None) -> float:
         """The negative objective; higher is better."""
         self._check_fitted()
+        if X is not None:
+            self._new_similarities(X)
         return -self.objective_
 
 

@@ -123,7 +123,7 @@ class SpectralClustering(SimilarityClusterer):
         self._check_parameters()
         W = self._similarities(X)
         check_n_clusters(self.n_clusters, W.shape[0])
-        if self.method == "ng-jordan-weiss":
+        if self.method == "ng-jordan-weiss" and W.shape[0] > 1:
             W = Shifted(W, -diagonal_of(W))
         degree = _connected_degrees(W)
         operator = normalized_operator(W, degree)
@@ -224,6 +224,8 @@ class SpectralClustering(SimilarityClusterer):
     def score(self, X: Any = None, y: Any = None) -> float:
         """Share of the leading eigenvectors that the labels explain, 1 - cost_ / n_clusters; higher is better."""
         self._check_fitted()
+        if X is not None:
+            self._new_similarities(X)
         return 1.0 - self.cost_ / self.n_clusters
 
 

@@ -2,6 +2,7 @@
 
 from .cluster_kernel import ClusterKernel, cluster_kernel
 from .coassociation import Coassociation, coassociation
+from .doubly_stochastic import doubly_stochastic
 from .graphs import cosine, gaussian, knn, self_tuning
 from .operators import Factored
 
@@ -12,6 +13,7 @@ __all__ = [
     "cluster_kernel",
     "coassociation",
     "cosine",
+    "doubly_stochastic",
     "gaussian",
     "knn",
     "self_tuning",
