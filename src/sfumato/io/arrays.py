@@ -67,7 +67,7 @@ def read_npz(path: Path, source: str, roles: Roles) -> Table:
                 reserve(shape, dtype, f"array '{plain(name, 30)}' of {source}", "save a smaller array, or NPY, which is mapped, not read")
         with np.load(path, allow_pickle=False) as arrays:
             return _choose(arrays, list(members), path, source, roles)
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except (ValueError, IndexError, zipfile.BadZipFile, EOFError, NotImplementedError, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError):

@@ -110,6 +110,8 @@ def _with_ids(rows: _Rows, roles: Roles) -> Roles:
     if roles.id is not None or len(columns) < 2 or columns[0] in (roles.weight, roles.classes) or columns[0] in roles.drop:
         return roles
     first = rows.peek()
+    if not first:
+        return roles
     if roles.keep is not None:
         return roles if columns[0] in roles.keep else roles._replace(id="0" if columns[0] == "" else columns[0])
     untitled = rows.dialect.header and columns[0] == ""
