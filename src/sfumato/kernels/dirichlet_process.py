@@ -121,7 +121,7 @@ def _softmax(logits: Any) -> tuple[Any, Any]:
     return R, xp.log(total) + top
 
 
-def summarize(component: Any, state: State, X: Any, weights: Any, *, columns: int = 2**17) -> Summary:
+def summarize(component: Any, state: State, X: Any, weights: Any, *, columns: int = 2**18) -> Summary:
     """Statistics of a block of objects (b, p), cut so that its features stay in the cache."""
     q = state.sums.shape[1]
     size = X.shape[0] if namespace(X) is not np else max(64, columns // q)

@@ -15,7 +15,8 @@ from ..kernels.components import CountComponent, DiagonalComponent, FullComponen
 __all__ = ["KINDS", "build", "check_counts", "default_prior", "embedding", "publish"]
 
 KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBinomial)
-SPREAD = 0.05  # expected variance within a cluster, as a share of the variance of the data
+KAPPA = 0.01  # objects that the prior mean is worth
+SPREAD = 0.15  # expected variance within a cluster, as a share of the variance of the data
 
 
 def location(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
@@ -49,8 +50,8 @@ def default_prior(kind: type, rows: Rows) -> Any:
         return DirichletMultinomial(np.ones(p))
     center, unit = location(rows)
     if kind is NormalInverseGamma:
-        return NormalInverseGamma(center, 0.1, 1.5, 0.5 * SPREAD * unit**2)
-    return NormalInverseWishart(center, 0.1, p + 2.0, np.diag(SPREAD * unit**2))
+        return NormalInverseGamma(center, KAPPA, 2.0, SPREAD * unit**2)
+    return NormalInverseWishart(center, KAPPA, p + 3.0, np.diag(2 * SPREAD * unit**2))
 
 
 def build(prior: Any, rows: Rows) -> Any:

@@ -94,7 +94,8 @@ def _start(component: Any, rows: Rows, n_clusters: int, prior: kernel.Concentrat
         labels = seeding.nearest(embedding(component, X), centers)
         R = (labels == np.arange(n_clusters)[:, None]) * (1.0 if weights is None else to_numpy(weights))
         Z = component.features(X)
-        R = namespace(Z).asarray(R.astype(np.float64), device=getattr(Z, "device", None)) if namespace(Z) is not np else R
+        R = namespace(Z).asarray(R, dtype=Z.dtype, device=getattr(Z, "device", None))
         return to_numpy(R @ Z.T), to_numpy(R.sum(axis=1))
 
-    return kernel.update(component, *rows.sum(block), prior, prior)
+    sums, counts = rows.sum(block)
+    return kernel.update(component, sums, counts, prior, prior)

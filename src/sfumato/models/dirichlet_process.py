@@ -163,6 +163,8 @@ class DirichletProcessMixture(Clusterer):
             warnings.warn("one cluster explains the data best: memberships say nothing", EvidenceWarning, stacklevel=2)
         return self
 
+    _posterior: _variational.Approximation | _sampling.Posterior
+
     def _approximate(self, component: Any, rows: Rows, prior: Concentration, seeds: np.ndarray) -> _loop.Run:
         k = min(self.n_clusters, rows.shape[0])
         runs = [_variational.ascend(component, rows, k, prior, np.random.default_rng(seed), self.max_iter, self.tol) for seed in seeds]
