@@ -31,5 +31,9 @@ test-all: lint
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
 
+docs: $(VENV)/.installed
+	@$(BIN)/python -c "import sphinx_gallery, numpydoc, myst_parser, pydata_sphinx_theme" 2>/dev/null || $(BIN)/python -m pip install -q -e ".[docs]" || uv pip install -q --python $(BIN)/python -e ".[docs]"
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
 clean:
 	rm -rf $(VENV) docs/_build sfumato-demo

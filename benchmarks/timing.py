@@ -41,7 +41,8 @@ def table(title: str, lines: list[Line]) -> str:
     """The lines as a markdown table."""
     head = f"### {title}\n\n| what | ours | peer | ratio | target | note |\n|---|---|---|---|---|---|\n"
     body = (
-        f"| {line.what} | {line.ours:.4g} {line.unit} | {line.peer:.4g} {line.unit} ({line.peer_name}) | {line.ratio:.2f} | {line.target} | {line.note} |\n"
+        f"| {line.what} | {line.ours:.4g} {line.unit} | {line.peer:.4g} {line.unit} ({line.peer_name}) "
+        f"| {line.ratio:.2f} | {line.target} | {line.note} |\n"
         for line in lines
     )
     return head + "".join(body)

@@ -1,0 +1,42 @@
+"""Sphinx configuration."""
+
+import os
+import sys
+
+import sfumato
+
+sys.path.insert(0, os.path.abspath(".."))
+
+project = "Sfumato"
+author = "the Sfumato developers"
+copyright = "2026, the Sfumato developers"
+version = release = sfumato.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+]
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build", "gallery/README.rst", "**/GALLERY_HEADER.rst"]
+html_theme = "pydata_sphinx_theme"
+html_title = "Sfumato"
+html_static_path = ["_static"]
+html_show_sourcelink = False
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
+autosummary_generate = True
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": "plot_",
+    "remove_config_comments": True,
+    "show_memory": False,
+    "min_reported_time": 1000,
+    "within_subsection_order": "FileNameSortKey",
+}
