@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["Problem", "State", "combine", "fold_in", "objective", "scaled_start", "sweep", "walk"]
+__all__ = ["Problem", "State", "combine", "fold_in", "is_constant", "objective", "scaled_start", "sweep", "walk"]
 
 
 class Problem(NamedTuple):
@@ -57,6 +57,14 @@ def _terms(problem: Problem, G: np.ndarray) -> tuple[float, float]:
     S = (G.T @ G).astype(np.float64)
     t = float(np.einsum("ir,ir->", G, P, dtype=np.float64)) - float(problem.diagonal @ lengths)
     return t, float(np.vdot(S, S)) - float(lengths @ lengths)
+
+
+def is_constant(problem: Problem) -> bool:
+    """Whether all F_ij, i != j, are equal: then  (sum F_ij)^2 = n (n - 1) sum F_ij^2."""
+    n = problem.diagonal.shape[0]
+    rows = problem.F @ (problem.F.T @ np.ones(n)) if problem.low else problem.F @ np.ones(n)
+    total = float(rows.sum()) - float(problem.diagonal.sum())
+    return total**2 >= (1 - 1e-9) * n * (n - 1) * problem.norm
 
 
 def scaled_start(problem: Problem, G: np.ndarray) -> State:

@@ -81,7 +81,7 @@ def temperature(distances: Any, weights: Any, q: int, *, max_iter: int = 200) ->
     largest = float(xp.max(distances))
     if largest == 0:
         return 1.0
-    smallest = 1e-24 * largest
+    smallest = max(1e-24 * largest, float(xp.finfo(distances.dtype).smallest_normal))
     t = max(smallest, float(xp.sum(weights * xp.min(distances, axis=1))) / (q * float(xp.sum(weights))))
     for _ in range(max_iter):
         U = memberships(distances, t, q)

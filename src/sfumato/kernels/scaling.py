@@ -43,7 +43,7 @@ def frobenius_dual(K: Any, y: Any) -> Dual:
     xp = namespace(y)
     F = xp.clip(K + y[:, None] + y[None, :], min=0.0)
     positive = xp.astype(F > 0, F.dtype)
-    counts = xp.sum(positive, axis=1)
+    counts = xp.clip(xp.sum(positive, axis=1), min=1.0)  # a row all zero has no curvature: one keeps its step finite
     return Dual(0.25 * float(xp.sum(F * F)) - float(xp.sum(y)), xp.sum(F, axis=1) - 1, counts, lambda v: counts * v + positive @ v)
 
 
@@ -52,7 +52,7 @@ def fixed_point(K: Any, x: Any) -> Any:
     return (x / (K @ x)) ** 0.5
 
 
-def newton(dual: Callable[[Any], Dual], y: Any, *, max_halvings: int = 30) -> Any:
+def newton(dual: Callable[[Any], Dual], y: Any, *, max_halvings: int = 50) -> Any:
     """One damped Newton step towards the minimum of a dual."""
     xp = namespace(y)
     here = dual(y)

@@ -94,6 +94,11 @@ class Shifted(LinearOperator):
         """The diagonal, (n,)."""
         return diagonal_of(self.W) + self.shift
 
+    def toarray(self) -> Any:
+        """The matrix itself, (n, n)."""
+        n = self.shape[0]
+        return self @ _on(self.W, np.eye(n, dtype=self.dtype))
+
 
 def diagonal_of(W: Any) -> Any:
     """The diagonal of ``W``, asked for or, where there is only a product, read off products with blocks of the identity."""

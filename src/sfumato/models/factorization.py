@@ -113,6 +113,8 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
         problem = _scaled_problem(W, self.scaling_)
         if problem.norm <= 0 and self.n_clusters > 1:
             raise ValueError("W is zero off the diagonal: no object is similar to any other, so there is nothing to cluster")
+        if self.n_clusters > 1 and kernel.is_constant(problem):
+            warnings.warn("all objects are equally similar (after scaling): the memberships are arbitrary", EvidenceWarning, stacklevel=2)
         runs = [self._run(problem, G) for G in self._starts(W, as_generator(self.random_state))]
         self._finish(_loop.best(runs, larger=False))
         return self

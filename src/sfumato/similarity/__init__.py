@@ -4,6 +4,7 @@ from .cluster_kernel import ClusterKernel, cluster_kernel
 from .coassociation import Coassociation, coassociation
 from .doubly_stochastic import doubly_stochastic
 from .graphs import cosine, gaussian, knn, self_tuning
+from .learn import learn_scales
 from .operators import Factored
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "doubly_stochastic",
     "gaussian",
     "knn",
+    "learn_scales",
     "self_tuning",
 ]
