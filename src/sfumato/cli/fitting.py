@@ -20,9 +20,8 @@ from .._loop import checkpoints, progress
 from ..io import InputError, Roles, Table, read
 from ..io.checkpoint import Checkpoint
 from ..io.results import check_target, new_folder, write_memberships, write_result
-from .main import NotConvergedError
-from .models import make, parse_clusters
-from .summary import show, summarize, write_report
+from .main import NotConvergedError, StoppedError
+from .models import check_model, make, parse_clusters
 from .terminal import Terminal
 
 __all__ = ["Request", "demonstrate", "run"]
@@ -49,9 +48,8 @@ class Request(NamedTuple):
 
 def run(request: Request) -> None:
     """The whole of ``sfumato fit`` and ``sfumato consensus``."""
-    estimator = make(
-        request.model, parse_clusters(request.clusters), seed=request.seed, similarity=request.similarity, settings=request.settings
-    )
+    clusters = parse_clusters(request.clusters)
+    check_model(request.model)
     if request.table not in ("csv", "parquet"):
         raise InputError(f"--table must be csv or parquet, got '{request.table}'")
     if str(request.out) != "-":
@@ -61,11 +59,14 @@ def run(request: Request) -> None:
         table = read(request.data, request.roles, advance)
     if table.id_column is not None and request.roles.id is None:
         terminal.remark(f"ids are taken from column '{table.id_column}'")
+    estimator = make(request.model, clusters, seed=request.seed, similarity=request.similarity, settings=request.settings)
     fit_and_write(request, estimator, table, terminal)
 
 
 def fit_and_write(request: Request, estimator: Any, table: Table, terminal: Terminal) -> None:
     """Fit the estimator to the table and write the result folder."""
+    from .summary import show, summarize, write_report
+
     if request.clusters == "auto":
         from .choosing import automatic
 
@@ -139,8 +140,7 @@ def _kept(checkpoint: Checkpoint | None) -> Iterator[None]:
             yield
     except KeyboardInterrupt as stop:
         checkpoint.write()
-        stop.hint = "the same command with --resume goes on from here"  # type: ignore[attr-defined]
-        raise
+        raise StoppedError("stopped: the same command with --resume goes on from here") from stop
     except Exception:
         checkpoint.remove()
         raise

@@ -6,11 +6,15 @@ import os
 import sys
 from collections.abc import Sequence
 
-__all__ = ["NotConvergedError", "main"]
+__all__ = ["NotConvergedError", "StoppedError", "main"]
 
 
 class NotConvergedError(Exception):
     """The search stopped before it converged, and ``--strict`` was asked for."""
+
+
+class StoppedError(Exception):
+    """The user stopped the work; the message says how to take it up again."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"sfumato: error: {error}: the command line needs more packages, pip install 'sfumato[cli]'", file=sys.stderr)
         return 1
     try:
-        return int(app(words, standalone_mode=False, prog_name="sfumato") or 0)
+        code = int(app(words, standalone_mode=False, prog_name="sfumato") or 0)
+        return _say("stopped", 130) if code == 130 else code
     except BaseException as error:
         if debug and not isinstance(error, SystemExit):
             import traceback
@@ -37,9 +42,8 @@ def _explain(error: BaseException) -> int:
     """One line on standard error, and the exit code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
-        hint = getattr(error, "hint", "")
-        return _say(f"stopped{': ' + hint if hint else ''}", 130)
+    if isinstance(error, (KeyboardInterrupt, StoppedError)) or type(error).__name__ == "Abort":
+        return _say(str(error) or "stopped", 130)
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

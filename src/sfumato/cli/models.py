@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["MODELS", "make", "parse_clusters"]
+__all__ = ["MODELS", "check_model", "make", "parse_clusters"]
 
 MODELS = {
     "pairwise": "PairwiseProbabilisticClustering",
@@ -31,12 +31,17 @@ def parse_clusters(text: str) -> int | None:
     return int(text)
 
 
+def check_model(name: str) -> None:
+    """Refuse a name that no model has."""
+    if name not in MODELS:
+        raise ValueError(f"--model must be one of {', '.join(MODELS)}; got '{name}'")
+
+
 def make(name: str, n_clusters: int | None, *, seed: int, similarity: str | None = None, settings: Sequence[str] = ()) -> Any:
     """An estimator with the given parameters; ``settings`` are "parameter=value" with values in JSON or plain words."""
     import sfumato
 
-    if name not in MODELS:
-        raise ValueError(f"--model must be one of {', '.join(MODELS)}; got '{name}'")
+    check_model(name)
     kind = getattr(sfumato, MODELS[name])
     known = list(inspect.signature(kind).parameters)
     parameters: dict[str, Any] = {"random_state": seed}

@@ -18,7 +18,8 @@ from ..plot._pairs import heat_map
 
 __all__ = ["Material", "Picture", "pictures", "projection"]
 
-_THEMES = {"light": ("#ffffff", "#1d2530", "#8a94a3"), "dark": ("#1a2029", "#e4e8ee", "#76808f")}
+_LIGHT = {"paper": "#fdfeff", "ink": "#1d2530", "line": "#8a94a3"}  # colours that nothing else in a picture has
+_DARK = {"paper": "#1a2029", "ink": "#e4e8ee", "line": "#76808f"}
 _OBJECTS = 3000
 
 
@@ -107,7 +108,7 @@ Plan = tuple[str, str, Callable[[Any], Any], float]  # title, caption, how to dr
 def pictures(U: np.ndarray, labels: Sequence[str], material: Material) -> list[Picture]:
     """Every picture that the material allows."""
     plans = [*_of_objects(U, labels, material), *_of_memberships(U, labels), *_of_material(U, labels, material)]
-    return [Picture(title, caption, *(_image(draw, height, theme) for theme in _THEMES)) for title, caption, draw, height in plans]
+    return [Picture(title, caption, *_images(draw, height)) for title, caption, draw, height in plans]
 
 
 def _of_objects(U: np.ndarray, labels: Sequence[str], material: Material) -> Iterator[Plan]:
@@ -170,12 +171,24 @@ def _untitled(ax: Any) -> Any:
     return ax
 
 
-def _image(draw: Callable[[Any], Any], height: float, theme: str) -> str:
-    """The picture as a data address. The same numbers give the same bytes."""
+def _images(draw: Callable[[Any], Any], height: float) -> tuple[str, str]:
+    """The picture for light and for dark screens, as data addresses. The same numbers give the same bytes."""
+    light = _svg(draw, height)
+    dark = light
+    for part, colour in _LIGHT.items():
+        dark = dark.replace(colour, _DARK[part])
+    return _address(light), _address(dark)
+
+
+def _address(svg: str) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode("ascii")
+
+
+def _svg(draw: Callable[[Any], Any], height: float) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
-    paper, ink, line = _THEMES[theme]
+    paper, ink, line = _LIGHT.values()
     style: dict[Any, Any] = {
         **{
             f"axes.{part}": colour for part, colour in (("facecolor", paper), ("edgecolor", line), ("labelcolor", ink), ("titlecolor", ink))
@@ -198,4 +211,4 @@ def _image(draw: Callable[[Any], Any], height: float, theme: str) -> str:
             points.set_rasterized(np.shape(points.get_offsets())[0] > 300)
         buffer = BytesIO()
         figure.savefig(buffer, format="svg", dpi=150, metadata={"Date": None, "Creator": None})
-    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return buffer.getvalue().decode()

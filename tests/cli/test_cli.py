@@ -1,0 +1,303 @@
+"""The command line from end to end, in this process."""
+
+import csv
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from sfumato.cli import main
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "[/]",
+    "=cmd()",
+    "$\\frac{$",
+    "../../x",
+    "n" * 300,
+    "🙂",
+    "\u202etxt.exe",
+    "@SUM(A1)",
+    "-x",
+    "+y",
+    "[bold]z",
+    "a\nb",
+    'say "hi", twice',
+    "{{ 7 }}",
+    "%s%n",
+]
+
+
+def blobs(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % 3
+    return rng.normal(size=(n, 2)) + 9 * np.eye(3)[labels][:, :2], labels
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words):
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return command
+
+
+@pytest.fixture
+def data(tmp_path):
+    X, labels = blobs()
+    with (tmp_path / "data.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["name", "x", "y", "kind", "weight"])
+        writer.writerows([f"o{i}", *row, "abc"[label], 1 + i % 2] for i, (row, label) in enumerate(zip(X, labels)))
+    return "data.csv"
+
+
+ROLES = ("--class-column", "kind", "--weight-column", "weight")
+
+
+def memberships(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    return [row[0] for row in rows[1:]], np.array([row[3:] for row in rows[1:]], dtype=float)
+
+
+def test_fit_writes_a_whole_result(run, data, tmp_path):
+    code, out, err = run("fit", data, *ROLES, "--clusters", 3, "--out", "r")
+    assert code == 0, err
+    assert "60 objects in 3 clusters" in out
+    assert "Report: r/report.html" in out
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == [
+        "memberships.csv",
+        "model.skops",
+        "pictures.json",
+        "report.html",
+        "summary.json",
+    ]
+    ids, U = memberships("r/memberships.csv")
+    assert ids == [f"o{i}" for i in range(60)]
+    np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-12)
+    summary = json.loads((tmp_path / "r" / "summary.json").read_text())
+    assert (summary["schema"], summary["n_clusters"], summary["seed"], summary["converged"]) == (1, 3, 0, True)
+    assert summary["input"]["columns"] == ["x", "y"]
+    assert len(summary["input"]["sha256"]) == 64
+    assert summary["metrics"]["adjusted Rand index"] > 0.9
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "r"]
+
+
+def test_fit_equals_the_library(run, data, tmp_path):
+    from sfumato import FuzzyCMeans
+
+    run("fit", data, *ROLES, "--clusters", 3, "--seed", 5, "--set", "fuzzifier=1.5", "--out", "r")
+    X, _ = blobs()
+    expected = FuzzyCMeans(3, fuzzifier=1.5, random_state=5).fit(X, sample_weight=1 + np.arange(60) % 2)
+    np.testing.assert_array_equal(memberships("r/memberships.csv")[1], expected.memberships_)
+
+
+def test_json_is_the_only_thing_on_standard_output(run, data):
+    code, out, _ = run("fit", data, *ROLES, "--out", "r", "--json")
+    assert code == 0
+    assert json.loads(out)["n_objects"] == 60
+
+
+def test_standard_input_and_output(run, data, tmp_path, monkeypatch):
+    content = (tmp_path / data).read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    code, out, err = run("fit", "-", *ROLES, "--out", "-")
+    assert code == 0
+    assert out.startswith("id,cluster,certainty,cluster_0")
+    assert len(out.splitlines()) == 61
+    assert "60 objects in 3 clusters" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_no_overwriting_without_force(run, data, tmp_path):
+    assert run("fit", data, *ROLES, "--out", "r")[0] == 0
+    before = (tmp_path / "r" / "memberships.csv").stat().st_mtime_ns
+    code, _, err = run("fit", data, *ROLES, "--out", "r", "--seed", 3)
+    assert (code, "add --force" in err) == (2, True)
+    assert (tmp_path / "r" / "memberships.csv").stat().st_mtime_ns == before
+    assert run("fit", data, *ROLES, "--out", "r", "--seed", 3, "--force")[0] == 0
+    assert json.loads((tmp_path / "r" / "summary.json").read_text())["seed"] == 3
+
+
+def test_parquet_table(run, data, tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    assert run("fit", data, *ROLES, "--out", "r", "--table", "parquet")[0] == 0
+    assert pq.read_table(tmp_path / "r" / "memberships.parquet").column_names[:3] == ["id", "cluster", "certainty"]
+    assert run("score", data, "r", "--column", "kind")[0] == 0
+
+
+def test_predict_matches_columns_by_name(run, data, tmp_path):
+    run("fit", data, *ROLES, "--out", "r")
+    X, _ = blobs()
+    with (tmp_path / "new.csv").open("w") as file:
+        file.write("id,junk,y,x\n" + "".join(f"n{i},text,{y},{x}\n" for i, (x, y) in enumerate(X)))
+    code, out, err = run("predict", "r", "new.csv")
+    assert code == 0, err
+    rows = list(csv.reader(io.StringIO(out)))
+    assert [row[0] for row in rows[1:]] == [f"n{i}" for i in range(60)]
+    np.testing.assert_allclose(np.array([row[3:] for row in rows[1:]], dtype=float), memberships("r/memberships.csv")[1], atol=1e-12)
+    assert run("predict", "r", "new.csv", "--out", "p.csv")[0] == 0
+    assert run("predict", "r", "new.csv", "--out", "p.csv")[0] == 2
+    (tmp_path / "bad.csv").write_text("x,z\n1,2\n")
+    code, _, err = run("predict", "r", "bad.csv")
+    assert (code, "'y' is not a column" in err) == (2, True)
+
+
+def test_score_labels_and_memberships_in_any_order(run, data, tmp_path):
+    run("fit", data, *ROLES, "--out", "r")
+    lines = (tmp_path / data).read_text().splitlines()
+    (tmp_path / "shuffled.csv").write_text("\n".join([lines[0], *reversed(lines[1:])]) + "\n")
+    plain = json.loads(run("score", data, "r", "--column", "kind", "--json")[1])
+    turned = json.loads(run("score", "shuffled.csv", "r", "--column", "kind", "--json")[1])
+    assert plain["adjusted Rand index"] > 0.9
+    assert turned["adjusted Rand index"] == pytest.approx(plain["adjusted Rand index"])
+    (tmp_path / "labels.csv").write_text("\n".join(["label", *(str(i % 3) for i in range(60))]))
+    assert json.loads(run("score", "labels.csv", "labels.csv", "--json")[1])["Rand index"] == 1
+    code, _, err = run("score", data, "r")
+    assert (code, "--column" in err) == (2, True)
+
+
+def test_report_is_written_again(run, data, tmp_path):
+    run("fit", data, *ROLES, "--out", "r")
+    first = (tmp_path / "r" / "report.html").read_text()
+    assert run("report", "r")[0] == 0
+    assert (tmp_path / "r" / "report.html").read_text() == first
+    assert run("report", "r", "--title", "[/] <b>", "--out", "other.html")[0] == 0
+    assert "[/] &lt;b&gt;" in (tmp_path / "other.html").read_text()
+
+
+def test_inspect(run, data, tmp_path):
+    run("fit", data, *ROLES, "--out", "r")
+    facts = json.loads(run("inspect", data, "--json")[1])
+    assert (facts["rows"], facts["looks like"].split(":")[0]) == (60, "features beside text")
+    assert json.loads(run("inspect", "r", "--json")[1])["n_clusters"] == 3
+    assert json.loads(run("inspect", "r/model.skops", "--json")[1])["would be loaded"] is True
+    np.save(tmp_path / "w.npy", np.eye(5))
+    assert json.loads(run("inspect", "w.npy", "--json")[1])["looks like"].startswith("a similarity matrix")
+
+
+@pytest.mark.parametrize(
+    "words, code, said",
+    [
+        (["fit", "nothing.csv"], 2, "no file called nothing.csv"),
+        (["fit", "data.csv"], 2, "line 2, column 4 ('kind')"),
+        (["fit", "data.csv", *ROLES, "--model", "magic"], 2, "--model must be one of pairwise"),
+        (["fit", "data.csv", *ROLES, "--clusters", "0"], 2, "--clusters must be a whole number"),
+        (["fit", "data.csv", *ROLES, "--clusters", "61"], 2, "ask for at most 60 clusters"),
+        (["fit", "data.csv", *ROLES, "--set", "fuzzifier=-1"], 2, "fuzzifier"),
+        (["fit", "data.csv", *ROLES, "--set", "magic=1"], 2, "--set takes parameter=value"),
+        (["fit", "data.csv", *ROLES, "--similarity", "knn"], 2, "--similarity does not apply to fuzzy-c-means"),
+        (["fit", "data.csv", "--class-column", "kind", "--model", "spectral", "--weight-column", "weight"], 2, "takes no weights"),
+        (["fit", "data.csv", "--drop", "kind", "--model", "discriminative"], 2, "--class-column"),
+        (["fit", "data.csv", *ROLES, "--set", "max_iter=1", "--strict", "--set", "tol=0"], 3, "did not converge"),
+        (["fit", "data.csv", *ROLES, "--nonsense"], 2, "No such option"),
+        (["fit", "data.csv", *ROLES, "--out", "no/such/folder"], 2, "there is no folder"),
+        (["fit"], 2, "Missing argument"),
+        (["predict", "data.csv", "data.csv"], 2, "is not a result folder"),
+        (["report", "."], 2, "is not a result folder"),
+        (["inspect", "nothing"], 2, "no file called"),
+    ],
+)
+def test_errors_take_one_line_and_leave_nothing(run, data, tmp_path, words, code, said):
+    got, out, err = run(*words)
+    assert (got, said in err) == (code, True), err
+    errors = [line for line in err.splitlines() if "ids are taken" not in line and "warning:" not in line]
+    assert len(errors) == 1
+    assert out == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_memory_has_its_own_exit_code(run, data, monkeypatch):
+    monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "1000")
+    code, _, err = run("fit", data, *ROLES)
+    assert (code, "does not fit in memory" in err) == (4, True)
+
+
+def test_debug_shows_the_traceback(run):
+    assert "Traceback" not in run("fit", "nothing.csv")[2]
+    assert "Traceback" in run("fit", "nothing.csv", "--debug")[2]
+
+
+def test_missing_values_are_named(run, tmp_path):
+    (tmp_path / "m.csv").write_text("a,b\n1,2\n3,\n5,6\n7,8\n")
+    code, _, err = run("fit", "m.csv", "--clusters", 2)
+    assert (code, "row 2 has no value in column 'b'" in err) == (2, True)
+
+
+def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_answer(run, data, tmp_path, monkeypatch):
+    from sfumato.io import checkpoint
+
+    words = ("fit", data, *ROLES, "--set", "n_init=4", "--set", "tol=1e-12")
+    assert run(*words, "--out", "whole")[0] == 0
+    keep, count = checkpoint.Checkpoint.keep, 0
+
+    def stop(self, *arguments):
+        nonlocal count
+        keep(self, *arguments)
+        count += 1
+        if count == 20:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "keep", stop)
+    code, _, err = run(*words, "--out", "r")
+    assert (code, "--resume" in err) == (130, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "r.checkpoint", "whole"]
+    code, _, err = run("fit", data, *ROLES, "--out", "r", "--resume", "--seed", 9)
+    assert (code, "kept for other data" in err) == (2, True)
+    code, _, err = run(*words, "--out", "r", "--resume")
+    assert (code, "going on after 20 iterations" in err) == (0, True)
+    assert (tmp_path / "r/memberships.csv").read_bytes() == (tmp_path / "whole/memberships.csv").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "r", "whole"]
+
+
+def hostile_table(tmp_path):
+    X, _ = blobs(3 * len(HOSTILE))
+    with (tmp_path / "hostile.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([HOSTILE[0], HOSTILE[1], HOSTILE[3], HOSTILE[5]])
+        writer.writerows([HOSTILE[i % 16] + str(i // 16), *row, HOSTILE[i % 3]] for i, row in enumerate(X))
+    return "hostile.csv"
+
+
+def test_hostile_names_everywhere(run, tmp_path):
+    data = hostile_table(tmp_path)
+    roles = ("--id-column", HOSTILE[0], "--class-column", HOSTILE[5])
+    code, out, err = run("fit", data, *roles, "--out", "r")
+    assert code == 0, err
+    ids, _ = memberships("r/memberships.csv")
+    expected = [HOSTILE[i % 16] + str(i // 16) for i in range(48)]
+    assert [name.removeprefix("'") for name in ids] == expected
+    assert not [name for name in ids if name.startswith(("=", "@", "-x", "+y"))]
+    page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "\u202e" not in page + out + err
+    for words in (
+        ["inspect", data],
+        ["inspect", "r"],
+        ["report", "r", "--title", HOSTILE[0]],
+        ["score", data, "r", "--column", HOSTILE[5]],
+    ):
+        code, out, err = run(*words)
+        assert code == 0, err
+        assert "\u202e" not in out
+    code, out, err = run("predict", "r", data)
+    assert code == 0, err
+    code, _, err = run("fit", data, "--id-column", "[/]nope", "--out", "q")
+    assert (code, "[/]nope" in err) == (2, True)
+    code, _, err = run("fit", "[/]\u202e.csv", "--out", "q")
+    assert (code, "\\u202e" in err) == (2, True)
+
+
+def test_version_and_help(run):
+    assert run("--version")[1].startswith("sfumato ")
+    for words in ([], *([command] for command in ("fit", "consensus", "predict", "score", "choose", "report", "inspect", "demo"))):
+        code, out, _ = run(*words, "--help")
+        assert code == 0
+        assert "Usage: sfumato" in out
