@@ -76,6 +76,15 @@ class ConjugatePair(ABC):
         posterior = self.posterior(data, weight)
         return posterior._log_normalizer() - self._log_normalizer() + self._log_base(*self._check(data, weight))
 
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        theirs = other._parameters()  # type: ignore[attr-defined]
+        return all(np.array_equal(value, theirs[name]) for name, value in self._parameters().items())
+
+    def __hash__(self) -> int:
+        return hash((type(self), *(np.asarray(value).tobytes() for value in self._parameters().values())))
+
     def __getitem__(self, index: Any) -> Self:
         """The priors at ``index`` of the leading shape."""
         return type(self)(**{name: value[index] for name, value in self._parameters().items()})

@@ -33,6 +33,8 @@ def location(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(over="ignore"):
         for _ in range(2):
             mass, first, second = rows.sum(lambda block, weights, center=center: total(block, weights, center))
+            if not mass.any():
+                raise ValueError("X holds no numbers at all, only NaN: give at least one")
             safe = np.where(mass > 0, mass, 1.0)
             center = center + first / safe
     mass, _, second = rows.sum(lambda block, weights: total(block, weights, center))
@@ -97,6 +99,8 @@ def check_counts(component: Any, X: Any) -> None:
     if not isinstance(component, CountComponent):
         return
     values = X.data if sp.issparse(X) else to_numpy(X)
+    if not sp.issparse(X) and np.isnan(values).all():
+        raise ValueError("X holds no numbers at all, only NaN: give at least one")
     limit = np.inf if component.trials is None else component.trials.max() if sp.issparse(X) else component.trials
     if (values < 0).any() or (values > limit).any() or (np.isfinite(values) & (values != np.floor(values))).any():
         what = "nonnegative whole numbers" if component.trials is None else "0 or 1 (or whole numbers up to trials)"

@@ -14,7 +14,8 @@ import numpy as np
 
 from .. import _loop
 from .._rows import threads
-from ..kernels import coassociation, gibbs, simplex
+from ..kernels import coassociation_sweep, gibbs, simplex
+from ..kernels.coassociation import encode
 
 __all__ = ["Posterior", "Trace", "consensus", "run_chains", "split_r_hat"]
 
@@ -69,15 +70,20 @@ def split_r_hat(values: np.ndarray) -> float:
 
 
 def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
-    """Memberships (n, k) whose products come nearest to the co-occurrence of the draws, from the most typical draw of k clusters."""
-    table = coassociation.encode(labelings)
-    sizes = labelings.max(axis=0) + 1
-    candidates = np.flatnonzero(sizes == k)[:50]
-    starts = [np.eye(k)[labelings[:, column]] for column in candidates]
-    U = min(starts, key=lambda U: coassociation.objective(table, U))
-    if k == 1:
-        return U
-    return _loop.iterate(lambda U: coassociation.sweep(table, U), U, max_iter=100, tol=1e-6).state
+    """Memberships (n, k) whose products come nearest to the co-occurrence of the draws, from the most typical draw of k clusters.
+
+    A cluster that is nobody's first choice in the consensus is dropped, so there may be fewer than ``k``.
+    """
+    table = encode(labelings)
+    typical = np.flatnonzero(labelings.max(axis=0) + 1 == k)[:50]
+    U = min((np.eye(k)[labelings[:, draw]] for draw in typical), key=lambda U: coassociation_sweep.objective(table, U))
+    while U.shape[1] > 1:
+        U = _loop.iterate(lambda U: coassociation_sweep.sweep(table, U), U, max_iter=100, tol=1e-6).state
+        leading = np.unique(U.argmax(axis=1))
+        if len(leading) == U.shape[1]:
+            break
+        U = simplex.normalize(U[:, leading])
+    return U
 
 
 class Posterior(NamedTuple):

@@ -14,9 +14,10 @@ from ..kernels import dirichlet_process as kernel
 from ..kernels import seeding
 from ._components import embedding
 
-__all__ = ["Approximation", "approximate", "ascend"]
+__all__ = ["Approximation", "approximate", "best_run"]
 
-SAMPLE = 5000  # objects among which a start is sought
+SAMPLE = 5_000  # objects among which the centers of a start are sought
+SCREEN = 10_000  # objects on which starts compete
 
 
 class Approximation(NamedTuple):
@@ -53,14 +54,26 @@ def approximate(component: Any, rows: Rows, state: kernel.State) -> tuple[Approx
     return Approximation(component, state, used, log_weight, parameters), kernel.occupied(log_vacancy)
 
 
-def ascend(component: Any, rows: Rows, n_clusters: int, prior: kernel.Concentration, rng: Any, max_iter: int, tol: float) -> _loop.Run:
-    """Climb from one start; where the climb ends, clusters that are better off as one are merged, and it goes on."""
+def best_run(component: Any, rows: Rows, n_clusters: int, prior: kernel.Concentration, seeds: Any, max_iter: int, tol: float) -> _loop.Run:
+    """The best of several starts; where objects are many, the starts compete on a sample and the winner goes on with all objects."""
+    rng = np.random.default_rng(seeds[0])
+    few = rows if rows.shape[0] <= 2 * SCREEN else rows.sample(SCREEN, rng)
+    starts = (_start(component, few, n_clusters, prior, np.random.default_rng(seed)) for seed in seeds)
+    run = _loop.best([ascend(component, few, state, prior, max_iter, tol) for state in starts], larger=True)
+    if few is rows:
+        return run
+    grown = weight_of(rows) / weight_of(few)
+    state = kernel.update(component, grown * run.state.sums, grown * run.state.counts, run.state.concentration, prior)
+    return ascend(component, rows, state, prior, max_iter, tol)
+
+
+def ascend(component: Any, rows: Rows, state: kernel.State, prior: kernel.Concentration, max_iter: int, tol: float) -> _loop.Run:
+    """Climb from a state; where the climb ends, clusters that are better off as one are merged, and it goes on."""
 
     def step(state: kernel.State) -> tuple[kernel.State, float]:
         stats = rows.sum(lambda block, weights: kernel.summarize(component, state, block, weights))
         return kernel.update(component, stats.sums, stats.counts, state.concentration, prior), stats.objective - state.penalty
 
-    state = _start(component, rows, n_clusters, prior, rng)
     history: list[np.ndarray] = []
     n_iter = 0
     while True:

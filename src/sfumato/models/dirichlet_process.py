@@ -14,8 +14,9 @@ from .._arrays import namespace, to_numpy
 from .._base import Clusterer
 from .._memory import reserve
 from .._rows import Rows
-from .._validation import EvidenceWarning, as_generator, check_choice, check_features, check_number, check_weights
+from .._validation import EvidenceWarning, as_generator, check_choice, check_features, check_n_clusters, check_number, check_weights
 from ..conjugate import BetaBinomial, NormalInverseGamma, NormalInverseWishart
+from ..kernels import gibbs, seeding
 from ..kernels.dirichlet_process import Concentration
 from . import _components, _sampling, _variational
 
@@ -32,8 +33,9 @@ class DirichletProcessMixture(Clusterer):
 
     Parameters
     ----------
-    n_clusters : int, default=20
-        Most clusters the variational form may use (truncation). The sampler has no such limit.
+    n_clusters : int or None, default=None
+        Most clusters the variational form may use (truncation); ``None`` means 20, or the number of objects if that is less. The
+        sampler has no such limit.
     component : a class or an object of ``sfumato.conjugate``, default=NormalInverseWishart
         What a cluster is: ``NormalInverseWishart`` (normal, full covariance), ``NormalInverseGamma`` (normal, independent features,
         NaN left out), ``DirichletMultinomial`` (rows of counts) or ``BetaBinomial`` (yes or no, NaN left out). A class means a
@@ -68,7 +70,7 @@ class DirichletProcessMixture(Clusterer):
     n_clusters_posterior_ : array
         Probability of 0, 1, 2, ... clusters.
     objective_, history_ : float, array
-        Lower bound of the log evidence (variational); largest log joint, and log joint of every draw (sampler).
+        Lower bound of the log evidence (variational); largest log joint of a draw so far (sampler).
     n_iter_, converged_ : int, bool
     weights_ : array of shape (n_clusters_,)
         Mean membership of each cluster.
@@ -80,6 +82,8 @@ class DirichletProcessMixture(Clusterer):
         Posterior mean of alpha.
     labelings_ : array of shape (n, n_init * n_draws)
         Sampled partitions, one a column (sampler only): evidence for ``EvidenceAccumulation``.
+    log_joint_ : array of shape (n_init, n_draws)
+        Log probability of each draw together with the data (sampler only).
     r_hat_ : float
         Agreement of the chains on the log joint, near 1 when they agree (sampler only).
 
@@ -102,7 +106,7 @@ class DirichletProcessMixture(Clusterer):
 
     def __init__(
         self,
-        n_clusters=20,
+        n_clusters=None,
         *,
         component=NormalInverseWishart,
         inference="variational",
@@ -148,6 +152,8 @@ class DirichletProcessMixture(Clusterer):
         prior = self._check_parameters()
         X = check_features(self, X, reset=True, missing=self._takes_missing())
         rows = Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
+        if self.n_clusters is not None:
+            check_n_clusters(self.n_clusters, X.shape[0])
         if self.inference == "gibbs" and rows.columns[0] is not None:
             raise ValueError("sample_weight needs inference='variational': the sampler moves whole objects")
         given = self.component
@@ -166,9 +172,8 @@ class DirichletProcessMixture(Clusterer):
     _posterior: _variational.Approximation | _sampling.Posterior
 
     def _approximate(self, component: Any, rows: Rows, prior: Concentration, seeds: np.ndarray) -> _loop.Run:
-        k = min(self.n_clusters, rows.shape[0])
-        runs = [_variational.ascend(component, rows, k, prior, np.random.default_rng(seed), self.max_iter, self.tol) for seed in seeds]
-        run = _loop.best(runs, larger=True)
+        k = min(20, rows.shape[0]) if self.n_clusters is None else self.n_clusters
+        run = _variational.best_run(component, rows, k, prior, seeds, self.max_iter, self.tol)
         self._posterior, self.n_clusters_posterior_ = _variational.approximate(component, rows, run.state)
         self.components_ = _components.publish(component, run.state.sums[self._posterior.used])
         self.concentration_ = run.state.concentration.mean
@@ -182,17 +187,20 @@ class DirichletProcessMixture(Clusterer):
             (2, q, X.shape[0]), np.float64, "the features of all objects", "set inference='variational', or component=NormalInverseGamma"
         )
         Z = component.features(X)
+        order = seeding.sort(gibbs.points(component, Z), None)  # so that the order of the objects does not matter
+        Z = Z[:, order]
         trace = _sampling.run_chains(component, Z, prior, seeds, self.burn_in, self.n_draws, self.thinning, self.n_jobs)
         counts = np.bincount(trace.labelings.max(axis=0) + 1)
         self.n_clusters_posterior_ = counts / counts.sum()
         U = _sampling.consensus(trace.labelings, int(counts.argmax()))
         self._posterior = _sampling.Posterior.of(component, Z, trace, U)
-        self.labelings_, self.concentration_ = trace.labelings, float(trace.concentrations.mean())
+        self.labelings_, self.concentration_ = trace.labelings[np.argsort(order)], float(trace.concentrations.mean())
         self.r_hat_ = _sampling.split_r_hat(trace.log_joint)
-        history = trace.log_joint.ravel() + float(np.sum(component.log_base(Z)))
+        self.log_joint_ = trace.log_joint + float(np.sum(component.log_base(Z)))
+        history = np.maximum.accumulate(self.log_joint_.ravel())
         if not self.r_hat_ < 1.2:
             warnings.warn(f"the chains do not agree (r_hat_={self.r_hat_:.2f}): raise burn_in or n_draws", ConvergenceWarning, stacklevel=3)
-        return _loop.Run(None, history.max(), history, self.n_init * (self.burn_in + self.n_draws * self.thinning), True)
+        return _loop.Run(None, history[-1], history, self.n_init * (self.burn_in + self.n_draws * self.thinning), True)
 
     def _memberships(self, X: Any) -> Any:
         xp = namespace(X)
@@ -244,7 +252,7 @@ class DirichletProcessMixture(Clusterer):
     def _check_parameters(self) -> Concentration:
         """Check what ``__init__`` stored; the prior of alpha."""
         self._check_loop_parameters()
-        for name, low in (("n_clusters", 1), ("burn_in", 0), ("n_draws", 1), ("thinning", 1)):
+        for name, low in (("burn_in", 0), ("n_draws", 1), ("thinning", 1)):
             check_number(getattr(self, name), name, low=low, integer=True)
         check_choice(self.inference, "inference", ("variational", "gibbs"))
         kind = self.component if isinstance(self.component, type) else type(self.component)
