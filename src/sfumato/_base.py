@@ -172,7 +172,7 @@ class InductiveClusterer(Clusterer):
         self._check_parameters()
         rows = self._prepare(X, sample_weight)
         check_n_clusters(self.n_clusters, rows.shape[0])
-        self._finish(rows, self._best_run(rows))
+        self._finish(rows, self._ordered(self._best_run(rows)))
         return self
 
     def _best_run(self, rows: Rows) -> _loop.Run:
@@ -184,6 +184,10 @@ class InductiveClusterer(Clusterer):
         few = rows.sample(self._screen, np.random.default_rng(seeds[0]))
         state = _loop.best(self._runs(few, seeds, float(self._screen)), larger=self._larger).state
         return self._run(rows, state, total)
+
+    def _ordered(self, run: _loop.Run) -> _loop.Run:
+        """The run with its clusters in an order that does not depend on the start, for models that have one."""
+        return run
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[_loop.Run]:
         return [self._run(rows, self._start(rows, np.random.default_rng(seed)), total) for seed in seeds]

@@ -46,7 +46,7 @@ class Rows:
         if not (is_numpy(self.X) or sp.issparse(self.X)):
             size = max(1, min(n, 2**22))
         else:
-            size = max(256, min(8192, 2**19 // max(1, p)))
+            size = max(256, min(4096, 2**19 // max(1, p)))
         return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
     def _cut(self, rows: slice) -> tuple[Any, ...]:

@@ -101,30 +101,31 @@ def share(D: Any, rule: Rule) -> tuple[Any, Any]:
     return U, xp.exp((float(np.log(k)) - level) / power)
 
 
-def pull(D: Any, rule: Rule) -> tuple[Any, Any]:
-    """Weights (k, b) of the objects in the means, k^(m - 1) u^m, and the cost (b,) of each object."""
-    if rule.temperature is not None:
-        return share(D, rule)
-    if rule.fuzzifier == 2.0:
-        U, cost = share(D, rule)
-        U *= U
-        U *= float(len(D))
-        return U, cost
-    U, cost = share(D, rule)
-    U *= cost
-    U /= D
-    return U, cost
+def pull(D: Any, weights: Any, rule: Rule) -> tuple[Any, Any]:
+    """Weights (k, b) of the objects in the means, w u^m up to a constant, and the cost (b,) of each object, times w. Overwrites ``D``."""
+    if rule.temperature is None and rule.fuzzifier == 2.0:
+        A = inplace("reciprocal", D)
+        total = namespace(A).sum(A, axis=0)
+        A *= A
+        A *= (1.0 if weights is None else weights) / (total * total)
+        cost = len(A) / total
+    else:
+        A, cost = share(D, rule)
+        if rule.temperature is None:
+            A *= cost
+            A /= D
+        if weights is not None:
+            A *= weights
+    return A, cost if weights is None else cost * weights
 
 
 def summarize(Z: Any, weights: Any, state: State, rule: Rule) -> Stats:
     """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None."""
     xp = namespace(Z)
     Z = precise(Z, state)
-    A, cost = pull(distances(Z, state, rule), rule)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=getattr(Z, "device", None))
-        A *= weights
-        cost = cost * weights
+    A, cost = pull(distances(Z, state, rule), weights, rule)
     sums = A[: len(state.centers), :] @ Z.T
     return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(cost, dtype=xp.float64)))
 

@@ -63,11 +63,14 @@ def nearest(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
     return np.argmin(np.sum(centers**2, axis=1)[:, None] - 2.0 * (centers @ X.T), axis=0)
 
 
-def kmeans_plus_plus(X: np.ndarray, weights: np.ndarray, k: int, rng: Any) -> np.ndarray:
-    """``k`` objects as centers (k, d), pairwise different as long as there are so many different objects."""
+def kmeans_plus_plus(X: np.ndarray, weights: np.ndarray, k: int, rng: Any, *, cap: float = np.inf) -> np.ndarray:
+    """``k`` objects as centers (k, d), pairwise different as long as there are so many different objects.
+
+    Squared distances count up to ``cap``, so that outliers draw no more than other objects.
+    """
     n_trials = 2 + int(np.log(k))
     chosen = [_draw(weights, rng, 1)[0]]
-    closest = _distances(X, X[chosen])[0]
+    closest = np.minimum(_distances(X, X[chosen])[0], cap)
     while len(chosen) < k:
         mass = weights * closest
         candidates = _draw(mass if mass.sum() > 0 else weights, rng, n_trials)

@@ -171,7 +171,7 @@ class FuzzyCMeans(InductiveClusterer):
         X = to_numpy(X).astype(np.float64)
         weights = np.ones(len(X)) if few.columns[0] is None else few.columns[0]
         order = seeding.sort(X, weights)
-        centers = seeding.kmeans_plus_plus(X[order], weights[order], self.n_clusters, rng)
+        centers = seeding.kmeans_plus_plus(X[order], weights[order], self.n_clusters, rng, cap=self._rule.noise or np.inf)
         return fuzzy.State(centers, np.broadcast_to(np.eye(d), (self.n_clusters, d, d)).copy() if self._full else None)
 
     def _summarize(self, block: Any, weights: Any, state: fuzzy.State) -> fuzzy.Stats:
@@ -186,14 +186,17 @@ class FuzzyCMeans(InductiveClusterer):
     _pack = staticmethod(fuzzy.pack)
     _unpack = staticmethod(fuzzy.unpack)
 
+    def _ordered(self, run: _loop.Run) -> _loop.Run:
+        return run._replace(state=fuzzy.ordered(run.state))
+
     def _outer(self, objective: Any, total: float) -> Any:
         columns = self.n_clusters + (self.noise is not None)
         factor = 1.0 if self.entropy is not None else float(columns) ** (1.0 - self.fuzzifier)
         return objective * factor / self._coordinates.scale[0] / self._coordinates.scale[0]
 
     def _finish(self, rows: Rows, run: _loop.Run) -> None:
-        super()._finish(rows, run._replace(state=fuzzy.ordered(run.state)))
-        centers, metrics = self._state
+        super()._finish(rows, run)
+        centers, metrics = run.state
         self.cluster_centers_ = self._coordinates.outer(centers).astype(self.memberships_.dtype)
         if metrics is not None:
             self.metrics_ = metrics.astype(self.memberships_.dtype)

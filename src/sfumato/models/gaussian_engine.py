@@ -58,12 +58,13 @@ class MixtureEngine(InductiveClusterer):
         )
         rows = self._measure(X, check_weights(sample_weight, X), labels)
         self._blank = self._blank_state(rows)
-        self._finish(rows, self._best_run(rows))
+        self._finish(rows, self._ordered(self._best_run(rows)))
         return self
 
     def _measure(self, X: Any, weights: Any, labels: Any) -> Rows:
         """Find coordinates and a layout, and cut the data accordingly."""
         plain = Rows(X, weights, n_jobs=self.n_jobs)
+        self.covariance_type_ = self.covariance_type
         affine = self.covariance_type in ("full", "tied")
         self._missing = parameters.has_holes(plain)
         self._layout = "missing" if self._missing else "direct" if affine and X.shape[1] > MOST_FEATURES else "features"
@@ -75,7 +76,7 @@ class MixtureEngine(InductiveClusterer):
 
     def _rows(self, X: Any, *columns: Any, keep: bool = False) -> Rows:
         inner = Rows(X, *columns, n_jobs=self.n_jobs, view=self._coordinates.inner)
-        kind = gaussian.KINDS[self.covariance_type]
+        kind = gaussian.KINDS[self.covariance_type_]
         if self._layout != "features":
             return inner.kept() if keep else inner
         if kind == "full":
@@ -180,6 +181,9 @@ class MixtureEngine(InductiveClusterer):
         state = gaussian.unpack(vector, like)
         return state._replace(**{name: getattr(like, name) for name in self._frozen})
 
+    def _ordered(self, run: _loop.Run) -> _loop.Run:
+        return run if self._named else run._replace(state=gaussian.ordered(run.state))
+
     def _outer(self, objective: Any, total: float) -> Any:
         return objective + self._volume
 
@@ -213,8 +217,6 @@ class MixtureEngine(InductiveClusterer):
 
     def _finish(self, rows: Rows, run: _loop.Run) -> None:
         total = weight_of(rows)
-        if not self._named:
-            run = run._replace(state=gaussian.ordered(run.state))
         if self._missing:
             scale = np.log(self._coordinates.scale)
             self._volume = rows.sum(lambda X, w, *_: (float(np.sum(((~np.isnan(X)) @ scale) * (1.0 if w is None else w))),))[0]
@@ -233,7 +235,6 @@ class MixtureEngine(InductiveClusterer):
 
     def _publish_parameters(self, state: gaussian.State) -> None:
         dtype = self.memberships_.dtype if isinstance(self.memberships_, np.ndarray) else np.float64
-        self.covariance_type_ = self.covariance_type
         self.weights_ = state.weights.astype(dtype)
         self.means_ = self._coordinates.outer(state.means).astype(dtype)
         self.covariances_ = parameters.outer_covariances(state.covariances, state.covariance_type, self._coordinates).astype(dtype)

@@ -1,0 +1,102 @@
+"""Fuzzy c-means: time of one iteration beside scikit-fuzzy and scikit-learn's k-means, and iterations saved by extrapolation."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from sfumato import FuzzyCMeans, _loop
+
+from .timing import Line, medians
+
+TITLE = "Fuzzy c-means, n = 200 000, d = 16, k = 10"
+N, D, K = 200_000, 16, 10
+
+
+def data(dtype: Any = np.float64) -> np.ndarray:
+    """Round clusters, some of them overlapping."""
+    rng = np.random.default_rng(0)
+    centers = 3.0 * rng.normal(size=(K, D))
+    return (centers[rng.integers(K, size=N)] + rng.normal(size=(N, D))).astype(dtype)
+
+
+def per_iteration(run: Callable[[int], Any], few: int = 2, many: int = 12) -> Callable[[], float]:
+    """Seconds of one iteration: the difference of a long and a short run, so that the start does not count."""
+
+    def measure() -> float:
+        start = time.perf_counter()
+        run(few)
+        middle = time.perf_counter()
+        run(many)
+        return (time.perf_counter() - middle - (middle - start)) / (many - few)
+
+    return measure
+
+
+def step_of(X: np.ndarray) -> Callable[[int], Any]:
+    """Ours: so many plain steps from one start."""
+    model = FuzzyCMeans(K, random_state=0)
+    model._check_parameters()
+    rows = model._prepare(X, None)
+    state, step = model._start(rows, np.random.default_rng(0)), model._step(rows)
+    return lambda n: _loop.iterate(step, state, max_iter=n, tol=0.0)
+
+
+def seconds(functions: dict[str, Callable[[], float]], repeats: int = 5) -> dict[str, float]:
+    """Medians of what the functions measure, interleaved."""
+    values: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            values[name].append(function())
+    return {name: float(np.median(found)) for name, found in values.items()}
+
+
+def run() -> list[Line]:
+    X, X32 = data(), data(np.float32)
+    init = X[:K].copy()
+
+    def lloyd(data: np.ndarray, first: np.ndarray) -> Callable[[int], Any]:
+        return lambda n: KMeans(K, init=first, n_init=1, algorithm="lloyd", max_iter=n, tol=0.0).fit(data)
+
+    functions = {
+        "ours": per_iteration(step_of(X)),
+        "ours32": per_iteration(step_of(X32)),
+        "lloyd": per_iteration(lloyd(X, init)),
+        "lloyd32": per_iteration(lloyd(X32, init.astype(np.float32))),
+    }
+    if importlib.util.find_spec("skfuzzy"):
+        cmeans = importlib.import_module("skfuzzy").cmeans
+        functions["skfuzzy"] = per_iteration(lambda n: cmeans(X.T, K, 2.0, error=0.0, maxiter=n, seed=0), 1, 4)
+    t = seconds(functions)
+    lines = [
+        Line("one iteration, float64", 1e3 * t["ours"], 1e3 * t["lloyd"], "scikit-learn k-means (Lloyd)", "ms", "> 1"),
+        Line("one iteration, float32", 1e3 * t["ours32"], 1e3 * t["lloyd32"], "scikit-learn k-means (Lloyd)", "ms", "> 1"),
+    ]
+    if "skfuzzy" in t:
+        lines.insert(0, Line("one iteration, float64", 1e3 * t["ours"], 1e3 * t["skfuzzy"], "scikit-fuzzy", "ms", ">= 12"))
+    return [*lines, *_whole(X), _acceleration(X[:20_000])]
+
+
+def _whole(X: np.ndarray) -> list[Line]:
+    t = medians(
+        {"ours": lambda: FuzzyCMeans(K, random_state=0).fit(X), "lloyd": lambda: KMeans(K, n_init=4, tol=0.0, random_state=0).fit(X)}, 1
+    )
+    return [Line("whole fit, 4 starts", t["ours"], t["lloyd"], "scikit-learn k-means", "s", "", "ours to tol = 1e-7 of the objective")]
+
+
+def _acceleration(X: np.ndarray) -> Line:
+    """Steps to the same tolerance, with and without extrapolation, from the same start."""
+    model = FuzzyCMeans(K, fuzzifier=1.5, random_state=0, max_iter=5000)
+    model._check_parameters()
+    rows = model._prepare(X, None)
+    state = model._start(rows, np.random.default_rng(0))
+    fast = model._run(rows, state, float(len(X)))
+    plain = _loop.iterate(model._step(rows), state, max_iter=5000, tol=model.tol)
+    note = f"objective {fast.objective:.8g} and {plain.objective:.8g}"
+    return Line("iterations to tol, fuzzifier 1.5", fast.n_iter, plain.n_iter, "plain alternation", "", ">= 2", note)

@@ -1,0 +1,268 @@
+"""GaussianMixture: mclust's numbers, units, weights, missing values, labels, noise, search."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture as Peer
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from sfumato import EvidenceWarning, GaussianMixture
+
+TYPES = ("full", "tied", "diag", "spherical")
+IRIS = load_iris().data
+MCLUST = {
+    ("full", 1): -829.9782,
+    ("full", 2): -574.0178,
+    ("full", 3): -580.8396,
+    ("tied", 2): -688.0972,
+    ("tied", 3): -632.9647,
+    ("diag", 2): -857.5515,
+    ("diag", 3): -744.6382,
+    ("spherical", 2): -1012.2352,
+    ("spherical", 3): -853.8144,
+}
+
+
+def ellipses(seed=0, n=600, k=3, d=3):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(k, size=n)
+    A, M = 0.4 * rng.normal(size=(k, d, d)) + 0.5 * np.eye(d), 4 * rng.normal(size=(k, d))
+    return M[truth] + np.einsum("nij,nj->ni", A[truth], rng.normal(size=(n, d))), truth
+
+
+X, TRUTH = ellipses()
+
+
+@pytest.mark.parametrize("covariance_type, k", MCLUST)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_iris_has_the_criterion_that_mclust_publishes(covariance_type, k, seed):
+    model = GaussianMixture(k, covariance_type=covariance_type, random_state=seed).fit(IRIS)
+    assert -0.001 <= -model.bic(IRIS) - MCLUST[covariance_type, k] <= 0.05
+    assert np.diff(model.history_).min(initial=0) >= -1e-8
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("k, d", [(2, 2), (3, 2), (5, 4)])
+def test_likelihood_reaches_the_best_of_ten_starts_of_scikit_learn(seed, k, d):
+    data, _ = ellipses(seed + 10, 500, k, d)
+    ours = GaussianMixture(k, random_state=seed).fit(data)
+    peer = Peer(k, n_init=10, tol=1e-5, max_iter=500, random_state=seed).fit(data)
+    assert ours.objective_ >= peer.score(data) * len(data) - 0.02
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_anisotropic_clusters_in_mixed_units(seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(3, size=600)
+    data = np.column_stack([1e3 * rng.normal(size=600), truth + 0.1 * rng.normal(size=600), 1e-3 * rng.normal(size=600)])
+    for covariance_type in ("full", "tied", "diag"):
+        model = GaussianMixture(3, covariance_type=covariance_type, random_state=seed).fit(data)
+        assert adjusted_rand_score(truth, model.labels_) >= 0.9
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.parametrize(
+    "scale, shift, dtype", [(1e-12, 0, "f8"), (1e12, 0, "f8"), (1e-12, 0, "f4"), (1e12, 0, "f4"), (1e2, 1e4, "f4"), (1e4, 1e6, "f4")]
+)
+def test_units_and_offsets_do_not_matter(covariance_type, scale, shift, dtype):
+    reference = GaussianMixture(3, covariance_type=covariance_type, random_state=0).fit(X).memberships_
+    moved = GaussianMixture(3, covariance_type=covariance_type, random_state=0).fit((X * scale + shift).astype(dtype)).memberships_
+    assert moved.dtype == dtype
+    np.testing.assert_allclose(moved, reference, atol=1e-8 if dtype == "f8" else 3e-3)
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_parameters_and_scores_agree_with_scikit_learn(covariance_type):
+    model = GaussianMixture(3, covariance_type=covariance_type, random_state=0).fit(X)
+    peer = Peer(3, covariance_type=covariance_type)
+    peer.weights_, peer.means_, peer.covariances_ = model.weights_, model.means_, model.covariances_
+    peer.precisions_cholesky_ = model.precisions_cholesky_
+    np.testing.assert_allclose(model.score_samples(X), peer.score_samples(X), rtol=1e-8)
+    np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(X), atol=1e-10)
+    assert model.bic(X) == pytest.approx(peer.bic(X))
+    assert model.aic(X) == pytest.approx(peer.aic(X))
+    assert model.score(X) == pytest.approx(model.objective_ / len(X))
+    open_questions = -2 * np.log(model.memberships_.max(axis=1)).sum()
+    assert model.icl(X) == pytest.approx(model.bic(X) + open_questions)
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.parametrize("holes", [False, True])
+def test_a_weight_equals_copies(covariance_type, holes):
+    rng = np.random.default_rng(0)
+    data = X[:150].copy()
+    if holes:
+        data[rng.random(data.shape) < 0.1] = np.nan
+    weights = rng.integers(0, 4, len(data))
+    weighted = GaussianMixture(2, covariance_type=covariance_type, random_state=0, n_init=2).fit(data, sample_weight=weights)
+    copied = GaussianMixture(2, covariance_type=covariance_type, random_state=0, n_init=2).fit(np.repeat(data, weights, axis=0))
+    np.testing.assert_allclose(weighted.means_, copied.means_, atol=1e-10)
+    np.testing.assert_allclose(np.repeat(weighted.memberships_, weights, axis=0), copied.memberships_, atol=1e-10)
+    assert weighted.bic(data, weights) == pytest.approx(copied.bic(np.repeat(data, weights, axis=0)))
+
+
+def test_missing_values_cost_little_and_beat_imputation():
+    data, truth = ellipses(3, 800, 3, 4)
+    complete = GaussianMixture(3, random_state=0, n_init=3).fit(data)
+    holes = data.copy()
+    holes[np.random.default_rng(1).random(data.shape) < 0.2] = np.nan
+    model = GaussianMixture(3, random_state=0, n_init=3).fit(holes)
+    filled = np.where(np.isnan(holes), np.nanmean(holes, axis=0), holes)
+    imputed = GaussianMixture(3, random_state=0, n_init=3).fit(filled)
+    error = np.sqrt(np.diagonal(complete.covariances_, axis1=1, axis2=2) / (800 * complete.weights_[:, None]))
+    assert np.abs((model.means_ - complete.means_) / error).max() < 4.0
+    np.testing.assert_allclose(model.weights_, complete.weights_, atol=0.05)
+    assert adjusted_rand_score(truth, model.labels_) > adjusted_rand_score(truth, imputed.labels_) + 0.05
+    np.testing.assert_allclose(model.predict_proba(holes), model.memberships_, atol=1e-12)
+    assert model.score_samples(holes).sum() == pytest.approx(model.objective_)
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_holes_in_new_objects_are_integrated_out(covariance_type):
+    model = GaussianMixture(3, covariance_type=covariance_type, random_state=0).fit(X)
+    assert np.allclose(model.predict_proba(np.full((1, 3), np.nan)), model.weights_)
+    point = np.array([[X[0, 0], np.nan, X[0, 2]]])
+    width = 20 * X[:, 1].std()
+    grid = np.linspace(X[:, 1].min() - width, X[:, 1].max() + width, 20001)
+    line = np.column_stack([np.full(20001, X[0, 0]), grid, np.full(20001, X[0, 2])])
+    density = np.exp(model.score_samples(line))
+    assert np.exp(model.score_samples(point))[0] == pytest.approx(density.sum() * (grid[1] - grid[0]), rel=1e-6)
+
+
+def test_a_feature_without_values_is_named():
+    with pytest.raises(ValueError, match="feature 1"):
+        GaussianMixture(2).fit(np.column_stack([np.arange(9.0), np.full(9, np.nan)]))
+
+
+def test_partial_labels_hold_and_help():
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(len(X)) < 0.1, TRUTH + 5, -1)
+    model = GaussianMixture(3, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.labels_[y >= 0], y[y >= 0] - 5)
+    assert (model.labels_ == TRUTH).mean() > 0.95
+    assert np.diff(model.history_).min() >= -1e-8
+    ignored = GaussianMixture(3, random_state=0).fit(X, TRUTH)
+    np.testing.assert_array_equal(ignored.memberships_, GaussianMixture(3, random_state=0).fit(X).memberships_)
+    with pytest.raises(ValueError, match="n_clusters=2"):
+        GaussianMixture(2).fit(X, y)
+
+
+def test_noise_takes_the_outliers():
+    rng = np.random.default_rng(0)
+    dirty = np.vstack([X, rng.uniform(-25, 25, size=(60, 3))])
+    model = GaussianMixture(3, noise=0.05, random_state=0).fit(dirty)
+    assert model.memberships_.shape == (660, 4)
+    assert (model.labels_[600:] == 3).mean() > 0.8
+    assert adjusted_rand_score(TRUTH, model.labels_[:600]) > 0.9
+    assert model.weights_[3] == pytest.approx(60 / 660, abs=0.03)
+    assert np.isfinite(model.predict_proba([[np.nan, 0.0, 1.0]])).all()
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_frozen_parameters_stay(covariance_type):
+    first = GaussianMixture(3, covariance_type=covariance_type, random_state=0, max_iter=500).fit(X[:300])
+    given = {"means_init": first.means_, "covariances_init": first.covariances_, "weights_init": first.weights_}
+    for name in ("means", "covariances", "weights"):
+        model = GaussianMixture(3, covariance_type=covariance_type, frozen=(name,), **given).fit(X[300:])
+        np.testing.assert_allclose(getattr(model, f"{name}_"), getattr(first, f"{name}_"), rtol=1e-6)
+    with pytest.raises(ValueError, match="means_init"):
+        GaussianMixture(3, frozen=("means",)).fit(X)
+
+
+def test_partial_fit_comes_near_the_whole_fit():
+    data, _ = ellipses(0, 3000)
+    model = GaussianMixture(3, random_state=0)
+    for part in np.array_split(data, 6):
+        model.partial_fit(part)
+    whole = GaussianMixture(3, random_state=0).fit(data)
+    assert model.score(data) > whole.score(data) - 0.05
+
+
+def test_search_finds_number_and_shape_and_keeps_the_table():
+    rng = np.random.default_rng(0)
+    data = np.vstack([rng.normal(size=(100, 2)) * [1, 3], rng.normal(size=(100, 2)) * [1, 3] + [8, 0]])
+    model = GaussianMixture((1, 2, 3), covariance_type="auto", n_init=2, random_state=0).fit(data)
+    assert model.n_clusters_ == 2
+    assert model.covariance_type_ in ("tied", "diag")
+    assert len(model.candidates_) == 12
+    best = min(row.bic for row in model.candidates_ if np.isfinite(row.bic))
+    assert model.bic(data) == pytest.approx(best)
+    assert model.predict_proba(data).shape == (200, 2)
+    one = GaussianMixture("auto", n_init=1, random_state=0).fit(data[:60])
+    assert [row.n_clusters for row in one.candidates_] == list(range(1, 10))
+    for row in one.candidates_:
+        assert np.isfinite(row.bic) or "collapsed" in row.reason
+
+
+def test_collapse_is_named_and_finite():
+    rng = np.random.default_rng(0)
+    with pytest.warns(EvidenceWarning, match="collapsed"):
+        model = GaussianMixture(10, random_state=0).fit(rng.normal(size=(12, 3)))
+    assert np.isfinite(model.memberships_).all()
+    for data in (np.ones((10, 2)), np.column_stack([np.arange(30.0), np.arange(30.0), np.ones(30)])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EvidenceWarning)
+            flat = GaussianMixture(2, random_state=0).fit(data)
+        np.testing.assert_allclose(flat.memberships_.sum(axis=1), 1, atol=1e-12)
+
+
+def test_blobs_in_tiny_units_are_not_merged():
+    rng = np.random.default_rng(0)
+    data = np.vstack([rng.normal(size=(50, 2)), rng.normal(size=(50, 2)) + 1e4]) * 1e-12
+    model = GaussianMixture(2, random_state=0).fit(data)
+    assert adjusted_rand_score(np.repeat([0, 1], 50), model.labels_) == 1.0
+    np.testing.assert_allclose(model.covariances_[0] * 1e24, np.eye(2), atol=0.5)
+
+
+def test_many_features_take_the_direct_way_to_the_same_answer(monkeypatch):
+    reference = GaussianMixture(3, random_state=0).fit(X)
+    monkeypatch.setattr("sfumato.models.gaussian_engine.MOST_FEATURES", 2)
+    direct = GaussianMixture(3, random_state=0).fit(X)
+    assert direct._layout == "direct"
+    np.testing.assert_allclose(direct.memberships_, reference.memberships_, atol=1e-8)
+
+
+def test_sparse_equals_dense_and_threads_do_not_matter():
+    big, _ = ellipses(0, 9000)
+    one, two = (GaussianMixture(3, random_state=0, n_jobs=n, n_init=1).fit(big) for n in (1, 2))
+    np.testing.assert_array_equal(one.memberships_, two.memberships_)
+    sparse = GaussianMixture(3, random_state=0).fit(sp.csr_array(X))
+    np.testing.assert_allclose(sparse.memberships_, GaussianMixture(3, random_state=0).fit(X).memberships_, atol=1e-9)
+
+
+def test_samples_come_from_the_mixture():
+    model = GaussianMixture(3, random_state=0).fit(X)
+    drawn, labels = model.sample(20_000)
+    for j in range(3):
+        np.testing.assert_allclose(drawn[labels == j].mean(axis=0), model.means_[j], atol=0.1)
+        np.testing.assert_allclose(np.cov(drawn[labels == j].T), model.covariances_[j], atol=0.15)
+
+
+def test_merged_components_are_clusters():
+    rng = np.random.default_rng(0)
+    bent = np.vstack([rng.normal(size=(200, 2)) * [3, 0.3], rng.normal(size=(200, 2)) * [0.3, 3], rng.normal(size=(200, 2)) + 20])
+    model = GaussianMixture(3, random_state=0).fit(bent)
+    groups = model.merge(2)
+    merged = model.memberships_ @ np.eye(2)[groups]
+    assert adjusted_rand_score(np.repeat([0, 1], [400, 200]), merged.argmax(axis=1)) == 1.0
+
+
+EXPECTED = {
+    "check_estimator_sparse_array": "asks for classifier tags of everything that has predict_proba",
+    "check_estimator_sparse_matrix": "asks for classifier tags of everything that has predict_proba",
+}
+
+
+@pytest.mark.slow
+def test_scikit_learn_accepts_the_estimator():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for estimator, check in estimator_checks_generator(GaussianMixture(2, random_state=0), mark="skip"):
+            if check.func.__name__ not in EXPECTED:
+                check(estimator)
