@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
 
 from .. import _loop
-from .._arrays import is_numpy, namespace
+from .._arrays import is_numpy, namespace, to_numpy
 from .._similarity_base import SimilarityClusterer, as_dense
 from .._validation import EvidenceWarning, as_generator, check_choice, check_n_clusters, check_number
 from ..kernels import pairwise, pairwise_gradient, simplex
-from ..kernels.spectral import leading_eigenvectors, normalized_operator, unit_rows
+from ..kernels.spectral import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
 
 __all__ = ["PairwiseProbabilisticClustering"]
 
@@ -118,7 +119,7 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         """
         self._forget()
         self._check_parameters()
-        W = self._similarities(X)
+        W = _on_device(self._similarities(X))
         check_n_clusters(self.n_clusters, W.shape[0])
         problem = pairwise.Problem(_as_evidence(W), self.diagonal == "exclude", None if self.scale == "fit" else float(self.scale))
         if problem.W.norm == 0:
@@ -148,7 +149,7 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
             if k < n:
                 U[:, 0] = _spectral_start(W, k, rng)
         U = U.astype(dtype)
-        inner = getattr(W, "factor", W)
+        inner = getattr(W, "factor", getattr(W, "W", W))
         return U if is_numpy(inner) or sp.issparse(inner) else namespace(inner).asarray(U, device=inner.device)
 
     def _given_start(self, n: int, k: int) -> np.ndarray:
@@ -229,14 +230,51 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         H = xp.astype(self.scale_**2 * self._co_occurrence, U.dtype)
         return simplex.quadratic_program(H, B)
 
-    def score(self, X: Any = None, y: Any = None) -> float:
-        """Share of the squared similarity that the memberships explain, 1 - objective / |W|^2; higher is better."""
-        self._check_fitted()
-        return 1.0 - self.gap_
+    def score(self, X: Any, y: Any = None) -> float:
+        """Share of the squared similarities between new and fitted objects that the memberships explain; higher is better.
+
+        Parameters
+        ----------
+        X : as for ``predict_proba``
+        y : ignored
+
+        Returns
+        -------
+        score : float
+            1 - sum_ij (w_ij - scale * u_i'u_j)^2 / sum_ij w_ij^2, at most 1.
+        """
+        U_new = self.predict_proba(X)
+        rows, U, a = self._new_similarities(X), self.memberships_, self.scale_
+        fitted = float((as_dense(rows @ U, U.dtype) * U_new).sum())
+        square = _squared_norm(rows)
+        error = square - 2 * a * fitted + a**2 * float((self._co_occurrence * (U_new.T @ U_new)).sum())
+        return 1.0 - error / square if square > 0 else 0.0
+
+
+def _squared_norm(rows: Any) -> float:
+    """|rows|^2 of an array, a sparse array, a factored operator or anything that multiplies."""
+    if hasattr(rows, "factor"):
+        return float(((rows.factor.T @ rows.factor) * (rows.right.T @ rows.right)).sum())
+    if sp.issparse(rows):
+        return float(rows.data @ rows.data)
+    if hasattr(rows, "__array__") or not is_numpy(rows):
+        return float((rows * rows).sum())
+    return float(np.square(rows @ np.eye(rows.shape[1])).sum())
+
+
+def _on_device(W: Any) -> Any:
+    """A dense CUDA array in the form of its own sweep, where it has one; anything else as it is."""
+    if type(W).__module__.startswith("torch") and W.is_cuda:
+        from ..kernels import gpu
+
+        return gpu.Panels(W) if gpu.Panels.fits(W) else W
+    return W
 
 
 def _as_evidence(W: Any) -> Any:
     """The similarity in the form its solver wants."""
+    if hasattr(W, "descend"):
+        return W
     if hasattr(W, "factor"):
         return pairwise.Low(W.factor)
     if isinstance(W, np.ndarray) or sp.issparse(W) or not is_numpy(W):
@@ -246,10 +284,10 @@ def _as_evidence(W: Any) -> Any:
 
 def _spectral_start(W: Any, k: int, rng: np.random.Generator) -> np.ndarray:
     """Soft assignment to k nearly orthogonal rows of the leading eigenvectors, the first one drawn (Bach and Jordan 2006)."""
-    Z = np.asarray(W.factor) if hasattr(W, "factor") and W.factor.shape[1] == k else None
+    Z = to_numpy(W.factor) if hasattr(W, "factor") and W.factor.shape[1] == k else None
     if Z is None:
         E = leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors
-        Z = np.asarray(unit_rows(E).tolist()) if not is_numpy(E) else unit_rows(E)
+        Z = to_numpy(unit_rows(E))
     chosen = [int(rng.integers(Z.shape[0]))]
     worst = np.abs(Z @ Z[chosen[0]])
     for _ in range(k - 1):
@@ -261,15 +299,19 @@ def _spectral_start(W: Any, k: int, rng: np.random.Generator) -> np.ndarray:
 def _lower_bound(W: Any, k: int) -> float:
     """|W|^2 less the squares of its k largest positive eigenvalues."""
     size = W.norm**0.5
-    values = np.asarray(leading_eigenvectors(_Normed(W, size), k, tol=1e-6).values) * size
+    values = to_numpy(leading_eigenvectors(_Normed(W, size), k, tol=1e-6).values) * size
     return max(0.0, W.norm - float(np.square(np.clip(values, 0, None)).sum()))
 
 
-class _Normed:
-    """W / size: an operator of norm at most one."""
+class _Normed(LinearOperator):
+    """W / size: an operator of norm at most one. ``W`` is what tells on which device vectors belong."""
 
-    def __init__(self, W: Any, size: float) -> None:
-        self.W, self.size, self.shape, self.dtype = W, size, (W.n, W.n), W.dtype
+    def __init__(self, evidence: Any, size: float) -> None:
+        super().__init__(dtype_of(evidence), (evidence.n, evidence.n))
+        self.evidence, self.size, self.W = evidence, size, getattr(evidence, "W", evidence)
 
     def __matmul__(self, V: Any) -> Any:
-        return (self.W @ V) / self.size
+        return (self.evidence @ V) / self.size
+
+    def _matmat(self, V: Any) -> Any:
+        return self @ V
