@@ -89,8 +89,7 @@ def test_cells_are_nearest_prototypes():
     np.testing.assert_array_equal(kernel.cells(X, centers), ((X[:, None] - centers) ** 2).sum(-1).argmin(1))
 
 
-def distortion(X, Q, centers, logits, s):
-    log_psi = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+def distortion(X, Q, centers, log_psi, s):
     return -float(np.sum(kernel.memberships(X, centers, s) * (Q @ log_psi.T)))
 
 
@@ -98,19 +97,24 @@ def distortion(X, Q, centers, logits, s):
 def test_expected_online_step_is_the_gradient_of_the_expected_cost(soft):
     X, Q, centers, _ = problem(5, n=6, soft=soft)
     s, k = 0.8, len(centers)
-    state = kernel.Online(centers, np.random.default_rng(0).normal(size=(k, Q.shape[1])))
+    log_psi = np.log(np.random.default_rng(0).dirichlet(np.ones(Q.shape[1]), size=k))
     Y = kernel.memberships(X, centers, s)
-    steps = [np.zeros_like(centers), np.zeros_like(state.logits)]
+    expected = np.zeros_like(centers)
     for x, j, l in itertools.product(range(len(X)), range(k), range(k)):
-        drawn = kernel.drift(X[[x]], Q[[x]], np.eye(k)[[j]], np.eye(k)[[l]], state)
-        for total, part in zip(steps, drawn):
-            total += Y[x, j] * Y[x, l] * part
-    for found, expected in zip(kernel.drift(X, Q, Y, Y, state), steps):
-        np.testing.assert_allclose(found, expected, atol=1e-12)
-    by_centers = approx_fprime_central(lambda v: distortion(X, Q, v.reshape(centers.shape), state.logits, s), centers.ravel())
-    by_logits = approx_fprime_central(lambda v: distortion(X, Q, centers, v.reshape(state.logits.shape), s), state.logits.ravel())
-    np.testing.assert_allclose(steps[0].ravel(), -(s**2) / 2 * by_centers, atol=1e-8)
-    np.testing.assert_allclose(steps[1].ravel(), -by_logits, atol=1e-8)
+        step = kernel.drift(X[[x]], Q[[x]], np.eye(k)[[j]], np.eye(k)[[l]], log_psi, centers)
+        by_hand = -np.sum(Q[x] * (log_psi[j] - log_psi[l])) * (X[x] - centers[l])
+        np.testing.assert_allclose(step, np.eye(k)[l][:, None] * by_hand, atol=1e-12)
+        expected += Y[x, j] * Y[x, l] * step
+    np.testing.assert_allclose(kernel.drift(X, Q, Y, Y, log_psi, centers), expected, atol=1e-12)
+    numeric = approx_fprime_central(lambda v: distortion(X, Q, v.reshape(centers.shape), log_psi, s), centers.ravel())
+    np.testing.assert_allclose(expected.ravel(), -(s**2) / 2 * numeric, atol=1e-8)
+
+
+def test_online_steps_with_slopes_climb_the_posterior():
+    X, Q, centers, prior = problem(8)
+    Y = kernel.memberships(X, centers, 0.8)
+    A = kernel.slopes(kernel.counts(Y, Q), prior)
+    np.testing.assert_allclose(kernel.drift(X, Q, Y, Y, A, centers), 0.32 * kernel.pull(X, Y, Q, A, centers, 0.8), atol=1e-12)
 
 
 def test_mutual_information_against_scikit_learn():

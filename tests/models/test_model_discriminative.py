@@ -59,7 +59,7 @@ def test_passes_the_checks_of_scikit_learn(algorithm):
 @pytest.mark.parametrize("algorithm", ["map", "online"])
 def test_finds_the_relevant_direction_where_k_means_cannot(algorithm):
     X, c = bands()
-    model = DiscriminativeClustering(2, random_state=0, algorithm=algorithm, max_iter=60).fit(X, c)
+    model = DiscriminativeClustering(2, random_state=0, algorithm=algorithm).fit(X, c)
     labels = KMeans(2, n_init=4, random_state=0).fit_predict(X)
     table = np.array([[np.sum((labels == j) & (c == i)) for i in range(2)] for j in range(2)], dtype=float)
     assert model.voronoi_mutual_information_ >= 0.95 * np.log(2)
@@ -244,7 +244,7 @@ def test_odd_data_are_survived():
         ({"spread": 0.0}, "spread must lie"),
         ({"size_penalty": -1.0}, "size_penalty must lie"),
         ({"algorithm": "sgd"}, "algorithm must be one of"),
-        ({"algorithm": "online", "size_penalty": 1.0}, "algorithm='map'"),
+        ({"learning_rate": 0.0}, "learning_rate must lie"),
         ({"n_clusters": 91}, "n_clusters=91 is more"),
     ],
 )

@@ -7,14 +7,14 @@ q_i(x) is the class distribution of x times its weight, p_i the prior counts wit
     maximise   L = sum_ji log [G(p_i + r_ji) / G(p_i)] - sum_j log [G(P + R_j) / G(P)] - penalty sum_j R_j log(k R_j / R)
 
 With  A = dL/dr  and  e_j(x) = sum_i q_i(x) A_ji:    dL/dm_j = (2/s^2) sum_x (x - m_j) y_j(x) [e_j(x) - sum_l y_l(x) e_l(x)].
-Both r and the gradient add up over row blocks. Online, with distributions psi_j = softmax(gamma_j) in the place of the counts:
+Both r and the gradient add up over row blocks. With distributions psi_j in the place of the counts, for one object at a time:
 
     minimise   E = - sum_x sum_j y_j(x) sum_i q_i(x) log psi_j(i)
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,35 +23,29 @@ from scipy.special import gammaln, psi, xlogy
 from .._arrays import namespace, to_numpy
 from .simplex import softmax
 
-__all__ = ["Online", "cells", "counts", "drift", "log_posterior", "memberships", "mutual_information", "pull", "size_cost", "slopes"]
-
-
-class Online(NamedTuple):
-    """State of the online algorithm: prototypes (k, p), logits of their class distributions (k, classes), batches seen."""
-
-    centers: np.ndarray
-    logits: np.ndarray
-    batches: int = 0
+__all__ = ["cells", "counts", "drift", "log_posterior", "memberships", "mutual_information", "pull", "size_cost", "slopes"]
 
 
 def memberships(X: Any, centers: np.ndarray, bandwidth: float) -> Any:
     """y_j(x) for every row of ``X``; |x|^2 cancels, so that a sparse ``X`` stays sparse."""
-    return softmax(_affinities(X, centers) * (2.0 / bandwidth**2))[0]
+    return softmax(_affinities(X, centers, 2.0 / bandwidth**2))[0]
 
 
 def cells(X: Any, centers: np.ndarray) -> Any:
     """Index of the nearest prototype: the Voronoi cell of every row."""
-    affinities = _affinities(X, centers)
+    affinities = _affinities(X, centers, 1.0)
     return namespace(affinities).argmax(affinities, axis=1)
 
 
-def _affinities(X: Any, centers: np.ndarray) -> Any:
-    """x'm_j - |m_j|^2 / 2: half the squared distance with its sign turned, up to a term of x alone."""
+def _affinities(X: Any, centers: np.ndarray, scale: float) -> Any:
+    """scale (x'm_j - |m_j|^2 / 2): half the squared distance with its sign turned, up to a term of x alone."""
     xp = namespace(X)
-    if xp is np:
-        return X @ centers.T - 0.5 * np.sum(centers**2, axis=1)
-    M = xp.asarray(centers, dtype=X.dtype, device=X.device)
-    return X @ xp.matrix_transpose(M) - 0.5 * xp.sum(M**2, axis=1)
+    slopes, heights = (scale * centers).T, (-0.5 * scale) * np.sum(centers**2, axis=1)
+    if xp is not np:
+        slopes, heights = (xp.asarray(part, dtype=X.dtype, device=X.device) for part in (slopes, heights))
+    affinities = X @ slopes
+    affinities += heights
+    return affinities
 
 
 def counts(Y: Any, Q: Any) -> np.ndarray:
@@ -89,18 +83,17 @@ def pull(X: Any, Y: Any, Q: Any, A: np.ndarray, centers: np.ndarray, bandwidth: 
     return (2.0 / bandwidth**2) * (total - to_numpy(xp.sum(E, axis=0))[:, None] * centers)
 
 
-def drift(X: Any, Q: Any, J: np.ndarray, L: np.ndarray, state: Online) -> tuple[np.ndarray, np.ndarray]:
-    """Sum over the rows of the online steps, for the prototypes and for the logits, at rate one.
+def drift(X: Any, Q: Any, J: np.ndarray, L: np.ndarray, A: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    """Sum over the rows of the online steps  L_l(x) (x - m_l) [e_l(x) - sum_j J_j(x) e_j(x)]  of the prototypes, at rate one.
 
-    ``J`` and ``L`` (n, k) hold the two draws from y(x) as one-hot rows; y(x) itself in their place gives the expected step, which is
-    -s^2/2 (prototypes) and -1 (logits) times the gradient of E.
+    ``A`` is log psi, or the slopes that take its place where psi is integrated out. ``J`` and ``L`` (n, k) hold the two draws from y(x)
+    as one-hot rows; y(x) itself in their place gives the expected step, -s^2/2 times the gradient of E.
     """
-    log_psi = state.logits - np.logaddexp.reduce(state.logits, axis=1, keepdims=True)
-    score = Q @ log_psi.T
-    gain = L * (score - np.sum(J * score, axis=1, keepdims=True))
-    total = np.asarray((X.T @ gain).T) if sp.issparse(X) else gain.T @ X
-    r = counts(L, Q)
-    return total - gain.sum(axis=0)[:, None] * state.centers, r - r.sum(axis=1, keepdims=True) * np.exp(log_psi)
+    E = Q @ A.T
+    E -= np.sum(J * E, axis=1, keepdims=True)
+    E *= L
+    total = np.asarray((X.T @ E).T) if sp.issparse(X) else E.T @ X
+    return total - E.sum(axis=0)[:, None] * centers
 
 
 def mutual_information(r: np.ndarray) -> float:

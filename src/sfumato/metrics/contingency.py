@@ -40,7 +40,7 @@ def contingency_bayes_factor(table: Any, prior: Any = 1.0) -> float:
     --------
     >>> from sfumato.metrics import contingency_bayes_factor
     >>> round(contingency_bayes_factor([[20, 0], [0, 20]]), 2)
-    22.63
+    23.27
     >>> contingency_bayes_factor([[10, 10], [10, 10]]) < 0
     True
     """

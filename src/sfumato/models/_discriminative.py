@@ -29,9 +29,10 @@ class Frame(NamedTuple):
     def __call__(self, X: Any) -> Any:
         if sp.issparse(X):
             return X.astype(np.float64) / self.unit
-        if is_numpy(X):
-            return (X - self.offset) / self.unit
-        return (X - namespace(X).asarray(self.offset, dtype=X.dtype, device=X.device)) / self.unit
+        offset = self.offset if is_numpy(X) else namespace(X).asarray(self.offset, dtype=X.dtype, device=X.device)
+        shifted = X - offset
+        shifted /= self.unit
+        return shifted
 
     def inverse(self, centers: np.ndarray) -> np.ndarray:
         return centers * self.unit + self.offset
@@ -117,71 +118,68 @@ def anneal(problem: Problem, centers: np.ndarray, bandwidth: float, *, anneal: b
     return problem.ascend(centers, bandwidth, max_iter, tol)
 
 
-class Schedule(NamedTuple):
-    """Step sizes of the online algorithm: ``first`` (1 + batches / 100)^-0.6."""
+class Online(NamedTuple):
+    """State of the online algorithm: the prototypes, and running means over the last batches."""
 
-    first: float
-    batch_size: int
+    centers: np.ndarray  # (k, p)
+    average: np.ndarray  # of the prototypes: what is reported
+    table: np.ndarray  # soft counts (k, classes), as if of all objects seen
+    first: np.ndarray  # of the steps
+    second: np.ndarray  # of their squares
+    batches: int
+    seen: float  # weight of all objects seen
 
-    def rate(self, batches: float) -> float:
-        return self.first * (1.0 + batches / 100.0) ** -0.6
+    @classmethod
+    def start(cls, problem: Problem, centers: np.ndarray, bandwidth: float) -> Online:
+        zeros = np.zeros_like(centers)
+        return cls(centers, centers, problem.table(centers, bandwidth), zeros, zeros, 0, problem.total)
 
 
-def online_pass(problem: Problem, state: kernel.Online, bandwidth: float, schedule: Schedule, order: np.ndarray, rng: Any) -> kernel.Online:
-    """Steps over batches of the objects in ``order``, each with two clusters drawn from its memberships."""
-    (Q,), n, k = problem.rows.columns, problem.rows.shape[0], len(state.centers)
-    shrink = 0.5 * bandwidth**2 * problem.precision / n
-    for start in range(0, n, schedule.batch_size):
-        batch = order[start : start + schedule.batch_size]
-        X = problem.frame(problem.rows.X[batch])
-        Y = kernel.memberships(X, state.centers, bandwidth)
-        to_prototypes, to_logits = kernel.drift(X, Q[batch], _draw(Y, rng), _draw(Y, rng), state)
-        to_prototypes -= shrink * len(batch) * (state.centers - problem.frame.middle)
-        rate = schedule.rate(state.batches) * k * n / (len(batch) * problem.total)
-        state = kernel.Online(state.centers + rate * to_prototypes, state.logits + rate * to_logits, state.batches + 1)
-    return state
+def online_pass(problem: Problem, state: Online, bandwidth: float, rate: float, batch_size: int, order: np.ndarray) -> Online:
+    """Steps over batches of the objects in ``order``: the expected step over its running root mean square (Kingma and Ba 2015)."""
+    (Q,) = problem.rows.columns
+    mean_weight = problem.total / problem.rows.shape[0]
+    centers, average, table, first, second, b, seen = state
+    for start in range(0, len(order), batch_size):
+        batch = order[start : start + batch_size]
+        X, q = problem.frame(problem.rows.X[batch]), Q[batch]
+        Y = kernel.memberships(X, centers, bandwidth)
+        scale, forget = seen / (len(batch) * mean_weight), (b + 30.0) ** -0.6
+        table = table + forget * (scale * kernel.counts(Y, q) - table)
+        step = scale * kernel.drift(X, q, Y, Y, kernel.slopes(table, problem.prior, problem.penalty), centers)
+        step -= 0.5 * bandwidth**2 * problem.precision * (centers - problem.frame.middle)
+        b += 1
+        first, second = 0.9 * first + 0.1 * step, 0.99 * second + 0.01 * step**2
+        size = np.sqrt(second / (1 - 0.99**b)) + np.finfo(np.float64).tiny
+        centers = centers + rate / np.sqrt(1 + b / 200) * (first / (1 - 0.9**b)) / size
+        average = average + forget * (centers - average)
+    return Online(centers, average, table, first, second, b, seen)
 
 
 def learn(
     problem: Problem,
     centers: np.ndarray,
     bandwidth: float,
-    schedule: Schedule,
+    rate: float,
+    batch_size: int,
     rng: np.random.Generator,
-    *,
-    anneal: bool,
     max_iter: int,
     tol: float,
 ) -> _loop.Run:
     """Online passes in random order; the best prototypes so far are kept, and three passes without better ones end it."""
-    n = problem.rows.shape[0]
 
-    def step(state: tuple[kernel.Online, np.ndarray, float]) -> tuple[Any, float]:
+    def step(state: tuple[Online, np.ndarray, float]) -> tuple[Any, float]:
         online, best, value = state
         for _ in range(3):
-            passes = online.batches / -(-n // schedule.batch_size)
-            widening = max(1.0, 2.0 - 0.2 * passes) if anneal else 1.0
-            online = online_pass(problem, online, widening * bandwidth, schedule, rng.permutation(n), rng)
-            reached = problem.objective(problem.table(online.centers, bandwidth), online.centers)
+            online = online_pass(problem, online, bandwidth, rate, batch_size, rng.permutation(problem.rows.shape[0]))
+            reached = problem.objective(problem.table(online.average, bandwidth), online.average)
             if reached > value:
-                return (online, online.centers, reached), reached
+                return (online, online.average, reached), reached
         return (online, best, value), value
 
-    value = problem.objective(problem.table(centers, bandwidth), centers)
-    state = (first_state(problem, centers, bandwidth), centers, value)
-    run = _loop.iterate(step, state, max_iter=max_iter, tol=tol, relative_to=problem.total)
+    start = (Online.start(problem, centers, bandwidth), centers, problem.objective(problem.table(centers, bandwidth), centers))
+    run = _loop.iterate(step, start, max_iter=max_iter, tol=max(tol, 1e-4), relative_to=problem.total)
     return run._replace(state=run.state[1])
-
-
-def first_state(problem: Problem, centers: np.ndarray, bandwidth: float) -> kernel.Online:
-    """Start of the online algorithm: the class distributions are those of the prototypes' own tables."""
-    return kernel.Online(centers, np.log(problem.prior + problem.table(centers, bandwidth)))
-
-
-def _draw(Y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One cluster for every row, drawn from its memberships, as one-hot rows."""
-    drawn = np.sum(np.cumsum(Y, axis=1) < rng.random((len(Y), 1)), axis=1)
-    return _one_hot(np.minimum(drawn, Y.shape[1] - 1), Y.shape[1], Y)
 
 
 def _one_hot(labels: Any, k: int, like: Any) -> Any:

@@ -14,7 +14,7 @@ from .._base import Clusterer
 from .._rows import Rows
 from .._validation import EvidenceWarning, as_generator, check_choice, check_features, check_n_clusters, check_number, check_weights
 from ..kernels import discriminative as kernel
-from ._discriminative import Frame, Problem, Schedule, anneal, class_rows, first_state, learn, online_pass, starts, weighted
+from ._discriminative import Frame, Online, Problem, anneal, class_rows, learn, online_pass, starts, weighted
 
 __all__ = ["DiscriminativeClustering"]
 
@@ -34,7 +34,7 @@ class DiscriminativeClustering(Clusterer):
         s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto": s^2 is twice the mean square distance, per feature, of the objects to
         their nearest k-means center.
     anneal : bool, default True
-        Come down to the bandwidth from twice its size, so that prototypes find their place while cells are wide.
+        Come down to the bandwidth from twice its size, so that prototypes find their place while cells are wide ("map" only).
     spread : float, default 1.0
         Standard deviation of the Gaussian prior of the prototypes, as a multiple of that of the data. ``np.inf`` is the flat prior of
         the source, under which prototypes drift away from the data and memberships turn hard.
@@ -42,16 +42,16 @@ class DiscriminativeClustering(Clusterer):
         Price, in nats per object, of the entropy that the cluster sizes fall short of equal sizes.
     algorithm : "map" or "online", default "map"
         L-BFGS on all of the data, or steps on random batches of objects.
-    learning_rate : float, default 0.5
-        First step of the online algorithm; it falls with the number of batches b as (1 + b / 100)^-0.6.
-    batch_size : int, default 100
+    learning_rate : float, default 0.05
+        First step of the online algorithm, in standard deviations of the data; it falls with the batches b as (1 + b / 200)^-1/2.
+    batch_size : int, default 50
         Objects in a step of the online algorithm.
     n_init : int, default 4
         Starts, in turn from k-means within classes and from plain k-means.
     max_iter : int, default 500
-        Iterations of L-BFGS at each bandwidth, or passes over the data of the online algorithm.
+        Iterations of L-BFGS at each bandwidth, or better and better passes over the data of the online algorithm.
     tol : float, default 1e-8
-        Change of the objective per object at which to stop.
+        Change of the objective per object at which to stop; never below 1e-4 for passes of the online algorithm.
     random_state : int, Generator or None
     n_jobs : int or None
         Threads; ``None`` means every core.
@@ -85,14 +85,16 @@ class DiscriminativeClustering(Clusterer):
     >>> import numpy as np
     >>> from sfumato import DiscriminativeClustering
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(300, 2)) * [10, 1]
-    >>> c = np.where(X[:, 1] > 0, "up", "down")
-    >>> model = DiscriminativeClustering(2, random_state=0).fit(X, c)
-    >>> bool(model.voronoi_mutual_information_ > 0.9 * np.log(2))
+    >>> c = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) * [10, 0.3] + np.outer(2 * c - 1, [0, 1])
+    >>> model = DiscriminativeClustering(2, random_state=0).fit(X, np.array(["down", "up"])[c])
+    >>> bool(model.voronoi_mutual_information_ > 0.95 * np.log(2))
     True
-    >>> model.predict_class_proba([[0.0, 3.0]]).round(1)
-    array([[0., 1.]])
+    >>> model.predict_class_proba([[0.0, 1.0]]).argmax(axis=1)
+    array([1])
     """
+
+    _online: Online
 
     def __init__(
         self,
@@ -104,8 +106,8 @@ class DiscriminativeClustering(Clusterer):
         spread: float = 1.0,
         size_penalty: float = 0.0,
         algorithm: str = "map",
-        learning_rate: float = 0.5,
-        batch_size: int = 100,
+        learning_rate: float = 0.05,
+        batch_size: int = 50,
         n_init: int = 4,
         max_iter: int = 500,
         tol: float = 1e-8,
@@ -180,15 +182,16 @@ class DiscriminativeClustering(Clusterer):
             check_n_clusters(self.n_clusters, X.shape[0])
         known = (None if classes is None else np.unique(classes)) if first else self.classes_
         P, self.classes_ = class_rows(y, X.shape[0], known)
-        rng: np.random.Generator = as_generator(self.random_state) if first else self._rng
         problem = self._problem(X, P, weights, None if first else self._frame)
         if first:
-            (start,), self._bandwidth = starts(problem, self.n_clusters, self.bandwidth, rng, 1)
-            self._online, self._rng = first_state(problem, start, self._bandwidth), rng
-        self._online = online_pass(problem, self._online, self._bandwidth, self._schedule(), np.arange(X.shape[0]), rng)
-        objective = problem.objective(problem.table(self._online.centers, self._bandwidth), self._online.centers)
-        self._finish(problem, _loop.Run(self._online.centers, objective, np.array([objective]), 1, True), self._bandwidth)
-        self.class_distributions_ = np.exp(self._online.logits - np.logaddexp.reduce(self._online.logits, axis=1, keepdims=True))
+            (start,), bandwidth = starts(problem, self.n_clusters, self.bandwidth, as_generator(self.random_state), 1)
+            online = Online.start(problem, start, bandwidth)
+        else:
+            (_, bandwidth), online = self._state, self._online._replace(seen=self._online.seen + problem.total)
+        self._online = online = online_pass(problem, online, bandwidth, self.learning_rate, self.batch_size, np.arange(X.shape[0]))
+        objective = problem.objective(problem.table(online.average, bandwidth), online.average)
+        self._finish(problem, _loop.Run(online.average, objective, np.array([objective]), 1, True), bandwidth)
+        self.class_distributions_ = (problem.prior + online.table) / (problem.prior + online.table).sum(axis=1, keepdims=True)
         return self
 
     def _check_parameters(self) -> None:
@@ -200,8 +203,6 @@ class DiscriminativeClustering(Clusterer):
         check_number(self.size_penalty, "size_penalty", low=0)
         check_number(self.learning_rate, "learning_rate", low=0, strict=True)
         check_number(self.batch_size, "batch_size", low=1, integer=True)
-        if self.algorithm == "online" and self.size_penalty > 0:
-            raise ValueError(f"size_penalty={self.size_penalty} needs the sizes of all clusters at every step: use algorithm='map', or 0")
 
     def _problem(self, X: Any, P: Any, weights: Any, frame: Frame | None = None) -> Problem:
         n_classes = len(self.classes_)
@@ -219,15 +220,13 @@ class DiscriminativeClustering(Clusterer):
     def _best(self, problem: Problem, rng: np.random.Generator, n_init: int) -> tuple[_loop.Run, float]:
         """The best run of several starts, and the bandwidth in the frame."""
         centers, bandwidth = starts(problem, self.n_clusters, self.bandwidth, rng, n_init)
-        limits: dict[str, Any] = {"anneal": self.anneal, "max_iter": self.max_iter, "tol": self.tol}
         if self.algorithm == "map":
-            runs = [anneal(problem, start, bandwidth, **limits) for start in centers]
+            runs = [anneal(problem, start, bandwidth, anneal=self.anneal, max_iter=self.max_iter, tol=self.tol) for start in centers]
         else:
-            runs = [learn(problem, start, bandwidth, self._schedule(), rng, **limits) for start in centers]
+            runs = [
+                learn(problem, start, bandwidth, self.learning_rate, self.batch_size, rng, self.max_iter, self.tol) for start in centers
+            ]
         return _loop.best(runs, larger=True), bandwidth
-
-    def _schedule(self) -> Schedule:
-        return Schedule(float(self.learning_rate), int(self.batch_size))
 
     def _finish(self, problem: Problem, run: _loop.Run, bandwidth: float) -> None:
         self._state = run.state, bandwidth
