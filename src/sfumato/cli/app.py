@@ -197,3 +197,26 @@ def demo(out: o.Out = Path("sfumato-demo"), force: o.Force = False, seed: o.Seed
     from .fitting import demonstrate
 
     demonstrate(out, force, seed, as_json)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="similarity-table, similarity-figures, consensus-table, discriminative-table, rounding-table, mixture-steps or all.",
+            metavar="EXPERIMENT",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the table (markdown and CSV) and the pictures.")] = Path("sfumato-papers"),
+    data: Annotated[Path | None, typer.Option("--data", help="Folder with the data sets that do not come with scikit-learn.")] = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs to average over.")] = 10,
+    force: o.Force = False,
+) -> None:
+    """Run a table or figure of the papers again.
+
+    Published figures stand beside measured ones.
+    """
+    from .reproducing import reproduce
+
+    reproduce(name, out, data, seeds, force)

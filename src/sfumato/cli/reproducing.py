@@ -1,0 +1,45 @@
+"""reproduce: the sources' tables and figures, run again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from .. import experiments
+from ..io import InputError
+
+__all__ = ["reproduce"]
+
+
+def reproduce(name: str, out: Path, data: Path | None, n_seeds: int, force: bool) -> None:
+    """Run one experiment; print its table and write it, with its pictures, to a folder: whole or not at all."""
+    names = list(experiments.EXPERIMENTS) if name == "all" else [name]
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data: {data} is not a folder")
+    if out.exists() and not force:
+        raise InputError(f"--out: {out} exists: choose another name, or add --force to replace it")
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        for each in names:
+            _write(each, experiments.run(each, data, n_seeds=n_seeds), partial)
+        if out.exists():
+            shutil.rmtree(out)
+        partial.rename(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    for path in sorted(out.iterdir()):
+        print(path)
+
+
+def _write(name: str, outcome: Any, folder: Path) -> None:
+    if outcome.table is not None:
+        print(outcome.table.markdown(), flush=True)
+        (folder / f"{name}.md").write_text(outcome.table.markdown(), encoding="utf-8")
+        (folder / f"{name}.csv").write_text(outcome.table.csv(), encoding="utf-8")
+    for file, figure in (outcome.figures or {}).items():
+        figure.savefig(folder / file, dpi=120)
