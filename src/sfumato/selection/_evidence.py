@@ -1,0 +1,197 @@
+"""The three kinds of evidence, and what selection asks of them: halves that can be compared, parts, resamples, and a null.
+
+Estimators are known by their public names only: ``n_clusters`` (or ``n_components``), ``fit``, ``labels_`` or ``predict``,
+``memberships_`` or ``predict_proba``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from .._validation import check_labelings, check_weights
+from ..memberships import one_hot
+from ..metrics import adjusted_rand_index
+
+__all__ = ["Evidence", "Features", "Labelings", "Similarity", "as_evidence", "labels_of", "memberships_of", "with_clusters"]
+
+
+def with_clusters(estimator: Any, n_clusters: int, rng: np.random.Generator) -> Any:
+    """An unfitted copy with so many clusters and a seed of its own."""
+    parameters = estimator.get_params(deep=False)
+    name = "n_clusters" if "n_clusters" in parameters else "n_components"
+    if name not in parameters:
+        raise TypeError(f"{type(estimator).__name__} has no parameter n_clusters: the number of clusters cannot be chosen for it")
+    settings = {name: n_clusters}
+    if "random_state" in parameters:
+        settings["random_state"] = int(rng.integers(2**31))
+    return clone(estimator).set_params(**settings)
+
+
+def memberships_of(model: Any, evidence: Any) -> np.ndarray:
+    """Memberships of new objects; one-hot where the model has only labels."""
+    if hasattr(model, "predict_proba"):
+        return np.asarray(model.predict_proba(evidence))
+    return one_hot(np.asarray(model.predict(evidence)), getattr(model, "n_clusters", None))
+
+
+def labels_of(model: Any, evidence: Any) -> np.ndarray:
+    """Labels of the fitted objects."""
+    return np.asarray(model.labels_ if hasattr(model, "labels_") else model.predict(evidence))
+
+
+class Features(NamedTuple):
+    """Features (n, p), with weights if there are any."""
+
+    data: Any
+    weights: np.ndarray | None = None
+
+    @property
+    def n_objects(self) -> int:
+        return self.data.shape[0]
+
+    def part(self, rows: np.ndarray) -> Features:
+        return Features(self.data[rows], None if self.weights is None else self.weights[rows])
+
+    def fit(self, model: Any) -> Any:
+        return model.fit(self.data) if self.weights is None else model.fit(self.data, sample_weight=self.weights)
+
+    def seen_from(self, rows: np.ndarray, new: Any = slice(None)) -> Any:
+        """What a model fitted on the part ``rows`` is told about the objects ``new``."""
+        return self.data[new]
+
+    def resample(self, rng: np.random.Generator) -> np.ndarray:
+        """Objects of a bootstrap draw."""
+        return np.sort(rng.integers(self.n_objects, size=self.n_objects))
+
+    def compare(self, first: Any, second: Any, rng: np.random.Generator) -> list[float]:
+        """Fit on disjoint halves of the objects; each half is labelled by its own model and by the other one."""
+        return _compare_halves(self, first, second, rng)
+
+    def structureless(self, rng: np.random.Generator) -> Features:
+        """Uniform in the box around the principal axes; columns shuffled where they are sparse or have gaps."""
+        X = self.data
+        if sp.issparse(X) or np.isnan(np.asarray(X, dtype=np.float64)).any():
+            columns = sp.csc_array(X) if sp.issparse(X) else np.asarray(X)
+            shuffled = [columns[:, [j]][rng.permutation(X.shape[0])] for j in range(X.shape[1])]
+            return self._replace(data=sp.csr_array(sp.hstack(shuffled)) if sp.issparse(X) else np.hstack(shuffled))
+        X = np.asarray(X, dtype=np.float64)
+        center = X.mean(axis=0)
+        axes = np.linalg.svd(X - center, full_matrices=False)[2]
+        scores = (X - center) @ axes.T
+        drawn = rng.uniform(scores.min(axis=0), scores.max(axis=0), size=scores.shape)
+        return self._replace(data=(drawn @ axes + center).astype(self.data.dtype if self.data.dtype.kind == "f" else np.float64))
+
+
+class Similarity(NamedTuple):
+    """A similarity (n, n) that can be indexed."""
+
+    data: Any
+
+    @property
+    def n_objects(self) -> int:
+        return self.data.shape[0]
+
+    def part(self, rows: np.ndarray) -> Similarity:
+        return Similarity(self.data[rows][:, rows])
+
+    def fit(self, model: Any) -> Any:
+        return model.fit(self.data)
+
+    def seen_from(self, rows: np.ndarray, new: Any = slice(None)) -> Any:
+        return self.data[new][:, rows]
+
+    def resample(self, rng: np.random.Generator) -> np.ndarray:
+        """Half of the objects: copies would be similar beyond measure, and half-samples vary as much as bootstrap draws."""
+        return np.sort(rng.permutation(self.n_objects)[: (self.n_objects + 1) // 2])
+
+    def compare(self, first: Any, second: Any, rng: np.random.Generator) -> list[float]:
+        """Fit on two disjoint blocks of pairs; each half is labelled by its own model and through its similarities to the other."""
+        return _compare_halves(self, first, second, rng)
+
+    def structureless(self, rng: np.random.Generator) -> Similarity:
+        """Similarities relative to what the degrees expect, shuffled over all pairs."""
+        W = self.data.toarray() if sp.issparse(self.data) else np.asarray(self.data, dtype=np.float64)
+        root = np.sqrt(W.sum(axis=1))
+        expected = np.outer(root, root)
+        relative = np.divide(W, expected, out=np.zeros_like(W), where=expected > 0)
+        upper = np.triu_indices(len(W), 1)
+        shuffled = np.diag(np.diag(relative)) / 2
+        shuffled[upper] = rng.permutation(relative[upper])
+        null = (shuffled + shuffled.T) * expected
+        return Similarity(sp.csr_array(null) if sp.issparse(self.data) else null)
+
+
+class Labelings(NamedTuple):
+    """Labelings (n, m), -1 where a clustering did not see an object."""
+
+    data: Any
+
+    @property
+    def n_objects(self) -> int:
+        return self.data.shape[0]
+
+    def part(self, columns: np.ndarray) -> Labelings:
+        return Labelings(self.data[:, columns])
+
+    def fit(self, model: Any) -> Any:
+        return model.fit(self.data)
+
+    def seen_from(self, columns: np.ndarray, new: Any = slice(None)) -> Any:
+        return self.data[new][:, columns]
+
+    def resample(self, rng: np.random.Generator) -> np.ndarray:
+        """Partitions of a bootstrap draw."""
+        return np.sort(rng.integers(self.data.shape[1], size=self.data.shape[1]))
+
+    def compare(self, first: Any, second: Any, rng: np.random.Generator) -> list[float]:
+        """Fit on disjoint halves of the partitions; both label all objects."""
+        order = rng.permutation(self.data.shape[1])
+        half = len(order) // 2
+        one, two = (self.part(columns) for columns in (order[:half], order[half:]))
+        return [float(adjusted_rand_index(labels_of(one.fit(first), one.data), labels_of(two.fit(second), two.data)))]
+
+    def structureless(self, rng: np.random.Generator) -> Labelings:
+        """Every partition with its labels dealt out anew among the objects it saw."""
+        L = self.data.copy()
+        for column in L.T:
+            seen = column >= 0
+            column[seen] = rng.permutation(column[seen])
+        return Labelings(L)
+
+
+Evidence = Features | Similarity | Labelings
+
+
+def _compare_halves(evidence: Any, first: Any, second: Any, rng: np.random.Generator) -> list[float]:
+    order = rng.permutation(evidence.n_objects)
+    half = len(order) // 2
+    parts = order[:half], order[half:]
+    models = [evidence.part(rows).fit(model) for rows, model in zip(parts, (first, second))]
+    agreements = []
+    for (own, rows), (other, other_rows) in (zip(models, parts), zip(reversed(models), reversed(parts))):
+        predicted = other.predict(evidence.seen_from(other_rows, rows))
+        agreements.append(float(adjusted_rand_index(labels_of(own, evidence.part(rows).data), predicted)))
+    return agreements
+
+
+def as_evidence(estimator: Any, data: Any, sample_weight: Any = None) -> Evidence:
+    """The evidence as the estimator reads it: ``ensemble``, ``similarity``, ``affinity`` or ``metric`` may be "precomputed"."""
+    parameters = estimator.get_params(deep=False)
+
+    def precomputed(name: str) -> bool:
+        return isinstance(parameters.get(name), str) and parameters[name] == "precomputed"
+
+    if sample_weight is not None and (precomputed("ensemble") or precomputed("similarity")):
+        raise ValueError("sample_weight goes with features: pairwise and consensus models take no weights of objects")
+    if precomputed("ensemble"):
+        return Labelings(check_labelings(data))
+    if any(map(precomputed, ("similarity", "affinity", "metric"))):
+        if not (sp.issparse(data) or isinstance(data, np.ndarray)):
+            raise TypeError(f"the similarity must be an array or a sparse array, whose rows can be taken; got {type(data).__name__}")
+        return Similarity(sp.csr_array(data) if sp.issparse(data) else data)
+    X = sp.csr_array(data) if sp.issparse(data) else data.to_numpy() if hasattr(data, "to_numpy") else np.asarray(data)
+    return Features(X, check_weights(sample_weight, X))
