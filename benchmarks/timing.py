@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 
 
 class Line(NamedTuple):
-    """One row of the table: what, ours and the peer's (in ``unit``), peer / ours, the figure to reach, and a remark."""
+    """One row of the table: what, ours and the peer's (in ``unit``), the ratio, the figure to reach, and a remark.
+
+    The ratio is peer / ours, or ours / peer where ``larger`` is better: above 1, ours is ahead.
+    """
 
     what: str
     ours: float
@@ -18,10 +21,12 @@ class Line(NamedTuple):
     unit: str = "s"
     target: str = ""
     note: str = ""
+    larger: bool = False
 
     @property
     def ratio(self) -> float:
-        return self.peer / self.ours if self.ours else float("inf")
+        above, below = (self.ours, self.peer) if self.larger else (self.peer, self.ours)
+        return above / below if below else float("inf")
 
 
 def medians(functions: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:

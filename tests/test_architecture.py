@@ -126,3 +126,13 @@ def test_importing_the_library_imports_nothing_heavy():
     code = "import sys, sfumato; print([m for m in ('sklearn', 'scipy', 'numpy', 'matplotlib', 'torch') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     assert found == "[]"
+
+
+def test_every_public_name_is_in_the_reference():
+    pages = ROOT.parents[1] / "docs" / "api.md"
+    listed = set(pages.read_text().split())
+    for name in modules():
+        module = importlib.import_module(name)
+        missing = {public for public in module.__all__ if callable(getattr(module, public))} - listed
+        assert not missing, f"{name}: {sorted(missing)} not in docs/api.md"
+    assert {name for name in PUBLIC if name[0].isupper()} <= listed

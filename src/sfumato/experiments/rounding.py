@@ -33,7 +33,7 @@ def table(data: Any = None, *, n_seeds: int = 10) -> Outcome:
             costs = [partition_cost(item.W, model.labels_) for model in models]
             rows.append((item.name, method, mean_and_deviation(accuracy), mean_and_deviation(costs)))
     notes = (
-        f"One start for each of {n_seeds} seeds. J comes from the labels and the k leading eigenvectors of D^-1/2 W D^-1/2; lower is better.",
+        f"One start a seed, {n_seeds} seeds. J comes from the labels and the k leading eigenvectors of D^-1/2 W D^-1/2; lower is better.",
     )
     return Outcome(Table("Rounding a spectral embedding", ("data", "rounding", "matched accuracy", "J of the partition"), rows, notes))
 
