@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.kernels import coassociation as kernel
+from sfumato.kernels import coassociation_sweep as sweeps
 from sfumato.kernels import simplex
 
 
@@ -14,6 +15,11 @@ def labelings(seed, n=30, m=6, missing=0.0, n_labels=4):
     labels = rng.integers(0, n_labels, (n, m)).astype(np.int32)
     labels[rng.random((n, m)) < missing] = -1
     return labels
+
+
+def without_numba(monkeypatch):
+    for module in (kernel, sweeps):
+        monkeypatch.setattr(module, "compiled_twins", lambda: None)
 
 
 def double_loop(labels, weights, U):
@@ -30,8 +36,8 @@ def double_loop(labels, weights, U):
 @pytest.fixture(params=["numpy", "compiled"])
 def twin(request, monkeypatch):
     if request.param == "numpy":
-        monkeypatch.setattr(kernel, "_compiled", lambda: None)
-    elif kernel._compiled() is None:
+        without_numba(monkeypatch)
+    elif kernel.compiled_twins() is None:
         pytest.skip("Numba is not installed")
     return request.param
 
@@ -42,7 +48,7 @@ def test_objective_equals_the_double_loop(seed, missing):
     rng = np.random.default_rng(seed)
     labels, weights = labelings(seed, n=12, missing=missing), rng.random(6) + 0.1
     U = simplex.draw(rng, (12, 3))
-    assert kernel.objective(kernel.encode(labels, weights), U) == pytest.approx(double_loop(labels, weights, U), rel=1e-10, abs=1e-9)
+    assert sweeps.objective(kernel.encode(labels, weights), U) == pytest.approx(double_loop(labels, weights, U), rel=1e-10, abs=1e-9)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -59,7 +65,7 @@ def test_many_blocks_give_the_same_as_one(monkeypatch):
     rng = np.random.default_rng(3)
     table = kernel.encode(labelings(3, n=200_000, m=12))
     U = rng.random((200_000, 2))
-    assert len(list(kernel._each(table, lambda rows: None))) > 1
+    assert len(list(kernel.each_block(table, lambda rows: None))) > 1
     sums = kernel.scatter(table, U)
     for label in range(4):
         np.testing.assert_allclose(sums[table.offsets[5] + label], U[table.codes[:, 5] == label].sum(axis=0))
@@ -103,21 +109,21 @@ def test_sweeps_go_down_to_a_stationary_point(twin, missing):
     weights = rng.random(8) + 0.5
     table, U, history = kernel.encode(labels, weights), simplex.draw(rng, (60, 3)), []
     for _ in range(200):
-        U, value = kernel.sweep(table, U)
+        U, value = sweeps.sweep(table, U)
         history.append(value)
     assert np.all(np.diff(history) <= 1e-9 * history[0])
-    assert history[-1] == pytest.approx(kernel.objective(table, U), rel=1e-12)
+    assert history[-1] == pytest.approx(sweeps.objective(table, U), rel=1e-12)
     np.testing.assert_allclose(U.sum(axis=1), 1.0, atol=1e-12)
     assert U.min() >= 0
     for i in range(0, 60, 7):
         for target in np.eye(3):
             moved = U.copy()
             moved[i] += 1e-4 * (target - U[i])
-            assert kernel.objective(table, moved) >= history[-1] - 1e-6
+            assert sweeps.objective(table, moved) >= history[-1] - 1e-6
 
 
 def test_twins_reach_the_same_minimum(monkeypatch):
-    if kernel._compiled() is None:
+    if kernel.compiled_twins() is None:
         pytest.skip("Numba is not installed")
     rng = np.random.default_rng(8)
     labels = np.where(rng.random((80, 10)) < 0.9, (np.arange(80) % 4)[:, None], rng.integers(0, 4, (80, 10))).astype(np.int32)
@@ -127,11 +133,11 @@ def test_twins_reach_the_same_minimum(monkeypatch):
     def minimum():
         U = start
         for _ in range(150):
-            U, value = kernel.sweep(table, U)
+            U, value = sweeps.sweep(table, U)
         return U, value
 
     U_compiled, f_compiled = minimum()
-    monkeypatch.setattr(kernel, "_compiled", lambda: None)
+    without_numba(monkeypatch)
     U_numpy, f_numpy = minimum()
     assert f_numpy == pytest.approx(f_compiled, rel=1e-8)
     np.testing.assert_allclose(U_numpy, U_compiled, atol=1e-4)
@@ -141,7 +147,7 @@ def test_pairs_never_seen_together_change_nothing():
     labels = np.array([[0, -1], [0, -1], [-1, 0], [-1, 0], [1, 1], [1, 1]], dtype=np.int32)
     table = kernel.encode(labels)
     U = simplex.draw(np.random.default_rng(0), (6, 2))
-    value = kernel.objective(table, U)
+    value = sweeps.objective(table, U)
     p = U @ U.T
     seen = np.array([[(labels[i] >= 0) & (labels[j] >= 0) for j in range(6)] for i in range(6)]).any(axis=2)
     assert not seen[0, 2]

@@ -1,13 +1,10 @@
-"""Evidence accumulation without an n x n matrix: the table of labels and what is done with it.
+"""Evidence accumulation without an n x n matrix: the table of labels and its products.
 
-m partitions; h_b(i) is the label that partition b gave to object i, w_b its weight, O_b the objects it saw. With H the one-hot
-matrix of all labels, one column a cluster, and  s_i = (sum of w_b over the partitions that saw i)^(-1/2):
+m partitions; h_b(i) is the label that partition b gave to object i, w_b its weight. With H the one-hot matrix of all labels, one
+column a cluster, and  s_i = (sum of w_b over the partitions that saw i)^(-1/2):
 
     C = diag(s) H diag(w) H' diag(s)        coverage-scaled co-association: unit diagonal, exact without missing labels
-    f(U) = sum_b w_b  sum_{i != j in O_b} (x_ij^b - u_i'u_j)^2                  squared loss over the raw observations
-         = const - 2 sum_b w_b (|H_b'U|^2 - sum_{O_b} |u_i|^2) + sum_b w_b (|U_b'U_b|^2 - sum_{O_b} |u_i|^4)
 
-where x_ij^b says whether partition b put i and j together. Pairs that no partition saw together drop out of f by themselves.
 Every partition owns one column more than it has clusters: the unseen objects are there, and that column weighs nothing.
 """
 
@@ -23,16 +20,13 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from .._rows import threads
-from . import simplex
 from .spectral import Spectrum, leading_eigenvectors
 
-__all__ = ["Moments", "Table", "encode", "gather", "moments", "objective", "pair_counts", "recode", "scatter", "spectrum", "sweep"]
-
-N_PANELS = 16
+__all__ = ["Table", "chance_level", "compiled_twins", "encode", "gather", "pair_counts", "recode", "reweight", "scatter", "spectrum"]
 
 
 @lru_cache(maxsize=1)
-def _compiled() -> Any:
+def compiled_twins() -> Any:
     """The compiled twins, where Numba is installed."""
     try:
         from . import compiled
@@ -77,6 +71,10 @@ class Table(NamedTuple):
         """Whether a partition saw an object, (rows, m)."""
         return self.codes[rows] != (self.unseen - self.offsets[:-1]).astype(self.codes.dtype)
 
+    def objects(self, chosen: Any) -> Table:
+        """The table of some of the objects."""
+        return self._replace(codes=self.codes[chosen], coverage=self.coverage[chosen])
+
     def partitions(self, chosen: np.ndarray) -> Table:
         """The table of some of the partitions."""
         labels = np.where(self.seen()[:, chosen], self.codes[:, chosen].astype(np.int32), -1)
@@ -100,6 +98,14 @@ def encode(labels: np.ndarray, weights: np.ndarray | None = None, sizes: np.ndar
     return Table(codes, offsets, column_weight, coverage)
 
 
+def reweight(table: Table, weights: np.ndarray) -> Table:
+    """The same labels with other weights of the partitions."""
+    column_weight = np.repeat(np.asarray(weights, dtype=np.float64), np.diff(table.offsets))
+    column_weight[table.unseen] = 0.0
+    coverage = np.concatenate(list(each_block(table, lambda rows: table.seen(rows) @ weights)))
+    return Table(table.codes, table.offsets, column_weight, coverage)
+
+
 def recode(table: Table, labels: np.ndarray) -> Table:
     """New objects in the columns of ``table``; a label it does not know counts as unseen."""
     sizes = np.diff(table.offsets) - 1
@@ -109,7 +115,7 @@ def recode(table: Table, labels: np.ndarray) -> Table:
 def scatter(table: Table, U: np.ndarray) -> np.ndarray:
     """H'U (columns, k): the rows of U summed over every cluster of every partition."""
     total = np.zeros((int(table.offsets[-1]), U.shape[1]), dtype=U.dtype)
-    for part in _each(table, lambda rows: _one_hot(table, rows, U.dtype).T @ U[rows]):
+    for part in each_block(table, lambda rows: _one_hot(table, rows, U.dtype).T @ U[rows]):
         total += part
     return total
 
@@ -122,7 +128,7 @@ def gather(table: Table, V: np.ndarray) -> np.ndarray:
     def fill(rows: slice) -> None:
         out[rows] = _one_hot(table, rows, V.dtype) @ weighted
 
-    for _ in _each(table, fill):
+    for _ in each_block(table, fill):
         pass
     return out
 
@@ -134,7 +140,7 @@ def _one_hot(table: Table, rows: slice, dtype: Any) -> sp.csr_array:
     return sp.csr_array((np.ones(n * m, dtype=dtype), columns.reshape(-1), starts), shape=(n, int(table.offsets[-1])))
 
 
-def _each(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
+def each_block(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
     """``function`` of blocks of rows, on every core; blocks and order do not depend on the number of cores."""
     n, m = table.codes.shape
     size = max(1, max(2**20, 4 * int(table.offsets[-1])) // m)
@@ -155,105 +161,45 @@ def spectrum(table: Table, k: int) -> tuple[Spectrum, np.ndarray]:
     scaling = np.where(degree > 0, degree, np.inf) ** -0.5
     t = (s * scaling)[:, None]
     if n <= n_columns or k >= n_columns:
-        objects = LinearOperator((n, n), matvec=None, matmat=lambda V: t * gather(table, scatter(table, t * V)), dtype=np.float64)
-        return leading_eigenvectors(objects, k), scaling
+        return leading_eigenvectors(_operator(n, lambda V: t * gather(table, scatter(table, t * V))), k), scaling
     root = np.sqrt(table.column_weight)[:, None]
     inverse = np.where(root > 0, 1.0 / np.where(root > 0, root, 1.0), 0.0)
 
     def columns(V: np.ndarray) -> np.ndarray:
         return root * scatter(table, t**2 * gather(table, inverse * V))
 
-    small = leading_eigenvectors(LinearOperator((n_columns, n_columns), matvec=None, matmat=columns, dtype=np.float64), k)
+    small = leading_eigenvectors(_operator(n_columns, columns), k)
     vectors = t * gather(table, inverse * small.vectors)
     return small._replace(vectors=vectors / np.maximum(np.linalg.norm(vectors, axis=0), np.finfo(float).tiny)), scaling
 
 
-def pair_counts(table: Table) -> tuple[np.ndarray, np.ndarray]:
-    """How often (by weight) every two objects were put together, and were seen together: two n x n matrices."""
-    seen = table.seen() * np.sqrt(table.weights)
-    seen_together = seen @ seen.T
-    compiled = _compiled()
-    if compiled is not None and np.all(table.weights == 1.0):
+def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOperator:
+    return LinearOperator((n, n), matvec=lambda v: product(v.reshape(-1, 1))[:, 0], matmat=product, dtype=np.float64)
+
+
+def chance_level(table: Table) -> float:
+    """Second eigenvalue to expect of D^-1/2 C D^-1/2 if the partitions knew nothing of each other: (1 + sqrt(d / n))^2 / m.
+
+    d counts the clusters of all partitions less one each (Marchenko and Pastur 1967, edge of the spectrum).
+    """
+    share = table.coverage.sum() / max(len(table.coverage) * table.weights.sum(), np.finfo(float).tiny)
+    m = share * table.weights.sum() ** 2 / np.sum(table.weights**2)
+    d = float(np.sum((np.diff(table.offsets) - 2)[table.weights > 0]))
+    return (1.0 + np.sqrt(d / max(1, np.count_nonzero(table.coverage)))) ** 2 / m
+
+
+def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """How often (by weight) two objects were put together, and were seen together: two n x n matrices, or n x n of the other table."""
+    root = np.sqrt(table.weights)
+    right = table if other is None else other
+    seen_together = (table.seen() * root) @ (right.seen() * root).T
+    compiled = compiled_twins()
+    if compiled is not None and other is None and np.all(root == 1.0):
         together = np.empty(seen_together.shape)
         compiled.equal_labels(table.codes, together)
         unseen = (~table.seen()).astype(np.float32)
         together -= unseen @ unseen.T
         return together, seen_together
-    H = _one_hot(table, slice(None), np.float64)
-    H.data = np.sqrt(table.column_weight)[H.indices]
-    return (H @ H.T).toarray(), seen_together
-
-
-class Moments(NamedTuple):
-    """Sums that a sweep keeps: M = H'U, S = U'U, and for each partition the part of S from the objects it did not see."""
-
-    M: np.ndarray
-    S: np.ndarray
-    absent: np.ndarray
-
-
-def moments(table: Table, U: np.ndarray) -> Moments:
-    """Sums of U over clusters, over objects, and over the objects unseen by each partition (of size 0 if there are none)."""
-    k = U.shape[1]
-    absent = np.zeros((table.codes.shape[1] if _gaps(table) else 0, k, k))
-    for part in _each(table, lambda rows: _absent(table, rows, U[rows])) if len(absent) else ():
-        absent += part
-    return Moments(scatter(table, U), U.T @ U, absent)
-
-
-def _gaps(table: Table) -> bool:
-    return bool(np.any(table.coverage < table.weights.sum() * (1 - 1e-14)))
-
-
-def _absent(table: Table, rows: slice, U: np.ndarray) -> np.ndarray:
-    """Sum of u u' over the objects of a block that each partition did not see, (m, k, k)."""
-    k = U.shape[1]
-    outer = (U[:, :, None] * U[:, None, :]).reshape(len(U), k * k)
-    return ((~table.seen(rows)).T.astype(U.dtype) @ outer).reshape(-1, k, k)
-
-
-def objective(table: Table, U: np.ndarray, sums: Moments | None = None) -> float:
-    """f(U), the squared loss over all raw observations, from sums over clusters."""
-    M, S, absent = moments(table, U) if sums is None else sums
-    norms = np.einsum("ir,ir->i", U, U)
-    cluster_sizes = scatter(table, np.ones((len(U), 1)))[:, 0]
-    constant = table.column_weight @ cluster_sizes**2 - table.coverage.sum()
-    together = table.column_weight @ np.einsum("cr,cr->c", M, M) - table.coverage @ norms
-    squares = np.sum((S - absent) ** 2, axis=(1, 2)) if len(absent) else np.full(len(table.weights), np.sum(S**2))
-    return float(constant - 2.0 * together + table.weights @ squares - table.coverage @ norms**2)
-
-
-def sweep(table: Table, U: np.ndarray) -> tuple[np.ndarray, float]:
-    """One Gauss-Seidel pass over the objects, and f afterwards. ``U`` stays as it is."""
-    U = U.copy()
-    sums = moments(table, U)
-    compiled = _compiled()
-    if compiled is not None:
-        compiled.table_sweep(table.codes, table.offsets, table.weights, table.coverage, U, *sums)
-    else:
-        size = -(-len(U) // N_PANELS)
-        for start in range(0, len(U), size):
-            sums = _panel(table, slice(start, min(start + size, len(U))), U, sums)
-    np.copyto(U, simplex.normalize(np.where(U < simplex.TINY, 0.0, U)))
-    return U, objective(table, U, sums)
-
-
-def _panel(table: Table, rows: slice, U: np.ndarray, sums: Moments) -> Moments:
-    """Move the objects of a panel at once, downhill on a quadratic that lies above f/4 near U."""
-    part, old = table._replace(codes=table.codes[rows], coverage=table.coverage[rows]), U[rows].copy()
-    M, S, absent = sums
-    k, total, coverage = U.shape[1], table.weights.sum(), part.coverage[:, None]
-    norms = np.einsum("ir,ir->i", old, old)[:, None]
-    gradient = coverage * (old @ S) - coverage * norms * old - gather(part, M) + coverage * old
-    curvature = total * S
-    if len(absent):
-        seen = part.seen() * table.weights
-        gradient -= np.einsum("ib,ibr->ir", seen, np.einsum("is,bsr->ibr", old, absent, optimize=True))
-        curvature = curvature - np.einsum("b,brs->rs", table.weights, absent)
-    inside = np.linalg.eigvalsh(old.T @ old)[-1]
-    curvature = curvature + total * (2.0 * inside + 1.0) * np.eye(k)
-    new = simplex.normalize(np.clip(simplex.pair_steps(curvature, gradient, old.copy(), max(1, k // 2)), 0.0, None))
-    U[rows] = new
-    if len(absent):
-        absent = absent + _absent(part, slice(None), new) - _absent(part, slice(None), old)
-    return Moments(M + scatter(part, new - old), S + new.T @ new - old.T @ old, absent)
+    left, right = (_one_hot(side, slice(None), np.float64) for side in (table, right))
+    left.data = table.column_weight[left.indices]
+    return (left @ right.T).toarray(), seen_together

@@ -1,0 +1,71 @@
+"""How many clusters an ensemble speaks for: one score for each number of clusters, higher is better."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..kernels import coassociation as tables
+from ..kernels.coassociation_sweep import brier_score
+from ._consensus import ByLinkage, Settings, lifetime, solve
+
+__all__ = ["SELECTIONS", "choose"]
+
+SELECTIONS = ("eigengap", "held-out", "lifetime")
+N_FOLDS = 3
+
+
+def choose(selection: str, consensus: Any, table: tables.Table, largest: int, settings: Settings) -> tuple[int, np.ndarray, np.ndarray]:
+    """Number of clusters, the numbers tried (2, ..., ``largest``), and their scores."""
+    candidates = np.arange(2, max(2, min(largest, len(table.codes) - 1)) + 1)
+    if selection == "lifetime":
+        heights = ByLinkage(consensus, table, 1).tree[:, 2]
+        scores = _lifetimes(heights, candidates)
+        k = 1 if lifetime(heights) == 1 else int(candidates[np.argmax(scores)])
+        return k, candidates, scores
+    if selection == "eigengap":
+        scores = _eigengaps(table, candidates)
+        return int(candidates[np.argmax(scores)]), candidates, scores
+    scores = -_held_out(consensus, table, candidates, settings)
+    return int(candidates[_smallest_good(scores)]), candidates, scores.mean(axis=0)
+
+
+def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
+    """(lambda_k - lambda_{k+1}) / (1 - lambda_{k+1}) of the normalised co-association: 1 if the k blocks share nothing, 0 without a gap."""
+    largest = int(candidates[-1])
+    spectrum, _ = tables.spectrum(table, min(largest, len(table.codes)))
+    values = np.minimum(np.append(spectrum.values, spectrum.following if np.isfinite(spectrum.following) else 0.0), 1.0)
+    upper, lower = values[candidates - 1], values[candidates]
+    return (upper - lower) / np.maximum(1.0 - lower, 1e-9)
+
+
+def _held_out(consensus: Any, table: tables.Table, candidates: np.ndarray, settings: Settings) -> np.ndarray:
+    """Brier score of u_i'u_j on every partition (rows), from fits (columns) in which it had no part."""
+    m = len(table.weights)
+    if m < 2:
+        raise ValueError(f"n_clusters='auto' by held-out partitions needs at least 2 partitions, got {m}: give n_clusters")
+    folds = np.random.default_rng(settings.random_state).permutation(m) % min(N_FOLDS, m)
+    scores = np.empty((m, len(candidates)))
+    for fold in range(min(N_FOLDS, m)):
+        kept = table.partitions(folds != fold)
+        for index, k in enumerate(candidates):
+            U = solve(consensus, kept, int(k), settings._replace(n_init=1)).memberships
+            U = np.where(kept.coverage[:, None] > 0, U, 1.0 / U.shape[1])
+            for partition in np.flatnonzero(folds == fold):
+                scores[partition, index] = brier_score(table.partitions(np.array([partition])), U)
+    return scores
+
+
+def _smallest_good(scores: np.ndarray) -> int:
+    """The first column that falls short of the best by no more than one standard error of the difference, or half a percent."""
+    best = int(np.argmax(scores.mean(axis=0)))
+    shortfall = scores[:, best : best + 1] - scores
+    error = shortfall.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    return int(np.argmax(shortfall.mean(axis=0) <= np.maximum(error, 0.005 * np.abs(scores.mean(axis=0)[best]))))
+
+
+def _lifetimes(heights: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """Length of the interval of thresholds that leaves k clusters."""
+    gaps = np.diff(np.sort(heights))
+    return np.array([gaps[len(heights) - k] if 0 <= len(heights) - k < len(gaps) else 0.0 for k in candidates])
