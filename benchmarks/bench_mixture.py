@@ -46,7 +46,7 @@ def peer(X: np.ndarray, model: Any, state: Any, covariance_type: str) -> Callabl
     def fit(n: int) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return Peer(K, covariance_type=covariance_type, max_iter=n, tol=-np.inf, reg_covar=0.0, **first).fit(X)
+            return Peer(K, covariance_type=covariance_type, max_iter=n, tol=0.0, reg_covar=0.0, **first).fit(X)
 
     return fit
 

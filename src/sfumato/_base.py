@@ -133,10 +133,18 @@ class InductiveClusterer(Clusterer):
 
     def _step(self, rows: Rows) -> _loop.Step:
         def step(state: Any) -> tuple[Any, float]:
-            stats = rows.sum(lambda block, weights, *columns: self._summarize(block, weights, state, *columns))
+            stats = self._sum(rows, state)
             return self._update(stats, state), stats.objective
 
         return step
+
+    def _ready(self, state: Any) -> Any:
+        """What a pass over the rows needs of a state, made once for all blocks; ``_summarize`` and ``_assign`` get it as their state."""
+        return state
+
+    def _sum(self, rows: Rows, state: Any) -> Any:
+        ready = self._ready(state)
+        return rows.sum(lambda block, weights, *columns: self._summarize(block, weights, ready, *columns))
 
     def _run(self, rows: Rows, state: Any, total: float) -> _loop.Run:
         """Iterate from one start; ``objective`` of the run is that of its last state."""
@@ -189,7 +197,7 @@ class InductiveClusterer(Clusterer):
         """The run with its clusters in an order that does not depend on the start, for models that have one."""
         return run
 
-    def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[_loop.Run]:
+    def _runs(self, rows: Rows, seeds: Any, total: float) -> list[_loop.Run]:
         return [self._run(rows, self._start(rows, np.random.default_rng(seed)), total) for seed in seeds]
 
     def _check_parameters(self) -> None:
@@ -200,7 +208,8 @@ class InductiveClusterer(Clusterer):
         """Publish the fitted attributes of the winning run."""
         self._state = run.state
         objective = self._objective(rows, run.state)
-        memberships = rows.map(lambda block, weights, *columns: self._assign(block, run.state, *columns))
+        ready = self._ready(run.state)
+        memberships = rows.map(lambda block, weights, *columns: self._assign(block, ready, *columns))
         total = weight_of(rows)
         self._publish(memberships, run._replace(history=self._outer(run.history, total)), self._outer(objective, total))
 
@@ -210,7 +219,7 @@ class InductiveClusterer(Clusterer):
         The first batch, to which the model has just been fitted, only leaves its statistics.
         """
         state, total = self._state, weight_of(rows)
-        stats = rows.sum(lambda block, weights, *columns: self._summarize(block, weights, state, *columns))
+        stats = self._sum(rows, state)
         stats = type(stats)(*(part / total for part in stats))
         n_batches, old = getattr(self, "_batches_", (0, stats))
         rate = (n_batches + 1) ** -0.6
@@ -223,7 +232,7 @@ class InductiveClusterer(Clusterer):
 
     def _objective(self, rows: Rows, state: Any) -> float:
         """Objective of a state on these rows, in the model's own coordinates."""
-        return rows.sum(lambda block, weights, *columns: (self._summarize(block, weights, state, *columns).objective,))[0]
+        return self._sum(rows, state).objective
 
     def _outer(self, objective: Any, total: float) -> Any:
         """Objectives in the units of the data, for models that work in coordinates of their own."""
@@ -246,7 +255,8 @@ class InductiveClusterer(Clusterer):
         """
         self._check_fitted()
         X = check_features(self, X, reset=False)
-        return self._rows(X).map(lambda block: self._assign(block, self._state))
+        ready = self._ready(self._state)
+        return self._rows(X).map(lambda block: self._assign(block, ready))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Objective per unit of weight at the fitted state, with the sign that makes higher better."""

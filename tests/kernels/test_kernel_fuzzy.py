@@ -32,8 +32,8 @@ def test_summary_matches_the_printed_formulas(rule):
     X, C, weights = block()
     Z = distance.features(X.T, "spherical")
     state = fuzzy.State(C)
-    U = fuzzy.memberships(Z, state, rule)
-    stats = fuzzy.summarize(Z, weights, state, rule)
+    U = fuzzy.memberships(Z, fuzzy.ready(state, rule))
+    stats = fuzzy.summarize(Z, weights, fuzzy.ready(state, rule))
     assert stats.objective == pytest.approx(objective(X, C, U, weights, rule), rel=1e-12)
     m = 1.0 if rule.temperature is not None else rule.fuzzifier
     A = (weights[:, None] * U**m)[:, : len(C)]
@@ -43,7 +43,7 @@ def test_summary_matches_the_printed_formulas(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_memberships_minimise_the_objective_of_a_row(rule):
     X, C, weights = block(1, n=5)
-    U = fuzzy.memberships(distance.features(X.T, "spherical"), fuzzy.State(C), rule)
+    U = fuzzy.memberships(distance.features(X.T, "spherical"), fuzzy.ready(fuzzy.State(C), rule))
     best = objective(X, C, U, weights, rule)
     rng = np.random.default_rng(2)
     for _ in range(50):
@@ -54,7 +54,7 @@ def test_memberships_minimise_the_objective_of_a_row(rule):
 def test_a_point_on_centers_shares_its_weight_among_them():
     C = np.array([[0.0, 0.0], [0.0, 0.0], [3.0, 0.0]])
     for m in (1.05, 2.0, 4.0):
-        U = fuzzy.memberships(distance.features(np.zeros((2, 1)), "spherical"), fuzzy.State(C), fuzzy.Rule(m))
+        U = fuzzy.memberships(distance.features(np.zeros((2, 1)), "spherical"), fuzzy.ready(fuzzy.State(C), fuzzy.Rule(m)))
         np.testing.assert_allclose(U[0], [0.5, 0.5, 0.0], atol=1e-4 if m > 2 else 1e-12)
 
 
@@ -64,11 +64,11 @@ def test_rows_lie_on_the_simplex_for_any_fuzzifier(seed, fuzzifier, single):
     X, C, _ = block(seed)
     C[0] = X[0]
     Z = distance.features(X.T.astype(np.float32 if single else np.float64), "spherical")
-    U = fuzzy.memberships(Z, fuzzy.State(C), fuzzy.Rule(fuzzifier))
+    U = fuzzy.memberships(Z, fuzzy.ready(fuzzy.State(C), fuzzy.Rule(fuzzifier)))
     assert U.dtype == Z.dtype
     assert U.min() >= 0
     np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-6 if single else 1e-12)
-    stats = fuzzy.summarize(Z, None, fuzzy.State(C), fuzzy.Rule(fuzzifier))
+    stats = fuzzy.summarize(Z, None, fuzzy.ready(fuzzy.State(C), fuzzy.Rule(fuzzifier)))
     assert np.isfinite(stats.sums).all()
     assert np.isfinite(stats.objective)
 
@@ -81,7 +81,7 @@ def test_steps_never_raise_the_objective(rule, full):
     state = fuzzy.State(C, np.repeat(np.eye(3)[None], 3, axis=0) if full else None)
     values = []
     for _ in range(25):
-        stats = fuzzy.summarize(Z, weights, state, rule)
+        stats = fuzzy.summarize(Z, weights, fuzzy.ready(state, rule))
         values.append(stats.objective)
         state = fuzzy.update(stats, state)
     assert np.diff(values).max() <= 1e-9 * abs(values[0])
@@ -113,4 +113,4 @@ def test_float32_goes_over_to_float64_where_centers_are_near():
     x = float(np.float32(30.0002))
     d = np.array([(x - 30.0) ** 2, (x - 30.001) ** 2])
     expected = (1 / d) / (1 / d).sum()
-    np.testing.assert_allclose(fuzzy.memberships(Z, near, fuzzy.Rule(2.0))[0], expected, atol=1e-5)
+    np.testing.assert_allclose(fuzzy.memberships(Z, fuzzy.ready(near, fuzzy.Rule(2.0)))[0], expected, atol=1e-5)

@@ -33,7 +33,8 @@ def slow_logits(X, state):
 def test_logits_are_log_densities(covariance_type):
     state, X, _ = problem(covariance_type)
     Z = distance.features(X.T, gaussian.KINDS[covariance_type])
-    L, _ = gaussian.logits(Z, state)
+    ready = gaussian.ready(state)
+    L = gaussian.logits(Z, ready)[0] + ready.peak
     np.testing.assert_allclose(L, slow_logits(X, state), rtol=1e-10)
     np.testing.assert_allclose(gaussian_direct.logits(X, state), L, rtol=1e-10)
 
@@ -45,7 +46,7 @@ def test_one_step_equals_the_m_step_on_exact_posteriors(covariance_type, layout)
     L = slow_logits(X, state)
     R = np.exp(L - logsumexp(L, axis=0)) * weights
     if layout == "features":
-        stats, kind = gaussian.summarize(distance.features(X.T, gaussian.KINDS[covariance_type]), weights, state), None
+        stats, kind = gaussian.summarize(distance.features(X.T, gaussian.KINDS[covariance_type]), weights, gaussian.ready(state)), None
     else:
         stats, kind = {"direct": gaussian_direct, "missing": gaussian_missing}[layout].summarize(X, weights, state), "full"
     after = gaussian.update(stats, state, kind=kind)
@@ -81,7 +82,7 @@ def test_a_step_equals_scikit_learn(covariance_type):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("warnings.warn", lambda *a, **k: None)
         peer.fit(X)
-    after = gaussian.update(gaussian.summarize(distance.features(X.T, gaussian.KINDS[covariance_type]), None, state), state)
+    after = gaussian.update(gaussian.summarize(distance.features(X.T, gaussian.KINDS[covariance_type]), None, gaussian.ready(state)), state)
     np.testing.assert_allclose(after.means, peer.means_, rtol=1e-8)
     np.testing.assert_allclose(after.covariances, peer.covariances_, rtol=1e-8)
 
@@ -123,7 +124,7 @@ def test_steps_never_lower_the_likelihood_even_at_the_floor(covariance_type):
     Z = distance.features(X.T, gaussian.KINDS[covariance_type])
     values = []
     for _ in range(60):
-        stats = gaussian.summarize(Z, None, state)
+        stats = gaussian.summarize(Z, None, gaussian.ready(state))
         values.append(stats.objective)
         state = gaussian.update(stats, state)
     assert np.diff(values).min() >= -1e-9
@@ -158,7 +159,7 @@ def test_noise_is_one_more_component_of_constant_density(layout):
     state, X, _ = problem("full", noise=np.array([-1.0, -2.0, -0.5]))
     L = np.vstack([slow_logits(X, state), np.full(len(X), np.log(state.weights[3]) - 3.5)])
     if layout == "features":
-        U, level = gaussian.memberships(distance.features(X.T, "full"), state)
+        U, level = gaussian.memberships(distance.features(X.T, "full"), gaussian.ready(state))
     else:
         U, level = {"direct": gaussian_direct, "missing": gaussian_missing}[layout].memberships(X, state)
     np.testing.assert_allclose(level, logsumexp(L, axis=0), rtol=1e-10)
@@ -169,15 +170,15 @@ def test_known_labels_leave_one_component():
     state, X, _ = problem("full")
     labels = np.full(len(X), -1)
     labels[:5] = 2
-    U, _ = gaussian.memberships(distance.features(X.T, "full"), state, labels)
+    U, _ = gaussian.memberships(distance.features(X.T, "full"), gaussian.ready(state), labels)
     np.testing.assert_array_equal(U[:5], np.tile([0.0, 0.0, 1.0], (5, 1)))
-    free, _ = gaussian.memberships(distance.features(X.T, "full"), state)
+    free, _ = gaussian.memberships(distance.features(X.T, "full"), gaussian.ready(state))
     np.testing.assert_allclose(U[5:], free[5:])
 
 
 def test_frozen_parameters_stay_and_the_rest_is_optimal():
     state, X, _ = problem("full")
-    stats = gaussian.summarize(distance.features(X.T, "full"), None, state)
+    stats = gaussian.summarize(distance.features(X.T, "full"), None, gaussian.ready(state))
     after = gaussian.update(stats, state, ("means",))
     np.testing.assert_array_equal(after.means, state.means)
     R = np.exp(slow_logits(X, state) - logsumexp(slow_logits(X, state), axis=0))
@@ -194,7 +195,7 @@ def test_numbers_of_parameters_are_those_of_scikit_learn():
 def test_float32_goes_over_to_float64_where_components_are_thin():
     state = gaussian.State(np.ones(2) / 2, np.array([[1.0], [1.01]]), np.full((2, 1), 1e-6), "diag", 1e-9)
     x = np.array([[1.004]], dtype=np.float32)
-    U, _ = gaussian.memberships(distance.features(x, "diag"), state)
+    U, _ = gaussian.memberships(distance.features(x, "diag"), gaussian.ready(state))
     L = slow_logits(x[:, 0].astype(float), state).ravel()
     np.testing.assert_allclose(U[0], np.exp(L - logsumexp(L)), atol=1e-5)
 
@@ -210,3 +211,14 @@ def test_spikes_are_told_from_components():
     np.testing.assert_array_equal(gaussian_start.collapsed(state, 1000.0, 1.0), [False, True])
     np.testing.assert_array_equal(gaussian_start.collapsed(state, 100.0, 0.0), [False, True])
     np.testing.assert_array_equal(gaussian_start.collapsed(state, 1000.0, 0.0), [False, False])
+
+
+def test_objects_far_from_every_component_keep_finite_densities():
+    state, X, _ = problem("full")
+    X[0] = 1e4
+    for dtype, tolerance in ((np.float64, 1e-9), (np.float32, 1e-4)):
+        U, level = gaussian.memberships(distance.features(X.T.astype(dtype), "full"), gaussian.ready(state))
+        L = slow_logits(X.astype(dtype).astype(float), state)
+        np.testing.assert_allclose(level, logsumexp(L, axis=0), rtol=tolerance)
+        np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-6)
+        np.testing.assert_allclose(U[1:].T, np.exp(L - logsumexp(L, axis=0))[:, 1:], atol=tolerance)

@@ -19,7 +19,21 @@ import scipy.sparse as sp
 from .._arrays import inplace, namespace, to_numpy
 from . import distance
 
-__all__ = ["Rule", "State", "Stats", "distances", "memberships", "ordered", "pack", "share", "summarize", "unpack", "update"]
+__all__ = [
+    "Distances",
+    "Rule",
+    "State",
+    "Stats",
+    "distances",
+    "memberships",
+    "ordered",
+    "pack",
+    "ready",
+    "share",
+    "summarize",
+    "unpack",
+    "update",
+]
 
 
 class State(NamedTuple):
@@ -44,44 +58,47 @@ class Rule(NamedTuple):
     noise: float | None = None
 
 
-def coefficients(state: State, rule: Rule) -> np.ndarray:
-    """Distances as products with z(x): (k, q), one more row for noise."""
+class Distances(NamedTuple):
+    """A state as a pass needs it: coefficients (k, q) of the distances, one more row for noise, and how finely to compute them."""
+
+    rows: np.ndarray
+    n_clusters: int
+    kind: str
+    rule: Rule
+    extent: float
+    gap: float
+
+
+def ready(state: State, rule: Rule) -> Distances:
+    """Coefficients of the distances, the largest squared norm of a center, and the least squared distance between two."""
     centers, metrics = state
+    k = len(centers)
     kind = "spherical" if metrics is None else "full"
-    rows = distance.coefficients(centers, np.ones(len(centers)) if metrics is None else metrics, kind)
-    if rule.noise is None:
-        return rows
-    constant = np.zeros((1, rows.shape[1]))
-    constant[0, 0] = rule.noise
-    return np.vstack([rows, constant])
+    rows = distance.coefficients(centers, np.ones(k) if metrics is None else metrics, kind)
+    if rule.noise is not None:
+        rows = np.vstack([rows, np.zeros((1, rows.shape[1]))])
+        rows[k, 0] = rule.noise
+    gaps = np.sum((centers[:, None] - centers[None]) ** 2, axis=2)[np.triu_indices(k, 1)]
+    return Distances(rows, k, kind, rule, 1.0 + float(np.sum(centers**2, axis=1).max()), float(gaps.min(initial=np.inf)))
 
 
-def distances(Z: Any, state: State, rule: Rule) -> Any:
+def distances(Z: Any, ready: Distances) -> Any:
     """Squared distances (k, b) of the columns of ``Z`` = z(x), never below what rounding can tell from zero."""
     xp = namespace(Z)
-    rows = xp.asarray(coefficients(state, rule), dtype=Z.dtype, device=getattr(Z, "device", None))
-    D = rows @ Z
-    least = _resolution(state.centers, xp.finfo(Z.dtype).eps)
+    D = xp.asarray(ready.rows, dtype=Z.dtype, device=getattr(Z, "device", None)) @ Z
+    least = 8.0 * float(xp.finfo(Z.dtype).eps) * ready.extent
     return np.maximum(D, least, out=D) if isinstance(D, np.ndarray) else xp.clip(D, least, None)
 
 
-def _resolution(centers: np.ndarray, eps: float) -> float:
-    return 8.0 * float(eps) * (1.0 + float(np.sum(centers**2, axis=1).max()))
-
-
-def precise(Z: Any, state: State) -> Any:
+def precise(Z: Any, ready: Distances) -> Any:
     """``Z``, made again in float64 where float32 cannot tell the nearest centers apart."""
     xp = namespace(Z)
-    if Z.dtype == xp.float64 or len(state.centers) == 1:
+    if Z.dtype == xp.float64 or 8.0 * float(xp.finfo(Z.dtype).eps) * ready.extent < 1e-4 * ready.gap:
         return Z
-    centers = state.centers
-    gaps = np.sum((centers[:, None] - centers[None]) ** 2, axis=2)[np.triu_indices(len(centers), 1)]
-    if _resolution(centers, xp.finfo(Z.dtype).eps) < 1e-4 * gaps.min():
-        return Z
-    d = centers.shape[1]
+    d = ready.rows.shape[1] - 2 if ready.kind == "spherical" else int((2 * ready.rows.shape[1]) ** 0.5) - 1
     X = Z[1 : d + 1, :]
     X = X.astype(np.float64) if sp.issparse(X) else xp.astype(X, xp.float64)
-    return distance.features(X, "spherical" if state.metrics is None else "full")
+    return distance.features(X, ready.kind)
 
 
 def share(D: Any, rule: Rule) -> tuple[Any, Any]:
@@ -119,21 +136,21 @@ def pull(D: Any, weights: Any, rule: Rule) -> tuple[Any, Any]:
     return A, cost if weights is None else cost * weights
 
 
-def summarize(Z: Any, weights: Any, state: State, rule: Rule) -> Stats:
+def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
     """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None."""
     xp = namespace(Z)
-    Z = precise(Z, state)
+    Z = precise(Z, ready)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=getattr(Z, "device", None))
-    A, cost = pull(distances(Z, state, rule), weights, rule)
-    sums = A[: len(state.centers), :] @ Z.T
+    A, cost = pull(distances(Z, ready), weights, ready.rule)
+    sums = A[: ready.n_clusters, :] @ Z.T
     return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(cost, dtype=xp.float64)))
 
 
-def memberships(Z: Any, state: State, rule: Rule) -> Any:
+def memberships(Z: Any, ready: Distances) -> Any:
     """Memberships (b, k) of the columns of ``Z``, the noise cluster last, in the type of ``Z``."""
     xp = namespace(Z)
-    U, _ = share(distances(precise(Z, state), state, rule), rule)
+    U, _ = share(distances(precise(Z, ready), ready), ready.rule)
     return xp.astype(U.T, Z.dtype)
 
 

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import namespace, to_numpy
+from .._arrays import inplace, namespace, to_numpy
 from . import distance
 
-__all__ = ["KINDS", "State", "Stats", "full_covariances", "log_densities", "logits", "memberships", "n_parameters", "ordered"]
-__all__ += ["pack", "raise_to", "restrict", "summarize", "unpack", "update"]
+__all__ = ["KINDS", "Densities", "State", "Stats", "full_covariances", "logits", "memberships", "n_parameters", "ordered", "pack"]
+__all__ += ["raise_to", "ready", "restrict", "summarize", "unpack", "update"]
 
 KINDS = {"full": "full", "tied": "full", "diag": "diag", "spherical": "spherical"}  # covariance type: kind of z(x)
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -47,8 +47,17 @@ class Stats(NamedTuple):
     objective: float
 
 
-def log_densities(state: State) -> np.ndarray:
-    """log pi_j N(x | mu_j, Sigma_j) as coefficients (k, q) of z(x), one more row for noise."""
+class Densities(NamedTuple):
+    """A state as a pass needs it: coefficients (k, q) of log pi_j N(x | mu_j, Sigma_j) - peak, one more row for noise."""
+
+    rows: np.ndarray
+    peak: float
+    kind: str
+    n_features: int
+
+
+def ready(state: State) -> Densities:
+    """Logarithms of the weighted densities as coefficients of z(x); none exceeds ``peak`` anywhere."""
     k, d = state.means.shape
     kind = KINDS[state.covariance_type]
     if kind == "full":
@@ -59,25 +68,27 @@ def log_densities(state: State) -> np.ndarray:
         precisions = 1.0 / state.covariances
         log_det = np.sum(np.log(precisions), axis=1) if kind == "diag" else d * np.log(precisions)
     rows = -0.5 * distance.coefficients(state.means, precisions, kind)
-    rows[:, 0] += _log(state.weights[:k]) + 0.5 * (log_det - d * LOG_2PI)
-    if state.noise is None:
-        return rows
-    constant = np.zeros((1, rows.shape[1]))
-    constant[0, 0] = _log(state.weights[k]) + state.noise.sum()
-    return np.vstack([rows, constant])
+    heights = _log(state.weights[:k]) + 0.5 * (log_det - d * LOG_2PI)
+    rows[:, 0] += heights
+    if state.noise is not None:
+        rows = np.vstack([rows, np.zeros((1, rows.shape[1]))])
+        rows[k, 0] = _log(state.weights[k]) + state.noise.sum()
+        heights = np.append(heights, rows[k, 0])
+    peak = float(heights.max())
+    rows[:, 0] -= peak
+    return Densities(rows, peak, kind, d)
 
 
 def _log(weights: Any) -> Any:
     return np.log(np.maximum(weights, np.finfo(float).tiny))
 
 
-def logits(Z: Any, state: State) -> tuple[Any, Any]:
-    """log pi_j N(x) (k, b) of the columns of ``Z`` = z(x), and ``Z``, made again in float64 where float32 would not do."""
+def logits(Z: Any, densities: Densities) -> tuple[Any, Any]:
+    """log pi_j N(x) - peak (k, b) of the columns of ``Z`` = z(x), and ``Z``, made again in float64 where float32 would not do."""
     xp = namespace(Z)
-    rows = log_densities(state)
-    d = state.means.shape[1]
+    rows, _, kind, d = densities
     if Z.dtype == xp.float32 and np.finfo(np.float32).eps * d * np.abs(rows[:, 1:]).max() > 1e-4:
-        Z = distance.features(xp.astype(Z[1 : d + 1, :], xp.float64), KINDS[state.covariance_type])
+        Z = distance.features(xp.astype(Z[1 : d + 1, :], xp.float64), kind)
     return xp.asarray(rows, dtype=Z.dtype, device=Z.device) @ Z, Z
 
 
@@ -90,24 +101,47 @@ def restrict(L: Any, labels: Any) -> Any:
     return L
 
 
-def summarize(Z: Any, weights: Any, state: State, labels: Any = None) -> Stats:
+def posterior(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, Any, Any, Any]:
+    """Weighted densities (k, b) relative to a level, their sums (b,), the levels (b,) or number, and ``Z``.
+
+    The peak of the mixture serves all objects as a level, which saves two passes, unless one is so far out that its densities vanish.
+    """
+    xp = namespace(Z)
+    L, Z = logits(Z, densities)
+    shift = 300.0 if Z.dtype == xp.float64 else 40.0
+    L += shift
+    E = inplace("exp", restrict(L, labels))
+    total = xp.sum(E, axis=0)
+    level = densities.peak - shift
+    if float(xp.min(total)) < float(xp.finfo(Z.dtype).smallest_normal) * 1e8:
+        L = restrict(logits(Z, densities)[0], labels)
+        top = xp.max(L, axis=0)
+        L -= top
+        E = inplace("exp", L)
+        total, level = xp.sum(E, axis=0), top + densities.peak
+    return E, total, level, Z
+
+
+def summarize(Z: Any, weights: Any, densities: Densities, labels: Any = None) -> Stats:
     """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None, ``labels`` (b,) with -1 for unknown, or None."""
     xp = namespace(Z)
-    L, Z = logits(Z, state)
-    R, level = distance.softmax_columns(restrict(L, labels))
+    E, total, level, Z = posterior(Z, densities, labels)
+    value = xp.log(total) + level
+    scale = 1.0 / total
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=Z.device)
-        R *= weights
-        level *= weights
-    return Stats(to_numpy(R @ Z.T).astype(np.float64), float(xp.sum(level, dtype=xp.float64)))
+        scale *= weights
+        value *= weights
+    E *= scale
+    return Stats(to_numpy(E @ Z.T).astype(np.float64), float(xp.sum(value, dtype=xp.float64)))
 
 
-def memberships(Z: Any, state: State, labels: Any = None) -> tuple[Any, Any]:
+def memberships(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, Any]:
     """Posterior probabilities (b, k), noise last, in the type of ``Z``, and log-densities (b,) of its columns."""
     xp = namespace(Z)
-    L, _ = logits(Z, state)
-    R, level = distance.softmax_columns(restrict(L, labels))
-    return xp.astype(R.T, Z.dtype), xp.astype(level, Z.dtype)
+    E, total, level, _ = posterior(Z, densities, labels)
+    E /= total
+    return xp.astype(E.T, Z.dtype), xp.astype(xp.log(total) + level, Z.dtype)
 
 
 def update(stats: Stats, state: State, frozen: tuple[str, ...] = (), kind: str | None = None) -> State:

@@ -174,14 +174,17 @@ class FuzzyCMeans(InductiveClusterer):
         centers = seeding.kmeans_plus_plus(X[order], weights[order], self.n_clusters, rng, cap=self._rule.noise or np.inf)
         return fuzzy.State(centers, np.broadcast_to(np.eye(d), (self.n_clusters, d, d)).copy() if self._full else None)
 
-    def _summarize(self, block: Any, weights: Any, state: fuzzy.State) -> fuzzy.Stats:
-        return fuzzy.summarize(block.T, weights, state, self._rule)
+    def _ready(self, state: fuzzy.State) -> fuzzy.Distances:
+        return fuzzy.ready(state, self._rule)
+
+    def _summarize(self, block: Any, weights: Any, state: fuzzy.Distances) -> fuzzy.Stats:
+        return fuzzy.summarize(block.T, weights, state)
 
     def _update(self, stats: fuzzy.Stats, state: fuzzy.State) -> fuzzy.State:
         return fuzzy.update(stats, state)
 
-    def _assign(self, block: Any, state: fuzzy.State) -> Any:
-        return fuzzy.memberships(block.T, state, self._rule)
+    def _assign(self, block: Any, state: fuzzy.Distances) -> Any:
+        return fuzzy.memberships(block.T, state)
 
     _pack = staticmethod(fuzzy.pack)
     _unpack = staticmethod(fuzzy.unpack)
@@ -197,9 +200,10 @@ class FuzzyCMeans(InductiveClusterer):
     def _finish(self, rows: Rows, run: _loop.Run) -> None:
         super()._finish(rows, run)
         centers, metrics = run.state
-        self.cluster_centers_ = self._coordinates.outer(centers).astype(self.memberships_.dtype)
+        dtype = self.memberships_.dtype if isinstance(self.memberships_, np.ndarray) else np.float64
+        self.cluster_centers_ = self._coordinates.outer(centers).astype(dtype)
         if metrics is not None:
-            self.metrics_ = metrics.astype(self.memberships_.dtype)
+            self.metrics_ = metrics.astype(dtype)
         gaps = np.sum((centers[:, None] - centers[None]) ** 2, axis=2)[np.triu_indices(len(centers), 1)]
         if gaps.min(initial=np.inf) <= 1e-8 * float(self._coordinates.variances.sum()):
             warnings.warn(

@@ -159,7 +159,10 @@ class MixtureEngine(InductiveClusterer):
     def _collapsed(self, state: gaussian.State, rows: Rows, total: float) -> np.ndarray:
         return gaussian_start.collapsed(state, max(total, rows.shape[0]), self._coordinates.thinnest)
 
-    def _summarize(self, block: Any, weights: Any, state: gaussian.State, labels: Any = None) -> gaussian.Stats:
+    def _ready(self, state: gaussian.State) -> Any:
+        return gaussian.ready(state) if self._layout == "features" else state
+
+    def _summarize(self, block: Any, weights: Any, state: Any, labels: Any = None) -> gaussian.Stats:
         if self._layout == "features":
             return gaussian.summarize(block.T, weights, state, labels)
         return LAYOUTS[self._layout].summarize(block, weights, state, labels)
@@ -167,12 +170,12 @@ class MixtureEngine(InductiveClusterer):
     def _update(self, stats: gaussian.Stats, state: gaussian.State) -> gaussian.State:
         return gaussian.update(stats, state, self._frozen, None if self._layout == "features" else "full")
 
-    def _posterior(self, block: Any, state: gaussian.State, labels: Any = None) -> tuple[Any, Any]:
+    def _posterior(self, block: Any, state: Any, labels: Any = None) -> tuple[Any, Any]:
         if self._layout == "features":
             return gaussian.memberships(block.T, state, labels)
         return LAYOUTS[self._layout].memberships(block, state, labels)
 
-    def _assign(self, block: Any, state: gaussian.State, labels: Any = None) -> Any:
+    def _assign(self, block: Any, state: Any, labels: Any = None) -> Any:
         return self._posterior(block, state, labels)[0]
 
     _pack = staticmethod(gaussian.pack)
@@ -196,7 +199,8 @@ class MixtureEngine(InductiveClusterer):
     def _map(self, X: Any, which: int) -> Any:
         """Posterior probabilities (0) or log-densities (1) of new objects, in inner coordinates."""
         if not parameters.has_holes(Rows(X, n_jobs=self.n_jobs)) or self._missing:
-            return self._rows(X).map(lambda block: self._posterior(block, self._state)[which])
+            ready = self._ready(self._state)
+            return self._rows(X).map(lambda block: self._posterior(block, ready)[which])
         state, coordinates = parameters.unmixed(self._state, self._coordinates)
         rows = Rows(X, n_jobs=self.n_jobs, view=coordinates.inner)
         return rows.map(lambda block: gaussian_missing.memberships(block, state)[which])
