@@ -6,7 +6,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 from sklearn.datasets import load_digits, make_moons
 
-from sfumato.kernels.spectral import Scaled, Shifted, degrees, diagonal_of, leading_eigenvectors, normalized_operator, unit_rows
+from sfumato.kernels.scaled import Scaled, Shifted, degrees, diagonal_of, normalized_operator
+from sfumato.kernels.spectral import leading_eigenvectors, unit_rows
 from sfumato.similarity import knn
 
 

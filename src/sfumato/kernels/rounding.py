@@ -45,23 +45,28 @@ def squared_distances(Z: Any, centers: Any) -> Any:
     return xp.stack(columns, axis=1)
 
 
-def lloyd_step(Z: Any, weights: Any, centers: Any) -> tuple[Any, float]:
-    """Centers of the rows nearest to each center, and the distortion before the move; a center left alone goes to the worst row."""
+def lloyd_step(Z: Any, weights: Any, lengths: Any, centers: Any) -> tuple[Any, float]:
+    """Centers of the rows nearest to each center, and the distortion before the move; a center left alone goes to the worst row.
+
+    ``lengths`` holds |z_i|^2, which does not change.
+    """
     xp = namespace(Z)
     k = centers.shape[0]
-    partial = xp.sum(centers * centers, axis=1)[None, :] - 2 * (Z @ centers.T)
+    partial = Z @ (-2 * centers.T)
+    partial += xp.sum(centers * centers, axis=1)[None, :]
     labels = xp.argmin(partial, axis=1)
-    distances = xp.clip(xp.min(partial, axis=1) + xp.sum(Z * Z, axis=1), min=0.0)
-    indicator = xp.astype(labels[:, None] == xp.arange(k, device=Z.device)[None, :], Z.dtype) * weights[:, None]
+    errors = weights * xp.clip(xp.take_along_axis(partial, labels[:, None], axis=1)[:, 0] + lengths, min=0.0)
+    indicator = xp.take(xp.eye(k, dtype=Z.dtype, device=Z.device), labels, axis=0)
+    indicator *= weights[:, None]
     mass = xp.sum(indicator, axis=0)
     moved = (indicator.T @ Z) / xp.where(mass > 0, mass, xp.ones_like(mass))[:, None]
-    errors = weights * distances
+    distortion = float(xp.sum(errors))
     for r in range(k):
         if float(mass[r]) == 0:
             worst = int(xp.argmax(errors))
             moved[r, :] = Z[worst, :]
             errors[worst] = 0
-    return moved, float(xp.sum(weights * distances))
+    return moved, distortion
 
 
 def memberships(distances: Any, t: float, q: int) -> Any:

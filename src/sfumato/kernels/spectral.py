@@ -11,26 +11,19 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator
+import scipy.sparse as sp
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from .._arrays import is_numpy, namespace
+from .._arrays import namespace
 from .._memory import reserve
+from .scaled import Scaled, as_dense, degrees, dtype_of, like, normalized_operator
 
-__all__ = [
-    "Scaled",
-    "Shifted",
-    "Spectrum",
-    "degrees",
-    "diagonal_of",
-    "dtype_of",
-    "leading_eigenvectors",
-    "normalized_operator",
-    "unit_rows",
-]
+__all__ = ["Scaled", "Spectrum", "degrees", "dtype_of", "leading_eigenvectors", "normalized_operator", "unit_rows"]
 
 DIRECT = 400  # up to so many objects all eigenvectors cost less than the detour
 EXTRA = 10  # columns beyond those asked for: they decide how fast the block converges
-DEPTH = 8  # products between restarts
+DEPTH = 8  # products before the first Rayleigh-Ritz; orthogonalising costs more than products if W is sparse
+SPARSE_DEPTH = 3
 
 
 class Spectrum(NamedTuple):
@@ -40,96 +33,6 @@ class Spectrum(NamedTuple):
     vectors: Any
     following: float
     residual: float
-
-
-class Scaled(LinearOperator):
-    """diag(s) W diag(s) for any W that multiplies: an array, a sparse array, an operator, an array on another device."""
-
-    def __init__(self, W: Any, scaling: Any) -> None:
-        super().__init__(dtype_of(W), W.shape)
-        self.W, self.scaling = W, scaling
-
-    def __matmul__(self, X: Any) -> Any:
-        s = self.scaling if X.ndim == 1 else self.scaling[:, None]
-        return s * (self.W @ (s * X))
-
-    def _matvec(self, x: Any) -> Any:
-        return self @ x.reshape(-1)
-
-    def _matmat(self, X: Any) -> Any:
-        return self @ X
-
-    def _adjoint(self) -> Scaled:
-        return self
-
-    def diagonal(self) -> Any:
-        """The diagonal, (n,)."""
-        return self.scaling**2 * diagonal_of(self.W)
-
-    def toarray(self) -> Any:
-        """The matrix itself, (n, n)."""
-        return self.scaling[:, None] * _dense(self.W) * self.scaling[None, :]
-
-
-class Shifted(LinearOperator):
-    """W + diag(s) for any W that multiplies."""
-
-    def __init__(self, W: Any, shift: Any) -> None:
-        super().__init__(dtype_of(W), W.shape)
-        self.W, self.shift = W, shift
-
-    def __matmul__(self, X: Any) -> Any:
-        return self.W @ X + (self.shift if X.ndim == 1 else self.shift[:, None]) * X
-
-    def _matvec(self, x: Any) -> Any:
-        return self @ x.reshape(-1)
-
-    def _matmat(self, X: Any) -> Any:
-        return self @ X
-
-    def _adjoint(self) -> Shifted:
-        return self
-
-    def diagonal(self) -> Any:
-        """The diagonal, (n,)."""
-        return diagonal_of(self.W) + self.shift
-
-    def toarray(self) -> Any:
-        """The matrix itself, (n, n)."""
-        n = self.shape[0]
-        return self @ _on(self.W, np.eye(n, dtype=self.dtype))
-
-
-def diagonal_of(W: Any) -> Any:
-    """The diagonal of ``W``, asked for or, where there is only a product, read off products with blocks of the identity."""
-    if not is_numpy(W):
-        return namespace(W).linalg.diagonal(W)
-    if hasattr(W, "diagonal"):
-        return W.diagonal()
-    n, entries = W.shape[0], []
-    for start in range(0, n, 256):
-        block = np.eye(n, min(256, n - start), -start, dtype=dtype_of(W))
-        entries.append(np.sum(np.asarray(W @ block) * block, axis=0))
-    return np.concatenate(entries)
-
-
-def dtype_of(W: Any) -> np.dtype:
-    """NumPy's name for the precision of ``W``; float64 where it has none."""
-    dtype = getattr(W, "dtype", None)
-    return np.dtype(np.float64) if dtype is None else np.dtype(str(dtype).rpartition(".")[2])
-
-
-def degrees(W: Any) -> Any:
-    """Row sums W 1, (n,)."""
-    return W @ _on(W, np.ones(W.shape[0], dtype=dtype_of(W)))
-
-
-def normalized_operator(W: Any, degree: Any = None) -> Scaled:
-    """D^-1/2 W D^-1/2; an object without any similarity keeps a row of zeros."""
-    degree = degrees(W) if degree is None else degree
-    xp = namespace(degree)
-    positive = degree > 0
-    return Scaled(W, xp.where(positive, xp.where(positive, degree, xp.ones_like(degree)) ** -0.5, xp.zeros_like(degree)))
 
 
 def unit_rows(Z: Any) -> Any:
@@ -160,24 +63,38 @@ def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_produc
     """
     n, dtype = A.shape[0], dtype_of(A)
     tol = (1e-4 if dtype == np.float32 else 1e-8) if tol is None else tol
-    depth = min(DEPTH, n // (2 * (k + EXTRA)))
-    if n <= DIRECT or depth < 2:
+    if n <= DIRECT or n < 4 * (k + EXTRA):
         return _direct(A, k)
-    start = _on(A, np.random.default_rng(0).standard_normal((n, k + EXTRA)).astype(dtype))
+    A, place = _compact(A)
+    start = like(A, np.random.default_rng(0).standard_normal((n, k + EXTRA)).astype(dtype))
+    depth = min(SPARSE_DEPTH if sp.issparse(A) else DEPTH, n // (2 * (k + EXTRA)))
     values, X, residuals, lowest = _rayleigh_ritz(A, namespace(start).linalg.qr(start)[0], depth)
     while float(residuals[:k].max()) > tol and max_products > 0:
-        degree = _degree(values, k, lowest)
+        degree = _degree(values, k, lowest, float(residuals[:k].max()) / tol)
         X = _filter(A, X, degree, lowest, float(values[-1]))
-        values, X, residuals, _ = _rayleigh_ritz(A, X, 2)
-        max_products -= degree + 2
-    return Spectrum(values[:k], _canonical(X[:, :k]), float(values[k]), float(residuals[:k].max()))
+        values, X, residuals, _ = _rayleigh_ritz(A, X, 1)
+        max_products -= degree + 1
+    return Spectrum(values[:k], _canonical(X[place, :k]), float(values[k]), float(residuals[:k].max()))
 
 
-def _degree(values: Any, k: int, lowest: float) -> int:
-    """Degree of the filter that makes a residual of the k-th vector a hundred times smaller, unless the first one would drown the rest."""
+def _compact(A: Any) -> tuple[Any, Any]:
+    """A sparse similarity with its scaling multiplied in and neighbours side by side in memory, and where each object went."""
+    W = A.W if isinstance(A, Scaled) else A
+    if not sp.issparse(W):
+        return A, slice(None)
+    if isinstance(A, Scaled):
+        W = sp.diags_array(A.scaling) @ W @ sp.diags_array(A.scaling)
+    W = sp.csr_array(W)
+    order = reverse_cuthill_mckee(W, symmetric_mode=True)
+    return sp.csr_array(W[order][:, order]), np.argsort(order)
+
+
+def _degree(values: Any, k: int, lowest: float, excess: float) -> int:
+    """Degree of the filter that divides the residual of the k-th vector by ``excess``, unless the first one would drown the rest."""
     edge = float(values[-1])
     stretch = [np.arccosh(max(1 + 1e-7, (2 * float(values[j]) - edge - lowest) / (edge - lowest))) for j in (0, k - 1)]
-    return int(np.clip(min(np.log(200) / stretch[1], np.log(1e9) / stretch[0]), 4, 400))
+    gain = np.clip(4 * excess, 200, 1e5)
+    return int(np.clip(min(np.log(2 * gain) / stretch[1], np.log(1e9) / stretch[0]), 4, 400))
 
 
 def _filter(A: Any, X: Any, degree: int, lowest: float, edge: float) -> Any:
@@ -231,7 +148,7 @@ def _direct(A: Any, k: int) -> Spectrum:
     """All of A, by LAPACK."""
     n = A.shape[0]
     reserve((n, n), dtype_of(A), "the similarity as a dense matrix", "ask for fewer eigenvectors")
-    M = _dense(A)
+    M = as_dense(A)
     xp = namespace(M)
     values, vectors = xp.linalg.eigh(M)
     values, vectors = xp.flip(values, axis=0), xp.flip(vectors, axis=1)
@@ -244,20 +161,6 @@ def _canonical(V: Any) -> Any:
     size = xp.abs(V)
     first = xp.argmax(xp.astype(size >= 0.999 * xp.max(size, axis=0), xp.int8), axis=0)
     return V * xp.sign(xp.take_along_axis(V, first[None, :], axis=0))
-
-
-def _dense(W: Any) -> Any:
-    if isinstance(W, np.ndarray) or not is_numpy(W):
-        return W
-    return W.toarray() if hasattr(W, "toarray") else np.asarray(W @ np.eye(W.shape[0], dtype=dtype_of(W)))
-
-
-def _on(W: Any, array: np.ndarray) -> Any:
-    """``array`` in the library and on the device of ``W``."""
-    inner = W
-    while isinstance(inner, LinearOperator) and hasattr(inner, "W"):
-        inner = inner.W
-    return array if is_numpy(inner) else namespace(inner).asarray(array, device=inner.device)
 
 
 def _positive(x: Any) -> Any:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -15,8 +16,9 @@ from .._arrays import namespace, to_numpy
 from .._similarity_base import SimilarityClusterer, as_dense
 from .._validation import EvidenceWarning, as_generator, check_choice, check_n_clusters, check_number
 from ..kernels import rounding as kernel
+from ..kernels.scaled import Shifted, degrees, diagonal_of, normalized_operator
 from ..kernels.simplex import normalize
-from ..kernels.spectral import Shifted, Spectrum, degrees, diagonal_of, leading_eigenvectors, normalized_operator, unit_rows
+from ..kernels.spectral import Spectrum, leading_eigenvectors, unit_rows
 
 __all__ = ["SpectralClustering"]
 
@@ -124,7 +126,7 @@ class SpectralClustering(SimilarityClusterer):
         W = self._similarities(X)
         check_n_clusters(self.n_clusters, W.shape[0])
         if self.method == "ng-jordan-weiss" and W.shape[0] > 1:
-            W = Shifted(W, -diagonal_of(W))
+            W = _without_diagonal(W)
         degree = _connected_degrees(W)
         operator = normalized_operator(W, degree)
         spectrum = leading_eigenvectors(operator, self.n_clusters)
@@ -162,7 +164,7 @@ class SpectralClustering(SimilarityClusterer):
         weighted = self.rounding == "weighted-k-means" or (self.rounding is None and self.method == "bach-jordan")
         weights = degree if weighted else xp.astype(degree > 0, Z.dtype)
         firsts = self._first_rows(to_numpy(degree) > 0)
-        step = partial(kernel.lloyd_step, Z, weights)
+        step = partial(kernel.lloyd_step, Z, weights, xp.sum(Z * Z, axis=1))
         starts = (Z[kernel.orthogonal_rows(Z, self.n_clusters, first), :] for first in firsts)
         runs = [_loop.iterate(step, centers, max_iter=self.max_iter, tol=self.tol) for centers in starts]
         run = _loop.best(runs, larger=False)
@@ -227,6 +229,10 @@ class SpectralClustering(SimilarityClusterer):
         if X is not None:
             self._new_similarities(X)
         return 1.0 - self.cost_ / self.n_clusters
+
+
+def _without_diagonal(W: Any) -> Any:
+    return sp.csr_array(W - sp.diags_array(W.diagonal())) if sp.issparse(W) else Shifted(W, -diagonal_of(W))
 
 
 def _connected_degrees(W: Any) -> Any:

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from .._memory import reserve
 from .._validation import EvidenceWarning, check_choice, check_number, check_rows, check_similarity
+from ..kernels.scaled import Scaled, Shifted, degrees, dtype_of
 from ..kernels.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
-from ..kernels.spectral import Scaled, Shifted, degrees, dtype_of
 
 __all__ = ["DoublyStochastic", "doubly_stochastic"]
 
