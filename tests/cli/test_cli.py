@@ -301,3 +301,81 @@ def test_version_and_help(run):
         code, out, _ = run(*words, "--help")
         assert code == 0
         assert "Usage: sfumato" in out
+
+
+def test_choose_finds_three_and_draws_the_curve(run, data, tmp_path):
+    words = ("choose", data, "--drop", "kind", "--drop", "weight", "--from", 2, "--to", 4, "--set", "n_init=1")
+    code, out, err = run(*words, "--plot", "curve.png")
+    assert code == 0, err
+    assert "Chosen: 3" in out
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert run(*words, "--plot", "curve.exe")[0] == 2
+    assert run(*words, "--from", 5)[0] == 2
+
+
+@pytest.mark.slow
+def test_choose_in_json_and_auto_by_held_out_agreement(run, data, tmp_path):
+    words = (data, "--drop", "kind", "--drop", "weight", "--model", "fuzzy-c-means")
+    found = json.loads(run("choose", *words, "--to", 4, "--json")[1])
+    assert (found["n_clusters"], found["criterion"], found["supported"]) == (3, "held-out", True)
+    assert run("fit", *words, "--clusters", "auto", "--out", "r")[0] == 0
+    assert json.loads((tmp_path / "r" / "summary.json").read_text())["n_clusters"] == 3
+
+
+@pytest.mark.parametrize("model", ["gaussian-mixture", "dirichlet-process"])
+def test_auto_finds_three(run, data, tmp_path, model):
+    code, _, err = run("fit", data, "--drop", "kind", "--drop", "weight", "--model", model, "--clusters", "auto", "--out", "r")
+    assert code == 0, err
+    summary = json.loads((tmp_path / "r" / "summary.json").read_text())
+    assert (summary["n_clusters"], summary["clusters_asked_for"]) == (3, "auto")
+
+
+def test_consensus_of_labelings_and_of_features(run, data, tmp_path):
+    rng = np.random.default_rng(0)
+    truth = np.arange(60) % 3
+    noisy = [np.where(rng.random(60) < 0.9, truth, rng.integers(3, size=60)) for _ in range(15)]
+    lines = ["id," + ",".join(f"p{j}" for j in range(15))]
+    lines += [f"o{i}," + ",".join("uvw"[labels[i]] if (i + j) % 11 else "" for j, labels in enumerate(noisy)) for i in range(60)]
+    (tmp_path / "l.csv").write_text("\n".join(lines) + "\n")
+    code, _, err = run("consensus", "l.csv", "--clusters", 3, "--out", "r")
+    assert code == 0, err
+    assert json.loads(run("score", data, "r", "--column", "kind", "--json")[1])["matched accuracy"] > 0.9
+    head = "\n".join([lines[0], *lines[1:4], lines[1].replace("u", "never-seen").replace("v", "never-seen").replace("o0", "new")])
+    (tmp_path / "new.csv").write_text(head + "\n")
+    code, out, err = run("predict", "r", "new.csv")
+    assert code == 0, err
+    _, U = memberships("r/memberships.csv")
+    predicted = [row.split(",")[:2] for row in out.splitlines()[1:]]
+    assert [row[0] for row in predicted] == ["o0", "o1", "o2", "new"]
+    assert [int(row[1]) for row in predicted[:3]] == U[:3].argmax(axis=1).tolist()
+    code, _, err = run("consensus", data, "--features", "--drop", "weight", "--class-column", "kind", "--out", "f")
+    assert code == 0, err
+    assert json.loads((tmp_path / "f/summary.json").read_text())["metrics"]["adjusted Rand index"] > 0.9
+    assert "similarity" in json.loads((tmp_path / "f/pictures.json").read_text())
+
+
+def test_a_similarity_matrix(run, tmp_path):
+    X, labels = blobs()
+    np.save(tmp_path / "w.npy", np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 8))
+    code, _, err = run("fit", "w.npy", "--model", "pairwise", "--similarity", "precomputed", "--clusters", 3, "--out", "r")
+    assert code == 0, err
+    (tmp_path / "labels.csv").write_text("\n".join(["label", *map(str, labels)]))
+    assert json.loads(run("score", "labels.csv", "r", "--json")[1])["matched accuracy"] > 0.9
+
+
+def test_missing_values_in_a_model_that_takes_them(run, tmp_path):
+    X, _ = blobs()
+    rows = [f"{x},{y}" for x, y in X]
+    rows[5] = f"{X[5, 0]},"
+    (tmp_path / "m.csv").write_text("\n".join(["x,y", *rows]))
+    assert run("fit", "m.csv", "--model", "gaussian-mixture", "--clusters", 3, "--out", "r")[0] == 0
+
+
+def test_demo(run, tmp_path):
+    code, out, err = run("demo", "--out", "d")
+    assert code == 0, err
+    assert "150 objects in 3 clusters (consensus)" in out
+    assert (tmp_path / "d" / "report.html").is_file()
+    assert json.loads((tmp_path / "d" / "summary.json").read_text())["metrics"]["adjusted Rand index"] > 0.5
+    assert run("demo", "--out", "d")[0] == 2
+    assert run("demo", "--out", "d", "--force")[0] == 0

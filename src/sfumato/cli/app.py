@@ -142,24 +142,33 @@ def score(
 def choose(
     data: o.DataFile,
     model: o.Model = "gaussian-mixture",
-    lowest: Annotated[int, typer.Option("--from", min=1, help="Fewest clusters to try.")] = 2,
+    lowest: Annotated[int, typer.Option("--from", min=1, help="Fewest clusters to try.")] = 1,
     highest: Annotated[int, typer.Option("--to", min=1, help="Most clusters to try.")] = 10,
+    criterion: Annotated[
+        str, typer.Option("--criterion", help="auto, held-out, bic, aic, icl, silhouette, eigengap, lifetime or pac.")
+    ] = "auto",
+    labelings: Annotated[bool, typer.Option("--labelings", help="DATA holds labelings (with --model consensus).")] = False,
     similarity: o.Similarity = None,
     settings: o.Settings = None,
     seed: o.Seed = 0,
     id_column: o.IdColumn = None,
+    weight_column: o.WeightColumn = None,
     class_column: o.ClassColumn = None,
     drop: o.Drop = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write the curve to this PNG, SVG or PDF file.")] = None,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """How many clusters? A score for each number."""
-    from ..io import Roles
-    from .choosing import choose
+    """How many clusters? A score for each number.
 
-    roles = Roles(id_column, None, class_column, tuple(drop or ()))
-    choose(data, roles, model, range(lowest, highest + 1), similarity, tuple(settings or ()), seed, plot, as_json, quiet)
+    The best number is then tested: halves of the data must agree on it clearly better than halves of data without structure do.
+    """
+    from ..io import Roles
+    from .choosing import Asked, choose
+
+    roles = Roles(id_column, weight_column, class_column, tuple(drop or ()), labelings)
+    numbers = range(lowest, highest + 1)
+    choose(Asked(data, roles, model, numbers, criterion, similarity, tuple(settings or ()), seed, plot, as_json, quiet))
 
 
 @app.command()
@@ -208,7 +217,9 @@ def reproduce(
             metavar="EXPERIMENT",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the table (markdown and CSV) and the pictures.")] = Path("sfumato-papers"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the table (markdown and CSV) and the pictures.")] = Path(
+        "sfumato-papers"
+    ),
     data: Annotated[Path | None, typer.Option("--data", help="Folder with the data sets that do not come with scikit-learn.")] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs to average over.")] = 10,
     force: o.Force = False,

@@ -3,39 +3,117 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..io import InputError, Roles, Table, read
-from .models import make
+from .evidence import prepare
+from .models import check_model, make
 from .terminal import Terminal
 
-__all__ = ["automatic", "choose"]
+__all__ = ["Asked", "automatic", "choose"]
 
 _OWN_CHOICE = ("gaussian-mixture", "consensus")
+_MOST = 10
 
 
-def automatic(model: str, estimator: Any, table: Table, terminal: Terminal) -> Any:
-    """The estimator, set to the number of clusters that the data speak for."""
+class Asked(NamedTuple):
+    """What ``sfumato choose`` was asked for."""
+
+    data: str
+    roles: Roles
+    model: str
+    candidates: range
+    criterion: str
+    similarity: str | None
+    settings: tuple[str, ...]
+    seed: int
+    plot: Path | None
+    as_json: bool
+    quiet: bool
+
+
+def automatic(model: str, estimator: Any, table: Table, seed: int, terminal: Terminal) -> list[str]:
+    """Set the estimator to the number of clusters that the data speak for; gives what there is to say about it."""
     if model in _OWN_CHOICE:
-        return estimator.set_params(n_clusters="auto")
-    if model == "dirichlet-process":
-        return estimator
-    raise InputError(f"--clusters auto does not apply to {model}: give a number, or use gaussian-mixture, dirichlet-process or consensus")
+        estimator.set_params(n_clusters="auto")
+    elif model != "dirichlet-process":
+        highest = min(_MOST, table.values.shape[0] - 1)
+        choice, said = _search(estimator, table, model, range(1, highest + 1), "auto", seed, terminal)
+        estimator.set_params(n_clusters=choice.n_clusters)
+        return said
+    return []
 
 
-def choose(
-    data: str,
-    roles: Roles,
-    model: str,
-    candidates: range,
-    similarity: str | None,
-    settings: tuple[str, ...],
-    seed: int,
-    plot: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def _search(
+    estimator: Any, table: Table, model: str, candidates: range, criterion: str, seed: int, terminal: Terminal
+) -> tuple[Any, list[str]]:
+    from ..selection import choose_n_clusters
+
+    if model == "discriminative":
+        raise InputError("the number of clusters of the discriminative model is yours to give: it follows from the use, not from the data")
+    with terminal.heard() as said, terminal.progress("trying numbers of clusters") as advance:
+        choice = choose_n_clusters(
+            estimator,
+            np.asarray(table.values) if isinstance(table.values, np.memmap) else table.values,
+            candidates,
+            criterion=criterion,
+            sample_weight=table.weights,
+            random_state=seed,
+            progress=lambda done, total: advance(done / total, f"{done} of {total}"),
+        )
+    return choice, said
+
+
+def choose(asked: Asked) -> None:
     """A table of scores, one for each number of clusters."""
-    make(model, None, seed=seed, similarity=similarity, settings=settings)
-    read(data, roles)
-    raise InputError("choosing the number of clusters is not available in this version")
+    check_model(asked.model)
+    if not asked.candidates:
+        raise InputError("--from must not be more than --to")
+    if asked.plot is not None and asked.plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"--plot writes PNG, SVG or PDF files, got '{asked.plot.name}'")
+    terminal = Terminal(as_json=asked.as_json, quiet=asked.quiet)
+    with terminal.progress("reading") as advance:
+        table = read(asked.data, asked.roles, advance)
+    estimator = make(asked.model, None, seed=asked.seed, similarity=asked.similarity, settings=asked.settings)
+    prepare(estimator, table, asked.model, asked.roles)
+    choice, _ = _search(estimator, table, asked.model, asked.candidates, asked.criterion, asked.seed, terminal)
+    if asked.plot is not None:
+        _draw(asked.plot, choice)
+    _show(choice, terminal)
+
+
+def _show(choice: Any, terminal: Terminal) -> None:
+    rows = [[row.n_clusters, row.score, row.standard_error, _mark(row, choice)] for row in choice.table]
+    terminal.table(f"Criterion {choice.criterion}: higher is better", ["clusters", "score", "standard error", ""], rows)
+    if len(choice.reference):
+        agreement = f"{choice.agreement:.2f} (without structure {choice.reference.mean():.2f})"
+        verdict = "supported" if choice.supported else "not supported"
+        terminal.say(f"Agreement of halves of the data on {choice.preferred} clusters: {agreement}. {verdict.capitalize()}.")
+    terminal.say(f"Chosen: {choice.n_clusters}")
+    scores = [
+        {"n_clusters": row.n_clusters, "score": _finite(row.score), "standard_error": _finite(row.standard_error)} for row in choice.table
+    ]
+    found = {"n_clusters": choice.n_clusters, "preferred": choice.preferred, "criterion": choice.criterion, "supported": choice.supported}
+    terminal.record({**found, "agreement": _finite(choice.agreement), "table": scores})
+
+
+def _mark(row: Any, choice: Any) -> str:
+    return row.failure or ("best score" if row.n_clusters == choice.preferred else "")
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _draw(path: Path, choice: Any) -> None:
+    from matplotlib.figure import Figure
+
+    from .. import plot
+
+    rows = [row for row in choice.table if np.isfinite(row.score)]
+    numbers, scores, spread = zip(*((row.n_clusters, row.score, row.standard_error) for row in rows), strict=True)
+    figure = Figure(layout="constrained")
+    plot.selection(numbers, scores, spread=spread, chosen=choice.n_clusters, name=choice.criterion, ax=figure.subplots())
+    figure.savefig(path)

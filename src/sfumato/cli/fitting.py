@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
-import scipy.sparse as sp
 
 from .. import __version__
 from .._loop import checkpoints, progress
 from ..io import InputError, Roles, Table, read
 from ..io.checkpoint import Checkpoint
 from ..io.results import check_target, new_folder, write_memberships, write_result
+from .evidence import prepare
 from .main import NotConvergedError, StoppedError
 from .models import check_model, make, parse_clusters
 from .terminal import Terminal
@@ -67,13 +63,15 @@ def fit_and_write(request: Request, estimator: Any, table: Table, terminal: Term
     """Fit the estimator to the table and write the result folder."""
     from .summary import show, summarize, write_report
 
+    evidence, extra = prepare(estimator, table, request.model, request.roles)
+    said = []
     if request.clusters == "auto":
         from .choosing import automatic
 
-        estimator = automatic(request.model, estimator, table, terminal)
+        said = automatic(request.model, estimator, table, request.seed, terminal)
     checkpoint = None if str(request.out) == "-" else Checkpoint(_beside(request.out), _task(request, estimator, table))
     began = time.monotonic()
-    said = _fit(estimator, table, request, checkpoint, terminal)
+    said += _fit(estimator, evidence, extra, request, checkpoint, terminal)
     if request.strict and not estimator.converged_:
         raise NotConvergedError(f"{request.model} did not converge in {estimator.n_iter_} iterations: raise it with --set max_iter=...")
     result = summarize(request, estimator, table, said, time.monotonic() - began)
@@ -99,18 +97,15 @@ def _task(request: Request, estimator: Any, table: Table) -> str:
     return json.dumps([__version__, request.model, parameters, list(request.roles), table.digest])
 
 
-def _fit(estimator: Any, table: Table, request: Request, checkpoint: Checkpoint | None, terminal: Terminal) -> list[str]:
+def _fit(
+    estimator: Any, evidence: Any, extra: dict[str, Any], request: Request, checkpoint: Checkpoint | None, terminal: Terminal
+) -> list[str]:
     """Fit, with a progress bar, checkpoints and Ctrl-C; gives what the model had to say."""
-    evidence, extra = _evidence(estimator, table, request)
     if checkpoint is not None and request.resume:
         checkpoint.resume()
         terminal.remark(f"going on after {checkpoint.resumed} iterations" if checkpoint.resumed else "nothing to resume: starting afresh")
-    with warnings.catch_warnings(record=True) as caught, _watched(estimator, request.model, terminal), _kept(checkpoint):
-        warnings.simplefilter("always")
+    with terminal.heard() as said, _watched(estimator, request.model, terminal), _kept(checkpoint):
         estimator.fit(evidence, **extra)
-    said = list(dict.fromkeys(str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)))
-    for text in said:
-        terminal.remark(f"warning: {text}")
     return said
 
 
@@ -144,41 +139,6 @@ def _kept(checkpoint: Checkpoint | None) -> Iterator[None]:
     except Exception:
         checkpoint.remove()
         raise
-
-
-def _evidence(estimator: Any, table: Table, request: Request) -> tuple[Any, dict[str, Any]]:
-    """What ``fit`` takes: features, a similarity or labelings, with classes and weights where the model wants them."""
-    accepted = inspect.signature(estimator.fit).parameters
-    extra: dict[str, Any] = {}
-    if table.weights is not None:
-        if "sample_weight" not in accepted:
-            raise InputError(f"--weight-column does not apply to {request.model}, which takes no weights")
-        extra["sample_weight"] = table.weights
-    if request.model == "discriminative":
-        if table.classes is None:
-            raise InputError("the discriminative model needs known classes: name their column with --class-column")
-        extra["y"] = np.unique(np.asarray(table.classes), return_inverse=True)[1]
-    values = table.values
-    if request.roles.labels:
-        estimator.set_params(ensemble="precomputed")
-    if not sp.issparse(values) and values.dtype.kind == "f" and not _takes_missing(estimator):
-        _refuse_missing(table)
-    return values, extra
-
-
-def _takes_missing(estimator: Any) -> bool:
-    return bool(estimator.__sklearn_tags__().input_tags.allow_nan)
-
-
-def _refuse_missing(table: Table) -> None:
-    for start in range(0, len(table.values), 100_000):
-        gaps = np.isnan(table.values[start : start + 100_000])
-        if gaps.any():
-            row, column = (int(place) for place in np.argwhere(gaps)[0])
-            row += start
-            whose = f"object '{table.ids[row]}'" if table.ids is not None else f"row {row + 1}"
-            fix = "fill it in, leave the column out with --drop, or use gaussian-mixture, which takes missing values"
-            raise InputError(f"{table.source}: {whose} has no value in column '{table.columns[column]}': {fix}")
 
 
 def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:

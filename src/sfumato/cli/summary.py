@@ -33,6 +33,7 @@ def summarize(request: Any, estimator: Any, table: Table, said: list[str], secon
         "estimator": MODELS[request.model],
         "n_objects": U.shape[0],
         "n_clusters": U.shape[1],
+        "clusters_asked_for": request.clusters,
         "sizes": [float(size) for size in sizes(U)],
         "certainty": float(U.max(axis=1).mean()),
         "converged": bool(estimator.converged_),
@@ -109,6 +110,7 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         "model": f"{summary['model']} ({summary['estimator']})",
         "data": f"{summary['input']['name']}, {summary['n_objects']:,} objects, {len(summary['input']['columns']):,} columns",
         "SHA-256 of the data": summary["input"]["sha256"],
+        "clusters asked for": summary["clusters_asked_for"],
         "seed": summary["seed"],
         **{f"parameter {key}": value for key, value in summary["parameters"].items() if key != "random_state"},
         "objective": f"{summary['objective']:.6g}",
@@ -148,6 +150,7 @@ def show(result: Result, terminal: Terminal) -> None:
     terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
     shared = int((margin(U) < 0.2).sum()) if U.shape[1] > 1 else 0
     measured = ", ".join(f"{name} {value:.3f}" for name, value in summary["metrics"].items())
-    terminal.say(f"Certainty {summary['certainty']:.3f}; {shared:,} objects shared by two clusters. {measured[:1].upper()}{measured[1:]}.")
+    between = f"{shared:,} object{'' if shared == 1 else 's'} shared by two clusters"
+    terminal.say(f"Certainty {summary['certainty']:.3f}; {between}. {measured[:1].upper()}{measured[1:]}.")
     if not summary["converged"]:
         terminal.say(f"The search did not converge in {summary['n_iter']} iterations.")

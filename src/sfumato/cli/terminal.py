@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -53,6 +54,17 @@ class Terminal:
         """A line about the work, not part of the result."""
         if not self.quiet:
             print(f"sfumato: {plain(text, 500)}", file=sys.stderr)
+
+    @contextmanager
+    def heard(self) -> Iterator[list[str]]:
+        """Collects what models warn about, each thing once, and passes it on as remarks."""
+        said: list[str] = []
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield said
+        said += dict.fromkeys(str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
+        for text in said:
+            self.remark(f"warning: {text}")
 
     def record(self, content: dict[str, Any]) -> None:
         """The result as JSON, when that was asked for."""

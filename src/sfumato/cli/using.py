@@ -31,7 +31,8 @@ def predict(model: Path, data: str, id_column: str | None, out: Path, force: boo
         table = read(data, roles, advance)
     estimator = load(model / "model.skops")
     values = table.values if names is None else _recode(table, names)
-    memberships = np.asarray(estimator.predict_proba(values))
+    with terminal.heard():
+        memberships = np.asarray(estimator.predict_proba(values))
     ids = [str(place) for place in range(len(memberships))] if table.ids is None else table.ids
     if str(out) == "-":
         write_memberships(sys.stdout, memberships, ids)

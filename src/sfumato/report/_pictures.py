@@ -143,7 +143,9 @@ def _of_material(U: np.ndarray, labels: Sequence[str], material: Material) -> It
         means = np.asarray(material.similarity)
         caption = "The evidence: how alike objects are, in the order of their clusters."
         yield "Similarity", caption, lambda ax: heat_map(means, len(U), "", ax), 4.2
-        caption = "What the memberships make of it. The closer to the picture of the evidence, the better the fit."
+        caption = (
+            "What the memberships make of it: the chance that two objects belong together. Its blocks should be those of the evidence."
+        )
         yield "Reconstruction", caption, lambda ax: _untitled(plot.reconstruction(U, material.scale, ax=ax)), 4.2
     if material.classes is not None:
         kinds, table = _table(material.classes, U)
