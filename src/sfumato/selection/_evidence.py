@@ -22,10 +22,7 @@ __all__ = ["Evidence", "Features", "Labelings", "Similarity", "as_evidence", "la
 def with_clusters(estimator: Any, n_clusters: int, rng: np.random.Generator) -> Any:
     """An unfitted copy with so many clusters and a seed of its own."""
     parameters = estimator.get_params(deep=False)
-    name = "n_clusters" if "n_clusters" in parameters else "n_components"
-    if name not in parameters:
-        raise TypeError(f"{type(estimator).__name__} has no parameter n_clusters: the number of clusters cannot be chosen for it")
-    settings = {name: n_clusters}
+    settings = {"n_clusters" if "n_clusters" in parameters else "n_components": n_clusters}
     if "random_state" in parameters:
         settings["random_state"] = int(rng.integers(2**31))
     return clone(estimator).set_params(**settings)
@@ -181,6 +178,8 @@ def _compare_halves(evidence: Any, first: Any, second: Any, rng: np.random.Gener
 def as_evidence(estimator: Any, data: Any, sample_weight: Any = None) -> Evidence:
     """The evidence as the estimator reads it: ``ensemble``, ``similarity``, ``affinity`` or ``metric`` may be "precomputed"."""
     parameters = estimator.get_params(deep=False)
+    if not {"n_clusters", "n_components"} & set(parameters):
+        raise TypeError(f"{type(estimator).__name__} has no parameter n_clusters: give a clusterer")
 
     def precomputed(name: str) -> bool:
         return isinstance(parameters.get(name), str) and parameters[name] == "precomputed"

@@ -15,7 +15,7 @@ from .criteria import CRITERIA, Trial, held_out
 
 __all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters"]
 
-_TIE = 0.01  # agreements this close are equal: the finer clustering says more
+_PERFECT = 0.97  # agreement above this is perfect but for objects on borders
 _FLOOR = 0.005  # disagreement below this is as good as none
 
 
@@ -72,7 +72,8 @@ def choose_n_clusters(
 ) -> Choice:
     """The number of clusters that the evidence supports.
 
-    Every candidate gets a score. The best one is then put to a test that is the same for every criterion: fits on disjoint halves of
+    Every candidate gets a score. Where several reach an agreement of 0.97 ("held-out"), the largest of them is preferred: clusters
+    may have clusters inside. The best one is then put to a test that is the same for every criterion: fits on disjoint halves of
     the evidence must agree clearly better than they do on structureless evidence of the same shape (the logarithm of their disagreement
     lies 2.5 standard deviations lower). If they do not, the answer is one cluster, with an ``EvidenceWarning``.
 
@@ -123,7 +124,7 @@ def choose_n_clusters(
     n_references = check_number(n_references, "n_references", low=0, integer=True)
     report = Progress(progress, len(sizes) + 1 + n_references)
     table = tuple(report.each(Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_candidate)(function, trial, k) for k in sizes)))
-    preferred = _preferred(table, 1e-9 if name != "held-out" else _TIE)
+    preferred = _preferred(table, held_out=function is held_out)
     agreement, reference = _test(trial, preferred, n_references, rng, n_jobs, report)
     supported = preferred > 1 and (not len(reference) or _clearly_above(agreement, reference))
     chosen = preferred if supported or 1 not in sizes else 1
@@ -169,16 +170,16 @@ def _candidate(function: Callable[[Trial, int], Any], trial: Trial, n_clusters: 
     return Candidate(n_clusters, float(values.mean()), spread, None)
 
 
-def _preferred(table: tuple[Candidate, ...], tie: float) -> int:
-    """The best score; of equals the largest number of clusters. One cluster agrees with itself for nothing, so held-out leaves it out."""
-    rows = [row for row in table if np.isfinite(row.score) and not (tie == _TIE and row.n_clusters == 1)]
-    if not rows:
+def _preferred(table: tuple[Candidate, ...], *, held_out: bool) -> int:
+    """The best score. Held-out: of several perfect agreements the largest number says most, and one cluster says nothing."""
+    scores = {row.n_clusters: row.score for row in table if np.isfinite(row.score)}
+    if not scores:
         reasons = {row.failure for row in table if row.failure}
-        if reasons:
-            raise ValueError(f"every candidate failed: {'; '.join(sorted(reasons))}")
-        return table[0].n_clusters
-    best = max(row.score for row in rows)
-    return max(row.n_clusters for row in rows if row.score >= best - tie)
+        raise ValueError(f"every candidate failed: {'; '.join(sorted(reasons)) or 'the criterion is not defined for them'}")
+    if not held_out:
+        return max(scores, key=lambda k: (scores[k], -k))
+    capped = {k: min(score, _PERFECT) for k, score in scores.items() if k > 1}
+    return max(capped, key=lambda k: (capped[k], k), default=1)
 
 
 def _test(trial: Trial, n_clusters: int, n_references: int, rng: Any, n_jobs: int | None, report: Progress) -> tuple[float, np.ndarray]:
