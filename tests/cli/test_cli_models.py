@@ -1,0 +1,80 @@
+"""Every model of the command line can be saved, loaded, and stopped anywhere without changing its answer."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from sfumato._loop import checkpoints
+from sfumato.cli.models import MODELS, make
+from sfumato.io.checkpoint import Checkpoint
+from sfumato.io.trusted import load, save, untrusted
+
+LABELS = np.arange(60) % 3
+X = np.random.default_rng(0).normal(size=(60, 3)) + 4 * np.eye(3)[LABELS]
+COUNTS = np.random.default_rng(1).poisson(np.exp(X / 2)) + 1.0
+L = np.column_stack([np.where(np.random.default_rng(seed).random(60) < 0.9, LABELS, (LABELS + 1) % 3) for seed in range(9)])
+CASES = {
+    **{name: (name, {"information-bottleneck": COUNTS}.get(name, X), ()) for name in MODELS},
+    "labelings": ("consensus", L, ("ensemble=precomputed",)),
+    "similarity": ("pairwise", np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 4), ("similarity=precomputed",)),
+    "gibbs": ("dirichlet-process", X, ("inference=gibbs", "burn_in=10", "n_draws=10")),
+}
+
+
+class Stopping(Checkpoint):
+    """A checkpoint that is written at every step and pulls the plug after some."""
+
+    def __init__(self, path, left):
+        super().__init__(path, "test", every=0)
+        self.left = left
+
+    def keep(self, *arguments):
+        super().keep(*arguments)
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def fit(case):
+    name, evidence, settings = CASES[case]
+    estimator = make(name, 3, seed=1, settings=settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return estimator.fit(evidence, **({"y": LABELS} if name == "discriminative" else {}))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stopped_and_taken_up_again(case, tmp_path):
+    whole = fit(case)
+    for left in (1, 4, 11):
+        path = tmp_path / f"{left}.checkpoint"
+        try:
+            with checkpoints(Stopping(path, left)):
+                fit(case)
+        except KeyboardInterrupt:
+            again = Checkpoint(path, "test")
+            again.resume()
+            assert again.resumed == left
+            with checkpoints(again):
+                np.testing.assert_array_equal(fit(case).memberships_, whole.memberships_)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_saved_and_loaded(case, tmp_path):
+    model = fit(case)
+    save(model, tmp_path / "model.skops")
+    assert untrusted(tmp_path / "model.skops") == []
+    back = load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(back.memberships_, model.memberships_)
+    evidence = CASES[case][1]
+    np.testing.assert_array_equal(back.predict_proba(evidence), model.predict_proba(evidence))
+
+
+def test_unknown_names_and_settings_are_refused():
+    with pytest.raises(ValueError, match="--model must be one of"):
+        make("magic", 3, seed=0)
+    with pytest.raises(ValueError, match="--set takes parameter=value"):
+        make("pairwise", 3, seed=0, settings=["n_clusters=4"])
+    model = make("fuzzy-c-means", 3, seed=0, settings=["fuzzifier=1.5", "noise=None", "covariance_type=full"])
+    assert (model.fuzzifier, model.noise, model.covariance_type) == (1.5, None, "full")
