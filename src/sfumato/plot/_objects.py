@@ -77,10 +77,11 @@ def profiles(memberships: Any, *, names: Sequence[Any] | None = None, ordered: b
     n, k = U.shape
     shown = thin(U[ordering(U)] if ordered else U, _WIDEST)
     where = (np.arange(len(shown)) + 0.5) * n / len(shown)
-    for curve, colour, name in zip(shown.T, palette(k), cluster_names(names, k), strict=True):
+    labels = cluster_names(names, k)
+    for curve, colour, name in zip(shown.T, palette(k), labels, strict=True):
         ax.plot(where, curve, color=colour, label=name, linewidth=1.6, drawstyle="steps-mid" if n <= 60 else "default")
     ax.set(xlim=(0, n), ylim=(-0.02, 1.02), ylabel="membership", xlabel="objects, cluster by cluster" if ordered else "objects")
-    legend_above(ax, k)
+    legend_above(ax, labels)
     return ax
 
 
@@ -161,9 +162,10 @@ def scatter(
     certainty = (U.max(axis=1) * k - 1) / max(k - 1, 1) if k > 1 else np.ones(len(U))
     colours = np.column_stack([blend(U), 0.25 + 0.7 * np.clip(certainty, 0, 1)])
     ax.scatter(X[:, 0], X[:, 1], c=colours, s=_size(len(U)), linewidths=0)
-    for name, colour in zip(cluster_names(names, k), palette(k), strict=True):
+    labels = cluster_names(names, k)
+    for name, colour in zip(labels, palette(k), strict=True):
         ax.scatter([], [], color=colour, label=name)
-    legend_above(ax, k)
+    legend_above(ax, labels)
     if axis_names is not None:
         ax.set(xlabel=literal(axis_names[0]), ylabel=literal(axis_names[1]))
     return ax
@@ -196,13 +198,13 @@ def uncertainty(memberships: Any, *, names: Sequence[Any] | None = None, bins: i
     U = as_memberships(memberships)
     ax = axes_or_new(ax)
     k = U.shape[1]
-    labels, largest = U.argmax(axis=1), U.max(axis=1)
+    labels, own, largest = cluster_names(names, k), U.argmax(axis=1), U.max(axis=1)
     edges = np.linspace(min(1.0 / k, 0.9), 1.0, bins + 1)
-    counts = np.array([np.histogram(np.clip(largest[labels == cluster], edges[0], 1.0), edges)[0] for cluster in range(k)])
+    counts = np.array([np.histogram(np.clip(largest[own == cluster], edges[0], 1.0), edges)[0] for cluster in range(k)])
     floor = np.zeros(bins)
-    for row, colour, name in zip(counts, palette(k), cluster_names(names, k), strict=True):
+    for row, colour, name in zip(counts, palette(k), labels, strict=True):
         ax.bar(edges[:-1], row, width=np.diff(edges) * 0.9, bottom=floor, align="edge", color=colour, label=name)
         floor = floor + row
     ax.set(xlabel="largest membership", ylabel="objects", xlim=(edges[0], 1.0))
-    legend_above(ax, k)
+    legend_above(ax, labels)
     return ax

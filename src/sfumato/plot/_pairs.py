@@ -146,10 +146,12 @@ def contingency(
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
     ax.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     ax.set_yticks(range(rows), labels=[literal(name) for name in (range(rows) if row_names is None else row_names)])
-    ax.set_xticks(range(columns), labels=[literal(name, 14) for name in (range(columns) if column_names is None else column_names)])
+    headings = [literal(name, 14) for name in (range(columns) if column_names is None else column_names)]
+    slanted = sum(map(len, headings)) > 40
+    ax.set_xticks(range(columns), labels=headings, rotation=40 if slanted else 0, ha="right" if slanted else "center")
     ax.set(ylabel=literal(row_title), xlabel=literal(column_title))
-    if table.size <= 400:
-        whole = np.array_equal(table, np.round(table))
+    if columns <= 8 and rows <= 40:
+        whole = columns > 5 or np.array_equal(table, np.round(table))
         for (i, j), value in np.ndenumerate(table):
             shade = "white" if shares[i, j] > 0.5 else "black"
             ax.text(j, i, f"{value:.0f}" if whole else f"{value:.1f}", ha="center", va="center", color=shade)

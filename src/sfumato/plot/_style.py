@@ -28,10 +28,11 @@ def axes_or_new(ax: Any) -> Any:
     return plt.subplots(layout="constrained")[1]
 
 
-def legend_above(ax: Any, n_entries: int) -> None:
-    """A legend in a row above the picture, where no data can hide beneath it."""
-    if 1 < n_entries <= 12:
-        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(n_entries, 4), frameon=False)
+def legend_above(ax: Any, names: Sequence[str]) -> None:
+    """A legend in rows above the picture, where no data can hide beneath it; none where it would need more than three rows."""
+    columns = max(1, min(len(names), 52 // (6 + max(map(len, names)))))
+    if len(names) > 1 and -(-len(names) // columns) <= 3:
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, frameon=False)
 
 
 def palette(n_clusters: int) -> np.ndarray:
