@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["add_at", "cpu_count", "device", "inplace", "is_numpy", "namespace", "to_numpy"]
+from ._memory import memory_budget
+
+__all__ = ["add_at", "cpu_count", "device", "free_memory", "inplace", "is_numpy", "namespace", "to_numpy"]
 
 
 def namespace(*arrays: Any) -> Any:
@@ -79,6 +81,15 @@ def add_at(vector: Any, index: Any, values: Any) -> Any:
 def device(array: Any) -> Any:
     """Where the array lives."""
     return getattr(array, "device", None)
+
+
+def free_memory(array: Any) -> int:
+    """Bytes still free where the array lives."""
+    if getattr(array, "is_cuda", False):
+        import torch
+
+        return int(torch.cuda.mem_get_info(array.device)[0])
+    return memory_budget()
 
 
 def cpu_count() -> int:

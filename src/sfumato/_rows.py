@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ._arrays import cpu_count, is_numpy, namespace, to_numpy
+from ._arrays import cpu_count, device, free_memory, is_numpy, namespace, to_numpy
 from ._memory import memory_budget
 
 __all__ = ["Rows", "add", "one_blas_thread", "threads"]
@@ -44,7 +44,7 @@ class Rows:
     def slices(self) -> list[slice]:
         n, p = self.shape
         if not (is_numpy(self.X) or sp.issparse(self.X)):
-            size = max(1, min(n, 2**22))
+            size = max(1, min(n, 2**30 // max(1, p) if getattr(self.X, "is_cuda", False) else 2**22))
         else:
             size = max(256, min(4096, 2**19 // max(1, p)))
         return [slice(start, min(start + size, n)) for start in range(0, n, size)]
@@ -99,9 +99,11 @@ class Rows:
 
     def kept(self) -> Rows:
         """The same rows with the view made once, columns contiguous; unchanged where there is none or it would crowd the memory."""
-        if self.view is None or not is_numpy(self.X) or isinstance(self.X, np.memmap):
+        if self.view is None or isinstance(self.X, np.memmap):
             return self
         first = self.view(self.X[:1])
+        if not (is_numpy(self.X) or sp.issparse(self.X)):
+            return self._kept_there(first)
         if sp.issparse(first):
             return Rows(sp.csr_array(self.view(self.X)), *self.columns, n_jobs=self.n_jobs)
         if self.shape[0] * first.shape[1] * first.dtype.itemsize > memory_budget() // 4:
@@ -113,6 +115,16 @@ class Rows:
 
         for _ in self._each(write):
             pass
+        return Rows(out, *self.columns, n_jobs=self.n_jobs)
+
+    def _kept_there(self, first: Any) -> Rows:
+        """As ``kept``, for arrays of another library."""
+        xp = namespace(self.X)
+        if self.shape[0] * first.shape[1] * xp.finfo(first.dtype).bits // 8 > free_memory(self.X) // 2:
+            return self
+        out = xp.empty((first.shape[1], self.shape[0]), dtype=first.dtype, device=device(self.X)).T
+        for rows in self.slices:
+            out[rows, :] = self._cut(rows)[0]
         return Rows(out, *self.columns, n_jobs=self.n_jobs)
 
     def sample(self, size: int, rng: Any) -> Rows:

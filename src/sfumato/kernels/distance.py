@@ -24,6 +24,7 @@ __all__ = [
     "coefficients",
     "features",
     "from_cholesky_coordinates",
+    "fused_sums",
     "moments",
     "pack",
     "softmax_columns",
@@ -53,7 +54,9 @@ def features(X: Any, kind: str) -> Any:
     else:
         row = d + 1
         for a in range(d):
-            Z[row : row + d - a, :] = X[a:, :] * X[a : a + 1, :]
+            products = Z[row : row + d - a, :]
+            products[...] = X[a:, :]
+            products *= X[a : a + 1, :]
             row += d - a
     return Z
 
@@ -100,6 +103,17 @@ def softmax_columns(logits: Any) -> tuple[Any, Any]:
     total = inplace("log", total)
     total += top
     return logits, total
+
+
+def fused_sums(Z: Any, weights: Any, rows: np.ndarray, d: int, *, fuzzy: bool, least: float = 0.0) -> tuple[np.ndarray, float] | None:
+    """Weighted sums of z(x) and of the costs by one kernel, for columns ``Z`` on a CUDA device; None where there is no such kernel."""
+    if not getattr(Z, "is_cuda", False):
+        return None
+    try:
+        from . import gpu_sums
+    except ImportError:  # torch without Triton
+        return None
+    return gpu_sums.soft_sums(Z, weights, rows, d, fuzzy=fuzzy, least=least) if gpu_sums.fits(Z, rows, d) else None
 
 
 def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ Several runs share every pass over W: U is (n, r, k), scalars are (r,). A simila
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +66,7 @@ class Explicit:
         sparse = sp.issparse(W)
         self.diagonal = W.diagonal() if sparse else xp.linalg.diagonal(W)
         self.norm = float(W.data @ W.data) if sparse else sum(_dot(W[rows, :], W[rows, :]) for rows in _panels(self.n, n_panels))
+        self.diagonal_norm = _dot(self.diagonal, self.diagonal)
         self.panels = _panels(self.n, n_panels)
         self.parts = [self._split(rows) for rows in self.panels]
 
@@ -108,7 +110,7 @@ class Low:
             xp = namespace(factor)
             self.diagonal = xp.sum(factor * factor, axis=1)
             gram = factor.T @ factor
-        self.norm = _dot(gram, gram)
+        self.norm, self.diagonal_norm = _dot(gram, gram), _dot(self.diagonal, self.diagonal)
 
     def __matmul__(self, V: Any) -> Any:
         return self.factor @ (self.factor.T @ V)
@@ -135,7 +137,7 @@ class Implicit:
             columns = np.asarray(W @ np.eye(self.n, stop - start, -start, dtype=self.dtype))
             diagonal[start:stop] = columns[np.arange(start, stop), np.arange(stop - start)]
             norm += _dot(columns, columns)
-        self.diagonal, self.norm = diagonal.astype(self.dtype), norm
+        self.diagonal, self.norm, self.diagonal_norm = diagonal.astype(self.dtype), norm, float(diagonal @ diagonal)
 
     def __matmul__(self, V: Any) -> Any:
         return np.asarray(self.W @ V)
@@ -177,18 +179,20 @@ def fitted_scale(problem: Problem, t: Any, q: Any) -> Any:
     return np.maximum(t / np.maximum(q, np.finfo(float).tiny), 0.0)
 
 
-def moments(problem: Problem, U: Any, S: Any, t: Any) -> tuple[Any, Any, float]:
-    """t, q and |W|^2 with the diagonal terms taken off if the problem excludes them; ``t`` counts every pair."""
+def moments(problem: Problem, U: Any, S: Any, t: Any) -> tuple[Any, Any]:
+    """t and q with the diagonal terms taken off if the problem excludes them; ``t`` counts every pair."""
     xp = namespace(U)
     q = to_numpy(xp.sum(S * S, axis=(1, 2)))
-    norm = problem.W.norm
     if problem.exclude:
         square = xp.astype(xp.sum(U * U, axis=2), xp.float64)
-        diagonal = xp.astype(problem.W.diagonal, xp.float64)
-        t = t - to_numpy(diagonal @ square)
+        t = t - to_numpy(xp.astype(problem.W.diagonal, xp.float64) @ square)
         q = q - to_numpy(xp.sum(square * square, axis=0))
-        norm = norm - float(diagonal @ diagonal)
-    return t, np.maximum(q, 0.0), norm
+    return t, np.maximum(q, 0.0)
+
+
+def squared_norm(problem: Problem) -> float:
+    """|W|^2, without the diagonal if the problem excludes it."""
+    return problem.W.norm - (problem.W.diagonal_norm if problem.exclude else 0.0)
 
 
 def objective(t: Any, q: Any, norm: float, scale: Any) -> Any:
@@ -200,7 +204,7 @@ def start(problem: Problem, U: Any) -> State:
     """The state of memberships (n, r, k), by one product."""
     P = namespace(U).reshape(problem.W @ _flat(U), U.shape)
     t = _runs(_columns(_flat(U), _flat(P)), U.shape)
-    t, q, _ = moments(problem, U, gram(U), t)
+    t, q = moments(problem, U, gram(U), t)
     return State(U, fitted_scale(problem, t, q), np.ones(U.shape[1]), P)
 
 
@@ -223,8 +227,23 @@ def _runs(values: Any, shape: tuple[int, ...]) -> Any:
 
 def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
     """One panel Gauss-Seidel sweep; a run whose objective would rise stays where it was, with more damping."""
-    xp = namespace(state.U)
     origin, scale, damping, _ = state
+    descend = problem.W.descend if hasattr(problem.W, "descend") else partial(_descend, problem)
+    U, (t_old, q_old, t_new, q_new) = descend(origin, scale, damping, problem.exclude)
+    norm = squared_norm(problem)
+    scale_old, scale_new = fitted_scale(problem, t_old, q_old), fitted_scale(problem, t_new, q_new)
+    f_old, f_new = objective(t_old, q_old, norm, scale_old), objective(t_new, q_new, norm, scale_new)
+    good = f_new <= f_old
+    moved = State(U, scale_new, np.maximum(1.0, damping / 1.5))
+    if good.all():
+        return moved, f_new
+    stayed = State(origin, scale_old, damping * 2)
+    return select(good, moved, stayed), np.where(good, f_new, f_old)
+
+
+def _descend(problem: Problem, origin: Any, scale: Any, damping: Any, exclude: bool) -> tuple[Any, tuple[Any, ...]]:
+    """Memberships (n, r, k) after a sweep, and t and q (r,) before and after it."""
+    xp = namespace(origin)
     U = xp.asarray(origin, copy=True)
     shape = U.shape
     S = gram(U)
@@ -239,16 +258,7 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
 
     t_old, t_new = (_runs(t, shape) for t in problem.W.sweep(_flat(U), visit))
     U = simplex.normalize(xp.where(U > simplex.TINY, U, xp.zeros_like(U)))
-    t_old, q_old, norm = moments(problem, origin, S_old, t_old)
-    t_new, q_new, _ = moments(problem, U, S, t_new)
-    scale_old, scale_new = fitted_scale(problem, t_old, q_old), fitted_scale(problem, t_new, q_new)
-    f_old, f_new = objective(t_old, q_old, norm, scale_old), objective(t_new, q_new, norm, scale_new)
-    good = f_new <= f_old
-    moved = State(U, scale_new, np.maximum(1.0, damping / 1.5))
-    if good.all():
-        return moved, f_new
-    stayed = State(origin, scale_old, damping * 2)
-    return select(good, moved, stayed), np.where(good, f_new, f_old)
+    return U, (*moments(problem, origin, S_old, t_old), *moments(problem, U, S, t_new))
 
 
 def _panel(problem: Problem, rows: slice, old: Any, product: Any, S: Any, S_panel: Any, scale: Any, damping: Any) -> Any:
@@ -299,8 +309,8 @@ def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
         R = R - own * U
     U = simplex.normalize(U * xp.clip(a * (n - problem.exclude) + R, min=0.0))
     moved = start(problem, U)
-    t, q, norm = moments(problem, U, gram(U), _runs(_columns(_flat(U), _flat(moved.product)), U.shape))
-    return moved, objective(t, q, norm, moved.scale)
+    t, q = moments(problem, U, gram(U), _runs(_columns(_flat(U), _flat(moved.product)), U.shape))
+    return moved, objective(t, q, squared_norm(problem), moved.scale)
 
 
 def kkt_residual(problem: Problem, state: State) -> Any:
