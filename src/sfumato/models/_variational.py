@@ -18,6 +18,7 @@ __all__ = ["Approximation", "approximate", "best_run"]
 
 SAMPLE = 5_000  # objects among which the centers of a start are sought
 SCREEN = 10_000  # objects on which starts compete
+PHASE = 10  # steps between two attempts to merge
 
 
 class Approximation(NamedTuple):
@@ -68,7 +69,7 @@ def best_run(component: Any, rows: Rows, n_clusters: int, prior: kernel.Concentr
 
 
 def ascend(component: Any, rows: Rows, state: kernel.State, prior: kernel.Concentration, max_iter: int, tol: float) -> _loop.Run:
-    """Climb from a state; where the climb ends, clusters that are better off as one are merged, and it goes on."""
+    """Climb from a state; every few steps, clusters that are better off as one are merged."""
 
     def step(state: kernel.State) -> tuple[kernel.State, float]:
         stats = rows.sum(lambda block, weights: kernel.summarize(component, state, block, weights))
@@ -77,15 +78,13 @@ def ascend(component: Any, rows: Rows, state: kernel.State, prior: kernel.Concen
     history: list[np.ndarray] = []
     n_iter = 0
     while True:
-        run = _loop.iterate(step, state, max_iter=max_iter - n_iter, tol=tol, relative_to=weight_of(rows))
+        run = _loop.iterate(step, state, max_iter=min(PHASE, max_iter - n_iter), tol=tol, relative_to=weight_of(rows))
         history.append(run.history)
         n_iter += run.n_iter
-        pairs = (
-            kernel.merges(component, run.state, lambda pairs, at=run.state: _losses(component, rows, at, pairs)) if run.converged else []
-        )
-        if not pairs or n_iter >= max_iter:
+        pairs = kernel.merges(component, run.state, lambda pairs, at=run.state: _losses(component, rows, at, pairs))
+        if n_iter >= max_iter or (run.converged and not pairs):
             return run._replace(history=np.concatenate(history), n_iter=n_iter, converged=run.converged and not pairs)
-        state = kernel.update(component, *kernel.merged(run.state, pairs), run.state.concentration, prior)
+        state = kernel.update(component, *kernel.merged(run.state, pairs), run.state.concentration, prior) if pairs else run.state
 
 
 def _losses(component: Any, rows: Rows, state: kernel.State, pairs: list[tuple[int, int]]) -> np.ndarray:
