@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -59,7 +60,9 @@ def test_passes_the_checks_of_scikit_learn(algorithm):
 @pytest.mark.parametrize("algorithm", ["map", "online"])
 def test_finds_the_relevant_direction_where_k_means_cannot(algorithm):
     X, c = bands()
-    model = DiscriminativeClustering(2, random_state=0, algorithm=algorithm).fit(X, c)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = DiscriminativeClustering(2, n_init=1, max_iter=60, random_state=0, algorithm=algorithm).fit(X, c)
     labels = KMeans(2, n_init=4, random_state=0).fit_predict(X)
     table = np.array([[np.sum((labels == j) & (c == i)) for i in range(2)] for j in range(2)], dtype=float)
     assert model.voronoi_mutual_information_ >= 0.95 * np.log(2)
@@ -155,6 +158,16 @@ def test_blocks_and_threads_do_not_matter():
     X, c = blobs(2, n=20_000)
     answers = [DiscriminativeClustering(3, n_init=1, max_iter=8, tol=1.0, random_state=0, n_jobs=j).fit(X, c).memberships_ for j in (1, 2)]
     np.testing.assert_array_equal(*answers)
+
+
+def test_starts_compete_on_a_sample_of_many_objects(monkeypatch):
+    X, c = blobs(6, n=1200)
+    whole = DiscriminativeClustering(3, random_state=0).fit(X, c)
+    monkeypatch.setattr("sfumato.models._discriminative.SAMPLE", 300)
+    sampled = DiscriminativeClustering(3, random_state=0, bandwidth=whole.bandwidth_).fit(X, c)
+    assert sampled.objective_ == pytest.approx(whole.objective_, rel=1e-3)
+    doubled = DiscriminativeClustering(3, random_state=0, bandwidth=whole.bandwidth_).fit(X, np.eye(3)[c], sample_weight=np.full(1200, 2.0))
+    assert doubled.table_.sum() == pytest.approx(2400)
 
 
 def test_score_is_the_log_probability_of_new_classes(fitted):

@@ -68,6 +68,20 @@ class Problem(NamedTuple):
     penalty: float
     total: float  # sum of the weights
 
+    def few(self) -> Problem:
+        """The problem itself, or where there are many objects ``SAMPLE`` of them, evenly spread over the weight and of the same total."""
+        if self.rows.shape[0] <= 2 * SAMPLE:
+            return self
+        (Q,) = self.rows.columns
+        mass = to_numpy(_mass(Q))
+        chosen = np.searchsorted(np.cumsum(mass), (np.arange(SAMPLE) + 0.5) / SAMPLE * self.total)
+        Q, factors = Q[chosen], self.total / SAMPLE / mass[chosen]
+        if sp.issparse(Q):
+            Q.data *= factors
+        else:
+            Q = Q * (factors[:, None] if is_numpy(Q) else namespace(Q).asarray(factors[:, None], dtype=Q.dtype, device=Q.device))
+        return self._replace(rows=Rows(self.rows.X[chosen], Q, n_jobs=self.rows.n_jobs))
+
     def table(self, centers: np.ndarray, bandwidth: float) -> np.ndarray:
         """Soft counts (k, classes)."""
         return self.rows.sum(lambda X, Q: (kernel.counts(kernel.memberships(self.frame(X), centers, bandwidth), Q),))[0]
@@ -111,11 +125,15 @@ class Problem(NamedTuple):
         return _loop.Run(found.x.reshape(centers.shape), history[-1], np.array(history), len(history), found.status != 1)
 
 
-def anneal(problem: Problem, centers: np.ndarray, bandwidth: float, *, anneal: bool, max_iter: int, tol: float) -> _loop.Run:
-    """L-BFGS at ``bandwidth``, after rougher searches at wider ones."""
-    for widening in (2.0, np.sqrt(2.0)) if anneal else ():
-        centers = problem.ascend(centers, widening * bandwidth, max_iter, max(tol, 1e-4)).state
-    return problem.ascend(centers, bandwidth, max_iter, tol)
+def ascend(problem: Problem, starts: list[np.ndarray], bandwidth: float, *, anneal: bool, max_iter: int, tol: float) -> _loop.Run:
+    """L-BFGS at ``bandwidth``, after rougher searches at wider ones; with many objects the starts compete on some of them."""
+    few, runs = problem.few(), []
+    for centers in starts:
+        for widening in (2.0, np.sqrt(2.0)) if anneal else ():
+            centers = few.ascend(centers, widening * bandwidth, max_iter, max(tol, 1e-4)).state
+        runs.append(few.ascend(centers, bandwidth, max_iter, tol if few is problem else max(tol, 1e-4)))
+    best = _loop.best(runs, larger=True)
+    return best if few is problem else problem.ascend(best.state, bandwidth, max_iter, tol)
 
 
 class Online(NamedTuple):
@@ -135,9 +153,10 @@ class Online(NamedTuple):
         return cls(centers, centers, problem.table(centers, bandwidth), zeros, zeros, 0, problem.total)
 
 
-def online_pass(problem: Problem, state: Online, bandwidth: float, rate: float, batch_size: int, order: np.ndarray) -> Online:
+def online_pass(problem: Problem, state: Online, bandwidth: float, rate: float, batch_size: Any, order: np.ndarray) -> Online:
     """Steps over batches of the objects in ``order``: the expected step over its running root mean square (Kingma and Ba 2015)."""
     (Q,) = problem.rows.columns
+    batch_size = max(10, len(order) // 100) if isinstance(batch_size, str) else batch_size
     mean_weight = problem.total / problem.rows.shape[0]
     centers, average, table, first, second, b, seen = state
     for start in range(0, len(order), batch_size):
@@ -151,7 +170,7 @@ def online_pass(problem: Problem, state: Online, bandwidth: float, rate: float, 
         b += 1
         first, second = 0.9 * first + 0.1 * step, 0.99 * second + 0.01 * step**2
         size = np.sqrt(second / (1 - 0.99**b)) + np.finfo(np.float64).tiny
-        centers = centers + rate / np.sqrt(1 + b / 200) * (first / (1 - 0.9**b)) / size
+        centers = centers + rate / (1 + b / 200) * (first / (1 - 0.9**b)) / size
         average = average + forget * (centers - average)
     return Online(centers, average, table, first, second, b, seen)
 
@@ -244,21 +263,16 @@ def starts(problem: Problem, k: int, bandwidth: Any, rng: np.random.Generator, n
 
 
 def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Features in the frame, most probable classes and weights of at most ``SAMPLE`` objects, evenly spread over the weight."""
-    X, (Q,) = problem.rows.X, problem.rows.columns
+    """Features in the frame, most probable classes and weights, in an order that does not depend on that of the objects."""
+    rows = problem.few().rows
+    (Q,) = rows.columns
     mass = to_numpy(_mass(Q))
-    chosen = np.flatnonzero(mass)
-    if len(mass) > SAMPLE:
-        positions = (np.arange(SAMPLE) + 0.5) / SAMPLE * mass.sum()
-        chosen, repeats = np.unique(np.searchsorted(np.cumsum(mass), positions), return_counts=True)
-        mass = np.zeros_like(mass)
-        mass[chosen] = repeats
-    X = problem.frame(X[chosen])
+    X = problem.frame(rows.X)
     X = X if sp.issparse(X) else to_numpy(X)
     order = np.argsort(X @ np.random.default_rng(0).normal(size=X.shape[1]), kind="stable")
-    X, chosen = X[order], chosen[order]  # the same starts whatever the order of the objects
-    top = Q[chosen].indices if sp.issparse(Q) else to_numpy(Q)[chosen].argmax(axis=1)
-    return X, top, mass[chosen]
+    order = order[mass[order] > 0]
+    top = Q[order].indices if sp.issparse(Q) else to_numpy(Q)[order].argmax(axis=1)
+    return X[order], top, mass[order]
 
 
 def _k_means(X: Any, mass: np.ndarray, k: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:

@@ -14,7 +14,7 @@ from .._base import Clusterer
 from .._rows import Rows
 from .._validation import EvidenceWarning, as_generator, check_choice, check_features, check_n_clusters, check_number, check_weights
 from ..kernels import discriminative as kernel
-from ._discriminative import Frame, Online, Problem, anneal, class_rows, learn, online_pass, starts, weighted
+from ._discriminative import Frame, Online, Problem, ascend, class_rows, learn, online_pass, starts, weighted
 
 __all__ = ["DiscriminativeClustering"]
 
@@ -43,11 +43,11 @@ class DiscriminativeClustering(Clusterer):
     algorithm : "map" or "online", default "map"
         L-BFGS on all of the data, or steps on random batches of objects.
     learning_rate : float, default 0.05
-        First step of the online algorithm, in standard deviations of the data; it falls with the batches b as (1 + b / 200)^-1/2.
-    batch_size : int, default 50
-        Objects in a step of the online algorithm.
+        First step of the online algorithm, in standard deviations of the data; it falls with the batches b as 1 / (1 + b / 200).
+    batch_size : "auto" or int, default "auto"
+        Objects in a step of the online algorithm; "auto": a hundredth of the data, at least ten.
     n_init : int, default 4
-        Starts, in turn from k-means within classes and from plain k-means.
+        Starts, in turn from k-means within classes and from plain k-means; with more than 40 000 objects they compete on 20 000.
     max_iter : int, default 500
         Iterations of L-BFGS at each bandwidth, or better and better passes over the data of the online algorithm.
     tol : float, default 1e-8
@@ -107,7 +107,7 @@ class DiscriminativeClustering(Clusterer):
         size_penalty: float = 0.0,
         algorithm: str = "map",
         learning_rate: float = 0.05,
-        batch_size: int = 50,
+        batch_size: Any = "auto",
         n_init: int = 4,
         max_iter: int = 500,
         tol: float = 1e-8,
@@ -202,7 +202,8 @@ class DiscriminativeClustering(Clusterer):
         check_number(self.spread, "spread", low=np.finfo(np.float64).tiny)
         check_number(self.size_penalty, "size_penalty", low=0)
         check_number(self.learning_rate, "learning_rate", low=0, strict=True)
-        check_number(self.batch_size, "batch_size", low=1, integer=True)
+        if not isinstance(self.batch_size, str) or self.batch_size != "auto":
+            check_number(self.batch_size, "batch_size", low=1, integer=True)
 
     def _problem(self, X: Any, P: Any, weights: Any, frame: Frame | None = None) -> Problem:
         n_classes = len(self.classes_)
@@ -221,11 +222,9 @@ class DiscriminativeClustering(Clusterer):
         """The best run of several starts, and the bandwidth in the frame."""
         centers, bandwidth = starts(problem, self.n_clusters, self.bandwidth, rng, n_init)
         if self.algorithm == "map":
-            runs = [anneal(problem, start, bandwidth, anneal=self.anneal, max_iter=self.max_iter, tol=self.tol) for start in centers]
-        else:
-            runs = [
-                learn(problem, start, bandwidth, self.learning_rate, self.batch_size, rng, self.max_iter, self.tol) for start in centers
-            ]
+            return ascend(problem, centers, bandwidth, anneal=self.anneal, max_iter=self.max_iter, tol=self.tol), bandwidth
+        rates = self.learning_rate, self.batch_size
+        runs = [learn(problem, start, bandwidth, *rates, rng, self.max_iter, self.tol) for start in centers]
         return _loop.best(runs, larger=True), bandwidth
 
     def _finish(self, problem: Problem, run: _loop.Run, bandwidth: float) -> None:
