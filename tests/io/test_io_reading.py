@@ -213,6 +213,16 @@ def test_parquet(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "l.parquet", Roles(labels=True)).values, [[0, 0], [1, -1], [-1, 2]])
 
 
+def test_anndata(tmp_path):
+    anndata = pytest.importorskip("anndata", reason="anndata is not installed")
+    pd = pytest.importorskip("pandas")
+    obs = pd.DataFrame({"kind": ["a", "b"]}, index=["cell1", "cell2"])
+    anndata.AnnData(X, obs=obs, var=pd.DataFrame(index=["g1", "g2", "g3"])).write_h5ad(tmp_path / "x.h5ad")
+    table = read(tmp_path / "x.h5ad", Roles(classes="kind", keep=("g3", "g1")))
+    assert (table.ids, table.columns, table.classes) == (["cell1", "cell2"], ["g3", "g1"], ["a", "b"])
+    np.testing.assert_allclose(table.values, X[:, [2, 0]])
+
+
 def npy_header(shape, descr="<f8", version=1):
     text = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
     text += b" " * ((64 - (len(text) + 11) % 64) % 64) + b"\n"

@@ -64,6 +64,8 @@ def assign_roles(columns: Sequence[str], roles: Roles, source: str) -> tuple[dic
     special = {role: column_index(name, columns, option[role], source) for role, name in named.items() if name is not None}
     dropped = {column_index(name, columns, "--drop", source) for name in roles.drop}
     if roles.keep is not None:
+        if list(roles.keep) == list(columns):
+            return special, list(range(len(columns)))
         return special, [column_index(name, columns, "the model's column", source) for name in roles.keep]
     evidence = [place for place in range(len(columns)) if place not in special.values() and place not in dropped]
     if not evidence:

@@ -90,9 +90,10 @@ def read_anndata(path: Path, source: str, roles: Roles) -> Table:
             raise InputError(
                 f"{source}: --{role.replace('classes', 'class')}-column '{plain(name, 40)}' is not among the annotations of the cells"
             )
+    _, evidence = assign_roles(columns, Roles(drop=roles.drop, keep=roles.keep), source)
     return Table(
-        values,
-        columns,
+        values[:, evidence] if roles.drop or roles.keep is not None else values,
+        [columns[place] for place in evidence],
         [str(name) for name in (data.obs_names if roles.id is None else data.obs[roles.id])],
         roles.id or "index",
         None if roles.weight is None else np.asarray(data.obs[roles.weight], dtype=np.float64),
