@@ -36,6 +36,10 @@ class Rows:
         What the functions see instead of a block of ``X``: coordinates, derived features. Made anew in every pass unless ``kept``.
     """
 
+    def __new__(cls, X: Any, *columns: Any, **options: Any) -> Rows:
+        """Features that live elsewhere, on a cluster of machines, bring their own rows."""
+        return super().__new__(getattr(X, "rows", cls))
+
     def __init__(self, X: Any, *columns: Any, n_jobs: int | None = None, view: Callable[[Any], Any] | None = None) -> None:
         self.X, self.columns, self.n_jobs, self.view = X, columns, n_jobs, view
         self.shape, self.dtype = X.shape, X.dtype
@@ -99,7 +103,7 @@ class Rows:
 
     def kept(self) -> Rows:
         """The same rows with the view made once, columns contiguous; unchanged where there is none or it would crowd the memory."""
-        if self.view is None or isinstance(self.X, np.memmap):
+        if self.view is None or _mapped(self.X):
             return self
         first = self.view(self.X[:1])
         if not (is_numpy(self.X) or sp.issparse(self.X)):
@@ -155,6 +159,15 @@ def _extremes(block: Any) -> np.ndarray:
         return np.stack([np.fmin.reduce(block), np.fmax.reduce(block)])
     xp = namespace(block)
     return np.stack([to_numpy(xp.min(block, axis=0)), to_numpy(xp.max(block, axis=0))])
+
+
+def _mapped(X: Any) -> bool:
+    """Whether the numbers lie in a memory-mapped file, not in memory."""
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap):
+            return True
+        X = X.base
+    return False
 
 
 def add(left: Any, right: Any) -> Any:
