@@ -8,6 +8,7 @@ start, so that the answer is the same each time. ``Scaled`` is diag(s) W diag(s)
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from .._arrays import namespace
 from .._memory import reserve
+from .._rows import one_blas_thread
 from .scaled import Scaled, as_dense, degrees, dtype_of, like, normalized_operator
 
 __all__ = ["Scaled", "Spectrum", "degrees", "dtype_of", "leading_eigenvectors", "normalized_operator", "unit_rows"]
@@ -66,15 +68,23 @@ def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_produc
     if n <= DIRECT or n < 4 * (k + EXTRA):
         return _direct(A, k)
     A, place = _compact(A)
-    start = like(A, np.random.default_rng(0).standard_normal((n, k + EXTRA)).astype(dtype))
-    depth = min(SPARSE_DEPTH if sp.issparse(A) else DEPTH, n // (2 * (k + EXTRA)))
+    with one_blas_thread() if sp.issparse(A) else nullcontext():  # thin blocks gain nothing from threads
+        values, X, residuals = _converge(A, k, dtype, tol, max_products)
+    return Spectrum(values[:k], _canonical(X[place, :k]), float(values[k]), float(residuals[:k].max()))
+
+
+def _converge(A: Any, k: int, dtype: Any, tol: float, max_products: int) -> tuple[Any, Any, Any]:
+    """Ritz values, vectors and residuals: a Krylov space first, then filter and Rayleigh-Ritz by turns."""
+    n, p = A.shape[0], k + EXTRA
+    start = like(A, np.random.default_rng(0).standard_normal((n, p)).astype(dtype))
+    depth = min(SPARSE_DEPTH if sp.issparse(A) else DEPTH, n // (2 * p))
     values, X, residuals, lowest = _rayleigh_ritz(A, namespace(start).linalg.qr(start)[0], depth)
     while float(residuals[:k].max()) > tol and max_products > 0:
-        degree = _degree(values, k, lowest, float(residuals[:k].max()) / tol)
+        degree = _degree(values, residuals, k, lowest, tol)
         X = _filter(A, X, degree, lowest, float(values[-1]))
         values, X, residuals, _ = _rayleigh_ritz(A, X, 1)
         max_products -= degree + 1
-    return Spectrum(values[:k], _canonical(X[place, :k]), float(values[k]), float(residuals[:k].max()))
+    return values, X, residuals
 
 
 def _compact(A: Any) -> tuple[Any, Any]:
@@ -89,12 +99,14 @@ def _compact(A: Any) -> tuple[Any, Any]:
     return sp.csr_array(W[order][:, order]), np.argsort(order)
 
 
-def _degree(values: Any, k: int, lowest: float, excess: float) -> int:
-    """Degree of the filter that divides the residual of the k-th vector by ``excess``, unless the first one would drown the rest."""
+def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> int:
+    """Degree of the filter that brings the k-th residual below ``tol``, unless the first vector would drown the rest in rounding."""
     edge = float(values[-1])
-    stretch = [np.arccosh(max(1 + 1e-7, (2 * float(values[j]) - edge - lowest) / (edge - lowest))) for j in (0, k - 1)]
-    gain = np.clip(4 * excess, 200, 1e5)
-    return int(np.clip(min(np.log(2 * gain) / stretch[1], np.log(1e9) / stretch[0]), 4, 400))
+    first, last = float(values[0] + residuals[0]), float(values[k - 1])
+    stretch = [np.arccosh(max(1 + 1e-7, (2 * value - edge - lowest) / (edge - lowest))) for value in (first, last)]
+    gain = np.clip(8 * float(residuals[:k].max()) / tol, 400, 2e5)
+    room = 1e-4 / np.finfo(dtype_of(values)).eps
+    return int(np.clip(min(np.log(gain) / stretch[1], np.log(room) / stretch[0]), 4, 400))
 
 
 def _filter(A: Any, X: Any, degree: int, lowest: float, edge: float) -> Any:
