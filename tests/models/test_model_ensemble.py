@@ -37,7 +37,7 @@ def test_defaults_are_fine_partitions_of_subsamples():
     assert (n_seen(L) == 108).all()
     sizes = {len(np.unique(column[column >= 0])) for column in L.T}
     assert min(sizes) >= 10
-    assert max(sizes) <= 20
+    assert max(sizes) <= 30
     assert len(sizes) > 3
 
 
@@ -83,6 +83,26 @@ def test_cut_gives_exactly_k_clusters_even_with_ties():
     assert len(set(zip(ours.tolist(), theirs.tolist()))) == 5
 
 
+def test_connected_clusters_bridge_no_gap():
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, 400)
+    ring = np.arange(400) % 2
+    points = (1.0 + ring[:, None]) * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    share = {}
+    for algorithm in ("k-means", "connected-k-means"):
+        ensemble = ClusteringEnsemble(10, algorithms=algorithm, n_clusters=8, random_state=0)
+        L = ensemble.fit_transform(points)
+        share[algorithm] = np.mean([len(set(ring[column == label])) == 2 for column in L.T for label in np.unique(column[column >= 0])])
+        assert (ensemble.transform(points) == L)[L >= 0].mean() > 0.9
+    assert share["k-means"] > 0.2
+    assert share["connected-k-means"] == 0
+
+
+def test_split_takes_apart_what_the_graph_does_not_join():
+    graph = sp.csr_array(np.array([[0, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0], [0, 1, 0, 0]]))
+    assert _members.split(np.array([0, 0, 0, 1]), graph).tolist() == [0, 0, 1, 2]
+
+
 def test_one_tree_gives_many_partitions(monkeypatch):
     calls = []
     monkeypatch.setattr(_members, "linkage", lambda *a: calls.append(1) or linkage(*a))
@@ -95,7 +115,7 @@ def test_one_tree_gives_many_partitions(monkeypatch):
     assert ensemble.labelings_.shape == (120, 9)
 
 
-@pytest.mark.parametrize("algorithm", ["k-means", "single", AgglomerativeClustering(), BisectingKMeans()])
+@pytest.mark.parametrize("algorithm", ["connected-k-means", "single", AgglomerativeClustering(), BisectingKMeans()])
 def test_large_data_are_learnt_from_a_sample_and_labelled_whole(algorithm):
     ensemble = ClusteringEnsemble(4, algorithms=algorithm, n_clusters=3, max_objects=60, random_state=0).fit(X)
     assert (ensemble.labelings_ >= 0).all()

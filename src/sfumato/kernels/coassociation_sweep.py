@@ -17,7 +17,7 @@ import numpy as np
 from . import simplex
 from .coassociation import Table, compiled_twins, each_block, gather, scatter
 
-__all__ = ["Moments", "brier_score", "moments", "objective", "place", "sweep"]
+__all__ = ["Moments", "brier_score", "constant", "moments", "objective", "place", "sweep"]
 
 N_PANELS = 16
 
@@ -50,15 +50,20 @@ def _absent(table: Table, rows: slice, U: np.ndarray) -> np.ndarray:
     return ((~table.seen(rows)).T.astype(U.dtype) @ outer).reshape(-1, k, k)
 
 
-def objective(table: Table, U: np.ndarray, sums: Moments | None = None) -> float:
-    """f(U), the squared loss over all raw observations, from sums over clusters."""
+def constant(table: Table) -> float:
+    """sum_b w_b times the number of pairs i != j that b put together: f without memberships."""
+    cluster_sizes = scatter(table, np.ones((len(table.codes), 1)))[:, 0]
+    return float(table.column_weight @ cluster_sizes**2 - table.coverage.sum())
+
+
+def objective(table: Table, U: np.ndarray, sums: Moments | None = None, offset: float | None = None) -> float:
+    """f(U), the squared loss over all raw observations, from sums over clusters; ``offset`` is ``constant(table)`` where known."""
     M, S, absent = moments(table, U) if sums is None else sums
     norms = np.einsum("ir,ir->i", U, U)
-    cluster_sizes = scatter(table, np.ones((len(U), 1)))[:, 0]
-    constant = table.column_weight @ cluster_sizes**2 - table.coverage.sum()
     together = table.column_weight @ np.einsum("cr,cr->c", M, M) - table.coverage @ norms
     squares = np.sum((S - absent) ** 2, axis=(1, 2)) if len(absent) else np.full(len(table.weights), np.sum(S**2))
-    return float(constant - 2.0 * together + table.weights @ squares - table.coverage @ norms**2)
+    offset = constant(table) if offset is None else offset
+    return float(offset - 2.0 * together + table.weights @ squares - table.coverage @ norms**2)
 
 
 def brier_score(table: Table, U: np.ndarray) -> float:
@@ -67,7 +72,7 @@ def brier_score(table: Table, U: np.ndarray) -> float:
     return objective(table, U) / max(float(table.weights @ (seen * (seen - 1))), np.finfo(float).tiny)
 
 
-def sweep(table: Table, U: np.ndarray) -> tuple[np.ndarray, float]:
+def sweep(table: Table, U: np.ndarray, offset: float | None = None) -> tuple[np.ndarray, float]:
     """One Gauss-Seidel pass over the objects, and f afterwards. ``U`` stays as it is."""
     U = U.copy()
     sums = moments(table, U)
@@ -79,7 +84,7 @@ def sweep(table: Table, U: np.ndarray) -> tuple[np.ndarray, float]:
         for start in range(0, len(U), size):
             sums = _panel(table, slice(start, min(start + size, len(U))), U, sums)
     np.copyto(U, simplex.normalize(np.where(U < simplex.TINY, 0.0, U)))
-    return U, objective(table, U, sums)
+    return U, objective(table, U, sums, offset)
 
 
 def _panel(table: Table, rows: slice, U: np.ndarray, sums: Moments) -> Moments:

@@ -87,7 +87,7 @@ class ByObservations:
     """The published model, squared loss over the raw observations, by sweeps over the table."""
 
     def __init__(self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None) -> None:
-        self.run = _descend(partial(sweeps.sweep, table), _starts(table, k, settings, start), settings)
+        self.run = _descend(partial(sweeps.sweep, table, offset=sweeps.constant(table)), _starts(table, k, settings, start), settings)
         self.memberships = self.run.state
         self.sums = sweeps.moments(table, self.memberships)
         self.run = self.run._replace(state=None)
@@ -218,7 +218,7 @@ def _starts(table: tables.Table, k: int, settings: Settings, start: np.ndarray |
     n = table.codes.shape[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvidenceWarning)
-        first = ByKernel(table, k, settings._replace(tol=1e-4)).memberships if k < n else simplex.draw(rng, (n, k))
+        first = ByKernel(table, k, settings._replace(tol=1e-4, n_init=1)).memberships if k < n else simplex.draw(rng, (n, k))
     return [first, *(simplex.draw(rng, (n, k)) for _ in range(settings.n_init - 1))]
 
 

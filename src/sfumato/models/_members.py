@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 
-__all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "cut", "label"]
+__all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "cut", "label", "split"]
 
 LINKAGES = ("single", "complete", "average", "ward")
 LINKAGE_OBJECTS = 5000  # a tree of more objects would need more than 100 MB of distances
@@ -28,12 +28,13 @@ class Member(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What all partitions share."""
+    """What all partitions share; ``graph`` (n, n) joins near objects, or is None."""
 
     n_clusters: tuple[int, int]
     subsample: float
     feature_fraction: float
     max_objects: int
+    graph: Any = None
 
 
 class Failure(NamedTuple):
@@ -64,7 +65,8 @@ def _partitions(X: Any, plan: Plan, algorithm: Any, n_cuts: int, rng: np.random.
     numbers = rng.integers(low, high + 1, size=n_cuts)
     everything = _take(X, features)
     results = []
-    for member, labels in _cluster(everything[sample], algorithm, numbers, rng):
+    graph = None if plan.graph is None else plan.graph[sample][:, sample]
+    for member, labels in _cluster(everything[sample], algorithm, numbers, rng, graph):
         member = member._replace(features=features)
         if wanted > limit:
             results.append((member, _extend(everything, sample, member, labels)))
@@ -75,14 +77,17 @@ def _partitions(X: Any, plan: Plan, algorithm: Any, n_cuts: int, rng: np.random.
     return results
 
 
-def _cluster(X: Any, algorithm: Any, numbers: np.ndarray, rng: np.random.Generator) -> list[tuple[Member, np.ndarray]]:
+def _cluster(X: Any, algorithm: Any, numbers: np.ndarray, rng: np.random.Generator, graph: Any) -> list[tuple[Member, np.ndarray]]:
     """Cluster the objects of a sample: members and their labels."""
     k, seed = int(numbers[0]), int(rng.integers(2**31))
     if not isinstance(algorithm, str):
         return [_by_estimator(X, algorithm, k, seed)]
-    if algorithm == "k-means":
+    if algorithm in ("k-means", "connected-k-means"):
         model = KMeans(k, n_init=1, random_state=seed).fit(X)
-        return [(Member(algorithm, k, centers=model.cluster_centers_), model.labels_)]
+        if algorithm == "k-means" or graph is None:
+            return [(Member(algorithm, k, centers=model.cluster_centers_), model.labels_)]
+        labels = split(model.labels_, graph)
+        return [(Member(algorithm, int(labels.max()) + 1, centers=_means(X, labels)), labels)]
     if X.shape[0] == 1:
         return [(Member(algorithm, 1), np.zeros(1, dtype=np.int32)) for _ in numbers]
     tree = linkage(X.toarray() if sp.issparse(X) else X, algorithm)
@@ -106,6 +111,22 @@ def cut(tree: np.ndarray, n_clusters: int) -> np.ndarray:
     graph = sp.coo_array((np.ones(len(parents)), (merges.reshape(-1), parents)), shape=(2 * n, 2 * n))
     labels = connected_components(graph, directed=False)[1][:n]
     return np.unique(labels, return_inverse=True)[1].astype(np.int32)
+
+
+def split(labels: np.ndarray, graph: Any) -> np.ndarray:
+    """Clusters taken apart where the graph (n, n) falls apart once its links between clusters are cut."""
+    links = sp.coo_array(graph)
+    inside = labels[links.row] == labels[links.col]
+    kept = sp.coo_array((np.ones(int(inside.sum())), (links.row[inside], links.col[inside])), shape=links.shape)
+    return connected_components(kept, directed=False)[1].astype(np.int32)
+
+
+def _means(X: Any, labels: np.ndarray) -> np.ndarray:
+    """Mean of every cluster."""
+    members = sp.csr_array((np.ones(len(labels), dtype=X.dtype), (labels, np.arange(len(labels)))))
+    total = members @ X
+    total = total.toarray() if sp.issparse(total) else total
+    return total / np.bincount(labels)[:, None].astype(X.dtype)
 
 
 def _extend(X: Any, sample: np.ndarray, member: Member, labels: np.ndarray) -> np.ndarray:

@@ -200,8 +200,8 @@ class EvidenceAccumulation(Clusterer):
     def _question_agreement(self, table: tables.Table) -> None:
         """Partitions that know nothing of each other still give a spectrum; say so when it is no better than that."""
         values = getattr(self._solution, "eigenvalues", np.ones(1))
-        level = min(tables.chance_level(table), 0.99)
-        if len(values) > 1 and values[-1] <= level:
+        level = tables.chance_level(table)
+        if level < 0.9 and len(values) > 1 and values[-1] <= level:
             warnings.warn(
                 f"the partitions agree on {int(np.sum(values > level))} of {len(values)} clusters, on the others no more than "
                 "random partitions would: these memberships are noise; use fewer clusters or a better ensemble",

@@ -28,7 +28,7 @@ ALIASES = {
     "KM": ("k-means",),
     "All": ("single", "complete", "average", "k-means"),
 }
-NEIGHBORS = 10  # a new object takes the label of the first of so many neighbours that a partition has seen
+NEIGHBORS = 10  # near objects; a new object takes the label of the nearest of so many that a partition has seen
 
 
 class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -39,8 +39,10 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_partitions : int
         Partitions by each algorithm.
     algorithms : str, estimator, or list of them
-        ``"k-means"``, ``"single"``, ``"complete"``, ``"average"``, ``"ward"`` (linkages), any scikit-learn clusterer, or a base ensemble
-        of the evidence accumulation literature: ``"KM"``, ``"SL"``, ``"CL"``, ``"AL"``, and ``"All"`` four.
+        ``"connected-k-means"``: k-means, its clusters taken apart where the graph of ten nearest neighbours falls apart, so that no
+        cluster bridges a gap (above ``max_objects`` objects, where clusters are small anyway, the same as) ``"k-means"``;
+        ``"single"``, ``"complete"``, ``"average"``, ``"ward"``: linkages; any scikit-learn clusterer; or a base ensemble of the
+        evidence accumulation literature: ``"KM"``, ``"SL"``, ``"CL"``, ``"AL"``, and ``"All"`` four.
     n_clusters : int, (low, high) or None
         Number of clusters of a partition, drawn anew for each from the range; None means from sqrt(n) to 2 sqrt(n): fine
         partitions, whose evidence is local and does not presume a shape. Not set on estimators without such a parameter.
@@ -87,7 +89,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self,
         n_partitions=100,
         *,
-        algorithms="k-means",
+        algorithms="connected-k-means",
         n_clusters=None,
         subsample=0.9,
         feature_fraction=1.0,
@@ -122,8 +124,11 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X = check_features(self, X, reset=True)
         self._frame = _Frame.of(X)
         X = self._frame(X)
-        plan = Plan(_range(self.n_clusters, X.shape[0]), self.subsample, self.feature_fraction, self.max_objects)
         jobs = self._jobs(as_generator(self.random_state))
+        connected = X.shape[0] <= self.max_objects and any(isinstance(job[0], str) and job[0] == "connected-k-means" for job in jobs)
+        plan = Plan(
+            _range(self.n_clusters, X.shape[0]), self.subsample, self.feature_fraction, self.max_objects, _near(X) if connected else None
+        )
         self._keep(X, list(self._run(attempt, [(X, plan, *job) for job in jobs])))
         return self
 
@@ -228,6 +233,14 @@ class _Frame(NamedTuple):
         return X / self.unit if self.origin is None else (X - self.origin) / self.unit
 
 
+def _near(X: Any) -> Any:
+    """Links between each object and its nearest neighbours, in both directions (n, n)."""
+    if X.shape[0] == 1:
+        return sp.csr_array((1, 1))
+    graph = sp.csr_array(NearestNeighbors(n_neighbors=min(NEIGHBORS, X.shape[0] - 1)).fit(X).kneighbors_graph())
+    return graph + graph.T
+
+
 def _range(n_clusters: Any, n: int) -> tuple[int, int]:
     """Smallest and largest number of clusters of a partition."""
     if n_clusters is None:
@@ -239,8 +252,8 @@ def _range(n_clusters: Any, n: int) -> tuple[int, int]:
 
 
 def _check_algorithm(algorithm: Any) -> None:
-    if isinstance(algorithm, str) and algorithm not in ("k-means", *LINKAGES):
-        known = ", ".join(repr(name) for name in ("k-means", *LINKAGES, *ALIASES))
+    if isinstance(algorithm, str) and algorithm not in ("connected-k-means", "k-means", *LINKAGES):
+        known = ", ".join(repr(name) for name in ("connected-k-means", "k-means", *LINKAGES, *ALIASES))
         raise ValueError(f"algorithms must be among {known}, or scikit-learn clusterers; got {algorithm!r}")
     if not isinstance(algorithm, str) and not hasattr(algorithm, "fit_predict"):
         raise TypeError(f"algorithms must be names or clusterers with fit_predict, got {algorithm!r}")
