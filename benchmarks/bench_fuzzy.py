@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -26,17 +26,24 @@ def data(dtype: Any = np.float64) -> np.ndarray:
     return (centers[rng.integers(K, size=N)] + rng.normal(size=(N, D))).astype(dtype)
 
 
-def per_iteration(run: Callable[[int], Any], few: int = 2, many: int = 12) -> Callable[[], float]:
-    """Seconds of one iteration: the difference of a long and a short run, so that the start does not count."""
+class Iterations(NamedTuple):
+    """``run(n)`` makes n iterations; the time of one is the difference of a long and a short run, so that the start does not count."""
 
-    def measure() -> float:
-        start = time.perf_counter()
-        run(few)
-        middle = time.perf_counter()
-        run(many)
-        return (time.perf_counter() - middle - (middle - start)) / (many - few)
+    run: Callable[[int], Any]
+    few: int = 2
+    many: int = 12
 
-    return measure
+
+def seconds(functions: dict[str, Iterations], repeats: int = 5) -> dict[str, float]:
+    """Seconds of one iteration of each: interleaved repeats, the fastest long and the fastest short run."""
+    times: dict[tuple[str, int], list[float]] = {}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            for n in (function.few, function.many):
+                start = time.perf_counter()
+                function.run(n)
+                times.setdefault((name, n), []).append(time.perf_counter() - start)
+    return {name: (min(times[name, f.many]) - min(times[name, f.few])) / (f.many - f.few) for name, f in functions.items()}
 
 
 def step_of(X: np.ndarray) -> Callable[[int], Any]:
@@ -48,15 +55,6 @@ def step_of(X: np.ndarray) -> Callable[[int], Any]:
     return lambda n: _loop.iterate(step, state, max_iter=n, tol=0.0)
 
 
-def seconds(functions: dict[str, Callable[[], float]], repeats: int = 5) -> dict[str, float]:
-    """Medians of what the functions measure, interleaved."""
-    values: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(repeats):
-        for name, function in functions.items():
-            values[name].append(function())
-    return {name: float(np.median(found)) for name, found in values.items()}
-
-
 def run() -> list[Line]:
     X, X32 = data(), data(np.float32)
     init = X[:K].copy()
@@ -65,14 +63,14 @@ def run() -> list[Line]:
         return lambda n: KMeans(K, init=first, n_init=1, algorithm="lloyd", max_iter=n, tol=0.0).fit(data)
 
     functions = {
-        "ours": per_iteration(step_of(X)),
-        "ours32": per_iteration(step_of(X32)),
-        "lloyd": per_iteration(lloyd(X, init)),
-        "lloyd32": per_iteration(lloyd(X32, init.astype(np.float32))),
+        "ours": Iterations(step_of(X)),
+        "ours32": Iterations(step_of(X32)),
+        "lloyd": Iterations(lloyd(X, init)),
+        "lloyd32": Iterations(lloyd(X32, init.astype(np.float32))),
     }
     if importlib.util.find_spec("skfuzzy"):
         cmeans = importlib.import_module("skfuzzy").cmeans
-        functions["skfuzzy"] = per_iteration(lambda n: cmeans(X.T, K, 2.0, error=0.0, maxiter=n, seed=0), 1, 4)
+        functions["skfuzzy"] = Iterations(lambda n: cmeans(X.T, K, 2.0, error=0.0, maxiter=n, seed=0), 1, 4)
     t = seconds(functions)
     lines = [
         Line("one iteration, float64", 1e3 * t["ours"], 1e3 * t["lloyd"], "scikit-learn k-means (Lloyd)", "ms", "> 1"),

@@ -12,7 +12,7 @@ from sklearn.mixture import GaussianMixture as Peer
 
 from sfumato import GaussianMixture, _loop
 
-from .bench_fuzzy import per_iteration, seconds
+from .bench_fuzzy import Iterations, seconds
 from .timing import Line
 
 TITLE = "Gaussian mixtures, n = 100 000, d = 16, k = 10"
@@ -63,8 +63,8 @@ def run() -> list[Line]:
         few, many = (1, 5) if covariance_type in ("full", "tied") else (2, 12)
         t = seconds(
             {
-                "ours": per_iteration(lambda n, step=step, state=state: _loop.iterate(step, state, max_iter=n, tol=0.0), 2, 12),
-                "peer": per_iteration(other, few, many),
+                "ours": Iterations(lambda n, step=step, state=state: _loop.iterate(step, state, max_iter=n, tol=0.0), 2, 12),
+                "peer": Iterations(other, few, many),
             },
             3,
         )
