@@ -16,7 +16,7 @@ from .._arrays import namespace, to_numpy
 from .._similarity_base import SimilarityClusterer, as_dense
 from .._validation import EvidenceWarning, as_generator, check_choice, check_n_clusters, check_number
 from ..kernels import rounding as kernel
-from ..kernels.scaled import Shifted, degrees, diagonal_of, normalized_operator
+from ..kernels.scaled import Shifted, degrees, diagonal_of, dtype_of, normalized_operator
 from ..kernels.simplex import normalize
 from ..kernels.spectral import Spectrum, leading_eigenvectors, unit_rows
 
@@ -186,8 +186,9 @@ class SpectralClustering(SimilarityClusterer):
         """Say so where the eigenvalues do not single out n_clusters directions."""
         k, last, following = self.n_clusters, float(spectrum.values[-1]), spectrum.following
         gap = last - following
-        if 1 < k < spectrum.vectors.shape[0] and gap <= 1e-9:
-            pieces = following > 1 - 1e-9
+        rounding = max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps))
+        if 1 < k < spectrum.vectors.shape[0] and gap <= rounding:
+            pieces = following > 1 - rounding
             what = (
                 f"the similarity falls into more than n_clusters={k} unconnected pieces" if pieces else f"no eigengap after {k} eigenvalues"
             )

@@ -190,7 +190,8 @@ def _question_cut(spectrum: Spectrum, above: int, transfer: str) -> None:
     if transfer not in ("step", "linear-step") or above == spectrum.vectors.shape[0]:
         return
     last = float(spectrum.values[above - 1])
-    if last - spectrum.following <= max(1e-9, 10 * spectrum.residual**2):
+    rounding = max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps))
+    if last - spectrum.following <= rounding:
         warnings.warn(
             f"eigenvalues {above} and {above + 1} of the normalised similarity are equal ({last:.6g}): it does not "
             f"say which {above} directions to keep, so the cluster kernel of rank {above} is arbitrary",
