@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from .._arrays import namespace
