@@ -45,7 +45,7 @@ def _root(
 def fit(
     data: o.DataFile,
     model: o.Model = "fuzzy-c-means",
-    clusters: o.Clusters = "3",
+    clusters: o.Clusters = None,
     similarity: o.Similarity = None,
     settings: o.Settings = None,
     seed: o.Seed = 0,
@@ -79,7 +79,7 @@ def fit(
 def consensus(
     data: Annotated[str, typer.Argument(help="Labelings, one clustering a column; or features, with --features. - for standard input.")],
     features: Annotated[bool, typer.Option("--features", help="DATA holds features: build the ensemble of clusterings first.")] = False,
-    clusters: o.Clusters = "3",
+    clusters: o.Clusters = None,
     settings: o.Settings = None,
     seed: o.Seed = 0,
     id_column: o.IdColumn = None,

@@ -29,7 +29,7 @@ class Request(NamedTuple):
     data: str
     roles: Roles
     model: str
-    clusters: str
+    clusters: str | None
     seed: int
     similarity: str | None
     settings: tuple[str, ...]
@@ -44,8 +44,9 @@ class Request(NamedTuple):
 
 def run(request: Request) -> None:
     """The whole of ``sfumato fit`` and ``sfumato consensus``."""
-    clusters = parse_clusters(request.clusters)
     check_model(request.model)
+    clusters = parse_clusters(request.clusters, request.model)
+    request = request._replace(clusters="auto" if clusters is None else str(clusters))
     if request.table not in ("csv", "parquet"):
         raise InputError(f"--table must be csv or parquet, got '{request.table}'")
     if str(request.out) != "-":

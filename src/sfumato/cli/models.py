@@ -22,8 +22,10 @@ MODELS = {
 }
 
 
-def parse_clusters(text: str) -> int | None:
+def parse_clusters(text: str | None, model: str) -> int | None:
     """Number of clusters, ``None`` for ``auto``."""
+    if text is None:
+        return None if model == "dirichlet-process" else 3
     if text == "auto":
         return None
     if not text.isdigit() or int(text) < 1:

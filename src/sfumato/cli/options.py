@@ -13,7 +13,10 @@ DataFile = Annotated[
     str, typer.Argument(help="CSV, TSV, Parquet, NPY, NPZ, Matrix Market or AnnData file; - for standard input.", metavar="DATA")
 ]
 Model = Annotated[str, typer.Option("--model", "-m", help=f"One of: {', '.join(MODELS)}.", show_default=True)]
-Clusters = Annotated[str, typer.Option("--clusters", "-k", help="Number of clusters, or auto.")]
+Clusters = Annotated[
+    str | None,
+    typer.Option("--clusters", "-k", help="Number of clusters (3 if not given), or auto. A Dirichlet process infers it, up to this."),
+]
 Similarity = Annotated[
     str | None,
     typer.Option(
