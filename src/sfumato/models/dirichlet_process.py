@@ -50,11 +50,11 @@ class DirichletProcessMixture(Clusterer):
         Most variational iterations from one start.
     tol : float, default=1e-5
         The variational form stops when the bound rises by less than this per unit of weight.
-    burn_in : int, default=100
+    burn_in : int, default=200
         Sweeps of each chain that are thrown away.
     n_draws : int, default=100
         Partitions kept from each chain.
-    thinning : int, default=1
+    thinning : int, default=2
         Sweeps between two kept partitions.
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
@@ -114,9 +114,9 @@ class DirichletProcessMixture(Clusterer):
         n_init=4,
         max_iter=500,
         tol=1e-5,
-        burn_in=100,
+        burn_in=200,
         n_draws=100,
-        thinning=1,
+        thinning=2,
         random_state=None,
         n_jobs=None,
     ):
