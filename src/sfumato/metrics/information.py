@@ -61,7 +61,7 @@ def _expected(table: Any, left: Side, right: Side, weights: np.ndarray | None) -
 def _spread(side: Side, weights: np.ndarray | None, mass: float) -> float:
     """sum_r S_r / a_r over the clusters that are not empty."""
     sizes = total(side, weights)
-    squares = sizes if is_hard(side) else total(np.square(side), weights)
+    squares = sizes if is_hard(side) else np.diagonal(overlap(side, side, weights))
     used = sizes > 0
     return float(np.sum((squares[used] - sizes[used] ** 2 / mass) / sizes[used]))
 
