@@ -78,3 +78,11 @@ def test_unknown_names_and_settings_are_refused():
         make("pairwise", 3, seed=0, settings=["n_clusters=4"])
     model = make("fuzzy-c-means", 3, seed=0, settings=["fuzzifier=1.5", "noise=None", "covariance_type=full"])
     assert (model.fuzzifier, model.noise, model.covariance_type) == (1.5, None, "full")
+
+
+def test_a_consensus_of_linkages_is_saved_and_loaded(tmp_path):
+    from sfumato import ClusteringEnsemble, EvidenceAccumulation
+
+    model = EvidenceAccumulation(3, ensemble=ClusteringEnsemble(4, algorithms="All"), random_state=0).fit(X)
+    save(model, tmp_path / "model.skops")
+    np.testing.assert_array_equal(load(tmp_path / "model.skops").predict_proba(X + 0.1), model.predict_proba(X + 0.1))

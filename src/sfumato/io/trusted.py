@@ -18,14 +18,9 @@ _OTHERS = frozenset(
     {
         "numpy.dtype",
         "scipy.sparse._csr.csr_array",
-        "scipy.sparse._csc.csc_array",
-        "scipy.sparse._coo.coo_array",
-        "sklearn.neighbors._kd_tree.KDTree64",
-        "sklearn.neighbors._kd_tree.newObj",
-        "sklearn.neighbors._ball_tree.BallTree64",
-        "sklearn.neighbors._ball_tree.newObj",
         "sklearn.metrics._dist_metrics.EuclideanDistance64",
-        "sklearn.metrics._dist_metrics.newObj",
+        "sklearn.neighbors._ball_tree.BallTree",
+        "sklearn.neighbors._kd_tree.KDTree",
     }
 )
 
