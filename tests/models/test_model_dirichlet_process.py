@@ -260,6 +260,17 @@ def test_chains_that_disagree_are_reported():
         make("gibbs", burn_in=0, n_draws=3).fit(X)
 
 
+@pytest.mark.parametrize("inference", INFERENCES)
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_tensors_in_tensors_out(component, inference):
+    torch = pytest.importorskip("torch")
+    X, _ = evidence(component, n=60)
+    model, tensor = fit(X, inference, component=component), fit(torch.asarray(X), inference, component=component)
+    assert isinstance(tensor.memberships_, torch.Tensor)
+    np.testing.assert_allclose(tensor.memberships_.numpy(), model.memberships_, atol=1e-9)
+    assert tensor.score(torch.asarray(X)) == pytest.approx(model.score(X), rel=1e-9)
+
+
 def test_clone_pickle_and_unfitted():
     X, _ = blobs(60)
     model = make(component=NormalInverseGamma(shape=2.0))

@@ -11,8 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from .. import _loop
+from .._arrays import to_numpy
 from .._rows import threads
 from ..kernels import coassociation_sweep, gibbs, simplex
 from ..kernels.coassociation import encode
@@ -121,6 +123,7 @@ class Posterior(NamedTuple):
         return logits / total[draw], np.log(total) + top
 
     def _pieces(self, block: Any) -> Any:
+        block = block if sp.issparse(block) else to_numpy(block)
         size = max(16, 2**21 // len(self.log_weight))
         return [self.component.features(block[start : start + size]) for start in range(0, block.shape[0], size)]
 

@@ -66,7 +66,7 @@ class DirichletProcessMixture(Clusterer):
         Posterior predictive memberships; from the sampler, memberships whose products match the co-occurrence over all draws.
     labels_ : array of shape (n,)
     n_clusters_ : int
-        Clusters in use; from the sampler, the most frequent number.
+        Clusters in use; from the sampler, the most frequent number, less those that are nobody's first choice in the consensus.
     n_clusters_posterior_ : array
         Probability of 0, 1, 2, ... clusters.
     objective_, history_ : float, array
@@ -203,9 +203,9 @@ class DirichletProcessMixture(Clusterer):
         return _loop.Run(None, history[-1], history, self.n_init * (self.burn_in + self.n_draws * self.thinning), True)
 
     def _memberships(self, X: Any) -> Any:
-        xp = namespace(X)
         U = Rows(X, n_jobs=self.n_jobs).map(self._posterior.memberships)
-        return U.astype(X.dtype) if sp.issparse(X) else xp.astype(U, X.dtype, copy=False)
+        xp = namespace(X)
+        return U.astype(X.dtype, copy=False) if xp is np else xp.asarray(U, dtype=X.dtype, device=X.device)
 
     def predict_proba(self, X: Any) -> Any:
         """Memberships of new objects by the posterior predictive.
