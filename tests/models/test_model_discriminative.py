@@ -41,7 +41,7 @@ def fitted():
     return X, c, DiscriminativeClustering(4, random_state=0, n_init=2).fit(X, c)
 
 
-@pytest.mark.parametrize("algorithm", ["map", "online"])
+@pytest.mark.parametrize("algorithm", ["map", pytest.param("online", marks=pytest.mark.slow)])
 def test_passes_the_checks_of_scikit_learn(algorithm):
     expected = (
         EXPECTED

@@ -82,6 +82,23 @@ class Problem(NamedTuple):
             Q = Q * (factors[:, None] if is_numpy(Q) else namespace(Q).asarray(factors[:, None], dtype=Q.dtype, device=Q.device))
         return self._replace(rows=Rows(self.rows.X[chosen], Q, n_jobs=self.rows.n_jobs))
 
+    def part(self, chosen: np.ndarray) -> Problem:
+        """The same question about chosen objects."""
+        (Q,) = self.rows.columns
+        Q = Q[chosen]
+        return self._replace(rows=Rows(self.rows.X[chosen], Q, n_jobs=self.rows.n_jobs), total=float(_mass(Q).sum()))
+
+    def log_likelihood(self, centers: np.ndarray, bandwidth: float, learnt: Problem) -> float:
+        """Log probability of the classes here, by memberships and the class distributions that other objects have taught."""
+        r = self.prior + learnt.table(centers, bandwidth)
+        psi = r / r.sum(axis=1, keepdims=True)
+
+        def block(X: Any, Q: Any) -> tuple[float]:
+            log = np.log(to_numpy(kernel.memberships(self.frame(X), centers, bandwidth)) @ psi)
+            return (float(Q.multiply(log).sum() if sp.issparse(Q) else (to_numpy(Q) * log).sum()),)
+
+        return self.rows.sum(block)[0]
+
     def table(self, centers: np.ndarray, bandwidth: float) -> np.ndarray:
         """Soft counts (k, classes)."""
         return self.rows.sum(lambda X, Q: (kernel.counts(kernel.memberships(self.frame(X), centers, bandwidth), Q),))[0]
@@ -258,8 +275,34 @@ def starts(problem: Problem, k: int, bandwidth: Any, rng: np.random.Generator, n
     found = [_k_means_in_classes(X, labels, mass, k, rng), plain]
     while len(found) < n_init:
         found.append(_k_means(X, mass, k, rng)[0] if len(found) % 2 else _k_means_in_classes(X, labels, mass, k, rng))
-    width = np.sqrt(max(2 * square / X.shape[1], 1e-2)) if isinstance(bandwidth, str) else bandwidth / problem.frame.unit
-    return found[:n_init], float(width)
+    if not isinstance(bandwidth, str):
+        return found[:n_init], bandwidth / problem.frame.unit
+    widest = np.sqrt(max(2 * square / X.shape[1], 1e-2))
+    return found[:n_init], _cross_validated(problem.few(), k, (widest, widest / 2, widest / 4), rng)
+
+
+def _cross_validated(problem: Problem, k: int, widths: tuple[float, ...], rng: np.random.Generator) -> float:
+    """The bandwidth under which each half of the objects predicts the classes of the other half best.
+
+    A narrower one has to gain a fiftieth of a nat per object. The halves go by the features alone: copies of an object stay together.
+    """
+    X = problem.frame(problem.rows.X)
+    weights = np.random.default_rng(1).normal(size=X.shape[1])
+    position = (X if sp.issparse(X) else to_numpy(X)) @ weights - problem.frame.middle @ weights
+    odd, counted = np.floor(1000.0 * position) % 2 == 1, to_numpy(_mass(problem.rows.columns[0])) > 0
+    sides = counted & odd, counted & ~odd
+    if min(len(np.unique(position[side])) for side in sides) < 2 * k:
+        return widths[0]
+    halves = tuple(problem.part(np.flatnonzero(side)) for side in sides)
+    gains = np.zeros(len(widths))
+    for half, other in (halves, halves[::-1]):
+        start = _k_means_in_classes(*_sample(half), k, rng)
+        for i, width in enumerate(widths):
+            gains[i] += other.log_likelihood(half.ascend(start, width, 100, 1e-4).state, width, half)
+    best = 0
+    for i in range(1, len(widths)):
+        best = i if gains[i] > gains[best] + 0.02 * problem.total else best
+    return float(widths[best])
 
 
 def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:

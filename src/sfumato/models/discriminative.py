@@ -31,8 +31,8 @@ class DiscriminativeClustering(Clusterer):
     prior : float or array of shape (n_classes,), default 1.0
         Prior counts of the Dirichlet distribution over the classes of a cluster.
     bandwidth : "auto" or float, default "auto"
-        s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto": s^2 is twice the mean square distance, per feature, of the objects to
-        their nearest k-means center.
+        s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto": the best of three, by letting each half of the objects predict the
+        classes of the other; in the widest, s^2 is twice the mean square distance, per feature, to the nearest k-means center.
     anneal : bool, default True
         Come down to the bandwidth from twice its size, so that prototypes find their place while cells are wide ("map" only).
     spread : float, default 1.0
@@ -153,7 +153,7 @@ class DiscriminativeClustering(Clusterer):
         P, self.classes_ = class_rows(y, X.shape[0])
         rng = as_generator(self.random_state)
         problem = self._problem(X, P, weights)
-        run, bandwidth = self._best(problem, rng, self.n_init)
+        run, bandwidth = self._best(problem, rng, self.n_init, self.bandwidth)
         self._finish(problem, run, bandwidth)
         self._question(problem, P, weights, rng)
         return self
@@ -218,9 +218,9 @@ class DiscriminativeClustering(Clusterer):
         self._frame = Frame.of(rows) if frame is None else frame
         return Problem(rows, self._frame, np.broadcast_to(prior, (n_classes,)), float(self.spread) ** -2.0, float(self.size_penalty), total)
 
-    def _best(self, problem: Problem, rng: np.random.Generator, n_init: int) -> tuple[_loop.Run, float]:
+    def _best(self, problem: Problem, rng: np.random.Generator, n_init: int, bandwidth: Any) -> tuple[_loop.Run, float]:
         """The best run of several starts, and the bandwidth in the frame."""
-        centers, bandwidth = starts(problem, self.n_clusters, self.bandwidth, rng, n_init)
+        centers, bandwidth = starts(problem, self.n_clusters, bandwidth, rng, n_init)
         if self.algorithm == "map":
             return ascend(problem, centers, bandwidth, anneal=self.anneal, max_iter=self.max_iter, tol=self.tol), bandwidth
         rates = self.learning_rate, self.batch_size
@@ -251,7 +251,7 @@ class DiscriminativeClustering(Clusterer):
         chance = -np.inf
         for _ in range(3 if gain < 2.0 * self.cluster_centers_.size else 0):  # beyond two nats a parameter it is not chance
             shuffled = self._problem(problem.rows.X, P[rng.permutation(P.shape[0])], weights, self._frame)
-            hard = shuffled.voronoi_table(self._best(shuffled, rng, 1)[0].state)
+            hard = shuffled.voronoi_table(self._best(shuffled, rng, 1, self.bandwidth_)[0].state)
             chance = max(chance, kernel.log_posterior(hard, problem.prior) - _one_cluster(shuffled))
             if gain <= max(0.0, 1.25 * chance):
                 warnings.warn(

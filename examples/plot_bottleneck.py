@@ -1,0 +1,41 @@
+"""
+How much to remember
+====================
+
+The information bottleneck groups rows of counts by what they say about the columns. Its price beta decides how much is kept: clusters
+part one after the other as it grows, along a concave curve.
+"""
+
+# %%
+# Ninety documents of sixty words each, from three topics over twelve words; a third of the documents mix two topics.
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sfumato import InformationBottleneck
+
+rng = np.random.default_rng(0)
+topics = rng.dirichlet(np.full(12, 0.4), size=3)
+shares = np.repeat(np.eye(3), 30, axis=0)
+shares[::3] = 0.5 * shares[::3] + 0.5 * np.roll(shares[::3], 1, axis=1)
+counts = np.stack([rng.multinomial(60, share @ topics) for share in shares])
+
+# %%
+# The memberships of the mixed documents (every third row) lie between their two topics.
+model = InformationBottleneck(3, beta=10, random_state=0).fit(counts)
+order = np.argsort(model.memberships_ @ np.arange(3))
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5))
+left.imshow(model.memberships_[order].T, aspect="auto", cmap="magma", vmin=0, vmax=1)
+left.set(xlabel="documents, sorted", ylabel="cluster", yticks=range(3), title="memberships at beta = 10")
+
+# %%
+# What each beta buys. The dashed line is all that the documents say about the words.
+beta, compression, relevance = model.information_curve_.T
+right.plot(compression, relevance, marker="o")
+right.axhline(model.information_, linestyle="--", color="grey")
+right.set(xlabel="I(documents; clusters), nats", ylabel="I(words; clusters), nats", title="the information curve")
+figure.tight_layout()
+
+# %%
+# With an infinite beta the clusters are hard.
+hard = InformationBottleneck(3, beta=np.inf, random_state=0).fit(counts)
+print(f"relevance {hard.relevance_:.3f} of {hard.information_:.3f} nats, sizes {np.bincount(hard.labels_).tolist()}")
