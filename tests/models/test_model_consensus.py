@@ -9,7 +9,6 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.datasets import make_blobs, make_moons
-from sklearn.utils.estimator_checks import check_estimator
 
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, EvidenceWarning, MemoryBudgetError, PairwiseProbabilisticClustering
 from sfumato.kernels import coassociation as kernel
@@ -242,6 +241,11 @@ def test_partitions_at_random_are_named():
         consensus("cluster-kernel").fit(L)
 
 
+def test_groups_that_no_partition_joins_are_named():
+    with pytest.warns(EvidenceWarning, match="do not say which 2 clusters"):
+        consensus("cluster-kernel", k=2).fit(np.repeat(np.arange(10) % 4, 3)[:, None] * np.ones((1, 5), dtype=int))
+
+
 def test_score_is_the_brier_score_of_all_observations():
     L, _ = noisy_labelings(n=20, m=4, missing=0.2)
     model = consensus("coassociation").fit(L)
@@ -289,13 +293,6 @@ def test_a_fitted_model_survives_pickling():
 def test_bad_parameters_are_named(parameters, error, message):
     with pytest.raises(error, match=message):
         EvidenceAccumulation(**{"n_clusters": 3, **parameters}).fit(X)
-
-
-def test_scikit_learn_checks():
-    reason = "scikit-learn takes everything with predict_proba for a classifier here"
-    names = ("check_estimator_sparse_array", "check_estimator_sparse_matrix", "check_estimator_sparse_tag")
-    model = EvidenceAccumulation(2, ensemble=ClusteringEnsemble(10), random_state=0)
-    check_estimator(model, expected_failed_checks=dict.fromkeys(names, reason), on_skip=None, on_fail="raise")
 
 
 def test_sparse_features_are_taken():

@@ -7,7 +7,6 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, BisectingKMeans
 from sklearn.datasets import make_blobs
-from sklearn.utils.estimator_checks import check_estimator
 
 from sfumato import ClusteringEnsemble, EvidenceWarning
 from sfumato._loop import progress
@@ -190,12 +189,3 @@ def test_duplicates_leak_no_warning():
 def test_bad_parameters_are_named(parameters, error, message):
     with pytest.raises(error, match=message):
         ClusteringEnsemble(**parameters).fit(X)
-
-
-def test_scikit_learn_checks():
-    reason = "fit_transform leaves out unsampled objects (-1), transform labels every object"
-    check_estimator(
-        ClusteringEnsemble(3, random_state=0),
-        expected_failed_checks={"check_transformer_general": reason, "check_transformer_data_not_an_array": reason},
-        on_skip=None,
-    )

@@ -62,8 +62,10 @@ class ByKernel:
     def __init__(self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None) -> None:
         spectrum, scaling = tables.spectrum(table, k)
         values = np.where(spectrum.values > 1e-12, spectrum.values, np.inf)
-        self.table, self.eigenvalues = table, spectrum.values
-        self.kernel = ClusterKernel(unit_rows(spectrum.vectors), scaling[:, None] * (spectrum.vectors / values), values, spectrum.following)
+        self.table, self.eigenvalues, self.following = table, spectrum.values, spectrum.following
+        self.kernel = ClusterKernel(
+            unit_rows(spectrum.vectors), scaling[:, None] * (spectrum.vectors / values), spectrum.values, spectrum.following
+        )
         self.model = self._model(k, settings, start)
         self.memberships = self.model.memberships_
         self.run = _loop.Run(None, self.model.objective_, self.model.history_, self.model.n_iter_, self.model.converged_)

@@ -25,8 +25,6 @@ __all__ = ["EvidenceAccumulation"]
 class EvidenceAccumulation(Clusterer):
     """One soft clustering from an ensemble of clusterings: u_i'u_j is the chance that objects i and j belong together.
 
-    The ensemble says how often two objects were put together. That co-association is never formed; it multiplies, in O(n m).
-
     Parameters
     ----------
     n_clusters : int or "auto"
@@ -168,9 +166,8 @@ class EvidenceAccumulation(Clusterer):
     def _selection(self) -> str:
         if self.selection is not None:
             return self.selection
-        if not isinstance(self.consensus, str) or self.consensus == "cluster-kernel":
-            return "eigengap"
-        return "lifetime" if self.consensus in LINKAGES else "held-out"
+        published = isinstance(self.consensus, str) and self.consensus.startswith("coassociation")
+        return "held-out" if published else "lifetime" if self.consensus in LINKAGES else "eigengap"
 
     def _accumulate(self, X: Any, partition_weight: Any, rng: np.random.Generator) -> Coassociation:
         """Co-association of the labelings given, or of an ensemble fitted to the features."""
@@ -198,13 +195,21 @@ class EvidenceAccumulation(Clusterer):
         self._publish(memberships.astype(self._dtype, copy=False), self._solution.run)
 
     def _question_agreement(self, table: tables.Table) -> None:
-        """Partitions that know nothing of each other still give a spectrum; say so when it is no better than that."""
-        values = getattr(self._solution, "eigenvalues", np.ones(1))
-        level = tables.chance_level(table)
-        if level < 0.9 and len(values) > 1 and values[-1] <= level:
+        """Partitions that know nothing of each other still give a spectrum, and equal eigenvalues any vectors: say so."""
+        values, level = getattr(self._solution, "eigenvalues", np.ones(1)), tables.chance_level(table)
+        if len(values) < 2:
+            return
+        if level < 0.9 and values[-1] <= level:
             warnings.warn(
                 f"the partitions agree on {int(np.sum(values > level))} of {len(values)} clusters, on the others no more than "
                 "random partitions would: these memberships are noise; use fewer clusters or a better ensemble",
+                EvidenceWarning,
+                stacklevel=3,
+            )
+        elif values[-1] - self._solution.following <= 1e-9 and len(values) < len(table.codes):
+            warnings.warn(
+                f"the partitions do not say which {len(values)} clusters to keep: eigenvalues {len(values)} and {len(values) + 1} of the "
+                f"co-association are equal ({values[-1]:.6g}), as with groups that no partition joins; use another n_clusters",
                 EvidenceWarning,
                 stacklevel=3,
             )
@@ -250,11 +255,13 @@ class EvidenceAccumulation(Clusterer):
         table, rng = self.coassociation_.table, np.random.default_rng(settings.random_state)
         memberships = np.asarray(memberships, dtype=np.float64)
         m = len(table.weights)
-        once = settings._replace(n_init=1)
+        k, once = memberships.shape[1], settings._replace(n_init=1)
         for _ in range(n_draws):
             counts = np.bincount(rng.integers(m, size=m), minlength=m)
-            sampled = tables.reweight(table, table.weights * counts)
-            yield align(solve(self.consensus, sampled, memberships.shape[1], once, memberships).memberships, memberships)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", EvidenceWarning)
+                solution = solve(self.consensus, tables.reweight(table, table.weights * counts), k, once, memberships)
+            yield align(solution.memberships, memberships)[:, :k]
 
     def _standard_errors(self, memberships: np.ndarray, settings: Settings) -> np.ndarray:
         total, squares = np.zeros_like(memberships), np.zeros_like(memberships)
