@@ -38,7 +38,6 @@ def ours(X: np.ndarray, covariance_type: str) -> tuple[Any, Any, Any]:
 
 def peer(X: np.ndarray, model: Any, state: Any, covariance_type: str) -> Callable[[int], Any]:
     """scikit-learn from the same parameters."""
-    model.memberships_ = np.ones((1, 1))
     model._publish_parameters(state)
     invert = np.linalg.inv if covariance_type in ("full", "tied") else np.reciprocal
     first = {"weights_init": model.weights_, "means_init": model.means_, "precisions_init": invert(model.covariances_)}

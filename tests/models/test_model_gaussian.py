@@ -212,6 +212,11 @@ def test_collapse_is_named_and_finite():
         np.testing.assert_allclose(flat.memberships_.sum(axis=1), 1, atol=1e-12)
 
 
+def test_values_whose_squares_overflow_are_named():
+    with pytest.raises(ValueError, match="overflow"):
+        GaussianMixture(2).fit(np.array([[0.0], [1.0], [1e300]]))
+
+
 def test_blobs_in_tiny_units_are_not_merged():
     rng = np.random.default_rng(0)
     data = np.vstack([rng.normal(size=(50, 2)), rng.normal(size=(50, 2)) + 1e4]) * 1e-12

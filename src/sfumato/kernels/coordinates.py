@@ -79,6 +79,8 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
     mean = np.where(extent.mass > 0, extent.mean / np.where(extent.mass > 0, extent.mass, 1.0), 0.0)
     shift = np.asarray(mean, dtype=_dtype(rows)).astype(np.float64) if centre else np.zeros(d)
     reach = np.nan_to_num(np.abs(rows.extremes().astype(np.float64) - shift).max(axis=0))
+    if reach.max(initial=0.0) > 1e150:
+        raise ValueError(f"X has values as large as {reach.max():.0e}, whose squares overflow: change units, e.g. X / {reach.max():.0e}")
     scale = _power_of_two(reach if per_feature else np.full(d, reach.max(initial=0.0)))
     middle = Coordinates(shift, scale, None, np.ones(d))
     second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, mix))

@@ -244,7 +244,7 @@ class GaussianMixture(MixtureEngine):
         factors = np.linalg.cholesky(gaussian.full_covariances(self._state))
         normal = rng.standard_normal((n_samples, d))
         inner = self._state.means[labels] + np.einsum("nij,nj->ni", factors[labels], normal)
-        return self._coordinates.outer(inner).astype(self.means_.dtype), labels
+        return self._coordinates.outer(inner), labels
 
     def merge(self, n_clusters: int) -> np.ndarray:
         """Groups of components that are one cluster, by the entropy criterion of Baudry et al. (2010).

@@ -238,11 +238,11 @@ class MixtureEngine(InductiveClusterer):
             )
 
     def _publish_parameters(self, state: gaussian.State) -> None:
-        dtype = self.memberships_.dtype if isinstance(self.memberships_, np.ndarray) else np.float64
-        self.weights_ = state.weights.astype(dtype)
-        self.means_ = self._coordinates.outer(state.means).astype(dtype)
-        self.covariances_ = parameters.outer_covariances(state.covariances, state.covariance_type, self._coordinates).astype(dtype)
-        self.precisions_cholesky_ = parameters.precision_factors(state, self._coordinates).astype(dtype)
+        """Parameters in the units of the data, in float64: squares of float32 values need not fit into float32."""
+        self.weights_ = state.weights
+        self.means_ = self._coordinates.outer(state.means)
+        self.covariances_ = parameters.outer_covariances(state.covariances, state.covariance_type, self._coordinates)
+        self.precisions_cholesky_ = parameters.precision_factors(state, self._coordinates)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
