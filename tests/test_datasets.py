@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 
 from sfumato import datasets
+from sfumato.datasets import features
 from sfumato.memberships import cooccurrence
 from sfumato.metrics import calibration_curve
 
-GENERATORS = [name for name in datasets.__all__ if name.startswith("make_") and name != "make_memberships"]
+GENERATORS = [name for name in features.__all__ if name.startswith("make_") and name != "make_memberships"]
 
 
 @pytest.mark.parametrize("name", GENERATORS)
@@ -37,12 +38,12 @@ def test_gaussian_posterior_equals_bayes_rule():
     from scipy.stats import multivariate_normal
 
     rng = np.random.default_rng(0)
-    factors = np.stack([datasets._factor(rng, 2, 3.0) for _ in range(2)])
-    centers = datasets._centers(rng, factors, 2.0)
+    factors = np.stack([features._factor(rng, 2, 3.0) for _ in range(2)])
+    centers = features._centers(rng, factors, 2.0)
     X = rng.normal(size=(50, 2))
     shares = np.array([0.3, 0.7])
     density = np.stack([multivariate_normal(c, F @ F.T).pdf(X) for c, F in zip(centers, factors)], axis=1) * shares
-    np.testing.assert_allclose(datasets._posterior(X, centers, factors, shares), density / density.sum(1, keepdims=True))
+    np.testing.assert_allclose(features._posterior(X, centers, factors, shares), density / density.sum(1, keepdims=True))
 
 
 def test_labelings_have_the_cooccurrence_of_the_memberships():
@@ -68,7 +69,9 @@ def test_block_similarity_is_block_stochastic_with_uneven_degrees():
     np.testing.assert_array_equal(W, W.T)
     steps = W / W.sum(1, keepdims=True) @ U
     for r in range(5):
-        np.testing.assert_allclose(steps[labels == r], np.where(np.arange(5) == r, 0.45, 0.1375) * np.ones((sum(labels == r), 1)), atol=1e-6)
+        np.testing.assert_allclose(
+            steps[labels == r], np.where(np.arange(5) == r, 0.45, 0.1375) * np.ones((sum(labels == r), 1)), atol=1e-6
+        )
     assert W.sum(1).max() / W.sum(1).min() > 100
 
 

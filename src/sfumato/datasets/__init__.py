@@ -1,0 +1,28 @@
+"""Data whose truth is known: features, similarities and labelings with the memberships behind them, and small real data sets.
+
+Generators give a ``Simulated`` record ``(evidence, memberships, labels)``; loaders give ``(X, labels)``. Everything is a plain array,
+drawn from ``random_state`` alone.
+"""
+
+from .features import Simulated, make_circles, make_gaussians, make_moons, make_noise, make_rings, make_spirals
+from .real import Loaded, load_breast_cancer, load_digits, load_iris, load_wine
+from .relations import make_block_similarity, make_labelings, make_memberships, make_similarity
+
+__all__ = [
+    "Loaded",
+    "Simulated",
+    "load_breast_cancer",
+    "load_digits",
+    "load_iris",
+    "load_wine",
+    "make_block_similarity",
+    "make_circles",
+    "make_gaussians",
+    "make_labelings",
+    "make_memberships",
+    "make_moons",
+    "make_noise",
+    "make_rings",
+    "make_similarity",
+    "make_spirals",
+]

@@ -1,0 +1,241 @@
+"""Features with known memberships."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..kernels.simplex import softmax
+from ..memberships import one_hot
+
+__all__ = ["Simulated", "make_circles", "make_gaussians", "make_moons", "make_noise", "make_rings", "make_spirals"]
+
+
+class Simulated(NamedTuple):
+    """Evidence with its truth: features (n, p), similarity (n, n) or labelings (n, m); memberships (n, k); labels (n,).
+
+    ``memberships`` are what a perfect method could know from the evidence; ``labels`` are the clusters the objects were drawn from.
+    """
+
+    evidence: np.ndarray
+    memberships: np.ndarray
+    labels: np.ndarray
+
+
+def make_gaussians(
+    n_objects: int = 500,
+    n_clusters: int = 3,
+    *,
+    n_features: int = 2,
+    separation: float = 4.0,
+    elongation: float = 1.0,
+    weights: Any = None,
+    random_state: Any = None,
+) -> Simulated:
+    """Features from overlapping Gaussians, with the true posterior as memberships.
+
+    Parameters
+    ----------
+    n_objects, n_clusters, n_features : int
+    separation : float
+        Mahalanobis distance between the two closest centers, in the mean of their covariances: 1 is a blur, 3 overlaps, 6 does not.
+    elongation : float
+        Longest over shortest axis of every cluster, each turned its own way: 1 gives round clusters, 5 defeats k-means.
+    weights : array of shape (n_clusters,), optional
+        Chance of each cluster, equal by default.
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    simulated : Simulated
+        Features (n_objects, n_features), posterior, and the cluster each object was drawn from.
+
+    Examples
+    --------
+    >>> from sfumato.datasets import make_gaussians
+    >>> X, memberships, labels = make_gaussians(100, 3, random_state=0)
+    >>> X.shape, memberships.shape
+    ((100, 2), (100, 3))
+    """
+    rng = np.random.default_rng(random_state)
+    shares = np.full(n_clusters, 1 / n_clusters) if weights is None else np.asarray(weights, dtype=float) / np.sum(weights)
+    factors = np.stack([_factor(rng, n_features, elongation) for _ in range(n_clusters)])
+    centers = _centers(rng, factors, separation)
+    labels = rng.choice(n_clusters, size=n_objects, p=shares)
+    noise = rng.standard_normal((n_objects, n_features))
+    X = centers[labels] + np.einsum("nij,nj->ni", factors[labels], noise)
+    return Simulated(X, _posterior(X, centers, factors, shares), labels)
+
+
+def _factor(rng: np.random.Generator, p: int, elongation: float) -> np.ndarray:
+    """A square root of a covariance of determinant one, turned at random."""
+    rotation = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    axes = elongation ** np.linspace(0.5, -0.5, p) if p > 1 else np.ones(1)
+    return rotation * axes
+
+
+def _centers(rng: np.random.Generator, factors: np.ndarray, separation: float) -> np.ndarray:
+    """Of 50 random layouts the most even one, scaled so that its closest pair lies ``separation`` apart."""
+    k, p = factors.shape[:2]
+    layouts = rng.standard_normal((50, k, p))
+    if k == 1:
+        return layouts[0] * 0
+    covariances = factors @ factors.transpose(0, 2, 1)
+    first, second = np.triu_indices(k, 1)
+    between = np.linalg.inv((covariances[first] + covariances[second]) / 2)
+    steps = layouts[:, first] - layouts[:, second]
+    distances = np.sqrt(np.einsum("lai,aij,laj->la", steps, between, steps))
+    best = np.argmax(distances.min(axis=1) / distances.mean(axis=1))
+    return layouts[best] * (separation / distances[best].min())
+
+
+def _posterior(X: np.ndarray, centers: np.ndarray, factors: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    whitened = np.linalg.solve(factors[:, None], (X[None] - centers[:, None])[..., None])[..., 0]
+    with np.errstate(divide="ignore"):
+        return softmax(np.log(shares) - np.square(whitened).sum(axis=2).T / 2)[0]
+
+
+def make_rings(n_objects: int = 300, n_clusters: int = 3, *, noise: float = 0.08, random_state: Any = None) -> Simulated:
+    """Features on concentric rings of radius 1, 2, ..., objects in proportion to the radius.
+
+    Parameters
+    ----------
+    n_objects, n_clusters : int
+    noise : float
+        Standard deviation of the noise in both coordinates.
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    simulated : Simulated
+        Features (n_objects, 2), one-hot memberships, labels.
+
+    Examples
+    --------
+    >>> from sfumato.datasets import make_rings
+    >>> make_rings(100, 2, random_state=0).evidence.shape
+    (100, 2)
+    """
+    rng = np.random.default_rng(random_state)
+    radii = np.arange(1.0, n_clusters + 1)
+    labels = rng.choice(n_clusters, size=n_objects, p=radii / radii.sum())
+    return _curve(rng, radii[labels], rng.uniform(0, 2 * np.pi, n_objects), labels, n_clusters, noise)
+
+
+def make_spirals(
+    n_objects: int = 300, n_clusters: int = 2, *, turns: float = 1.0, noise: float = 0.05, random_state: Any = None
+) -> Simulated:
+    """Features on spiral arms that wind around each other, spread evenly along each arm.
+
+    Parameters
+    ----------
+    n_objects, n_clusters : int
+    turns : float
+        How often an arm goes round.
+    noise : float
+        Standard deviation of the noise in both coordinates; neighbouring arms lie 1 apart.
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    simulated : Simulated
+        Features (n_objects, 2), one-hot memberships, labels.
+
+    Examples
+    --------
+    >>> from sfumato.datasets import make_spirals
+    >>> make_spirals(100, 3, random_state=0).memberships.shape
+    (100, 3)
+    """
+    rng = np.random.default_rng(random_state)
+    labels = rng.integers(n_clusters, size=n_objects)
+    start, end = 0.25 * n_clusters, (0.25 + turns) * n_clusters
+    radius = np.sqrt(rng.uniform(start**2, end**2, n_objects))
+    angle = 2 * np.pi * (radius + labels) / n_clusters
+    return _curve(rng, radius, angle, labels, n_clusters, noise)
+
+
+def _curve(rng: Any, radius: np.ndarray, angle: np.ndarray, labels: np.ndarray, n_clusters: int, noise: float) -> Simulated:
+    X = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    return Simulated(X + rng.normal(scale=noise, size=X.shape), one_hot(labels, n_clusters), labels)
+
+
+def make_moons(n_objects: int = 300, *, noise: float = 0.08, random_state: Any = None) -> Simulated:
+    """Features on two interleaving half circles.
+
+    Parameters
+    ----------
+    n_objects : int
+    noise : float
+        Standard deviation of the noise in both coordinates.
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    simulated : Simulated
+        Features (n_objects, 2), one-hot memberships, labels.
+
+    Examples
+    --------
+    >>> from sfumato.datasets import make_moons
+    >>> make_moons(100, random_state=0).evidence.shape
+    (100, 2)
+    """
+    rng = np.random.default_rng(random_state)
+    labels = rng.permutation(np.arange(n_objects) % 2)
+    angle = rng.uniform(0, np.pi, n_objects)
+    upper = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    X = np.where(labels[:, None] == 0, upper, np.array([1.0, 0.5]) - upper)
+    return Simulated(X + rng.normal(scale=noise, size=X.shape), one_hot(labels, 2), labels)
+
+
+def make_circles(n_objects: int = 300, *, factor: float = 0.5, noise: float = 0.05, random_state: Any = None) -> Simulated:
+    """Features on two circles, the inner one of radius ``factor``, with as many objects on each.
+
+    Parameters
+    ----------
+    n_objects : int
+    factor : float
+        Radius of the inner circle; the outer one has radius 1.
+    noise : float
+        Standard deviation of the noise in both coordinates.
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    simulated : Simulated
+        Features (n_objects, 2), one-hot memberships, labels.
+
+    Examples
+    --------
+    >>> from sfumato.datasets import make_circles
+    >>> make_circles(100, random_state=0).evidence.shape
+    (100, 2)
+    """
+    rng = np.random.default_rng(random_state)
+    labels = rng.permutation(np.arange(n_objects) % 2)
+    return _curve(rng, np.where(labels == 0, 1.0, factor), rng.uniform(0, 2 * np.pi, n_objects), labels, 2, noise)
+
+
+def make_noise(n_objects: int = 300, *, n_features: int = 2, random_state: Any = None) -> Simulated:
+    """Features without any clusters: one uniform cloud, one cluster of everything.
+
+    Parameters
+    ----------
+    n_objects, n_features : int
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    simulated : Simulated
+        Features (n_objects, n_features) uniform in [0, 1], memberships (n_objects, 1) of ones, labels of zeros.
+
+    Examples
+    --------
+    >>> from sfumato.datasets import make_noise
+    >>> make_noise(100, random_state=0).memberships.shape
+    (100, 1)
+    """
+    rng = np.random.default_rng(random_state)
+    return Simulated(rng.random((n_objects, n_features)), np.ones((n_objects, 1)), np.zeros(n_objects, dtype=int))

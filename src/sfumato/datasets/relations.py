@@ -1,0 +1,190 @@
+"""Memberships, and similarities and labelings made from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..kernels.simplex import draw
+from ..memberships import check_memberships, one_hot
+from .features import Simulated
+
+__all__ = ["make_block_similarity", "make_labelings", "make_memberships", "make_similarity"]
+
+
+def make_memberships(n_objects: int = 300, n_clusters: int = 3, *, concentration: float = 0.3, random_state: Any = None) -> np.ndarray:
+    """Memberships drawn from a symmetric Dirichlet distribution.
+
+    Parameters
+    ----------
+    n_objects, n_clusters : int
+    concentration : float
+        Near 0 almost every object is sure, 1 is uniform on the simplex, large values blur everything.
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    memberships : array of shape (n_objects, n_clusters)
+
+    Examples
+    --------
+    >>> from sfumato.datasets import make_memberships
+    >>> make_memberships(10, 4, random_state=0).shape
+    (10, 4)
+    """
+    return draw(np.random.default_rng(random_state), (n_objects, n_clusters), concentration)
+
+
+def make_similarity(
+    n_objects: int = 300, n_clusters: int = 3, *, memberships: Any = None, scale: float = 1.0, noise: float = 0.05, random_state: Any = None
+) -> Simulated:
+    """A similarity  scale * u_i'u_j  with Gaussian noise, cut at zero: what the pairwise model assumes.
+
+    Parameters
+    ----------
+    n_objects, n_clusters : int
+        Used where ``memberships`` is not given.
+    memberships : array of shape (n, k), optional
+        The truth; by default drawn by ``make_memberships``.
+    scale : float
+    noise : float
+        Standard deviation of the noise, in units of ``scale``.
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    simulated : Simulated
+        Symmetric similarity (n, n), its diagonal at ``scale``; the memberships; a label drawn from each row of them.
+
+    Examples
+    --------
+    >>> from sfumato.datasets import make_similarity
+    >>> W, memberships, labels = make_similarity(50, 3, random_state=0)
+    >>> W.shape, bool((W == W.T).all())
+    ((50, 50), True)
+    """
+    rng = np.random.default_rng(random_state)
+    U = draw(rng, (n_objects, n_clusters), 0.3) if memberships is None else check_memberships(memberships)
+    error = np.triu(rng.normal(scale=noise, size=(len(U), len(U))), 1)
+    W = scale * np.clip(U @ U.T + error + error.T, 0, None)
+    np.fill_diagonal(W, scale)
+    return Simulated(W, U, _draw_labels(rng, U))
+
+
+def _draw_labels(rng: np.random.Generator, U: np.ndarray, size: int | None = None) -> np.ndarray:
+    """A label from each row of U, or ``size`` of them, side by side."""
+    points = rng.random((len(U), size or 1))
+    drawn = (np.cumsum(U, axis=1)[:, None, :-1] <= points[:, :, None]).sum(axis=2)
+    return drawn[:, 0] if size is None else drawn
+
+
+def make_block_similarity(
+    n_objects: int = 100, n_clusters: int = 5, *, stay: float = 0.45, spread: float = 1.5, noise: float = 0.5, random_state: Any = None
+) -> Simulated:
+    """A similarity whose random walk is block stochastic, after the S100 set of Verma and Meila (2003).
+
+    The chance to step from an object into cluster b depends only on the object's own cluster; the similarities themselves vary over
+    orders of magnitude within each block, mostly because the degrees do. The defaults give a spectrum like that of S100.
+
+    Parameters
+    ----------
+    n_objects, n_clusters : int
+    stay : float
+        Chance that a step stays in its cluster; 1 / n_clusters would be no structure.
+    spread : float
+        Standard deviation of the logarithms of the degrees.
+    noise : float
+        Standard deviation of the logarithms of the similarities around what the degrees and clusters expect.
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    simulated : Simulated
+        Symmetric similarity (n, n), one-hot memberships, labels; the cluster sizes differ by up to a factor of three.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.datasets import make_block_similarity
+    >>> W, memberships, labels = make_block_similarity(60, 3, random_state=0)
+    >>> steps = (W / W.sum(axis=1, keepdims=True)) @ memberships
+    >>> bool(np.ptp(steps[labels == 0], axis=0).max() < 1e-6)
+    True
+    """
+    rng = np.random.default_rng(random_state)
+    sizes = np.linspace(1, 3, n_clusters)
+    edges = np.round(np.cumsum(rng.permutation(sizes)) / sizes.sum() * n_objects).astype(int)
+    labels = np.searchsorted(edges, np.arange(n_objects), side="right")
+    mass = np.full((n_clusters, n_clusters), (1 - stay) / max(1, n_clusters - 1))
+    np.fill_diagonal(mass, stay)
+    inside = one_hot(labels, n_clusters)
+    degrees = np.exp(rng.normal(scale=spread, size=n_objects))
+    shares = degrees / (inside @ (inside.T @ degrees))
+    W = np.exp(rng.normal(scale=noise * 2**0.5, size=(n_objects, n_objects)))
+    W = _scale_blocks(np.sqrt(W * W.T), inside, shares, mass)
+    return Simulated(W * (n_objects / W.sum()), inside, labels)
+
+
+def _scale_blocks(W: np.ndarray, inside: np.ndarray, shares: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Symmetric scaling  x_i W_ij x_j, one x for each block, until row i has  shares_i mass_ab  in block b."""
+    wanted = shares[:, None] * (inside @ mass)
+    X = np.ones_like(wanted)
+    for _ in range(2000):
+        rows = X * ((W * (inside @ X.T)) @ inside)
+        if np.abs(rows - wanted).max() <= 1e-9 * wanted.max():
+            break
+        X *= np.sqrt(wanted / rows)
+    W = (W * (X @ inside.T)) * (inside @ X.T)
+    return (W + W.T) / 2
+
+
+def make_labelings(
+    n_objects: int = 300,
+    n_clusters: int = 3,
+    *,
+    n_partitions: int = 50,
+    memberships: Any = None,
+    noise: float = 0.2,
+    missing: float = 0.0,
+    random_state: Any = None,
+) -> Simulated:
+    """An ensemble of noisy clusterings of the same objects, each with names of its own.
+
+    In every partition each object draws its label from its row of ``memberships``, so the expected co-association of two objects is
+    exactly u_i'u_j.
+
+    Parameters
+    ----------
+    n_objects, n_clusters : int
+        Used where ``memberships`` is not given.
+    n_partitions : int
+    memberships : array of shape (n, k), optional
+        The truth; by default one cluster each, with a share of ``noise`` spread over all clusters.
+    noise : float
+        Chance that a label is drawn at random; used where ``memberships`` is not given.
+    missing : float
+        Chance that a partition did not see an object (label -1).
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    simulated : Simulated
+        Labelings (n, n_partitions), memberships, and the most likely label of each object.
+
+    Examples
+    --------
+    >>> from sfumato.datasets import make_labelings
+    >>> L, memberships, labels = make_labelings(50, 3, n_partitions=20, missing=0.1, random_state=0)
+    >>> L.shape, int(L.min())
+    ((50, 20), -1)
+    """
+    rng = np.random.default_rng(random_state)
+    if memberships is None:
+        pure = one_hot(rng.permutation(np.arange(n_objects) % n_clusters), n_clusters)
+        U = (1 - noise) * pure + noise / n_clusters
+    else:
+        U = check_memberships(memberships)
+    L = np.stack([rng.permutation(U.shape[1])[_draw_labels(rng, U)] for _ in range(n_partitions)], axis=1)
+    L[rng.random(L.shape) < missing] = -1
+    return Simulated(L, U, U.argmax(axis=1))
