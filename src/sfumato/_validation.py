@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,8 @@ def _refuse_mask(X: Any, name: str) -> None:
 def check_features(estimator: Any, X: Any, *, reset: bool, missing: bool = False, sparse: bool = True) -> Any:
     """Features (n, p): finite, real, float32 or float64; CSR if sparse; torch and other arrays stay where they are."""
     _refuse_mask(X, "X")
+    if type(X).__module__.partition(".")[0] == "dask":
+        return import_module("sfumato.dask").check_features(estimator, X, reset, missing)
     if not is_numpy(X) and not sp.issparse(X) and not hasattr(X, "__dataframe__") and not hasattr(X, "iloc"):
         return _check_foreign(estimator, X, reset)
     return validate_data(

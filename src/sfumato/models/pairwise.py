@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -263,17 +264,21 @@ def _squared_norm(rows: Any) -> float:
 
 
 def _on_device(W: Any) -> Any:
-    """A dense CUDA array in the form of its own sweep, where it has one; anything else as it is."""
-    if type(W).__module__.startswith("torch") and W.is_cuda:
-        from ..kernels import gpu
-
-        return gpu.Panels(W) if gpu.Panels.fits(W) else W
-    return W
+    """A dask array on its cluster, a dense CUDA array in the form of its own sweep where it has one; anything else as it is."""
+    if type(W).__module__.partition(".")[0] == "dask":
+        return import_module("sfumato.dask").Similarity(W)
+    if not getattr(W, "is_cuda", False):
+        return W
+    try:
+        from ..kernels.gpu import Panels
+    except ImportError:  # torch without Triton
+        return W
+    return Panels(W) if Panels.fits(W) else W
 
 
 def _as_evidence(W: Any) -> Any:
     """The similarity in the form its solver wants."""
-    if hasattr(W, "descend"):
+    if hasattr(W, "panels"):
         return W
     if hasattr(W, "factor"):
         return pairwise.Low(W.factor)
