@@ -66,11 +66,10 @@ def test_accuracy_is_no_worse_than_the_peer(name):
         "circles": (*make_circles(400, noise=0.05, factor=0.5, random_state=0), 2),
         "digits": (*(part[:700] for part in load_digits(return_X_y=True)), 10),
     }[name]
-    W = gaussian(X) if name == "digits" else knn(X, n_neighbors=15)
-    dense = W if isinstance(W, np.ndarray) else W.toarray()
+    W = knn(X, n_neighbors=15)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that the graph is not connected
-        peer = matched_accuracy(y, Peer(k, affinity="precomputed", random_state=0).fit(dense).labels_)
+        peer = matched_accuracy(y, Peer(k, affinity="precomputed", random_state=0).fit(W.toarray()).labels_)
     assert matched_accuracy(y, precomputed(k).fit(W).labels_) >= peer - 0.002
 
 
@@ -91,9 +90,9 @@ def test_new_objects(method):
 
 
 @every_method
-def test_known_rows_get_their_memberships(method):
-    W = gaussian(load_digits().data[:300])
-    model = precomputed(5, method=method).fit(W)
+def test_known_rows_get_their_memberships(method, blobs):
+    W = gaussian(blobs[0], bandwidth=2.0)
+    model = precomputed(3, method=method).fit(W)
     tolerance = 0.05 if method == "ng-jordan-weiss" else 1e-6
     np.testing.assert_allclose(model.predict_proba(W), model.memberships_, atol=tolerance)
     np.testing.assert_allclose(model.predict_proba(7 * sp.csr_array(W)), model.predict_proba(W), atol=1e-9)
@@ -155,6 +154,7 @@ def test_similarities_without_structure_are_named(method, W):
         precomputed(3, method=method).fit(W)
 
 
+@pytest.mark.filterwarnings("ignore:the leading eigenvectors")
 def test_odd_similarities_are_named(rng):
     D = rng.random((10, 3))
     D = np.linalg.norm(D[:, None] - D[None], axis=2)
@@ -168,6 +168,14 @@ def test_odd_similarities_are_named(rng):
         precomputed(2).fit(np.zeros((10, 10)))
     with pytest.raises(ValueError, match="negative degrees"):
         precomputed(2).fit(aslinearoperator(-D))
+
+
+@every_method
+@pytest.mark.parametrize(("n_features", "n_clusters"), [(2, 3), (5, 8), (10, 3)])
+def test_features_without_structure_are_named(method, n_features, n_clusters):
+    X = np.random.default_rng(0).uniform(size=(400, n_features))
+    with pytest.warns(EvidenceWarning, match="look like a continuum"):
+        SpectralClustering(n_clusters, method=method, random_state=0).fit(X)
 
 
 def test_an_implicit_coassociation(rng):

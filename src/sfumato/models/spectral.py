@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from .. import _loop
 from .._arrays import namespace, to_numpy
@@ -24,6 +23,7 @@ __all__ = ["SpectralClustering"]
 
 METHODS = ("normalized-cut", "ng-jordan-weiss", "bach-jordan")
 ROUNDINGS = ("k-means", "weighted-k-means")
+CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has 1 - 8 / pi^2 = 0.19
 
 
 class SpectralClustering(SimilarityClusterer):
@@ -130,7 +130,6 @@ class SpectralClustering(SimilarityClusterer):
         degree = _connected_degrees(W)
         operator = normalized_operator(W, degree)
         spectrum = leading_eigenvectors(operator, self.n_clusters)
-        self._question(spectrum)
         self._scaling, self._rotation = operator.scaling, _over_eigenvalues(spectrum)
         self.eigenvalues_ = spectrum.values
         self.eigengap_ = float(spectrum.values[-1]) - spectrum.following
@@ -139,6 +138,7 @@ class SpectralClustering(SimilarityClusterer):
         memberships = _share(memberships, degree)
         labels = namespace(memberships).argmax(memberships, axis=1)
         self.cost_ = kernel.spectral_cost(spectrum.vectors, degree, labels, self.n_clusters)
+        self._question(spectrum)
         self._publish(memberships, run)
         return self
 
@@ -183,20 +183,25 @@ class SpectralClustering(SimilarityClusterer):
         return as_generator(self.random_state).choice(rows, size=min(self.n_init, rows.size), replace=False).tolist()
 
     def _question(self, spectrum: Spectrum) -> None:
-        """Say so where the eigenvalues do not single out n_clusters directions."""
-        k, last, following = self.n_clusters, float(spectrum.values[-1]), spectrum.following
-        gap = last - following
-        rounding = max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps))
-        if 1 < k < spectrum.vectors.shape[0] and gap <= rounding:
-            pieces = following > 1 - rounding
+        """Say so where the eigenvectors do not single out n_clusters clusters."""
+        k, n = spectrum.vectors.shape[1], spectrum.vectors.shape[0]
+        if not 1 < k < n:
+            return
+        gap, rounding = self.eigengap_, max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps))
+        if gap <= rounding and spectrum.following > 1 - rounding:
+            what = f"the similarity falls into more than n_clusters={k} unconnected pieces: how they are grouped is arbitrary"
+        elif gap <= rounding:
+            what = f"no eigengap after {k} eigenvalues: how the objects are grouped is arbitrary"
+        elif self.cost_ > CONTINUUM * (k - 1):
             what = (
-                f"the similarity falls into more than n_clusters={k} unconnected pieces" if pieces else f"no eigengap after {k} eigenvalues"
+                f"the leading eigenvectors look like a continuum, not like {k} clusters (cost_ {self.cost_:.2g}): "
+                "the boundaries may be arbitrary; try another n_clusters or similarity"
             )
-            warnings.warn(f"{what}: how the objects are grouped is arbitrary", EvidenceWarning, stacklevel=3)
         elif spectrum.residual > max(1e-3, 10 * gap):
-            warnings.warn(
-                f"the eigenvectors are known to {spectrum.residual:.1g} only, the eigengap is {gap:.1g}", ConvergenceWarning, stacklevel=3
-            )
+            what = f"the eigenvectors are known to {spectrum.residual:.1g} only, and the eigengap is {gap:.1g}: the clusters are uncertain"
+        else:
+            return
+        warnings.warn(what, EvidenceWarning, stacklevel=3)
 
     def predict_proba(self, X: Any) -> Any:
         """Memberships of new objects, placed beside the fitted ones by the Nystrom rule.
