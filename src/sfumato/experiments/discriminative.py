@@ -62,7 +62,7 @@ def table(data: Any = None, *, n_seeds: int = 10) -> Outcome:
         "Log posterior: of the held-out classes given the cells, per object, prior counts 1. p: paired t-test of ours against that row.",
         "Mixture per class: a Gaussian mixture with one covariance for each class (mixture discriminant analysis).",
     )
-    columns = ("data", "clusters from", "clusters", "log posterior", "p", "mutual information", "p ")
+    columns = ("data", "clusters from", "clusters", "log posterior", "p (log posterior)", "mutual information", "p (mutual information)")
     return Outcome(Table("Clusters made for a class, held out", columns, rows, notes))
 
 
