@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,9 +19,9 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 @pytest.fixture(scope="module")
 def client():
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
-        with distributed.Client(cluster) as client:
-            yield client
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +178,7 @@ def test_twenty_thousand_objects_on_four_processes():
     import dask
 
     bounds = [*range(0, n, n // 4), n]
-    blocks = [da.from_delayed(dask.delayed(rows)(a, b), (b - a, n), np.float64) for a, b in zip(bounds[:-1], bounds[1:])]
+    blocks = [da.from_delayed(dask.delayed(rows)(a, b), (b - a, n), np.float64) for a, b in pairwise(bounds)]
     model = PairwiseProbabilisticClustering(4, similarity="precomputed", solver="baum-eagon", n_init=1, max_iter=8, tol=0.0, random_state=0)
     found = []
     for options in ({"n_workers": 4, "processes": True}, {"n_workers": 1, "processes": False}):

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -114,15 +116,19 @@ class _Pickler(cloudpickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, (Rows, Features, Future)):
-            return type, (None,)
+            return _nothing, ()
         if isinstance(obj, BaseEstimator):
             kept = {name: value for name, value in vars(obj).items() if name not in ("memberships_", "labels_", "history_")}
             return _revive, (type(obj), kept)
         return super().reducer_override(obj)
 
 
+def _nothing() -> None:
+    return None
+
+
 def _revive(kind: type, state: dict[str, Any]) -> Any:
-    model = kind.__new__(kind)
+    model: Any = object.__new__(kind)
     model.__dict__.update(state)
     return model
 
@@ -249,7 +255,7 @@ def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:
     return norm, diagonal, float(block.min()), block @ probe, probe[start : start + len(block)] @ block
 
 
-def _panel_part(block: np.ndarray, V: np.ndarray, start: int, rows: slice) -> tuple[Any, Any, Any]:
+def _panel_part(block: np.ndarray, V: np.ndarray, start: int, rows: slice) -> tuple[Any, ...]:
     """What the objects of a block, before, within and after a panel, add to (W V)[panel]."""
     low, high = (min(max(edge - start, 0), len(block)) for edge in (rows.start, rows.stop))
     strip = block[:, rows].T
@@ -287,7 +293,7 @@ class Similarity(LinearOperator):
         self.norm, self.diagonal = float(sum(norms)), np.concatenate(diagonals)
         self.diagonal_norm = float(np.sum(np.square(self.diagonal, dtype=np.float64)))
         cuts = np.unique(np.concatenate([np.arange(0, self.n, -(-self.n // N_PANELS)), self.bounds]))
-        self.panels = [slice(int(low), int(high)) for low, high in zip(cuts[:-1], cuts[1:])]
+        self.panels = [slice(int(low), int(high)) for low, high in pairwise(cuts)]
 
     def _check(self, norm: float, least: float, right: np.ndarray, left: np.ndarray) -> None:
         if not np.isfinite(norm):
@@ -325,7 +331,7 @@ class Similarity(LinearOperator):
         parts, changes = self._spread(V), []
         for rows in self.panels:
             old = V[rows].copy()
-            before, inside, forward = self._attempt(lambda rows=rows: self._panel(parts, V, rows))
+            before, inside, forward = self._attempt(partial(self._panel, parts, V, rows))
             t_old += 2 * _columns(old, forward) + _columns(old, inside)
             product = forward + inside + before
             change = visit(rows, product)
@@ -352,13 +358,13 @@ class Similarity(LinearOperator):
             for block, low, high in zip(self.blocks, self.bounds[:-1], self.bounds[1:])
         ]
 
-    def _panel(self, parts: list[Future], V: np.ndarray, rows: slice) -> tuple[Any, Any, Any]:
+    def _panel(self, parts: list[Future], V: np.ndarray, rows: slice) -> list[np.ndarray]:
         """Contributions to (W V)[rows] of the objects before, within and after them, added in the order of the blocks."""
         if any(part.status in ("error", "lost", "cancelled") for part in parts):
             parts[:] = self._spread(V)
         triples = zip(self.blocks, parts, self.bounds[:-1], strict=True)
         tasks = [_client().submit(_panel_part, block, part, int(low), rows, pure=False) for block, part, low in triples]
-        total = tuple(np.zeros((rows.stop - rows.start, V.shape[1]), dtype=V.dtype) for _ in range(3))
+        total = [np.zeros((rows.stop - rows.start, V.shape[1]), dtype=V.dtype) for _ in range(3)]
         for found in _client().gather(tasks):
             for place, piece in zip(total, found, strict=True):
                 if piece is not None:

@@ -114,6 +114,10 @@ def recode(table: Table, labels: np.ndarray) -> Table:
 
 def scatter(table: Table, U: np.ndarray) -> np.ndarray:
     """H'U (columns, k): the rows of U summed over every cluster of every partition."""
+    if type(U).__module__.startswith("torch"):
+        from . import coassociation_torch
+
+        return coassociation_torch.scatter(table, U)
     total = np.zeros((int(table.offsets[-1]), U.shape[1]), dtype=U.dtype)
     for part in each_block(table, lambda rows: _one_hot(table, rows, U.dtype).T @ U[rows]):
         total += part
@@ -122,6 +126,10 @@ def scatter(table: Table, U: np.ndarray) -> np.ndarray:
 
 def gather(table: Table, V: np.ndarray) -> np.ndarray:
     """H diag(w) V (n, k): the rows of V summed over the clusters of every object."""
+    if type(V).__module__.startswith("torch"):
+        from . import coassociation_torch
+
+        return coassociation_torch.gather(table, V)
     weighted = V * table.column_weight[:, None].astype(V.dtype)
     out = np.empty((table.codes.shape[0], V.shape[1]), dtype=V.dtype)
 

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
+from .._arrays import namespace
 from .._memory import reserve
 from .._validation import check_labelings
 from ..kernels import coassociation as kernel
@@ -67,6 +68,15 @@ class Coassociation(LinearOperator):
     def __init__(self, table: kernel.Table, categories: list[np.ndarray] | None = None) -> None:
         super().__init__(np.dtype(np.float64), (table.codes.shape[0],) * 2)
         self.table, self.categories = table, categories
+
+    def to(self, device: Any) -> Coassociation:
+        """The same operator with its labels in torch on ``device``: it multiplies torch arrays there."""
+        from ..kernels.coassociation_torch import on_device
+
+        return Coassociation(on_device(self.table, device), self.categories)
+
+    def __matmul__(self, V: Any) -> Any:
+        return _multiply(self.table, self.table, V) if type(V).__module__.startswith("torch") else super().__matmul__(V)
 
     def _matmat(self, V: Any) -> np.ndarray:
         return _multiply(self.table, self.table, V)
@@ -144,6 +154,10 @@ class Rows(LinearOperator):
 
 
 def _multiply(left: kernel.Table, right: kernel.Table, V: Any) -> np.ndarray:
+    if type(V).__module__.startswith("torch"):
+        xp = namespace(V)
+        here, there = (xp.asarray(side.scale[:, None], dtype=V.dtype, device=V.device) for side in (left, right))
+        return here * kernel.gather(left, kernel.scatter(right, there * V))
     V = np.asarray(V)
     dtype = V.dtype if V.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     sums = kernel.scatter(right, right.scale[:, None].astype(dtype) * V)
