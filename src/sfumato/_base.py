@@ -149,7 +149,8 @@ class InductiveClusterer(Clusterer):
     def _run(self, rows: Rows, state: Any, total: float) -> _loop.Run:
         """Iterate from one start; ``objective`` of the run is that of its last state."""
         step = self._step(rows)
-        limits = {"max_iter": self.max_iter, "tol": self.tol, "relative_to": None if self._relative else total}
+        tol = max(self.tol, 5e-7) if "float32" in str(rows.dtype) else self.tol  # rounding alone moves the objective by so much
+        limits = {"max_iter": self.max_iter, "tol": tol, "relative_to": None if self._relative else total}
         if hasattr(self, "_pack"):
             accelerated = _loop.Squarem.accelerate(step, self._pack, self._unpack, larger=self._larger)
             run = _loop.iterate(accelerated, _loop.Squarem(state), **limits)

@@ -82,18 +82,23 @@ def ready(state: State, rule: Rule) -> Distances:
     return Distances(rows, k, kind, rule, 1.0 + float(np.sum(centers**2, axis=1).max()), float(gaps.min(initial=np.inf)))
 
 
+def _rounding(ready: Distances, dtype: Any) -> float:
+    """Bound on the rounding error of a squared distance to a center that an object sits on."""
+    return 4.0 * float(np.finfo(dtype).eps) * ready.rows.shape[1] * ready.extent
+
+
 def distances(Z: Any, ready: Distances) -> Any:
-    """Squared distances (k, b) of the columns of ``Z`` = z(x), never below what rounding can tell from zero."""
+    """Squared distances (k, b) of the columns of ``Z`` = z(x), raised by what rounding could take: never zero."""
     xp = namespace(Z)
-    D = xp.asarray(ready.rows, dtype=Z.dtype, device=getattr(Z, "device", None)) @ Z
-    least = 8.0 * float(xp.finfo(Z.dtype).eps) * ready.extent
-    return np.maximum(D, least, out=D) if isinstance(D, np.ndarray) else xp.clip(D, least, None)
+    rows = ready.rows.copy()
+    rows[:, 0] += _rounding(ready, np.float64 if Z.dtype == xp.float64 else np.float32)
+    return xp.asarray(rows, dtype=Z.dtype, device=getattr(Z, "device", None)) @ Z
 
 
 def precise(Z: Any, ready: Distances) -> Any:
     """``Z``, made again in float64 where float32 cannot tell the nearest centers apart."""
     xp = namespace(Z)
-    if Z.dtype == xp.float64 or 8.0 * float(xp.finfo(Z.dtype).eps) * ready.extent < 1e-4 * ready.gap:
+    if Z.dtype == xp.float64 or _rounding(ready, np.float32) < 1e-3 * ready.gap:
         return Z
     d = ready.rows.shape[1] - 2 if ready.kind == "spherical" else int((2 * ready.rows.shape[1]) ** 0.5) - 1
     X = Z[1 : d + 1, :]
