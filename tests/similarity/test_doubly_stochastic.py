@@ -138,6 +138,14 @@ def test_memory_is_asked_for_before_it_is_taken(rng, monkeypatch):
     doubly_stochastic(K)
 
 
+def test_torch(rng):
+    torch = pytest.importorskip("torch")
+    K = gaussian(rng)
+    F = doubly_stochastic(torch.asarray(K))
+    assert isinstance(F.scaling, torch.Tensor)
+    np.testing.assert_allclose(F.scaling.numpy(), doubly_stochastic(K).scaling, rtol=1e-9)
+
+
 @pytest.mark.slow
 def test_a_graph_of_a_hundred_thousand_objects(rng):
     W = knn(rng.normal(size=(100_000, 3)))

@@ -54,7 +54,7 @@ def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_produc
     k : int
         Between 1 and n.
     tol : float, optional
-        Largest residual |A v - lambda v| of an accepted vector; by default 1e-8 (float64) or 1e-4 (float32).
+        Largest residual |A v - lambda v| of an accepted vector; by default 1e-8 (float64) or 2e-5 (float32).
     max_products : int
         Passes over A at most (about); the residual reached is in the answer.
 
@@ -64,7 +64,7 @@ def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_produc
         Vectors have length one, and their largest entry is positive.
     """
     n, dtype = A.shape[0], dtype_of(A)
-    tol = (1e-4 if dtype == np.float32 else 1e-8) if tol is None else tol
+    tol = (2e-5 if dtype == np.float32 else 1e-8) if tol is None else tol
     if n <= DIRECT or n < 4 * (k + EXTRA):
         return _direct(A, k)
     A, place = _compact(A)

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import _loop
+from .._arrays import is_numpy, to_numpy
 from .._memory import reserve
 from .._similarity_base import SimilarityClusterer, as_dense
 from .._validation import EvidenceWarning, as_generator, check_choice, check_n_clusters, check_number
@@ -106,7 +107,7 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
         """
         self._forget()
         self._check_parameters()
-        W = self._similarities(X)
+        W = _on_host(self._similarities(X))
         check_n_clusters(self.n_clusters, W.shape[0])
         scaled = self.normalization is not None
         self.scaling_ = doubly_stochastic(W).scaling if scaled else np.ones(W.shape[0], dtype=dtype_of(W))
@@ -173,7 +174,7 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
             The g >= 0 that minimises  sum_j (F_j - g'g_j)^2,  divided by its sum; uniform where g is zero.
         """
         self._check_fitted()
-        rows = self._new_similarities(X)
+        rows = _on_host(self._new_similarities(X))
         G = self.factor_
         B = as_dense(rows @ (self.scaling_[:, None] * G), G.dtype)
         return normalize(kernel.fold_in(B, G.T @ G))
@@ -184,6 +185,11 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
         if X is not None:
             self._new_similarities(X)
         return -self.objective_
+
+
+def _on_host(W: Any) -> Any:
+    """Rows are visited one by one, which is work for the CPU."""
+    return W if is_numpy(W) else to_numpy(W)
 
 
 def _scaled_problem(W: Any, x: np.ndarray) -> kernel.Problem:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._arrays import namespace, to_numpy
 from .._memory import reserve
 from .._validation import EvidenceWarning, check_choice, check_number, check_rows, check_similarity
 from ..kernels.scaled import Scaled, Shifted, degrees, dtype_of
@@ -74,21 +75,22 @@ def doubly_stochastic(W: Any, *, divergence: str = "relative-entropy", tol: floa
 def _scale(W: Any, tol: float, max_iter: int) -> DoublyStochastic:
     """Fixed-point steps while they contract, Newton steps where they stall."""
     degree = degrees(W)
-    _refuse(np.flatnonzero(~(degree > 0)), "have no similarity to any object")
+    xp = namespace(degree)
+    _refuse(np.flatnonzero(to_numpy(degree) <= 0), "have no similarity to any object")
     if isinstance(W, np.ndarray) or sp.issparse(W):
         _refuse(without_support(W), "have a similarity that no doubly stochastic matrix can share (the matrix lacks total support)")
     x, before = degree**-0.5, np.inf
     for _ in range(max_iter):
-        error = np.abs(x * (W @ x) - 1)
+        error = xp.abs(x * (W @ x) - 1)
         worst = float(error.max())
         if worst <= tol:
             return DoublyStochastic(W, x)
         if worst < 0.7 * before or worst > 1:
             x = fixed_point(W, x)
         else:
-            x = np.exp(newton(lambda y: entropy_dual(W, y), np.log(x)))
+            x = xp.exp(newton(lambda y: entropy_dual(W, y), xp.log(x)))
         before = worst
-    _refuse(np.flatnonzero(error > tol), f"do not reach a row sum of one within {tol:g} in max_iter={max_iter} steps")
+    _refuse(np.flatnonzero(to_numpy(error) > tol), f"do not reach a row sum of one within {tol:g} in max_iter={max_iter} steps")
     raise AssertionError
 
 
