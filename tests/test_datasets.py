@@ -6,7 +6,7 @@ from sfumato.datasets import features
 from sfumato.memberships import cooccurrence
 from sfumato.metrics import calibration_curve
 
-GENERATORS = [name for name in features.__all__ if name.startswith("make_") and name != "make_memberships"]
+GENERATORS = [name for name in datasets.__all__ if name.startswith("make_") and name != "make_memberships"]
 
 
 @pytest.mark.parametrize("name", GENERATORS)

@@ -16,6 +16,7 @@ from .criteria import CRITERIA, Trial, held_out
 __all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters"]
 
 _PERFECT = 0.97  # agreement above this is perfect but for objects on borders
+_AGREED = 0.5  # halfway between chance and perfect agreement
 _FLOOR = 0.005  # disagreement below this is as good as none
 
 
@@ -74,8 +75,8 @@ def choose_n_clusters(
 
     Every candidate gets a score. Where several reach an agreement of 0.97 ("held-out"), the largest of them is preferred: clusters
     may have clusters inside. The best one is then put to a test that is the same for every criterion: fits on disjoint halves of
-    the evidence must agree clearly better than they do on structureless evidence of the same shape (the logarithm of their disagreement
-    lies 2.5 standard deviations lower). If they do not, the answer is one cluster, with an ``EvidenceWarning``.
+    the evidence must agree, to 0.5 at least and clearly better than they do on structureless evidence of the same shape (the logarithm
+    of their disagreement lies 2.5 standard deviations lower). If they do not, the answer is one cluster, with an ``EvidenceWarning``.
 
     Parameters
     ----------
@@ -130,8 +131,8 @@ def choose_n_clusters(
     chosen = preferred if supported or 1 not in sizes else 1
     if preferred > 1 and not supported:
         warnings.warn(
-            f"{name} prefers {preferred} clusters, but halves of the evidence agree on them hardly better ({agreement:.2f}) "
-            f"than halves of structureless evidence do ({reference.mean():.2f})",
+            f"{name} prefers {preferred} clusters, but halves of the evidence agree on them too little ({agreement:.2f}) "
+            f"to tell them from structureless evidence ({reference.mean():.2f})",
             EvidenceWarning,
             stacklevel=2,
         )
@@ -198,7 +199,7 @@ def _test(trial: Trial, n_clusters: int, n_references: int, rng: Any, n_jobs: in
 
 
 def _clearly_above(agreement: float, reference: np.ndarray) -> bool:
-    """Whether disagreement is smaller by 2.5 standard deviations of its logarithm, since agreement ends at 1."""
+    """Whether halves agree at all, and disagree less by 2.5 standard deviations of the logarithm (agreement ends at 1)."""
     ours, theirs = (np.log(_FLOOR + 1 - np.minimum(value, 1)) for value in (agreement, reference))
     spread = theirs.std(ddof=1) if len(reference) > 1 else 0.0
-    return bool(ours < theirs.mean() - 2.5 * spread)
+    return bool(agreement >= _AGREED and ours < theirs.mean() - 2.5 * spread)
