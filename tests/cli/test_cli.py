@@ -49,6 +49,19 @@ def run(capsys, tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def drawn():
+    """The report is drawn in full; without this fixture only its file is made."""
+
+
+@pytest.fixture(autouse=True)
+def _quick(request, monkeypatch):
+    if "drawn" not in request.fixturenames:
+        from sfumato import report
+
+        monkeypatch.setattr(report, "write", lambda path, *_, **__: path.write_text("<html>"))
+
+
+@pytest.fixture
 def data(tmp_path):
     X, labels = blobs()
     with (tmp_path / "data.csv").open("w", newline="") as file:
@@ -67,7 +80,7 @@ def memberships(path):
     return [row[0] for row in rows[1:]], np.array([row[3:] for row in rows[1:]], dtype=float)
 
 
-def test_fit_writes_a_whole_result(run, data, tmp_path):
+def test_fit_writes_a_whole_result(run, data, tmp_path, drawn):
     code, out, err = run("fit", data, *ROLES, "--clusters", 3, "--out", "r")
     assert code == 0, err
     assert "60 objects in 3 clusters" in out
@@ -164,7 +177,7 @@ def test_score_labels_and_memberships_in_any_order(run, data, tmp_path):
     assert (code, "--column" in err) == (2, True)
 
 
-def test_report_is_written_again(run, data, tmp_path):
+def test_report_is_written_again(run, data, tmp_path, drawn):
     run("fit", data, *ROLES, "--out", "r")
     first = (tmp_path / "r" / "report.html").read_text()
     assert run("report", "r")[0] == 0
@@ -266,7 +279,7 @@ def hostile_table(tmp_path):
     return "hostile.csv"
 
 
-def test_hostile_names_everywhere(run, tmp_path):
+def test_hostile_names_everywhere(run, tmp_path, drawn):
     data = hostile_table(tmp_path)
     roles = ("--id-column", HOSTILE[0], "--class-column", HOSTILE[5])
     code, out, err = run("fit", data, *roles, "--out", "r")
@@ -371,7 +384,7 @@ def test_missing_values_in_a_model_that_takes_them(run, tmp_path):
     assert run("fit", "m.csv", "--model", "gaussian-mixture", "--clusters", 3, "--out", "r")[0] == 0
 
 
-def test_demo(run, tmp_path):
+def test_demo(run, tmp_path, drawn):
     code, out, err = run("demo", "--out", "d")
     assert code == 0, err
     assert "150 objects in 3 clusters (consensus)" in out
