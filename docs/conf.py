@@ -40,3 +40,16 @@ sphinx_gallery_conf = {
     "min_reported_time": 1000,
     "within_subsection_order": "FileNameSortKey",
 }
+
+
+def escape_bars(app, what, name, obj, options, lines):
+    """Norms are written |x|, which reStructuredText takes for substitutions: escape them outside code."""
+    for place, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            parts = line.split("``")
+            parts[::2] = [part.replace("|", "\\|") for part in parts[::2]]
+            lines[place] = "``".join(parts)
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", escape_bars, priority=1)

@@ -62,7 +62,7 @@ class DirichletProcessMixture(Clusterer):
 
     Attributes
     ----------
-    memberships_ : array of shape (n, n_clusters_)
+    memberships_ : array of shape (n, n_clusters)
         Posterior predictive memberships; from the sampler, memberships whose products match the co-occurrence over all draws.
     labels_ : array of shape (n,)
     n_clusters_ : int
@@ -72,7 +72,7 @@ class DirichletProcessMixture(Clusterer):
     objective_, history_ : float, array
         Lower bound of the log evidence (variational); largest log joint of a draw so far (sampler).
     n_iter_, converged_ : int, bool
-    weights_ : array of shape (n_clusters_,)
+    weights_ : array of shape (n_clusters,)
         Mean membership of each cluster.
     components_ : object of ``sfumato.conjugate``
         Posteriors of the clusters (variational only), one for each leading index.
@@ -216,7 +216,7 @@ class DirichletProcessMixture(Clusterer):
 
         Returns
         -------
-        memberships : array of shape (n_new, n_clusters_)
+        memberships : array of shape (n_new, n_clusters)
         """
         self._check_fitted()
         return self._memberships(self._check_new(X))

@@ -59,11 +59,13 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         No memberships can have a smaller squared error: the eigenvalues beyond the k largest positive ones, squared, if the diagonal is
         included, else 0.
     gap_ : float
-        (objective_ - lower_bound_) as a share of the squared norm of the similarity.
+        ``objective_`` less ``lower_bound_``, as a share of the squared norm of the similarity.
     kkt_residual_ : float
         Zero at a stationary point, relative to the largest entry of W U.
-    history_ : array of shape (n_iter_,)
-    n_iter_, converged_, n_clusters_ : int, bool, int
+    history_ : array of shape (n_iter,)
+    n_iter_ : int
+    converged_ : bool
+    n_clusters_ : int
 
     References
     ----------

@@ -230,7 +230,7 @@ class SpectralClustering(SimilarityClusterer):
         return _share(memberships, degree)
 
     def score(self, X: Any = None, y: Any = None) -> float:
-        """Share of the leading eigenvectors that the labels explain, 1 - cost_ / n_clusters; higher is better."""
+        """Share of the leading eigenvectors that the labels explain, ``1 - cost_ / n_clusters``; higher is better."""
         self._check_fitted()
         if X is not None:
             self._new_similarities(X)

@@ -23,7 +23,7 @@ __all__ = ["cosine", "gaussian", "knn", "self_tuning"]
 
 
 def gaussian(X: Any, Y: Any = None, *, bandwidth: float | None = None) -> np.ndarray:
-    """Similarities exp(-|x - y|^2 / (2 bandwidth^2)).
+    """Similarities ``exp(-|x - y|^2 / (2 bandwidth^2))``.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def gaussian(X: Any, Y: Any = None, *, bandwidth: float | None = None) -> np.nda
 
 
 def self_tuning(X: Any, Y: Any = None, *, n_neighbors: int = 7) -> np.ndarray:
-    """Similarities exp(-|x - y|^2 / (s_x s_y)), s the distance to the n-th neighbour (Zelnik-Manor and Perona 2004).
+    """Similarities ``exp(-|x - y|^2 / (s_x s_y))``, s the distance to the n-th neighbour (Zelnik-Manor and Perona 2004).
 
     Parameters
     ----------
