@@ -71,7 +71,7 @@ def _sweep() -> Line:
 
 def _held_out() -> list[Line]:
     """exp(-mean log density) of the half that was not fitted: smaller is better."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(77)
     centers, shapes, labels = 4 * rng.normal(size=(6, 4)), rng.normal(size=(6, 4, 4)), rng.integers(6, size=800)
     sets = {
         "iris": load_iris().data,
@@ -82,7 +82,7 @@ def _held_out() -> list[Line]:
     }
     lines = []
     for name, X in sets.items():
-        order = np.random.default_rng(1).permutation(len(X))
+        order = np.random.default_rng(11).permutation(len(X))  # not the split that the default prior was chosen on
         train, test = X[order[::2]], X[order[1::2]]
         ours = DirichletProcessMixture(random_state=0).fit(train)
         peers = {k: _peer(k, n_init=4).fit(train).score(test) for k in (2, 3, 5, 10, 20)}
