@@ -22,7 +22,19 @@ from scipy.sparse.linalg import LinearOperator
 from .._rows import threads
 from .spectral import Spectrum, leading_eigenvectors
 
-__all__ = ["Table", "chance_level", "compiled_twins", "encode", "gather", "pair_counts", "recode", "reweight", "scatter", "spectrum"]
+__all__ = [
+    "Table",
+    "chance_level",
+    "compiled_twins",
+    "encode",
+    "gather",
+    "has_gaps",
+    "pair_counts",
+    "recode",
+    "reweight",
+    "scatter",
+    "spectrum",
+]
 
 
 @lru_cache(maxsize=1)
@@ -96,6 +108,11 @@ def encode(labels: np.ndarray, weights: np.ndarray | None = None, sizes: np.ndar
     column_weight = np.repeat(weights, sizes + 1)
     column_weight[offsets[1:] - 1] = 0.0
     return Table(codes, offsets, column_weight, coverage)
+
+
+def has_gaps(table: Table) -> bool:
+    """Whether some partition that counts did not see some object."""
+    return bool(np.any(table.coverage < table.weights.sum() * (1 - 1e-14)))
 
 
 def reweight(table: Table, weights: np.ndarray) -> Table:
@@ -193,21 +210,27 @@ def chance_level(table: Table) -> float:
     share = table.coverage.sum() / max(len(table.coverage) * table.weights.sum(), np.finfo(float).tiny)
     m = share * table.weights.sum() ** 2 / np.sum(table.weights**2)
     d = float(np.sum((np.diff(table.offsets) - 2)[table.weights > 0]))
-    return (1.0 + np.sqrt(d / max(1, np.count_nonzero(table.coverage)))) ** 2 / m
+    return (1.0 + np.sqrt(d / max(1, int(np.count_nonzero(table.coverage))))) ** 2 / m
 
 
 def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, np.ndarray]:
     """How often (by weight) two objects were put together, and were seen together: two n x n matrices, or n x n of the other table."""
-    root = np.sqrt(table.weights)
     right = table if other is None else other
-    seen_together = (table.seen() * root) @ (right.seen() * root).T
+    seen_together = _seen_together(table, right)
     compiled = compiled_twins()
-    if compiled is not None and other is None and np.all(root == 1.0):
+    if compiled is not None and other is None and np.all(table.weights == 1.0):
         together = np.empty(seen_together.shape)
-        compiled.equal_labels(table.codes, together)
-        unseen = (~table.seen()).astype(np.float32)
-        together -= unseen @ unseen.T
+        compiled.equal_labels(np.ascontiguousarray(table.codes.T), together)
+        if has_gaps(table):
+            together -= len(table.weights) - table.coverage[:, None] - table.coverage[None, :] + seen_together
         return together, seen_together
-    left, right = (_one_hot(side, slice(None), np.float64) for side in (table, right))
+    left, right_hot = (_one_hot(side, slice(None), np.float64) for side in (table, right))
     left.data = table.column_weight[left.indices]
-    return (left @ right.T).toarray(), seen_together
+    return (left @ right_hot.T).toarray(), seen_together
+
+
+def _seen_together(left: Table, right: Table) -> np.ndarray:
+    if not (has_gaps(left) or has_gaps(right)):
+        return np.full((len(left.codes), len(right.codes)), left.weights.sum())
+    root = np.sqrt(left.weights)
+    return (left.seen() * root) @ (right.seen() * root).T

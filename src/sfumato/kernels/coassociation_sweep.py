@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import simplex
-from .coassociation import Table, compiled_twins, each_block, gather, scatter
+from .coassociation import Table, compiled_twins, each_block, gather, has_gaps, scatter
 
 __all__ = ["Moments", "brier_score", "constant", "moments", "objective", "place", "sweep"]
 
@@ -33,14 +33,10 @@ class Moments(NamedTuple):
 def moments(table: Table, U: np.ndarray) -> Moments:
     """Sums of U over clusters, over objects, and over the objects unseen by each partition (of size 0 if there are none)."""
     k = U.shape[1]
-    absent = np.zeros((table.codes.shape[1] if _gaps(table) else 0, k, k))
+    absent = np.zeros((table.codes.shape[1] if has_gaps(table) else 0, k, k))
     for part in each_block(table, lambda rows: _absent(table, rows, U[rows])) if len(absent) else ():
         absent += part
     return Moments(scatter(table, U), U.T @ U, absent)
-
-
-def _gaps(table: Table) -> bool:
-    return bool(np.any(table.coverage < table.weights.sum() * (1 - 1e-14)))
 
 
 def _absent(table: Table, rows: slice, U: np.ndarray) -> np.ndarray:

@@ -13,14 +13,21 @@ __all__ = ["equal_labels", "table_sweep"]
 
 @njit(cache=True, parallel=True)
 def equal_labels(codes, out):
-    """Number of columns in which every two rows of ``codes`` (n, m) agree, written to ``out`` (n, n)."""
-    n, m = codes.shape
+    """Number of rows in which every two columns of ``codes`` (m, n) agree, written to ``out`` (n, n)."""
+    m, n = codes.shape
     for i in prange(n):
+        few = np.zeros(n, np.uint8)  # counts of up to 255 rows: bytes are what the processor compares fastest
+        total = np.zeros(n, np.int32)
+        for b in range(m):
+            row, own = codes[b], codes[b, i]
+            for j in range(n):
+                few[j] += np.uint8(row[j] == own)
+            if b % 255 == 254 or b == m - 1:
+                for j in range(n):
+                    total[j] += few[j]
+                    few[j] = 0
         for j in range(n):
-            equal = np.int32(0)
-            for b in range(m):
-                equal += codes[i, b] == codes[j, b]
-            out[i, j] = equal
+            out[i, j] = total[j]
 
 
 @njit(cache=True)

@@ -108,8 +108,8 @@ class Coassociation(LinearOperator):
         n = self.shape[0]
         reserve((3, n, n), np.float64, "the explicit co-association matrix", "keep the operator, which only multiplies")
         together, seen = kernel.pair_counts(self.table)
-        never = seen <= 0
-        seen[never] = np.nan
+        if not seen.min() > 0:
+            seen[seen <= 0] = np.nan
         return np.divide(together, seen, out=together)
 
     def rows(self, L: Any) -> LinearOperator:
