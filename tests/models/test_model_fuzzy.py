@@ -112,6 +112,18 @@ def test_threads_do_not_change_the_answer():
     np.testing.assert_array_equal(one.predict_proba(big), one.memberships_)
 
 
+def test_a_mapped_file_is_read_where_it_is(tmp_path):
+    mapped = np.memmap(tmp_path / "X", dtype=np.float64, mode="w+", shape=X.shape)
+    mapped[:] = X
+    mapped.flush()
+    mapped = np.memmap(tmp_path / "X", dtype=np.float64, mode="r", shape=X.shape)
+    model = FuzzyCMeans(3, random_state=0)
+    model._check_parameters()
+    rows = model._prepare(mapped, None)
+    assert np.shares_memory(rows.X, mapped)
+    np.testing.assert_allclose(model.fit(mapped).memberships_, FuzzyCMeans(3, random_state=0).fit(X).memberships_, atol=1e-12)
+
+
 def test_many_objects_are_screened_on_a_sample():
     rng = np.random.default_rng(0)
     big = np.vstack([rng.normal(size=(10_000, 2)) + c for c in ([0, 0], [9, 0], [0, 9])])

@@ -47,6 +47,10 @@ def test_iris_has_the_criterion_that_mclust_publishes(covariance_type, k, seed):
     assert np.diff(model.history_).min(initial=0) >= -1e-8
 
 
+def test_iris_has_the_completed_likelihood_that_mclust_reports():
+    assert -GaussianMixture(2, random_state=0).fit(IRIS).icl(IRIS) == pytest.approx(-574.0191, abs=1e-3)
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("k, d", [(2, 2), (3, 2), (5, 4)])
 def test_likelihood_reaches_the_best_of_ten_starts_of_scikit_learn(seed, k, d):
