@@ -31,8 +31,12 @@ def main(names: list[str]) -> None:
     sections = _sections()
     for name in names or known:
         module = importlib.import_module(f"benchmarks.bench_{name}")
+        lines = module.run()
+        if not lines:
+            continue  # what it measures is not here
         machine = f"{platform.machine()}, {cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"
-        text = table(module.TITLE, module.run()) + f"\n`python -m benchmarks {name}`, {machine}\n"
+        machine = module.machine() if hasattr(module, "machine") else machine
+        text = table(module.TITLE, lines) + f"\n`python -m benchmarks {name}`, {machine}\n"
         print(text, flush=True)
         sections[name] = text
         body = "".join(f"\n<!-- {key} -->\n{sections[key]}" for key in sorted(sections))

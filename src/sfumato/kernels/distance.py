@@ -105,7 +105,7 @@ def softmax_columns(logits: Any) -> tuple[Any, Any]:
     return logits, total
 
 
-def fused_sums(Z: Any, weights: Any, rows: np.ndarray, d: int, *, fuzzy: bool, least: float = 0.0) -> tuple[np.ndarray, float] | None:
+def fused_sums(Z: Any, weights: Any, rows: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0) -> tuple[np.ndarray, float] | None:
     """Weighted sums of z(x) and of the costs by one kernel, for columns ``Z`` on a CUDA device; None where there is no such kernel."""
     if not getattr(Z, "is_cuda", False):
         return None
@@ -113,7 +113,7 @@ def fused_sums(Z: Any, weights: Any, rows: np.ndarray, d: int, *, fuzzy: bool, l
         from . import gpu_sums
     except ImportError:  # torch without Triton
         return None
-    return gpu_sums.soft_sums(Z, weights, rows, d, fuzzy=fuzzy, least=least) if gpu_sums.fits(Z, rows, d) else None
+    return gpu_sums.soft_sums(Z, weights, rows, d, fuzzy=fuzzy, floor=floor) if gpu_sums.fits(Z, rows, d) else None
 
 
 def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:

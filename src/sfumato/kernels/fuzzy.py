@@ -147,6 +147,11 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
     Z = precise(Z, ready)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=getattr(Z, "device", None))
+    if ready.kind == "spherical" and ready.rule.temperature is None and ready.rule.fuzzifier == 2.0:
+        floor = _rounding(ready, np.float32)
+        fused = distance.fused_sums(Z, weights, ready.rows, ready.rows.shape[1] - 2, fuzzy=True, floor=floor)
+        if fused is not None:
+            return Stats(fused[0][: ready.n_clusters], fused[1])
     A, cost = pull(distances(Z, ready), weights, ready.rule)
     sums = A[: ready.n_clusters, :] @ Z.T
     return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(cost, dtype=xp.float64)))

@@ -87,9 +87,14 @@ def logits(Z: Any, densities: Densities) -> tuple[Any, Any]:
     """log pi_j N(x) - peak (k, b) of the columns of ``Z`` = z(x), and ``Z``, made again in float64 where float32 would not do."""
     xp = namespace(Z)
     rows, _, kind, d = densities
-    if Z.dtype == xp.float32 and np.finfo(np.float32).eps * d * np.abs(rows[:, 1:]).max() > 1e-4:
+    if Z.dtype == xp.float32 and not _single_will_do(densities):
         Z = distance.features(xp.astype(Z[1 : d + 1, :], xp.float64), kind)
     return xp.asarray(rows, dtype=Z.dtype, device=Z.device) @ Z, Z
+
+
+def _single_will_do(densities: Densities) -> bool:
+    """Whether float32 tells the densities apart."""
+    return bool(np.finfo(np.float32).eps * densities.n_features * np.abs(densities.rows[:, 1:]).max() <= 1e-4)
 
 
 def restrict(L: Any, labels: Any) -> Any:
@@ -125,11 +130,18 @@ def posterior(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, An
 def summarize(Z: Any, weights: Any, densities: Densities, labels: Any = None) -> Stats:
     """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None, ``labels`` (b,) with -1 for unknown, or None."""
     xp = namespace(Z)
+    if weights is not None:
+        weights = xp.asarray(weights, dtype=Z.dtype, device=Z.device)
+    if labels is None and densities.kind != "full" and getattr(Z, "is_cuda", False) and _single_will_do(densities):
+        fused = distance.fused_sums(Z, weights, densities.rows, densities.n_features, fuzzy=False)
+        if fused is not None:
+            count = float(Z.shape[1] if weights is None else xp.sum(weights, dtype=xp.float64))
+            return Stats(fused[0], fused[1] + densities.peak * count)
     E, total, level, Z = posterior(Z, densities, labels)
     value = xp.log(total) + level
     scale = 1.0 / total
     if weights is not None:
-        weights = xp.asarray(weights, dtype=Z.dtype, device=Z.device)
+        weights = xp.astype(weights, Z.dtype)
         scale *= weights
         value *= weights
     E *= scale

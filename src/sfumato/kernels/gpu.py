@@ -17,6 +17,7 @@ import torch
 import triton
 import triton.language as tl
 from scipy.sparse.linalg import LinearOperator
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from .._arrays import free_memory
 from . import simplex
@@ -45,16 +46,16 @@ def _product(
     total = tl.zeros((M, C), dtype=tl.float32)
     for k in range(begin, end, K):
         depth = k + tl.arange(0, K)
-        here = at + depth[None, :]
         if SPLIT:
-            w1 = tl.load(W1 + here, mask=(depth < end)[None, :], other=0.0)
-            w2 = tl.load(W2 + here, mask=(depth < end)[None, :], other=0.0)
+            w1, w2 = W1.load([first_row + tl.program_id(0) * M, k]), W2.load([first_row + tl.program_id(0) * M, k])
+            v1, v2 = V1.load([k, 0]), V2.load([k, 0])
         else:
-            w = tl.load(W + here, mask=(depth < end)[None, :], other=0.0) * unit
+            inside = depth < end
+            w = tl.load(W + at + depth[None, :], mask=inside[None, :], other=0.0) * unit
             rough = (w.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
             w1, w2 = rough.to(tl.float16), (w - rough).to(tl.float16)
-        v1 = tl.load(V1 + depth[:, None] * C + column[None, :], mask=(depth < end)[:, None], other=0.0)
-        v2 = tl.load(V2 + depth[:, None] * C + column[None, :], mask=(depth < end)[:, None], other=0.0)
+            v1 = tl.load(V1 + depth[:, None] * C + column[None, :], mask=inside[:, None], other=0.0)
+            v2 = tl.load(V2 + depth[:, None] * C + column[None, :], mask=inside[:, None], other=0.0)
         part = tl.dot(w1, v2)
         part = tl.dot(w2, v1, part)
         total += tl.dot(w1, v1, part)  # the matrix units add up by cutting off: short sums only
@@ -142,6 +143,7 @@ class Panels(LinearOperator):
         self.W = W if W.stride(1) == 1 else W.contiguous()
         self.n = W.shape[0]
         self.size = -(-self.n // (min(max(16, self.n // 4096), -(-self.n // CUT)) * CUT)) * CUT
+        self.piece = -(-self.size // (PIECES * 64)) * 64
         self.panels = [slice(start, min(start + self.size, self.n)) for start in range(0, self.n, self.size)]
         self.diagonal = torch.diagonal(W).contiguous()
         self.norm = sum(float((torch.linalg.vector_norm(W[rows], dim=1).double() ** 2).sum()) for rows in self.panels)
@@ -178,9 +180,12 @@ class Panels(LinearOperator):
         sizes = (TILES_OF_HALVES if split else TILES)[C]
         grid = (triton.cdiv(n_rows, sizes["M"]), n_chunks - (skip >= 0))
         skip = skip if skip >= 0 else n_chunks
-        W1, W2 = self._W_halves if split else (self.W, self.W)
+        tiles = [self.W, self.W, *halves]
+        if split:
+            tiles = [TensorDescriptor.from_tensor(half, [sizes["M"], sizes["K"]]) for half in self._W_halves]
+            tiles += [TensorDescriptor.from_tensor(half, [sizes["K"], C]) for half in halves]
         _product[grid](
-            self.W, W1, W2, *halves, out, W1.stride(0), self.unit, rows.start, n_rows, columns.start, columns.stop, chunk, skip,
+            self.W, *tiles, out, self.W.stride(0), self.unit, rows.start, n_rows, columns.start, columns.stop, chunk, skip,
             SPLIT=split, C=C, **sizes,
         )  # fmt: skip
         return out
@@ -190,7 +195,8 @@ class Panels(LinearOperator):
         if self._W_halves is None and not self._crowded:
             self._crowded = free_memory(self.W) < 1.2 * self.W.numel() * 4
             if not self._crowded:
-                self._W_halves = tuple(torch.empty(self.W.shape, dtype=torch.float16, device=self.W.device) for _ in range(2))
+                padded = (self.n, -(-self.n // 8) * 8)  # rows begin at multiples of 16 bytes
+                self._W_halves = tuple(torch.empty(padded, dtype=torch.float16, device=self.W.device)[:, : self.n] for _ in range(2))
                 for rows in self.panels:
                     scaled = self.W[rows] * self.unit
                     self._W_halves[0][rows] = scaled
@@ -208,7 +214,7 @@ class Panels(LinearOperator):
 TILES_OF_HALVES = {  # measured on an H200, as the next
     64: {"M": 128, "K": 64, "num_warps": 8, "num_stages": 4},
     128: {"M": 128, "K": 64, "num_warps": 8, "num_stages": 3},
-    256: {"M": 128, "K": 32, "num_warps": 8, "num_stages": 4},
+    256: {"M": 128, "K": 32, "num_warps": 8, "num_stages": 3},
 }
 TILES = {
     16: {"M": 128, "K": 64, "num_warps": 4, "num_stages": 3},
@@ -293,7 +299,7 @@ class _Sweep:
                 W.multiply(self.halves, rows, slice(0, W.n), W.size, self.parts[panel % 2], panel - 1)
             with torch.cuda.stream(visit):
                 if panel:
-                    W.multiply(self.halves, rows, W.panels[panel - 1], W.size // PIECES, self.tails)
+                    W.multiply(self.halves, rows, W.panels[panel - 1], W.piece, self.tails)
                 visit.wait_stream(bulk)
                 visit.wait_stream(fold)
                 self._visit(W, panel, rows)
@@ -307,11 +313,11 @@ class _Sweep:
 
     def _visit(self, W: Panels, panel: int, rows: slice) -> None:
         r, k = self.r, self.k
-        n_rows = rows.stop - rows.start
+        n_rows, n_tails = rows.stop - rows.start, triton.cdiv(W.size, W.piece) if panel else 0
         if n_rows < W.size:
             self.grams.zero_()
         _update[(triton.cdiv(n_rows, MOVED), r)](
-            self.parts[panel % 2], self.tails, PIECES if panel else 0, self.V, self.change, *self.halves, *self.changed, W.diagonal,
+            self.parts[panel % 2], self.tails, n_tails, self.V, self.change, *self.halves, *self.changed, W.diagonal,
             self.aS, self.H, self.numbers, self.grams, self.sums[panel], 1.0 / (W.unit * LARGE), panel, rows.start, n_rows, r * k, k,
             STEPS=(k + 1) // 2, CHUNKS=len(W.panels), EXCLUDE=self.exclude, B=MOVED, K=_wide(k), C=_wide(r * k), num_warps=4,
         )  # fmt: skip
@@ -319,8 +325,8 @@ class _Sweep:
     def _bend(self, W: Panels, total: Any, rows: slice) -> None:
         """Add  change * (W change)  within the panel."""
         n_rows, c = rows.stop - rows.start, self.r * self.k
-        pieces = triton.cdiv(n_rows, W.size // PIECES)
-        W.multiply(self.changed, rows, rows, W.size // PIECES, self.inner)
+        pieces = triton.cdiv(n_rows, W.piece)
+        W.multiply(self.changed, rows, rows, W.piece, self.inner)
         product = self.inner.view(-1)[: pieces * n_rows * self.inner.shape[2]].view(pieces, n_rows, -1).sum(0)[:, :c]
         total[:n_rows].addcmul_(self.change[rows], product, value=1.0 / (W.unit * LARGE))
 

@@ -16,14 +16,14 @@ import triton.language as tl
 
 __all__ = ["fits", "soft_sums"]
 
-PROGRAMS = 1056  # eight for each multiprocessor of an H200
+PROGRAMS = 528  # four for each multiprocessor of an H200
 LARGEST = 128  # clusters, features
-TILE = {"B": 64, "num_warps": 4, "num_stages": 2}
+TILE = {"B": 64, "num_warps": 4, "num_stages": 3}
 
 
 @triton.jit
 def _soft_sums(
-    X, weights, constant, linear, quadratic, out, cost, stride, n, d, k, least,
+    X, weights, constant, linear, quadratic, out, cost, stride, n, d, k, floor,
     FUZZY: tl.constexpr, DIAGONAL: tl.constexpr, WEIGHTED: tl.constexpr, B: tl.constexpr, K: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     program, programs = tl.program_id(0), tl.num_programs(0)
@@ -46,7 +46,7 @@ def _soft_sums(
             norm = tl.sum(x * x, axis=0)
             L += Q[:, None] * norm[None, :]
         if FUZZY:
-            A = tl.where((cluster < k)[:, None], 1.0 / tl.maximum(L, least), 0.0)
+            A = tl.where((cluster < k)[:, None], 1.0 / tl.maximum(L + floor, floor), 0.0)
             total = tl.sum(A, axis=0)
             level += w * k / total
             A = A * A * (w / (total * total))[None, :]
@@ -76,8 +76,11 @@ def fits(Z: Any, coefficients: np.ndarray, d: int) -> bool:
     return bool(Z.is_cuda and Z.dtype == torch.float32 and Z.stride(1) == 1 and max(k, d) <= LARGEST and q in (d + 2, 2 * d + 1))
 
 
-def soft_sums(Z: Any, weights: Any, coefficients: np.ndarray, d: int, *, fuzzy: bool, least: float = 0.0) -> tuple[np.ndarray, float]:
-    """Weighted sums (k, q) of z(x) and the sum of the objects' costs (log-likelihoods); ``coefficients`` (k, q) give D of z(x)."""
+def soft_sums(Z: Any, weights: Any, coefficients: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0) -> tuple[np.ndarray, float]:
+    """Weighted sums (k, q) of z(x) and the sum of the objects' costs (log-likelihoods); ``coefficients`` (k, q) give D of z(x).
+
+    With ``fuzzy``, D is raised by ``floor``, which rounding could take from it.
+    """
     k, q = coefficients.shape
     n, diagonal = Z.shape[1], q == 2 * d + 1 and d > 1
     K, D = (max(16, triton.next_power_of_2(size)) for size in (k, d))
@@ -90,7 +93,7 @@ def soft_sums(Z: Any, weights: Any, coefficients: np.ndarray, d: int, *, fuzzy: 
     out = torch.empty((programs, K * table.shape[1]), dtype=torch.float32, device=Z.device)
     cost = torch.empty(programs, dtype=torch.float64, device=Z.device)
     _soft_sums[(programs,)](
-        Z[1:], Z if weights is None else weights, constant, linear, quadratic, out, cost, Z.stride(0), n, d, k, float(least),
+        Z[1:], Z if weights is None else weights, constant, linear, quadratic, out, cost, Z.stride(0), n, d, k, float(floor),
         FUZZY=fuzzy, DIAGONAL=diagonal, WEIGHTED=weights is not None, K=K, D=D, **TILE,
     )  # fmt: skip
     total = torch.cat([out.sum(0, dtype=torch.float64), cost.sum()[None]]).cpu().numpy()
