@@ -42,7 +42,7 @@ def accuracy() -> list[Line]:
         ours = [matched_accuracy(y, _ours(k, seed).fit(W).labels_) for seed in range(3)]
         peer = [matched_accuracy(y, _peer(k, seed).fit(W).labels_) for seed in range(3)]
         note = f"Ng-Jordan-Weiss {_mean(W, y, k, 'ng-jordan-weiss'):.3f}, Bach-Jordan {_mean(W, y, k, 'bach-jordan'):.3f}"
-        lines.append(Line(f"accuracy, {name}", float(np.mean(ours)), float(np.mean(peer)), PEER, "", "ours >= peer", note))
+        lines.append(Line(f"accuracy, {name}", float(np.mean(ours)), float(np.mean(peer)), PEER, "", "ours >= peer", note, larger=True))
     return lines
 
 
