@@ -30,6 +30,7 @@ __all__ = ["LINKAGES", "NAMES", "Settings", "lifetime", "solve"]
 
 LINKAGES = ("single", "average", "complete")
 NAMES = ("cluster-kernel", "coassociation", "coassociation-unweighted", "coassociation-likelihood", *LINKAGES)
+DENSE = 1000  # objects up to which a plain matrix is quicker than the operator
 PLACED = 4096  # new objects placed at a time
 SCREEN = 20_000  # objects among which the starts are compared
 
@@ -175,7 +176,7 @@ class ByEstimator:
     def _evidence(self, C: Coassociation) -> Any:
         known = self.model.get_params()
         if "similarity" in known:
-            return C
+            return C if C.shape[0] > DENSE else C @ np.eye(C.shape[0])
         matrix = _filled(C.toarray())
         return 1.0 - matrix if "metric" in known and "affinity" not in known else matrix
 
