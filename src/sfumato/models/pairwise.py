@@ -17,6 +17,7 @@ from .._similarity_base import SimilarityClusterer, as_dense
 from .._validation import EvidenceWarning, as_generator, check_choice, check_n_clusters, check_number
 from ..kernels import pairwise, pairwise_gradient, simplex
 from ..kernels.scaled import like
+from ..kernels.rounding import orthogonal_rows
 from ..kernels.spectral import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
 
 __all__ = ["PairwiseProbabilisticClustering"]
@@ -296,11 +297,7 @@ def _spectral_start(W: Any, k: int, rng: np.random.Generator) -> np.ndarray:
     if Z is None:
         E = leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors
         Z = to_numpy(unit_rows(E))
-    chosen = [int(rng.integers(Z.shape[0]))]
-    worst = np.abs(Z @ Z[chosen[0]])
-    for _ in range(k - 1):
-        chosen.append(int(np.argmin(worst)))
-        worst = np.maximum(worst, np.abs(Z @ Z[chosen[-1]]))
+    chosen = orthogonal_rows(Z, k, int(rng.integers(Z.shape[0])))
     return simplex.normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + 1e-3)
 
 
