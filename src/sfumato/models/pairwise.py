@@ -16,8 +16,8 @@ from .._arrays import is_numpy, namespace, to_numpy
 from .._similarity_base import SimilarityClusterer, as_dense
 from .._validation import EvidenceWarning, as_generator, check_choice, check_n_clusters, check_number
 from ..kernels import pairwise, pairwise_gradient, simplex
-from ..kernels.scaled import like
 from ..kernels.rounding import orthogonal_rows
+from ..kernels.scaled import like
 from ..kernels.spectral import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
 
 __all__ = ["PairwiseProbabilisticClustering"]
