@@ -186,7 +186,7 @@ class InductiveClusterer(Clusterer):
 
     def _best_run(self, rows: Rows) -> _loop.Run:
         """The best of ``n_init`` runs; with many rows the starts compete on a sample and the winner goes on with all of them."""
-        seeds = as_generator(self.random_state).integers(2**63, size=self.n_init)
+        seeds: Any = as_generator(self.random_state).integers(2**63, size=self.n_init)
         total = weight_of(rows)
         if self._screen is None or rows.shape[0] <= 2 * self._screen:
             return _loop.best(self._runs(rows, seeds, total), larger=self._larger)

@@ -189,7 +189,7 @@ def _metrics(scatter: np.ndarray) -> np.ndarray:
 def ordered(state: State) -> State:
     """The same clusters in the order of their centers, so that equal fits number them alike."""
     order = np.lexsort(state.centers.T[::-1])
-    return State(*(None if part is None else part[order] for part in state))
+    return State(state.centers[order], None if state.metrics is None else state.metrics[order])
 
 
 def pack(state: State) -> np.ndarray:

@@ -139,7 +139,7 @@ def _merge(mass: Any, mean: Any, scatter: Any, prior: np.ndarray, pseudo: float,
         others = np.arange(a + 1, m)
         rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
     for _ in range(m - k):
-        a, b = np.unravel_index(np.argmin(rise), rise.shape)
+        a, b = divmod(int(np.argmin(rise)), m)
         N, W = union(a, np.array([b]))
         mean[a] = (mass[a] * mean[a] + mass[b] * mean[b]) / N[0]
         mass[a], scatter[a], alive[b] = N[0], W[0], False
