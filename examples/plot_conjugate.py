@@ -12,27 +12,14 @@ another object of the same class.
 import matplotlib.pyplot as plt
 import numpy as np
 
+from sfumato import plot
 from sfumato.conjugate import BetaBinomial, DirichletMultinomial, NormalInverseGamma, NormalInverseWishart, NormalKnownVariance
-
-
-def show(prior, data, grid, ax, title):
-    """Prior, likelihood and posterior of one parameter over a grid."""
-    before, after = prior.distribution.pdf(grid), prior.posterior(data).distribution.pdf(grid)
-    likelihood = np.divide(after, before, out=np.zeros_like(after), where=before > 0)
-    likelihood /= np.trapezoid(likelihood, grid)
-    for density, name, style in ((before, "prior", ":"), (likelihood, "likelihood", "--"), (after, "posterior", "-")):
-        ax.plot(grid, density, style, label=name)
-    low, high = prior.posterior(data).interval(0.9)
-    ax.axvspan(low, high, alpha=0.15)
-    ax.set_title(title)
-
 
 flips = [1, 1, 0, 1, 1, 0, 1, 1, 0, 1]
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
 grid = np.linspace(0.002, 0.998, 499)
 for ax, (a, b) in zip(axes, ((1, 1), (2, 8), (20, 20)), strict=True):
-    show(BetaBinomial(a, b), flips, grid, ax, f"Beta({a}, {b})")
-axes[0].legend()
+    plot.conjugate(BetaBinomial(a, b), flips, grid=grid, ax=ax).set_title(f"Beta({a}, {b})")
 
 # %%
 # A mean with known noise: the posterior lies between prior and data, nearer to whichever is more precise.
@@ -40,8 +27,8 @@ rng = np.random.default_rng(0)
 readings = rng.normal(1.5, 1.0, size=6)
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
 for ax, variance in zip(axes, (4.0, 0.1), strict=True):
-    show(NormalKnownVariance(0.0, variance, 1.0), readings, np.linspace(-3, 4, 500), ax, f"prior variance {variance}")
-axes[0].legend()
+    plot.conjugate(NormalKnownVariance(0.0, variance, 1.0), readings, grid=np.linspace(-3, 4, 500), ax=ax)
+    ax.set_title(f"prior variance {variance}")
 
 # %%
 # Batches or all at once: the same posterior. Statistics of batches add up.

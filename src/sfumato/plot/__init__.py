@@ -4,6 +4,7 @@ Every function draws on ``ax`` (a new figure when it is ``None``), follows the c
 Names of objects, clusters and classes are drawn literally, whatever characters they hold.
 """
 
+from ._conjugate import conjugate
 from ._curves import calibration, history, information, selection
 from ._objects import memberships, profiles, scatter, simplex, uncertainty
 from ._pairs import block_means, contingency, reconstruction, similarity
@@ -12,6 +13,7 @@ from ._style import palette
 __all__ = [
     "block_means",
     "calibration",
+    "conjugate",
     "contingency",
     "history",
     "information",
