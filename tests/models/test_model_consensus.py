@@ -235,6 +235,12 @@ def test_objects_nobody_saw_are_vague_and_named():
     np.testing.assert_allclose(model.memberships_[4], 1 / 3)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_labelings_without_any_label_are_named(name):
+    with pytest.raises(ValueError, match="saw any object"):
+        consensus(name).fit(np.full((6, 3), -1))
+
+
 def test_partitions_at_random_are_named():
     L = np.random.default_rng(0).integers(0, 4, (200, 30))
     with pytest.warns(EvidenceWarning, match="random partitions"):

@@ -61,13 +61,17 @@ def table(data: Any = None, *, n_seeds: int = 10) -> Outcome:
     notes = (
         f"{N_PARTITIONS} partitions an algorithm on 90% subsamples, number of clusters drawn from the true one to sqrt(n); "
         f"the true number is given to every consensus; {n_seeds} seeds.",
-        *(
-            f"{method}: at least the best linkage in {np.mean(means[:, column] >= best):.0%} of the cells."
-            for column, method in enumerate(METHODS[:2])
-        ),
+        *(f"{METHODS[column]}: {_share(means[:, column], best)}." for column in (0, 1)),
+        f"the better of these two: {_share(means[:, :2].max(axis=1), best)}.",
         "Votes and breast cancer: complete cases. Wine and the diagnostic data: standardised.",
     )
     return Outcome(Table("Consensus of base ensembles: matched accuracy", ("data", "ensemble", *METHODS), rows, notes))
+
+
+def _share(ours: np.ndarray, best: np.ndarray) -> str:
+    return (
+        f"at least the best linkage in {np.mean(ours >= best):.0%} of the cells, within .005 of it in {np.mean(ours >= best - 0.005):.0%}"
+    )
 
 
 def _scores(item: Evidence, ensemble: str, seed: int) -> list[float]:

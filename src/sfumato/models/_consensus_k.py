@@ -62,7 +62,7 @@ def _smallest_good(scores: np.ndarray) -> int:
     best = int(np.argmax(scores.mean(axis=0)))
     shortfall = scores[:, best : best + 1] - scores
     error = shortfall.std(axis=0, ddof=1) / np.sqrt(len(scores))
-    return int(np.argmax(shortfall.mean(axis=0) <= np.maximum(error, 0.005 * np.abs(scores.mean(axis=0)[best]))))
+    return int(np.argmax(shortfall.mean(axis=0) <= np.maximum(error, 0.005 * np.abs(scores.mean(axis=0)[best]) + 1e-9)))
 
 
 def _lifetimes(heights: np.ndarray, candidates: np.ndarray) -> np.ndarray:

@@ -135,14 +135,15 @@ class EvidenceAccumulation(Clusterer):
         rng = as_generator(self.random_state)
         self.coassociation_ = self._accumulate(X, partition_weight, rng)
         table = self.coassociation_.table
+        if table.coverage.max() <= 0:
+            raise ValueError("no partition with a weight above 0 saw any object: give labels other than -1 or NaN")
         if self.n_clusters != "auto":
             check_n_clusters(self.n_clusters, len(table.codes))
-        settings = Settings(self.n_init, self.max_iter, self.tol, int(rng.integers(2**31)))
+        settings = self._settings = Settings(self.n_init, self.max_iter, self.tol, int(rng.integers(2**31)))
         k = self.n_clusters
         if k == "auto":
             k, self.candidates_, self.scores_ = choose(self._selection(), self.consensus, table, self.max_clusters, settings)
         self._solution = solve(self.consensus, table, k, settings)
-        self._settings = settings
         self._question_agreement(table)
         self._finish(table, settings)
         return self
