@@ -46,6 +46,7 @@ def hostile_page():
         coordinates=np.arange(2.0 * len(U)).reshape(-1, 2),
         similarity=U @ U.T,
         history=[3.0, 2.0, 1.5],
+        selection={"n_clusters": [2, 3], "scores": [0.1, 0.2], "name": HOSTILE[6]},
         classes=HOSTILE,
         class_title=HOSTILE[6],
         converged=False,

@@ -341,6 +341,8 @@ def test_auto_finds_three(run, data, tmp_path, model):
     assert code == 0, err
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
     assert (summary["n_clusters"], summary["clusters_asked_for"]) == (3, "auto")
+    curve = json.loads((tmp_path / "r" / "pictures.json").read_text())["selection"]
+    assert curve is None if model == "dirichlet-process" else curve["n_clusters"][int(np.argmax(curve["scores"]))] == 3
 
 
 def test_consensus_of_labelings_and_of_features(run, data, tmp_path):

@@ -34,16 +34,23 @@ class Asked(NamedTuple):
     quiet: bool
 
 
-def automatic(model: str, estimator: Any, table: Table, seed: int, terminal: Terminal) -> list[str]:
-    """Set the estimator to the number of clusters that the data speak for; gives what there is to say about it."""
+def automatic(model: str, estimator: Any, table: Table, seed: int, terminal: Terminal) -> tuple[list[str], dict[str, Any] | None]:
+    """Set the estimator to the number of clusters that the data speak for; gives warnings and, where scores are compared, their curve."""
     if model in _OWN_CHOICE:
         estimator.set_params(n_clusters="auto")
     elif model != "dirichlet-process":
         highest = min(_MOST, table.values.shape[0] - 1)
         choice, said = _search(estimator, table, model, range(1, highest + 1), "auto", seed, terminal)
         estimator.set_params(n_clusters=choice.n_clusters)
-        return said
-    return []
+        return said, _curve(choice)
+    return [], None
+
+
+def _curve(choice: Any) -> dict[str, Any]:
+    """The scores as arguments of ``plot.selection``."""
+    rows = [row for row in choice.table if np.isfinite(row.score)]
+    held = {"n_clusters": [row.n_clusters for row in rows], "scores": [row.score for row in rows]}
+    return {**held, "spread": [row.standard_error for row in rows], "chosen": choice.n_clusters, "name": choice.criterion}
 
 
 def _search(
@@ -112,8 +119,6 @@ def _draw(path: Path, choice: Any) -> None:
 
     from .. import plot
 
-    rows = [row for row in choice.table if np.isfinite(row.score)]
-    numbers, scores, spread = zip(*((row.n_clusters, row.score, row.standard_error) for row in rows), strict=True)
     figure = Figure(layout="constrained")
-    plot.selection(numbers, scores, spread=spread, chosen=choice.n_clusters, name=choice.criterion, ax=figure.subplots())
+    plot.selection(**_curve(choice), ax=figure.subplots())
     figure.savefig(path)

@@ -65,17 +65,18 @@ def fit_and_write(request: Request, estimator: Any, table: Table, terminal: Term
     from .summary import show, summarize, write_report
 
     evidence, extra = prepare(estimator, table, request.model, request.roles)
-    said = []
+    said: list[str] = []
+    curve = None
     if request.clusters == "auto":
         from .choosing import automatic
 
-        said = automatic(request.model, estimator, table, request.seed, terminal)
+        said, curve = automatic(request.model, estimator, table, request.seed, terminal)
     checkpoint = None if str(request.out) == "-" else Checkpoint(_beside(request.out), _task(request, estimator, table))
     began = time.monotonic()
     said += _fit(estimator, evidence, extra, request, checkpoint, terminal)
     if request.strict and not estimator.converged_:
         raise NotConvergedError(f"{request.model} did not converge in {estimator.n_iter_} iterations: raise it with --set max_iter=...")
-    result = summarize(request, estimator, table, said, time.monotonic() - began)
+    result = summarize(request, estimator, table, said, curve, time.monotonic() - began)
     if checkpoint is None:
         write_memberships(sys.stdout, result.memberships, result.ids)
     else:

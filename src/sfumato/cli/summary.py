@@ -20,7 +20,7 @@ from .terminal import Terminal
 __all__ = ["measures", "show", "summarize", "write_report"]
 
 
-def summarize(request: Any, estimator: Any, table: Table, said: list[str], seconds: float) -> Result:
+def summarize(request: Any, estimator: Any, table: Table, said: list[str], curve: dict[str, Any] | None, seconds: float) -> Result:
     """The result of a fit, ready to be written."""
     U = np.asarray(estimator.memberships_)
     parameters = {
@@ -62,7 +62,8 @@ def summarize(request: Any, estimator: Any, table: Table, said: list[str], secon
         "seconds": round(seconds, 3),
     }
     ids = [str(place) for place in range(len(U))] if table.ids is None else table.ids
-    return Result(U, ids, summary, _pictures(request, estimator, table, U))
+    pictures = _pictures(request, estimator, table, U) | {"selection": curve or _own_curve(estimator)}
+    return Result(U, ids, summary, pictures)
 
 
 def measures(U: np.ndarray, classes: Any) -> dict[str, float]:
@@ -100,6 +101,25 @@ def _pictures(request: Any, estimator: Any, table: Table, U: np.ndarray) -> dict
     return held
 
 
+def _own_curve(estimator: Any) -> dict[str, Any] | None:
+    """The scores that a model compared to choose its number of clusters itself."""
+    tried = getattr(estimator, "candidates_", ())
+    if hasattr(estimator, "scores_"):
+        scores = dict(zip(np.asarray(tried).tolist(), np.asarray(estimator.scores_, dtype=float).tolist(), strict=True))
+        name = "score"
+    else:
+        name = getattr(estimator, "criterion", "")
+        scores = {}
+        for candidate in tried:
+            scores[candidate.n_clusters] = max(-getattr(candidate, name), scores.get(candidate.n_clusters, -np.inf))
+    scores = {k: value for k, value in scores.items() if np.isfinite(value)}
+    return (
+        {"n_clusters": list(scores), "scores": list(scores.values()), "chosen": int(estimator.n_clusters_), "name": name}
+        if scores
+        else None
+    )
+
+
 def write_report(path: Path, result: Result, title: str | None = None) -> None:
     """The HTML report of a result."""
     summary, held = result.summary, result.pictures
@@ -112,7 +132,7 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         "SHA-256 of the data": summary["input"]["sha256"],
         "clusters asked for": summary["clusters_asked_for"],
         "seed": summary["seed"],
-        **{f"parameter {key}": value for key, value in summary["parameters"].items() if key != "random_state"},
+        **{f"parameter {key}": value for key, value in summary["parameters"].items() if key != "random_state" and value is not None},
         "objective": f"{summary['objective']:.6g}",
         "time": f"{summary['seconds']:.1f} s, {summary['created']}",
         "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
@@ -129,6 +149,7 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         history=held.get("history"),
         classes=classes,
         class_title=held.get("class_title") or "class",
+        selection=held.get("selection"),
         converged=summary["converged"],
         warnings=summary["warnings"],
         metrics=summary["metrics"],

@@ -11,7 +11,7 @@ from typing import Any
 
 from .._names import plain
 from ._tables import InputError
-from .trusted import load, save
+from .trusted import load, save, skops
 
 __all__ = ["Checkpoint"]
 
@@ -29,6 +29,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: Path, task: str, *, every: float = 10.0) -> None:
+        skops()  # an import that Ctrl-C cuts in two cannot be repeated
         self.path, self.task, self.every = path, task, every
         self.loops: list[tuple[Any, list[Any]]] = []
         self.started, self.written, self.resumed = 0, time.monotonic(), 0

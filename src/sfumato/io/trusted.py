@@ -11,7 +11,7 @@ from typing import Any
 from .._names import plain
 from ._tables import InputError
 
-__all__ = ["load", "save", "untrusted"]
+__all__ = ["load", "save", "skops", "untrusted"]
 
 _OURS = ("sfumato.models.", "sfumato.kernels.", "sfumato.similarity.", "sfumato.conjugate.", "sfumato._")
 _OTHERS = frozenset(
@@ -25,7 +25,8 @@ _OTHERS = frozenset(
 )
 
 
-def _skops() -> Any:
+def skops() -> Any:
+    """The package that saves and loads, which takes a while to import."""
     try:
         import skops.io
     except ImportError as error:
@@ -37,7 +38,7 @@ def save(thing: Any, path: Path) -> None:
     """Write an estimator or a checkpoint, whole or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        _skops().dump(thing, partial)
+        skops().dump(thing, partial)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -46,7 +47,7 @@ def save(thing: Any, path: Path) -> None:
 def untrusted(path: Path) -> list[str]:
     """Types in a file that are neither plain data nor ours."""
     try:
-        found = _skops().get_untrusted_types(file=path)
+        found = skops().get_untrusted_types(file=path)
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, OSError) as error:
         raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
     return [name for name in found if name not in _OTHERS and not _is_ours(name)]
@@ -71,8 +72,7 @@ def load(path: Path) -> Any:
     strange = untrusted(path)
     if strange:
         raise InputError(f"{plain(path.name)} asks for {plain(', '.join(strange), 120)}, which no model of this library holds: not loaded")
-    skops = _skops()
     try:
-        return skops.load(path, trusted=skops.get_untrusted_types(file=path))
+        return skops().load(path, trusted=skops().get_untrusted_types(file=path))
     except (KeyError, ValueError, TypeError, AttributeError, ImportError, zipfile.BadZipFile) as error:
         raise InputError(f"{plain(path.name)} cannot be loaded; it may come from another version: {plain(error, 100)}") from error

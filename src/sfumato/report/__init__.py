@@ -37,6 +37,7 @@ def render(
     history: Any = None,
     classes: Sequence[Any] | None = None,
     class_title: str = "class",
+    selection: Mapping[str, Any] | None = None,
     converged: bool | None = None,
     warnings: Sequence[str] = (),
     metrics: Mapping[str, Any] | None = None,
@@ -63,6 +64,8 @@ def render(
     classes : sequence of n known classes, optional
         Compared with the clusters in a table.
     class_title : str
+    selection : mapping, optional
+        Arguments of ``plot.selection``: ``n_clusters``, ``scores``, and perhaps ``spread``, ``chosen`` and ``name``.
     converged : bool, optional
     warnings : sequence of str
         What the fit had to say; shown under "how far to trust it".
@@ -100,7 +103,7 @@ def render(
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         answer=answer(U, names, labels),
-        pictures=pictures(U, labels, Material(coordinates, shown, similarity, scale, history, classes, class_title)),
+        pictures=pictures(U, labels, Material(coordinates, shown, similarity, scale, history, classes, class_title, selection)),
         doubtful=doubtful(U, names, labels),
         trust=trust(U, converged=converged, n_iter=None if history is None else len(history), warnings=warnings),
         metrics={key: _number(value) for key, value in (metrics or {}).items()},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -100,6 +100,7 @@ class Material(NamedTuple):
     history: Any = None
     classes: Sequence[Any] | None = None
     class_title: str = "class"
+    selection: Mapping[str, Any] | None = None
 
 
 Plan = tuple[str, str, Callable[[Any], Any], float]  # title, caption, how to draw it on axes, height in inches
@@ -139,6 +140,9 @@ def _of_memberships(U: np.ndarray, labels: Sequence[str]) -> Iterator[Plan]:
 def _of_material(U: np.ndarray, labels: Sequence[str], material: Material) -> Iterator[Plan]:
     if material.history is not None and len(material.history) > 1:
         yield "Search", "The objective after every iteration.", lambda ax: plot.history(material.history, ax=ax), 3.1
+    if material.selection is not None:
+        caption = "The score of every number of clusters that was tried: higher is better."
+        yield "Number of clusters", caption, lambda ax: plot.selection(**(material.selection or {}), ax=ax), 3.1
     if material.similarity is not None:
         means = np.asarray(material.similarity)
         caption = "The evidence: how alike objects are, in the order of their clusters."
