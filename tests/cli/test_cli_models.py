@@ -1,5 +1,6 @@
 """Every model of the command line can be saved, loaded, and stopped anywhere without changing its answer."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -58,6 +59,29 @@ def test_stopped_and_taken_up_again(case, tmp_path):
             assert again.resumed == left
             with checkpoints(again):
                 np.testing.assert_array_equal(fit(case).memberships_, whole.memberships_)
+
+
+class Watching:
+    """Sees whether a step writes to the state it was given: then Ctrl-C in the middle of it would spoil what was kept."""
+
+    def __init__(self):
+        self.state, self.seen, self.spoilt = None, b"", 0
+
+    def recall(self, state):
+        self.state, self.seen = state, pickle.dumps(state)
+        return 0, state, []
+
+    def keep(self, place, state, history):
+        self.spoilt += pickle.dumps(self.state) != self.seen
+        self.recall(state)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_steps_leave_their_state_alone(case):
+    watching = Watching()
+    with checkpoints(watching):
+        fit(case)
+    assert watching.spoilt == 0
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -67,6 +67,14 @@ def test_tables_written_by_pandas_and_by_r(write):
     np.testing.assert_array_equal(pandas.values, r.values)
 
 
+def test_a_first_column_called_id_is_never_a_feature(write):
+    assert read(write("ID,x,y\n7,1,2\n9,3,4\n")).ids == ["7", "9"]
+    assert read(write("id,p,q\n7,1,2\n9,3,4\n"), Roles(labels=True)).ids == ["7", "9"]
+    assert read(write("name,p,q\nada,a,b\nbea,c,d\n"), Roles(labels=True)).ids == ["ada", "bea"]
+    assert read(write("x,id\n7,1\n9,3\n")).ids is None
+    assert read(write("id,x,y\n7,1,2\n9,3,4\n"), Roles(drop=("id",))).ids is None
+
+
 def test_roles(write):
     path = write("name,w,x,kind,y\nada,2,1.5,red,7\nbea,1,2.5,blue,8\n")
     table = read(path, Roles(weight="w", classes="kind"))

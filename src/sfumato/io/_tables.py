@@ -9,7 +9,10 @@ import numpy as np
 
 from .._names import plain
 
-__all__ = ["InputError", "Roles", "Table", "assign_roles", "column_index"]
+__all__ = ["ID_TITLES", "InputError", "Roles", "Table", "assign_roles", "column_index"]
+
+
+ID_TITLES = frozenset({"id", "ids", "index"})
 
 
 class InputError(ValueError):

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._memory import reserve
 from .._names import plain
-from ._tables import InputError, Roles, Table, assign_roles
+from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles
 
 __all__ = ["read_anndata", "read_parquet"]
 
@@ -47,11 +47,14 @@ def read_parquet(path: Path, source: str, roles: Roles) -> Table:
 
 
 def _with_ids(schema: Any, roles: Roles, pa: Any) -> Roles:
-    """A single column of text, or the index that pandas keeps, holds the ids when nobody said otherwise."""
+    """A first column called "id", the index that pandas keeps, or a single column of text holds the ids when nobody said otherwise."""
     if roles.id is not None:
         return roles
-    if "__index_level_0__" in schema.names:
-        return roles._replace(id="__index_level_0__")
+    for name in schema.names:
+        if name == "__index_level_0__" or (
+            name == schema.names[0] and name.lower() in ID_TITLES and name not in (roles.classes, *roles.drop)
+        ):
+            return roles._replace(id=name)
     text = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
     text = [name for name in text if name not in (roles.classes, roles.weight, *roles.drop)]
     return roles._replace(id=text[0]) if len(text) == 1 and not roles.labels else roles

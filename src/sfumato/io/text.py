@@ -14,7 +14,7 @@ import numpy as np
 
 from .._memory import reserve
 from .._names import from_cell, plain
-from ._tables import InputError, Roles, Table, assign_roles
+from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles
 from .sniffing import MISSING, Dialect, number, sniff
 
 __all__ = ["read_text"]
@@ -105,7 +105,7 @@ def _collect(reader: Any, dialect: Dialect, roles: Roles, source: str, progress:
 
 
 def _with_ids(rows: _Rows, roles: Roles) -> Roles:
-    """Names in the first column are ids when nobody said otherwise: text beside numbers, or a column without a title."""
+    """The first column holds ids when nobody said otherwise and it is text beside numbers, has no title, or is called "id"."""
     columns = rows.dialect.columns
     if roles.id is not None or len(columns) < 2 or columns[0] in (roles.weight, roles.classes) or columns[0] in roles.drop:
         return roles
@@ -116,8 +116,9 @@ def _with_ids(rows: _Rows, roles: Roles) -> Roles:
         return roles if columns[0] in roles.keep else roles._replace(id="0" if columns[0] == "" else columns[0])
     untitled = rows.dialect.header and columns[0] == ""
     texts = [number(cell, rows.dialect.decimal) is None for cell in first]
-    named = columns[0].strip().lower() in ("id", "ids", "name", "object", "index", "key", "cell", "sample") and rows.dialect.header
-    if untitled or (named and (texts[0] or roles.labels)) or (texts[0] and not roles.labels and not all(texts)):
+    title = columns[0].strip().lower() if rows.dialect.header else None
+    titled = title in ID_TITLES or (title in ("name", "object", "key", "cell", "sample") and (roles.labels or texts[0]))
+    if untitled or titled or (texts[0] and not roles.labels and not all(texts)):
         return roles._replace(id=columns[0] if columns.count(columns[0]) == 1 else "0")
     return roles
 
