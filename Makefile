@@ -31,6 +31,15 @@ test-all: lint
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
 
+build/peers/.installed: benchmarks/peers/requirements.txt benchmarks/peers/dependencies.txt pyproject.toml
+	$(PYTHON) -m venv build/peers
+	build/peers/bin/python -m pip install -q -e ".[fast]" -r benchmarks/peers/dependencies.txt
+	build/peers/bin/python -m pip install -q --no-deps -r benchmarks/peers/requirements.txt
+	@touch $@
+
+bench-peers: build/peers/.installed
+	build/peers/bin/python -m benchmarks peers
+
 docs: $(VENV)/.installed
 	@$(BIN)/python -c "import sphinx_gallery, numpydoc, myst_parser, pydata_sphinx_theme" 2>/dev/null || $(BIN)/python -m pip install -q -e ".[docs]" || uv pip install -q --python $(BIN)/python -e ".[docs]"
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -130,7 +130,7 @@ def coassociation_passes(n: int = 10_000_000, m: int = 100, k: int = 10, cluster
     from sfumato.kernels.coassociation import Table
     from sfumato.similarity.coassociation import Coassociation
 
-    from .roofline import device_copy_bandwidth, device_median
+    from .roofline import device_median
 
     torch.manual_seed(0)
     codes = torch.randint(0, clusters, (n, m), device="cuda", dtype=torch.uint8)
@@ -139,6 +139,5 @@ def coassociation_passes(n: int = 10_000_000, m: int = 100, k: int = 10, cluster
     weight[offsets[1:] - 1] = 0.0
     C = Coassociation(Table(codes, offsets, weight, np.full(n, float(m))))
     U = torch.rand(n, k, device="cuda")
-    limit = (2 * codes.nbytes + 4 * U.nbytes) / device_copy_bandwidth()
     seconds = device_median(lambda: C @ U, repeats=3)
-    return [Line(f"implicit co-association product, n = {n}, m = {m}, k = {k}", seconds, limit, "reading the labels twice", "s", "< 5 s")]
+    return [Line(f"implicit co-association product, n = {n}, m = {m}, k = {k}", seconds, 5.0, "five seconds", "s", "< 5 s")]
