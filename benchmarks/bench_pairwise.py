@@ -91,4 +91,6 @@ def _cost(what: str, W, k: int, target: str) -> Line:
         state[0], _ = step(state[0])
 
     times = medians({"sweep": sweep, "product": lambda: W @ flat}, repeats=9)
-    return Line(what, times["sweep"], times["product"], "bare product", "s", target, f"{times['sweep'] / times['product']:.2f} products a pass")
+    return Line(
+        what, times["sweep"], times["product"], "bare product", "s", target, f"{times['sweep'] / times['product']:.2f} products a pass"
+    )

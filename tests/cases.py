@@ -128,7 +128,7 @@ CASES = [
         inductive=True,
         weights=True,
     ),
-    Case("dirichlet-process", lambda s: sfumato.DirichletProcessMixture(random_state=s), X, inductive=True),
+    Case("dirichlet-process", lambda s: sfumato.DirichletProcessMixture(random_state=s), X, inductive=True, weights=True),
     Case("discriminative", lambda s: sfumato.DiscriminativeClustering(3, random_state=s), X, C, inductive=True, weights=True),
     Case("bottleneck-counts", lambda s: sfumato.InformationBottleneck(3, random_state=s), _counts(), kind="counts", inductive=True),
 ]

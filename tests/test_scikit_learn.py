@@ -15,7 +15,7 @@ ESTIMATORS = [
     sfumato.ClusteringEnsemble(n_partitions=4, random_state=0),
     sfumato.FuzzyCMeans(2, random_state=0),
     sfumato.GaussianMixture(2, n_init=2, random_state=0),
-    sfumato.DirichletProcessMixture(n_init=1, random_state=0),
+    sfumato.DirichletProcessMixture(n_init=1, tol=1e-12, max_iter=2000, random_state=0),
     sfumato.DiscriminativeClustering(2, n_init=1, random_state=0),
     sfumato.InformationBottleneck(2, random_state=0),
 ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from .. import experiments
+from .._names import plain
 from ..io import InputError
+from ..io.results import new_folder
 
 __all__ = ["reproduce"]
 
@@ -19,19 +19,14 @@ def reproduce(name: str, out: Path, data: Path | None, n_seeds: int, force: bool
     names = list(experiments.EXPERIMENTS) if name == "all" else [name]
     if data is not None and not data.is_dir():
         raise InputError(f"--data: {data} is not a folder")
+    if out.exists() and not all(path.suffix in (".md", ".csv", ".png") for path in out.iterdir()):
+        raise InputError(f"--out: {plain(out, 200)} exists and holds other files than tables and pictures: choose another name")
     if out.exists() and not force:
-        raise InputError(f"--out: {out} exists: choose another name, or add --force to replace it")
+        raise InputError(f"--out: {plain(out, 200)} exists: choose another name, or add --force to replace it")
     os.environ.setdefault("MPLBACKEND", "Agg")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
+    with new_folder(out) as partial:
         for each in names:
             _write(each, experiments.run(each, data, n_seeds=n_seeds), partial)
-        if out.exists():
-            shutil.rmtree(out)
-        partial.rename(out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     for path in sorted(out.iterdir()):
         print(path)
 
