@@ -73,7 +73,7 @@ def _fuzzy_c_means(X, k, seed):
 
 
 def _soft_clustering_gmm(X, k, seed):
-    """ GMM"""
+    """GMM"""
     import soft_clustering
 
     model = soft_clustering.GMM(n_components=k, random_state=seed)
