@@ -57,7 +57,7 @@ def fuzzy(n: int = 20_000, d: int = 8, k: int = 8) -> list[Line]:
         peers["fuzzy-c-means"] = lambda: FCM(n_clusters=k, m=2.0, max_iter=ITERATIONS, error=1e-9, random_state=0).fit(X)
     ours = FuzzyCMeans(k, n_init=1, max_iter=ITERATIONS, tol=0.0, random_state=0)
     lines = beside(f"fuzzy c-means, n = {n}, d = {d}, k = {k}, {ITERATIONS} iterations", partial(ours.fit, X), peers)
-    code = f"e1071::cmeans(X, {k}, iter.max = {ITERATIONS}, m = 2, control = list(reltol = 0))"
+    code = f"e1071::cmeans(X, {k}, iter.max = {ITERATIONS}, m = 2, control = list(reltol = 1e-15))"
     return lines + in_r(f"fuzzy c-means, n = {n}, d = {d}, k = {k}, {ITERATIONS} iterations", "R e1071", code, X, partial(ours.fit, X))
 
 
