@@ -80,11 +80,12 @@ def _genie(X: np.ndarray, y: np.ndarray, k: int) -> float:
 
 
 def data_sets(seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Thirteen data sets: seven well known, six of our own."""
+    """Fifteen data sets: seven well known, eight of our own."""
     rng = np.random.default_rng(seed)
     stretched, labels = make_blobs(500, random_state=170 + seed)
     wine = load_wine(return_X_y=True)
     rings, spirals = datasets.make_rings(600, 3, random_state=seed), datasets.make_spirals(600, 2, random_state=seed)
+    arms, crescents = datasets.make_spirals(600, 3, random_state=seed), datasets.make_moons(600, random_state=seed)
     return {
         "moons": make_moons(500, noise=0.08, random_state=seed),
         "circles": make_circles(500, factor=0.5, noise=0.06, random_state=seed),
@@ -95,6 +96,8 @@ def data_sets(seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "digits": load_digits(return_X_y=True),
         "three rings": (rings.evidence, rings.labels),
         "two spirals": (spirals.evidence, spirals.labels),
+        "three spirals": (arms.evidence, arms.labels),
+        "crescents": (crescents.evidence, crescents.labels),
         "unequal sizes": _gaussians(rng, (400, 80, 30), ((0, 0), (5, 0), (0, 5)), (1, 1, 1)),
         "unequal densities": _gaussians(rng, (200, 200, 200), ((0, 0), (4, 0), (9, 4)), (0.3, 1, 2)),
         "blobs in noise": _in_noise(rng),

@@ -84,6 +84,8 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             check_number(self.n_init, "n_init", low=1, integer=True)
         if getattr(self, "n_jobs", None) is not None:
             check_number(self.n_jobs, "n_jobs", integer=True)
+            if self.n_jobs == 0:
+                raise ValueError("n_jobs must be None (every core), a positive number of threads, or -1, -2, ...; got 0")
 
     def _publish(self, memberships: Any, run: _loop.Run, objective: float | None = None) -> None:
         """Set the fitted attributes that every estimator has."""

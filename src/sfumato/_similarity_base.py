@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_feature_names
 
 from ._arrays import is_numpy
 from ._base import Clusterer
-from ._validation import check_features, check_n_clusters, check_rows, check_similarity
+from ._validation import check_features, check_n_clusters, check_rows, check_similarity, refuse_underflow
 from .similarity import Factored, cluster_kernel, cosine, gaussian, knn, self_tuning
 
 __all__ = ["SimilarityClusterer"]
@@ -38,6 +38,8 @@ class SimilarityClusterer(Clusterer):
             return W
         function = self._function()
         X = check_features(self, X, reset=True)
+        if is_numpy(X) or sp.issparse(X):
+            refuse_underflow(X, "X")
         check_n_clusters(self.n_clusters, X.shape[0])
         if self.similarity == "cluster-kernel":
             W = cluster_kernel(knn(X), self.n_clusters)
@@ -52,8 +54,12 @@ class SimilarityClusterer(Clusterer):
     def _new_similarities(self, X: Any) -> Any:
         """Similarities (n_new, n) of new objects to the fitted ones: an array, sparse array or operator."""
         if self._precomputed():
+            if hasattr(X, "columns"):
+                _check_feature_names(self, X, reset=False)
             return check_rows(X, self.n_features_in_)
         X = check_features(self, X, reset=False)
+        if sp.issparse(X) != sp.issparse(self._known):
+            X = X.toarray() if sp.issparse(X) else sp.csr_array(X)
         if self.similarity == "cluster-kernel":
             return Factored(self._W.extend(knn(X, self._known)), self._W.factor)
         try:

@@ -82,7 +82,7 @@ def check_features(estimator: Any, X: Any, *, reset: bool, missing: bool = False
         return import_module("sfumato.dask").check_features(estimator, X, reset, missing)
     if not is_numpy(X) and not sp.issparse(X) and not hasattr(X, "__dataframe__") and not hasattr(X, "iloc"):
         return _check_foreign(estimator, X, reset)
-    return validate_data(
+    X = validate_data(
         estimator,
         X,
         reset=reset,
@@ -91,6 +91,29 @@ def check_features(estimator: Any, X: Any, *, reset: bool, missing: bool = False
         ensure_all_finite="allow-nan" if missing else True,
         ensure_min_samples=1,
     )
+    _refuse_overflow(X, "X")
+    return X
+
+
+def _refuse_overflow(X: Any, name: str) -> None:
+    """Refuse numbers whose squares, summed, would not be numbers."""
+    largest = _largest(X)
+    if largest > float(np.finfo(X.dtype).max) ** 0.5 / max(10.0, 10.0 * X.shape[1]):
+        raise ValueError(f"{name} has values as large as {largest:.0e}, whose squares overflow: change units, e.g. {name} / {largest:.0e}")
+
+
+def refuse_underflow(X: Any, name: str) -> None:
+    """Refuse numbers that are not all zero, but whose squares are."""
+    largest = _largest(X)
+    if 0 < largest < float(np.finfo(X.dtype).tiny) ** 0.5 * 1e6:
+        raise ValueError(f"{name} has no value larger than {largest:.0e}, and squares vanish: change units, e.g. {name} / {largest:.0e}")
+
+
+def _largest(X: Any) -> float:
+    values = X.data if sp.issparse(X) else X
+    if values.size == 0:
+        return 0.0
+    return float(max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None)))
 
 
 def _check_foreign(estimator: Any, X: Any, reset: bool) -> Any:
@@ -114,7 +137,12 @@ def check_weights(sample_weight: Any, X: Any) -> Any:
     if sample_weight is None:
         return None
     _refuse_mask(sample_weight, "sample_weight")
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    try:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        if "sample_weight" in str(error).lower() or "sample weight" in str(error).lower():
+            raise
+        raise type(error)(f"sample_weight must hold a number for every object: {error}") from error
     if weights.min() < 0:
         raise ValueError(f"sample_weight must be nonnegative, got a weight of {weights.min():g}")
     if weights.sum() <= 0:
@@ -132,9 +160,7 @@ def check_similarity(W: Any, name: str = "W") -> Any:
 
     An asymmetric matrix is averaged with its transpose, with a warning. What multiplies is trusted about its entries.
     """
-    _refuse_mask(W, name)
-    if not (hasattr(W, "shape") and hasattr(W, "__matmul__")) or hasattr(W, "iloc"):
-        W = np.asarray(W)
+    W = _as_matrix(W, name)
     if len(W.shape) != 2 or W.shape[0] != W.shape[1]:
         raise ValueError(
             f"{name} must be a square similarity matrix (n, n), got shape {tuple(W.shape)}; for features set similarity='cluster-kernel'"
@@ -146,6 +172,16 @@ def check_similarity(W: Any, name: str = "W") -> Any:
     if isinstance(W, np.ndarray):
         return _check_dense(W, name)
     return W
+
+
+def _as_matrix(W: Any, name: str) -> Any:
+    """Lists, frames and subclasses of arrays as plain arrays; what multiplies as it is."""
+    _refuse_mask(W, name)
+    if sp.issparse(W) or (
+        type(W) is not np.ndarray and not isinstance(W, np.ndarray) and not hasattr(W, "iloc") and hasattr(W, "__matmul__")
+    ):
+        return W
+    return np.asarray(W)
 
 
 def _as_float(W: Any, name: str) -> Any:
@@ -166,6 +202,8 @@ def _check_dense(W: np.ndarray, name: str) -> np.ndarray:
     _finite(W.sum(axis=1), name)
     if W.min() < 0:
         raise ValueError(f"{name} has negative similarities (smallest {W.min():g}): shift or clip them, e.g. {name}.clip(min=0)")
+    _refuse_overflow(W, name)
+    refuse_underflow(W, name)
     if not _symmetric(W):
         warnings.warn(f"{name} is not symmetric: (W + W') / 2 is used", EvidenceWarning, stacklevel=3)
         W = (W + W.T) / 2
@@ -203,6 +241,8 @@ def _check_sparse(W: Any, name: str) -> Any:
     _finite(W.data, name)
     if W.nnz and W.data.min() < 0:
         raise ValueError(f"{name} has negative similarities (smallest {W.data.min():g}): shift or clip them")
+    _refuse_overflow(W, name)
+    refuse_underflow(W, name)
     difference = abs(W - W.T)
     bound = (1e-5 if W.dtype == np.float32 else 1e-10) * float(W.data.max(initial=0.0))
     if difference.nnz and difference.data.max() > bound:
@@ -213,15 +253,13 @@ def _check_sparse(W: Any, name: str) -> Any:
 
 def check_rows(rows: Any, n_objects: int, name: str = "W") -> Any:
     """Similarities of new objects to the fitted ones: (n_new, n_objects), finite and nonnegative."""
-    _refuse_mask(rows, name)
-    if not (hasattr(rows, "shape") and hasattr(rows, "__matmul__")) or hasattr(rows, "iloc"):
-        rows = np.asarray(rows)
+    rows = _as_matrix(rows, name)
     if len(rows.shape) != 2 or rows.shape[1] != n_objects:
         raise ValueError(
             f"{name} must hold similarities of new objects to the {n_objects} fitted ones, (n_new, {n_objects}); got {tuple(rows.shape)}"
         )
     if isinstance(rows, np.ndarray) or sp.issparse(rows):
-        rows = _as_float(rows, name)
+        rows = _as_float(sp.csr_array(rows) if sp.issparse(rows) else rows, name)
         values = rows.data if sp.issparse(rows) else rows
         _finite(values, name)
         if values.size and values.min() < 0:

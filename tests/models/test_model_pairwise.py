@@ -215,3 +215,59 @@ def test_inside_a_pipeline_and_on_data_frames(blobs):
     model = PairwiseProbabilisticClustering(3, random_state=0).fit(pandas.DataFrame(X, columns=["a", "b"]))
     assert list(model.feature_names_in_) == ["a", "b"]
     assert list(model.get_feature_names_out()) == [f"pairwiseprobabilisticclustering{i}" for i in range(3)]
+
+
+def test_numbers_whose_squares_are_not_numbers_are_refused(iris, blobs):
+    for scale, message in ((1e160, "overflow"), (1e-170, "vanish")):
+        with pytest.raises(ValueError, match=f"X .*{message}"):
+            PairwiseProbabilisticClustering(3).fit(blobs[0] * scale)
+        with pytest.raises(ValueError, match=f"W .*{message}"):
+            precomputed(3).fit(iris * scale)
+        with pytest.raises(ValueError, match=f"W .*{message}"):
+            precomputed(3).fit(sp.csr_array(iris * scale))
+
+
+def test_scaling_w_changes_not_a_bit_more_than_rounding(iris):
+    reference = precomputed(3).fit(iris).memberships_
+    for scale in (1e-12, 3.0, 1e12):
+        np.testing.assert_allclose(precomputed(3).fit(iris * scale).memberships_, reference, atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_rows_of_every_kind_place_new_objects(iris):
+    model = precomputed(3).fit(iris)
+    expected = model.predict_proba(iris[:4])
+    for kind in (sp.csr_matrix, sp.lil_array, sp.dok_array, sp.coo_array, np.matrix, np.ma.array, lambda rows: rows.tolist()):
+        np.testing.assert_allclose(model.predict_proba(kind(iris[:4])), expected, atol=1e-9)
+    np.testing.assert_allclose(precomputed(3).fit(np.matrix(iris)).memberships_, model.memberships_, atol=1e-6)
+
+
+def test_similarity_frames_with_columns_in_another_order_are_refused(iris):
+    pandas = pytest.importorskip("pandas")
+    names = [f"flower {i}" for i in range(len(iris))]
+    model = precomputed(3).fit(pandas.DataFrame(iris, columns=names))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict_proba(pandas.DataFrame(iris[:, ::-1], columns=names[::-1]))
+
+
+def test_sparse_objects_beside_dense_ones_and_the_other_way_round(blobs):
+    X = blobs[0]
+    dense = PairwiseProbabilisticClustering(3, random_state=0).fit(X)
+    np.testing.assert_allclose(dense.predict_proba(sp.csr_matrix(X[:4])), dense.predict_proba(X[:4]), atol=1e-9)
+    sparse = PairwiseProbabilisticClustering(3, random_state=0).fit(sp.csr_array(X))
+    np.testing.assert_allclose(sparse.predict_proba(X[:4]), sparse.predict_proba(sp.csr_array(X[:4])), atol=1e-9)
+
+
+def test_a_start_that_leads_nowhere_is_refused(iris):
+    with pytest.raises(ValueError, match="same memberships"):
+        precomputed(3, init=np.ones((150, 3))).fit(iris)
+    with pytest.raises(TypeError, match="init"):
+        precomputed(3, init="random").fit(iris)
+
+
+def test_the_score_is_the_share_of_new_similarities_explained(iris):
+    model = precomputed(3).fit(iris)
+    U = model.predict_proba(iris[:9])
+    error = np.square(iris[:9] - model.scale_ * U @ model.memberships_.T).sum()
+    assert model.score(iris[:9]) == pytest.approx(1 - error / np.square(iris[:9]).sum())
+    assert model.score(sp.csr_array(iris[:9])) == pytest.approx(model.score(iris[:9]))

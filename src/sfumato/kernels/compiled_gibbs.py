@@ -37,10 +37,14 @@ def _free(counts, log_alpha):
 
 @njit(cache=True, nogil=True)
 def _choose(scores, choice, uniform):
-    """Slot drawn in proportion to exp(scores), or the one prescribed, and its log chance."""
+    """Slot drawn in proportion to exp(scores), or the one prescribed, and its log chance; the first if nothing can be told apart."""
     top = -inf
     for k in range(len(scores)):
+        if isnan(scores[k]):
+            scores[k] = -inf
         top = max(top, scores[k])
+    if top == -inf or top == inf:
+        return max(choice, 0), 0.0
     total = 0.0
     for k in range(len(scores)):
         total += exp(scores[k] - top)
@@ -49,8 +53,9 @@ def _choose(scores, choice, uniform):
         mass = 0.0
         for k in range(len(scores)):
             mass += exp(scores[k] - top)
-            if mass > rest:
+            if scores[k] > -inf:
                 choice = k
+            if mass > rest:
                 break
     return choice, scores[choice] - top - log(total)
 

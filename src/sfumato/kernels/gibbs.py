@@ -185,15 +185,24 @@ def visit(
             if table.counts[free] > 0:
                 return i, log_chance
             weights[free] = log_alpha
-        scores = weights + table.scores(x)
-        scores -= scores.max()
-        chances = np.cumsum(np.exp(scores))
-        new = int(choices[i]) if choices[i] >= 0 else int(np.searchsorted(chances, uniforms[i] * chances[-1], side="right"))
-        log_chance += scores[new] - np.log(chances[-1])
+        new, chance = _choose(weights + table.scores(x), int(choices[i]), uniforms[i])
+        log_chance += chance
         table.shift(new, x, 1)
         table.counts[new] += 1
         labels[i] = new
     return len(X), log_chance
+
+
+def _choose(scores: np.ndarray, choice: int, uniform: float) -> tuple[int, float]:
+    """Slot drawn in proportion to exp(scores), or the one prescribed, and its log chance; the first if nothing can be told apart."""
+    scores = np.where(np.isnan(scores), -np.inf, scores)
+    top = scores.max()
+    if np.isinf(top):
+        return max(choice, 0), 0.0
+    chances = np.cumsum(np.exp(scores - top))
+    if choice < 0:
+        choice = int(np.searchsorted(chances, uniform * chances[-1], side="right"))
+    return choice, float(scores[choice] - top - np.log(chances[-1]))
 
 
 class Chain(NamedTuple):
@@ -262,7 +271,7 @@ def split_merge(chain: Chain, labels: np.ndarray, concentration: float, rng: np.
     evidence = chain.component.log_evidence(np.vstack([S, S.sum(axis=0)]))
     sizes = np.bincount(split[both], minlength=2)
     gain = evidence[0] + evidence[1] - evidence[2] + np.log(concentration) + gammaln(sizes).sum() - gammaln(sizes.sum()) - log_chance
-    if np.log(rng.random()) >= (-gain if merge else gain):
+    if not np.log(rng.random()) < (-gain if merge else gain):
         return labels
     labels = labels.copy()
     labels[both] = np.where(merge | (split[both] == 0), labels[i], labels.max() + 1)

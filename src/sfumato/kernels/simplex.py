@@ -58,7 +58,8 @@ def pair_steps(H: Any, gradient: Any, U: Any, n_steps: int) -> Any:
 
     ``U`` is (rows, k), ``gradient`` = U H - B; both are overwritten. ``H`` is (k, k), shared by the rows, or (r, k, k): row i then
     belongs to problem i mod r. Each step moves mass from the used coordinate of largest gradient to the coordinate of smallest
-    gradient, as far as pays, so that the objective never rises and a row never leaves the simplex.
+    gradient, as far as pays, so that the objective never rises and a row never leaves the simplex. Where a step ends between the two,
+    their gradients are made equal to the last bit, so that not rounding but order breaks the tie.
     """
     xp = namespace(U)
     n_rows, k = U.shape
@@ -74,13 +75,16 @@ def pair_steps(H: Any, gradient: Any, U: Any, n_steps: int) -> Any:
         at_to, at_out, from_out = rows + to, rows + out, problem + out
         step = xp.take(slope, at_out) - xp.take(slope, at_to)
         step /= xp.take(curvature, from_out * k + to)
-        step = xp.minimum(step, xp.take(mass, at_out))
+        left = xp.take(mass, at_out)
+        step = xp.minimum(step, left)
         add_at(mass, at_to, step)
         add_at(mass, at_out, -step)
         change = xp.take(H, problem + to, axis=0)
         change -= xp.take(H, from_out, axis=0)
         change *= step[:, None]
         gradient += change
+        level = xp.take(slope, at_to) - xp.take(slope, at_out)
+        add_at(slope, at_out, xp.where(step < left, level, xp.zeros_like(level)))
     return U
 
 

@@ -230,7 +230,9 @@ class _Frame(NamedTuple):
         return cls(origin, X.dtype.type(np.abs(X - origin).max() or 1.0))
 
     def __call__(self, X: Any) -> Any:
-        return X / self.unit if self.origin is None else (X - self.origin) / self.unit
+        if self.origin is None:
+            return sp.csr_array(X) / self.unit
+        return ((X.toarray() if sp.issparse(X) else X) - self.origin) / self.unit
 
 
 def _near(X: Any) -> Any:

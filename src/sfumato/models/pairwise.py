@@ -141,7 +141,7 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         check_choice(self.solver, "solver", ("coordinate", "baum-eagon"))
         check_choice(self.diagonal, "diagonal", ("exclude", "include"))
         if not (isinstance(self.scale, str) and self.scale == "fit"):
-            check_number(self.scale, "scale (a number or 'fit')", low=0, strict=True)
+            check_number(self.scale, "scale (a number or 'fit')", low=1e-100, high=1e100)
 
     def _starts(self, W: Any, rng: np.random.Generator) -> Any:
         """Starting memberships (n, n_init, k)."""
@@ -158,13 +158,19 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         return U if is_numpy(inner) or sp.issparse(inner) else namespace(inner).asarray(U, device=inner.device)
 
     def _given_start(self, n: int, k: int) -> np.ndarray:
-        U = np.asarray(self.init, dtype=np.float64)
+        try:
+            U = np.asarray(self.init, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"init must hold memberships, an array of numbers: {error}") from error
         U = U[None] if U.ndim == 2 else U
         if U.ndim != 3 or U.shape[1:] != (n, k):
             raise ValueError(f"init must have shape ({n}, {k}) or (n_init, {n}, {k}), got {np.shape(self.init)}")
         if not np.isfinite(U).all() or U.min() < 0 or (U.sum(axis=2) <= 0).any():
             raise ValueError("init must hold memberships: finite, nonnegative, every row with a positive sum")
-        return simplex.normalize(U).transpose(1, 0, 2).copy()
+        U = simplex.normalize(U)
+        if k > 1 and n > 1 and (U[:, :1] == U).all():
+            raise ValueError("init gives every object the same memberships, from which no step leads away: make them differ")
+        return U.transpose(1, 0, 2).copy()
 
     def _solve(self, problem: pairwise.Problem, U: Any) -> _loop.Run:
         floor = 1e-2 * problem.W.norm
