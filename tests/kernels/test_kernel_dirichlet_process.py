@@ -329,3 +329,17 @@ def test_geweke_joint_distribution():
     change = np.array(after, dtype=float) - np.array(before, dtype=float)
     z = change.mean(axis=0) / (change.std(axis=0) / np.sqrt(len(change)))
     assert np.abs(z).max() < 3.5
+
+
+@pytest.mark.parametrize("scores", [[-np.inf, -np.inf], [np.nan, np.nan], [-np.inf, np.nan], [np.inf, 0.0]])
+@pytest.mark.parametrize("choice", [-1, 1])
+def test_scores_that_tell_nothing_still_give_a_slot(scores, choice):
+    compiled = pytest.importorskip("sfumato.kernels.compiled_gibbs")
+    for choose in (gibbs._choose, compiled._choose):
+        assert choose(np.array(scores), choice, 0.5) == (max(choice, 0), 0.0)
+
+
+def test_a_slot_without_a_score_is_never_chosen():
+    compiled = pytest.importorskip("sfumato.kernels.compiled_gibbs")
+    for choose in (gibbs._choose, compiled._choose):
+        assert {choose(np.array([np.nan, -1.0, -np.inf, -1.0, -np.inf]), -1, u)[0] for u in (0.0, 0.3, 0.7, 1 - 1e-16)} == {1, 3}

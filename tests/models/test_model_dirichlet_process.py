@@ -251,7 +251,7 @@ def test_r_hat():
     assert _sampling.split_r_hat(rng.normal(size=(4, 500))) == pytest.approx(1.0, abs=0.02)
     assert _sampling.split_r_hat(rng.normal(size=(4, 500)) + np.arange(4)[:, None]) > 1.3
     assert _sampling.split_r_hat(np.ones((2, 10))) == 1.0
-    assert np.isnan(_sampling.split_r_hat(np.ones((2, 2))))
+    assert np.isinf(_sampling.split_r_hat(np.ones((2, 2))))
 
 
 def test_chains_that_disagree_are_reported():
@@ -323,3 +323,72 @@ def test_scikit_learn_checks():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check_estimator(DirichletProcessMixture(n_clusters=5, n_init=1), expected_failed_checks=expected)
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+@pytest.mark.parametrize("concentration", [(1e-300, 1e300), (1e300, 1e-300), 1e-320, 1e300])
+def test_a_concentration_without_a_sensible_mean_is_refused(concentration, inference):
+    with pytest.raises(ValueError, match="concentration=.* between 1e-100 and 1e10"):
+        make(inference, concentration=concentration).fit(blobs(30)[0])
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+@pytest.mark.parametrize("concentration", [(1e100, 1e100), (1e-100, 1e-100), 1e-100, 1e10])
+def test_extreme_concentrations_give_finite_answers(concentration, inference):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvidenceWarning)
+        model = fit(blobs(30)[0], inference, concentration=concentration)
+    assert np.isfinite(model.memberships_).all()
+    assert np.isfinite(model.objective_)
+    assert model.labels_.min() >= 0
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+@pytest.mark.parametrize(
+    "component",
+    [
+        NormalInverseGamma(1e200, 1, 1, 1),
+        NormalInverseWishart(np.full(2, 1e160), 1, 6, np.eye(2)),
+        NormalInverseWishart(np.full(2, 1e12), 1, 6, np.eye(2)),
+        NormalInverseWishart(np.zeros(2), 1, 6, 1e-20 * np.eye(2)),
+        NormalInverseGamma(0, 1, 1, 1e-20),
+        NormalInverseGamma(0, 1e200, 1, 1),
+    ],
+)
+def test_a_prior_in_other_units_is_refused(component, inference):
+    with pytest.raises(ValueError, match="component has a .*units of X"):
+        make(inference, component=component).fit(blobs(30)[0])
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+def test_objects_beyond_the_range_of_squares_are_refused(inference):
+    X, _ = blobs(60)
+    model = fit(X, inference)
+    far = model.predict_proba(X * 1e120)
+    np.testing.assert_allclose(far.sum(axis=1), 1, atol=1e-12)
+    assert np.isfinite(model.score(X * 1e120))
+    for ask in (model.predict_proba, model.score, make(inference).fit):
+        with pytest.raises(ValueError, match="X has values as large as"):
+            ask(X * 1e155)
+    narrow = fit(X * 1e-100, inference)
+    with pytest.raises(ValueError, match="too far from the fitted data"):
+        narrow.predict_proba(X * 1e100)
+
+
+@pytest.mark.parametrize("component", [NormalInverseWishart, NormalInverseGamma])
+@pytest.mark.parametrize("weight", [1e20, 1e308])
+def test_weights_that_drown_the_prior_are_refused(component, weight):
+    X, _ = blobs(30)
+    with pytest.raises(ValueError, match="sample_weight adds up to"):
+        make(component=component).fit(X, sample_weight=np.full(30, weight))
+
+
+def test_too_few_draws_cannot_tell_whether_chains_agree():
+    with pytest.warns(ConvergenceWarning, match="n_draws=1 cannot tell"):
+        model = make("gibbs", n_init=1, n_draws=1).fit(blobs(30)[0])
+    assert np.isinf(model.r_hat_)
+
+
+def test_no_threads_at_all_are_refused():
+    with pytest.raises(ValueError, match="n_jobs"):
+        make(n_jobs=0).fit(blobs(30)[0])

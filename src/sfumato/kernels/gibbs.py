@@ -244,6 +244,7 @@ def compact(labels: np.ndarray) -> np.ndarray:
 def start(chain: Chain, concentration: float, rng: np.random.Generator) -> Draw:
     """A first partition: objects come in random order and choose among the clusters so far."""
     n = len(chain.X)
+    concentration = max(concentration, 1e-300)  # its logarithm must not forbid the first cluster
     labels, _ = chain.walk(np.full(n, -1, dtype=np.int64), rng.permutation(n), None, rng, np.log(concentration))
     return Draw(compact(labels), concentration)
 

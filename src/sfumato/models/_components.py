@@ -12,7 +12,7 @@ from .._rows import Rows
 from ..conjugate import BetaBinomial, DirichletMultinomial, NormalInverseGamma, NormalInverseWishart
 from ..kernels.components import CountComponent, DiagonalComponent, FullComponent, standardize
 
-__all__ = ["KINDS", "build", "check_counts", "default_prior", "embedding", "publish"]
+__all__ = ["KINDS", "build", "check_copies", "check_counts", "check_prior", "check_reach", "default_prior", "embedding", "publish"]
 
 KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBinomial)
 KAPPA = 0.01  # objects that the prior mean is worth
@@ -76,9 +76,9 @@ def build(prior: Any, rows: Rows) -> Any:
         if prior.mean.shape != (p,):
             raise ValueError(f"component must be a single prior for {p} features, got mean of shape {prior.mean.shape}")
         center, unit = location(rows)
-        return FullComponent(
-            (prior.mean - center) / unit, float(prior.kappa), float(prior.df), prior.scale / np.outer(unit, unit), center, unit
-        )
+        with np.errstate(over="ignore"):
+            mean, scale = (prior.mean - center) / unit, prior.scale / np.outer(unit, unit)
+        return FullComponent(mean, float(prior.kappa), float(prior.df), scale, center, unit)
     if isinstance(prior, DirichletMultinomial):
         if prior.concentration.shape != (p,):
             raise ValueError(f"component must be a single prior for {p} features, got concentration of shape {prior.concentration.shape}")
@@ -90,7 +90,9 @@ def build(prior: Any, rows: Rows) -> Any:
         return CountComponent(np.stack([a, b]), trials)
     center, unit = location(rows)
     mean, kappa, shape, scale = (np.array(np.broadcast_to(v, (p,))) for v in (prior.mean, prior.kappa, prior.shape, prior.scale))
-    return DiagonalComponent((mean - center) / unit, kappa, shape, scale / unit**2, center, unit)
+    with np.errstate(over="ignore"):
+        mean, scale = (mean - center) / unit, scale / unit**2
+    return DiagonalComponent(mean, kappa, shape, scale, center, unit)
 
 
 def publish(component: Any, S: np.ndarray) -> Any:
@@ -118,6 +120,52 @@ def check_counts(component: Any, X: Any) -> None:
     if (values < 0).any() or (values > limit).any() or (np.isfinite(values) & (values != np.floor(values))).any():
         what = "nonnegative whole numbers" if component.trials is None else "0 or 1 (or whole numbers up to trials)"
         raise ValueError(f"X must hold {what} for this component: recode it, or choose a normal component")
+
+
+def check_copies(weights: Any) -> None:
+    """Refuse weights so large that the prior is lost among the copies they stand for."""
+    with np.errstate(over="ignore"):
+        total = 0.0 if weights is None else float(weights.sum())
+    if total > 1e12:
+        raise ValueError(
+            f"sample_weight adds up to {total:.0e}, so many copies of the objects that the prior is lost in rounding: divide by a number"
+        )
+
+
+def check_prior(component: Any) -> None:
+    """Refuse a normal prior so far from the data, or so narrow, that sums of squares in floating point lose one of the two."""
+    if isinstance(component, CountComponent):
+        return
+    if not np.isfinite(component.scale).all():
+        raise ValueError("component has a scale that overflows in units of the variance of the data: is it in the units of X?")
+    least = _narrowest(component)
+    if not least > 1e-12:
+        raise ValueError(
+            f"component has a scale of {least:.0e} times the variance of the data, too narrow to compute with: is it in the units of X?"
+        )
+    far = float(np.abs(component.mean).max())
+    if not float(np.max(component.kappa)) * far * far <= 1e12 * min(least, 1.0):
+        raise ValueError(
+            f"component has a mean {far:.0e} standard deviations away from the data, worth kappa={np.max(component.kappa):.0e} objects, "
+            "in which the data are lost: is it in the units of X?"
+        )
+
+
+def _narrowest(component: Any) -> float:
+    """The least scale of a normal prior in any direction, in units of the data."""
+    return float(np.linalg.eigvalsh(component.scale)[0] if isinstance(component, FullComponent) else component.scale.min())
+
+
+def check_reach(component: Any, rows: Rows) -> None:
+    """Refuse new objects so far from the fitted ones that squares overflow."""
+    if isinstance(component, CountComponent):
+        return
+    extremes = np.nan_to_num(rows.extremes().astype(np.float64))
+    with np.errstate(over="ignore"):
+        far = np.abs((extremes - component.center) / component.unit)
+    if not far.max() * np.sqrt(len(component.unit) / _narrowest(component)) <= 1e152:
+        reach = np.abs(extremes).max()
+        raise ValueError(f"X has values as large as {reach:.0e}, too far from the fitted data for their squares: is it in the same units?")
 
 
 def embedding(component: Any, X: Any) -> np.ndarray:

@@ -61,10 +61,13 @@ def _visit() -> Any:
 
 
 def split_r_hat(values: np.ndarray) -> float:
-    """Potential scale reduction of the halves of chains (chains, draws): near 1 when the chains tell the same story."""
+    """Potential scale reduction of the halves of chains (chains, draws): near 1 when the chains tell the same story.
+
+    Infinite where fewer than four draws a chain cannot tell.
+    """
     half = values.shape[1] // 2
     if half < 2:
-        return np.nan
+        return np.inf
     parts = np.concatenate([values[:, :half], values[:, -half:]])
     within = parts.var(axis=1, ddof=1).mean()
     between = parts.mean(axis=1).var(ddof=1)

@@ -85,7 +85,7 @@ class DirichletProcessMixture(Clusterer):
     log_joint_ : array of shape (n_init, n_draws)
         Log probability of each draw together with the data (sampler only).
     r_hat_ : float
-        Agreement of the chains on the log joint, near 1 when they agree (sampler only).
+        Agreement of the chains on the log joint, near 1 when they agree; infinite if ``n_draws`` is less than 4 (sampler only).
 
     References
     ----------
@@ -151,7 +151,10 @@ class DirichletProcessMixture(Clusterer):
         self._forget()
         prior = self._check_parameters()
         X = check_features(self, X, reset=True, missing=self._takes_missing())
-        rows = Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
+        with np.errstate(over="ignore"):
+            weights = check_weights(sample_weight, X)
+        _components.check_copies(weights)
+        rows = Rows(X, weights, n_jobs=self.n_jobs)
         if self.n_clusters is not None:
             check_n_clusters(self.n_clusters, X.shape[0])
         if self.inference == "gibbs" and rows.columns[0] is not None:
@@ -159,6 +162,7 @@ class DirichletProcessMixture(Clusterer):
         given = self.component
         self.prior_ = _components.default_prior(given, rows) if isinstance(given, type) else given
         component = _components.build(self.prior_, rows)
+        _components.check_prior(component)
         _components.check_counts(component, X)
         seeds = as_generator(self.random_state).integers(2**63, size=self.n_init)
         run = (self._sample if self.inference == "gibbs" else self._approximate)(component, rows, prior, seeds)
@@ -198,7 +202,10 @@ class DirichletProcessMixture(Clusterer):
         self.r_hat_ = _sampling.split_r_hat(trace.log_joint)
         self.log_joint_ = trace.log_joint + float(np.sum(component.log_base(Z)))
         history = np.maximum.accumulate(self.log_joint_.ravel())
-        if not self.r_hat_ < 1.2:
+        if self.n_draws < 4:
+            message = f"n_draws={self.n_draws} cannot tell whether the chains agree, r_hat_ needs 4: raise n_draws"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        elif not self.r_hat_ < 1.2:
             warnings.warn(f"the chains do not agree (r_hat_={self.r_hat_:.2f}): raise burn_in or n_draws", ConvergenceWarning, stacklevel=3)
         return _loop.Run(None, history[-1], history, self.n_init * (self.burn_in + self.n_draws * self.thinning), True)
 
@@ -243,6 +250,7 @@ class DirichletProcessMixture(Clusterer):
     def _check_new(self, X: Any) -> Any:
         X = check_features(self, X, reset=False, missing=self._takes_missing())
         _components.check_counts(self._posterior.component, X)
+        _components.check_reach(self._posterior.component, Rows(X, n_jobs=self.n_jobs))
         return X
 
     def _takes_missing(self) -> bool:
@@ -259,11 +267,20 @@ class DirichletProcessMixture(Clusterer):
         if kind not in _components.KINDS:
             names = ", ".join(k.__name__ for k in _components.KINDS)
             raise ValueError(f"component must be one of {names} of sfumato.conjugate, or an object of it, got {self.component!r}")
-        if np.shape(self.concentration) == ():
-            return Concentration(check_number(self.concentration, "concentration", low=0, strict=True), np.inf)
-        if np.shape(self.concentration) != (2,):
-            raise ValueError(f"concentration must be a number or a pair (shape, rate), got {self.concentration!r}")
-        return Concentration(*(check_number(float(part), "concentration", low=0, strict=True) for part in self.concentration))
+        return self._check_concentration()
+
+    def _check_concentration(self) -> Concentration:
+        given = self.concentration
+        if isinstance(given, (tuple, list, np.ndarray)) and np.ndim(given):
+            if len(given) != 2:
+                raise ValueError(f"concentration must be a number or a pair (shape, rate), got {given!r}")
+            prior = Concentration(*(check_number(part, "concentration", low=0, strict=True) for part in given))
+        else:
+            prior = Concentration(check_number(given, "concentration", low=0, strict=True), np.inf)
+        within = all(1e-100 <= part <= 1e100 for part in (prior.shape, 1.0 if np.isinf(prior.rate) else prior.rate))
+        if not within or not 1e-100 <= prior.mean <= 1e10:
+            raise ValueError(f"concentration={given!r} must give alpha a mean (shape / rate) between 1e-100 and 1e10: try (1.0, 1.0)")
+        return prior
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
