@@ -175,3 +175,41 @@ def test_rows_that_are_alike_stay_together():
 def test_errors_name_the_fix(parameters, X, message):
     with pytest.raises(ValueError, match=message):
         InformationBottleneck(**{"n_clusters": 1} | parameters).fit(X)
+
+
+@pytest.mark.parametrize("beta", [20.0, np.inf])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_units_of_counts_and_weights_do_not_matter(form, beta):
+    X = topics()
+    expected = InformationBottleneck(3, beta=beta, random_state=0).fit(form(X)).memberships_
+    for scale, weight in [(1e-310, None), (1e140, None), (1.0, 1e308), (1.0, 1e-320)]:
+        weights = None if weight is None else np.full(len(X), weight)
+        model = InformationBottleneck(3, beta=beta, random_state=0).fit(form(X * scale), sample_weight=weights)
+        np.testing.assert_allclose(model.memberships_, expected, atol=1e-9)
+        assert np.isfinite(model.score(form(X * scale), sample_weight=weights))
+
+
+def test_a_heavy_row_without_weight_changes_nothing():
+    X = topics()
+    weights = np.append(np.zeros(1), np.ones(len(X)))
+    model = InformationBottleneck(3, random_state=0).fit(np.vstack([X[:1] * 1e148, X * 1e-300]), sample_weight=weights)
+    assert np.isfinite(model.memberships_).all()
+    assert model.relevance_ > 0.1
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_a_row_without_counts_gets_the_weights_also_when_alone(form):
+    X = topics()
+    model = InformationBottleneck(3, random_state=0).fit(X)
+    alone = model.predict_proba(form(np.zeros((1, X.shape[1]))))
+    np.testing.assert_allclose(alone[0], model.weights_, atol=1e-12)
+    np.testing.assert_array_equal(alone[0], model.predict_proba(form(np.vstack([X, 0 * X[:1]])))[-1])
+    with pytest.raises(ValueError, match="X holds no counts"):
+        model.fit(form(0 * X))
+
+
+def test_a_refused_fit_leaves_nothing_behind():
+    model = InformationBottleneck(3, random_state=0).fit(topics())
+    with pytest.raises(ValueError, match="Negative values"):
+        model.fit(-topics())
+    assert not hasattr(model, "n_features_in_")

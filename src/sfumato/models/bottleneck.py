@@ -103,27 +103,26 @@ class InformationBottleneck(InductiveClusterer):
         self._visited: list[tuple[float, float]] = []
 
     def _prepare(self, X: Any, sample_weight: Any) -> Rows:
-        X = check_features(self, X, reset=True)
-        Q, mass = self._distributions(X, check_weights(sample_weight, X))
+        try:
+            X = check_features(self, X, reset=True)
+            Q, largest = self._distributions(X)
+            mass = _mass(X, largest, sample_weight)
+        except (ValueError, TypeError):
+            self._forget()
+            raise
         self._dtype = X.dtype
-        return Rows(Q, mass / mass.sum(), n_jobs=self.n_jobs)
+        return Rows(Q, mass, n_jobs=self.n_jobs)
 
-    def _distributions(self, X: Any, weights: Any) -> tuple[Any, np.ndarray]:
-        """q(c|x) and the unnormalised p(x) of rows of counts; a row without counts has neither."""
+    def _distributions(self, X: Any) -> tuple[Any, np.ndarray]:
+        """q(c|x) of rows of counts, zero for a row without counts, and the largest count of each row."""
         values = X.data if sp.issparse(X) else X
         if values.size and values.min() < 0:
             raise ValueError(
                 f"Negative values in data passed to {type(self).__name__}: X must hold counts, its smallest is {values.min():g}"
             )
-        totals = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
-        if not totals.any():
-            raise ValueError("X holds no counts: every row sums to 0")
-        scale = 1.0 / np.where(totals > 0, totals, 1.0)
-        Q = sp.csr_array(X.astype(np.float64).multiply(scale[:, None])) if sp.issparse(X) else X * scale[:, None]
-        mass = totals if weights is None else totals * weights
-        if not mass.any():
-            raise ValueError("sample_weight is 0 for every row of X that holds counts: give one of them weight")
-        return Q, mass
+        largest = (X.max(axis=1).toarray().ravel() if sp.issparse(X) else X.max(axis=1)).astype(np.float64)
+        Q = _divided(X.astype(np.float64), largest)  # first by the largest count, so that no sum overflows or vanishes
+        return _divided(Q, np.asarray(Q.sum(axis=1)).ravel()), largest
 
     def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.Bottleneck:
         k = self.n_clusters
@@ -225,11 +224,11 @@ class InformationBottleneck(InductiveClusterer):
         Returns
         -------
         memberships : array of shape (n_new, n_clusters)
-            A row without counts gets the cluster weights.
+            A row without counts gets the cluster weights, alone or among others; with ``beta=inf`` it goes to the first cluster.
         """
         self._check_fitted()
         X = check_features(self, X, reset=False)
-        Q, _ = self._distributions(X, None)
+        Q, _ = self._distributions(X)
         return Rows(Q, n_jobs=self.n_jobs).map(lambda block: self._assign(block, self._state)).astype(X.dtype, copy=False)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -248,8 +247,8 @@ class InformationBottleneck(InductiveClusterer):
         """
         self._check_fitted()
         X = check_features(self, X, reset=False)
-        Q, mass = self._distributions(X, check_weights(sample_weight, X))
-        rows = Rows(Q, mass / mass.sum(), n_jobs=self.n_jobs)
+        Q, largest = self._distributions(X)
+        rows = Rows(Q, _mass(X, largest, sample_weight), n_jobs=self.n_jobs)
         if np.isinf(self._state.beta):
             return kernel.entropy(self._marginal) + rows.sum(lambda Q, m: (kernel.nearest_score(Q, m, self._state),))[0]
         cost = rows.sum(lambda Q, m: self._summarize(Q, m, self._state)).objective
@@ -259,3 +258,26 @@ class InformationBottleneck(InductiveClusterer):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
+
+
+def _divided(X: Any, divisor: np.ndarray) -> Any:
+    """Rows of ``X`` divided each by its own number, where that is not 0."""
+    divisor = np.where(divisor > 0, divisor, 1.0)
+    if not sp.issparse(X):
+        return X / divisor[:, None]
+    return sp.csr_array((X.data / np.repeat(divisor, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+
+
+def _mass(X: Any, largest: np.ndarray, sample_weight: Any) -> np.ndarray:
+    """p(x), in proportion to the total of each row and its weight."""
+    with np.errstate(over="ignore"):
+        weights = check_weights(sample_weight, X)
+    weights = np.ones(len(largest)) if weights is None else weights / weights.max()
+    if not largest.any():
+        raise ValueError("X holds no counts: every row sums to 0")
+    if not largest[weights > 0].any():
+        raise ValueError("sample_weight is 0 for every row of X that holds counts: give one of them weight")
+    with np.errstate(over="ignore", invalid="ignore"):  # of rows without weight
+        totals = np.asarray(_divided(X.astype(np.float64), np.full(len(largest), largest[weights > 0].max())).sum(axis=1)).ravel()
+        mass = np.where(weights > 0, totals * weights, 0.0)
+    return mass / mass.sum()
