@@ -13,7 +13,8 @@ from sklearn.cluster import KMeans
 
 from sfumato import DiscriminativeClustering
 from sfumato._rows import Rows
-from sfumato.models._discriminative import Frame, Online, Problem, class_rows, online_pass, starts
+from sfumato.models._classes import class_rows
+from sfumato.models._discriminative import Frame, Online, Problem, online_pass, starts
 
 from .timing import Line, medians
 

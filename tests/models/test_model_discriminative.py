@@ -13,7 +13,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from sfumato import DiscriminativeClustering, EvidenceWarning
 from sfumato.kernels.discriminative import mutual_information
-from sfumato.models._discriminative import Frame, Problem, Rows, class_rows
+from sfumato.models._classes import class_rows
+from sfumato.models._discriminative import Frame, Problem, Rows
 
 EXPECTED = {
     "check_clustering": "fits without classes, and there is nothing to cluster for without them",
@@ -251,7 +252,7 @@ def test_odd_data_are_survived():
     "parameters, message",
     [
         ({"prior": 0.0}, "prior must be a positive number"),
-        ({"prior": [1.0, 1.0]}, "prior must be a positive number or 3"),
+        ({"prior": [1.0, 1.0]}, "prior must be a positive number .* or 3"),
         ({"bandwidth": -1.0}, "bandwidth must lie"),
         ({"bandwidth": "wide"}, "bandwidth must be"),
         ({"spread": 0.0}, "spread must lie"),
@@ -274,3 +275,203 @@ def test_errors_name_the_parameter(parameters, message):
 def test_errors_name_the_classes(y, message):
     with pytest.raises(ValueError, match=message):
         DiscriminativeClustering(3).fit(blobs()[0], y)
+
+
+FLOWERS = load_iris().data[::3], load_iris().target[::3]
+NAMES = np.array(["a", "b", "c"])[FLOWERS[1]]
+
+
+def model_of(**parameters):
+    return DiscriminativeClustering(4, random_state=0, **{"n_init": 1} | parameters)
+
+
+@pytest.mark.parametrize("form", [sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.lil_matrix, sp.coo_array])
+def test_every_sparse_form_answers_like_the_dense_one(form):
+    X, c = FLOWERS
+    dense = model_of().fit(X, c)
+    model = model_of().fit(form(X), c)
+    np.testing.assert_allclose(model.memberships_, dense.memberships_, atol=1e-4)
+    np.testing.assert_array_equal(model.predict_proba(form(X)), model.memberships_)
+    assert model.score(form(X), c) == pytest.approx(dense.score(X, c))
+    assert model_of().partial_fit(form(X), c).partial_fit(form(X), c).memberships_.shape == (50, 4)
+
+
+def test_long_indices_are_shortened():
+    X, c = FLOWERS
+    short = sp.csr_array(X)
+    long = sp.csr_array((short.data, short.indices.astype(np.int64), short.indptr.astype(np.int64)), shape=X.shape)
+    assert long.indices.dtype == np.int64
+    np.testing.assert_array_equal(model_of().fit(long, c).memberships_, model_of().fit(short, c).memberships_)
+
+
+def with_gap(values, gap):
+    values = np.asarray(values).astype(object)
+    values[3] = gap
+    return values
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        with_gap(NAMES, None),
+        with_gap(NAMES, np.nan),
+        with_gap(FLOWERS[1], None),
+        with_gap(NAMES, None).tolist(),
+        with_gap(NAMES, np.nan).tolist(),
+        np.where(FLOWERS[1] == 1, np.nan, 0.0),
+        np.where(FLOWERS[1] == 1, np.datetime64("NaT"), np.datetime64("2020-01-01")),
+    ],
+)
+def test_missing_classes_are_named(y):
+    with pytest.raises(ValueError, match=r"y has missing classes \(\d+ of 50\): drop those rows"):
+        model_of().fit(FLOWERS[0], y)
+
+
+@pytest.mark.parametrize("kind", ["string", "Int64", "boolean", "category"])
+def test_classes_of_pandas(kind):
+    pandas = pytest.importorskip("pandas")
+    X, c = FLOWERS
+    y = pandas.Series({"Int64": c, "boolean": c == 1}.get(kind, NAMES)).astype(kind)
+    assert np.isfinite(model_of().fit(X, y).memberships_).all()
+    y[3] = pandas.NA
+    with pytest.raises(ValueError, match="y has missing classes"):
+        model_of().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "y, message",
+    [
+        (np.ma.masked_array(FLOWERS[1], FLOWERS[1] == 1), "y is a masked array"),
+        ([1, *NAMES[1:]], "y mixes strings"),
+        (with_gap(NAMES, 1), "y mixes strings"),
+        (NAMES.astype("S"), "y must hold integers or strings, got dtype"),
+        (FLOWERS[1] * 1j, "y must hold integers or strings, got dtype"),
+        ([[1, 2]] * 49 + [[1]], "y must be an array of classes"),
+        ({"a": 1}, "y must hold 50 classes"),
+        (np.stack([NAMES, NAMES], axis=1), "y of shape .* must hold numbers"),
+        (np.full((50, 3), 1e308), "sum to 1"),
+        (np.empty((50, 0)), "y must hold 50 classes"),
+        (np.where(FLOWERS[1] == 1, np.inf, 0.0), "y contains infinity"),
+    ],
+)
+def test_odd_classes_are_named(y, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        model_of().fit(FLOWERS[0], y)
+    fitted = model_of().fit(*FLOWERS)
+    with pytest.raises((ValueError, TypeError), match=message):
+        fitted.score(FLOWERS[0], y)
+
+
+@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_matrix])
+def test_sparse_classes_equal_dense_ones(form):
+    X, c = FLOWERS
+    expected = model_of().fit(X, np.eye(3)[c]).memberships_
+    np.testing.assert_array_equal(model_of().fit(X, form(np.eye(3)[c])).memberships_, expected)
+    np.testing.assert_array_equal(model_of().fit(X, form(c[:, None])).classes_, [0, 1, 2])
+
+
+def test_a_class_for_each_object_is_weak_evidence():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model_of().fit(FLOWERS[0], np.arange(50))
+    assert {warning.category for warning in caught} == {EvidenceWarning}
+
+
+@pytest.mark.parametrize(
+    "classes, message",
+    [
+        ([0, None, 1, 2], "classes has missing classes"),
+        ([0, "a"], "classes mixes strings"),
+        ([], "classes is empty"),
+        (["a", "b"], "not fitted: \\[0, 1, 2\\]"),
+    ],
+)
+def test_errors_name_the_classes_to_come(classes, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        model_of().partial_fit(*FLOWERS, classes=classes)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_units_that_nothing_can_square(form):
+    X, c = FLOWERS
+    with pytest.raises(ValueError, match="X has values as large as 8e.160, whose squares overflow: change units"):
+        model_of().fit(form(X * 1e160), c)
+    expected = model_of().fit(form(X), c)
+    for factor in (1e-170, 1e140):
+        tiny = model_of().fit(form(X * factor), c)
+        np.testing.assert_allclose(tiny.memberships_, expected.memberships_, atol=1e-5)
+        assert np.isfinite(tiny.cluster_centers_).all()
+    chunks = model_of().partial_fit(form(X), c)
+    for use in (expected.predict_proba, lambda X: expected.score(X, c), lambda X: chunks.partial_fit(X, c)):
+        with pytest.raises(ValueError, match="X has values as large as 8e.100, more than 1e.75 standard deviations"):
+            use(form(X * 1e100))
+
+
+def test_a_distant_object_without_weight_is_refused():
+    X, c = FLOWERS
+    with pytest.raises(ValueError, match="standard deviations from the fit"):
+        model_of().fit(np.r_[X, [[1e100] * 4]], np.r_[c, 0], sample_weight=np.r_[np.ones(50), 0.0])
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"bandwidth": 1e-300}, "bandwidth=1e-300 is out of all proportion .*'auto'"),
+        ({"bandwidth": 1e300}, "bandwidth=1e.300 is out of all proportion"),
+        ({"spread": 1e-300}, r"spread must lie in \[1e-10, inf\], got 1e-300"),
+        ({"spread": 0}, r"spread must lie in \[1e-10, inf\], got 0"),
+        ({"size_penalty": np.inf}, "size_penalty must lie in .* got inf"),
+        ({"algorithm": "online", "learning_rate": 1e300}, "learning_rate must lie in .* got 1e.300"),
+        ({"prior": "x"}, "prior must be a positive number .* got 'x'"),
+        ({"prior": [1, [2]]}, "prior must be a positive number"),
+        ({"prior": 1e308}, "prior must be a positive number"),
+        ({"n_jobs": 0}, "n_jobs must be"),
+        ({"anneal": "no"}, "anneal must be True or False, got 'no'"),
+    ],
+)
+def test_extreme_parameters_are_named(parameters, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        model_of(**parameters).fit(*FLOWERS)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"bandwidth": 1e-14},
+        {"bandwidth": 1e14},
+        {"spread": 1e-10},
+        {"spread": 1e300},
+        {"size_penalty": 1e12},
+        {"prior": 1e9},
+        {"prior": 1e-50},
+        {"learning_rate": 9e5, "algorithm": "online"},
+        {"learning_rate": 1e-300, "algorithm": "online", "size_penalty": 1e12, "spread": 1e-10, "bandwidth": 1e14},
+    ],
+)
+@pytest.mark.parametrize("weight", [1.0, 1e28, 1e-28])
+def test_what_is_just_allowed_gives_finite_answers(parameters, weight):
+    X, c = FLOWERS
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvidenceWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = model_of(max_iter=20, **parameters).fit(X, c, sample_weight=np.full(50, weight))
+        models = model, model_of(**parameters).partial_fit(X, c).partial_fit(X * 1e70, c, sample_weight=np.full(50, weight))
+    for model in models:
+        for name in ("memberships_", "cluster_centers_", "class_distributions_", "history_", "log_evidence_", "mutual_information_"):
+            assert np.isfinite(getattr(model, name)).all(), name
+        np.testing.assert_allclose(model.memberships_.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("weight", [1e300, 1e308, 1e-300, 1e-320])
+def test_weights_that_count_nothing_are_named(weight):
+    X, c = FLOWERS
+    with pytest.raises(ValueError, match="sample_weight sums to .* rescale it"):
+        model_of().fit(X, c, sample_weight=np.full(50, weight))
+    with pytest.raises(ValueError, match="sample_weight sums to .* rescale it"):
+        model_of().fit(X, c).score(X, c, sample_weight=np.full(50, weight))
+
+
+def test_a_chunk_after_fit_starts_anew():
+    X, c = FLOWERS
+    model = model_of().partial_fit(X, c).fit(X[::-1] * 3, c[::-1])
+    np.testing.assert_array_equal(model.partial_fit(X, c).cluster_centers_, model_of().partial_fit(X, c).cluster_centers_)

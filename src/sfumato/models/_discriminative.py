@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.cluster import KMeans
-from sklearn.utils.multiclass import check_classification_targets
 
 from .. import _loop
 from .._arrays import is_numpy, namespace, to_numpy
@@ -17,6 +16,8 @@ from .._rows import Rows
 from ..kernels import discriminative as kernel
 
 SAMPLE = 20_000  # objects that the starts look at
+FAR = 1e75  # standard deviations beyond which squares overflow
+WIDTHS = 1e-15, 1e15  # bandwidths, in standard deviations
 
 
 class Frame(NamedTuple):
@@ -39,18 +40,30 @@ class Frame(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows) -> Frame:
-        total, mean = rows.sum(lambda X, Q: (float(_mass(Q).sum()), to_numpy(_mass(Q) @ X)))
-        mean = np.asarray(mean, dtype=np.float64) / total
-        if sp.issparse(rows.X):
-            square = rows.sum(lambda X, Q: (_mass(Q) @ X.power(2).sum(axis=1),))[0] / total - mean @ mean
-        else:
-            square = rows.sum(lambda X, Q: (float((_mass(Q) @ cls(mean, 1.0, mean)(X) ** 2).sum()),))[0] / total
+        reach = np.abs(rows.extremes().astype(np.float64)).max(initial=0.0)
+        power = float(np.ldexp(1.0, np.frexp(reach)[1]))  # squares of X / power neither overflow nor vanish
+        scaled = cls(0.0, power, np.zeros(0))
+        total, middle = rows.sum(lambda X, Q: (float(_mass(Q).sum()), to_numpy(_mass(Q) @ scaled(X))))
+        middle = np.asarray(middle, dtype=np.float64) / total
+        mean = middle * power
+        sparse = sp.issparse(rows.X)
+        centred = scaled if sparse else cls(mean, power, middle)
+        square = rows.sum(lambda X, Q: (float((_mass(Q) @ centred(X) ** 2).sum()),))[0] / total - (middle @ middle if sparse else 0.0)
         largest = float(np.abs(mean).max(initial=0.0))
-        unit = float(np.sqrt(max(square, 0.0) / len(mean)))
-        unit = (
-            unit if unit > 8 * np.finfo(rows.dtype if is_numpy(rows.X) or sp.issparse(rows.X) else float).eps * largest else largest or 1.0
-        )
-        return cls(0.0, unit, mean / unit) if sp.issparse(rows.X) else cls(mean, unit, np.zeros_like(mean))
+        unit = power * float(np.sqrt(max(square, 0.0) / len(mean)))
+        rounding = 8 * np.finfo(rows.dtype if is_numpy(rows.X) or sparse else float).eps * largest
+        unit = unit if unit > rounding else largest or 1.0
+        return cls(0.0, unit, mean / unit) if sparse else cls(mean, unit, np.zeros_like(mean))
+
+    def refuse_remote(self, rows: Rows) -> None:
+        """Objects so far away that their distances would overflow."""
+        extremes = rows.extremes().astype(np.float64)
+        far = float(np.abs(extremes / 2 - np.asarray(self.offset) / 2).max(initial=0.0))
+        if far > FAR * self.unit:
+            largest = float(np.abs(extremes).max())
+            raise ValueError(
+                f"X has values as large as {largest:.0e}, more than {FAR:.0e} standard deviations from the fit: check its units"
+            )
 
 
 def _mass(Q: Any) -> Any:
@@ -225,49 +238,6 @@ def _one_hot(labels: Any, k: int, like: Any) -> Any:
     return xp.astype(labels[:, None] == xp.arange(k, device=like.device)[None, :], like.dtype)
 
 
-def class_rows(y: Any, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
-    """Class distributions (n, classes), a sparse one-hot matrix for labels, and the classes.
-
-    ``classes`` fixes the columns; without it they are the sorted labels, or 0, 1, ... for distributions.
-    """
-    if y is None:
-        raise ValueError("DiscriminativeClustering requires y to be passed, but the target y is None: give the class of every object")
-    y = to_numpy(y)
-    if len(y.shape) not in (1, 2) or y.shape[0] != n:
-        raise ValueError(f"y must hold {n} classes, one for each row of X, or their distributions (n, classes); got shape {y.shape}")
-    if y.ndim == 2 and y.shape[1] > 1:
-        return _distributions(y, classes)
-    y = y.ravel()
-    check_classification_targets(y)
-    if classes is None:
-        classes, codes = np.unique(y, return_inverse=True)
-    else:
-        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-        if np.any(classes[codes] != y):
-            raise ValueError(
-                f"y holds classes that were not fitted: {sorted(set(y[classes[codes] != y].tolist()))[:5]}; known: {classes.tolist()[:20]}"
-            )
-    return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, len(classes))), classes
-
-
-def _distributions(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
-    P = y.astype(np.float64)
-    if not np.isfinite(P).all() or P.min() < 0 or np.abs(P.sum(axis=1) - 1.0).max() > 1e-5:
-        raise ValueError(
-            "y as class distributions must be finite, nonnegative and sum to 1 in every row: divide by y.sum(axis=1, keepdims=True)"
-        )
-    if classes is not None and len(classes) != P.shape[1]:
-        raise ValueError(f"y has {P.shape[1]} columns, but {len(classes)} classes were fitted")
-    return P / P.sum(axis=1, keepdims=True), np.arange(P.shape[1]) if classes is None else classes
-
-
-def weighted(P: Any, weights: Any) -> Any:
-    """Class distributions times weights; sparse ones are one-hot."""
-    if weights is None:
-        return P
-    return sp.csr_array((weights, P.indices, P.indptr), shape=P.shape) if sp.issparse(P) else P * weights[:, None]
-
-
 def starts(problem: Problem, k: int, bandwidth: Any, rng: np.random.Generator, n_init: int) -> tuple[list[np.ndarray], float]:
     """Prototypes to start from, class-wise and plain in turn, and the bandwidth, in the frame."""
     X, labels, mass = _sample(problem)
@@ -276,9 +246,18 @@ def starts(problem: Problem, k: int, bandwidth: Any, rng: np.random.Generator, n
     while len(found) < n_init:
         found.append(_k_means(X, mass, k, rng)[0] if len(found) % 2 else _k_means_in_classes(X, labels, mass, k, rng))
     if not isinstance(bandwidth, str):
-        return found[:n_init], bandwidth / problem.frame.unit
+        return found[:n_init], _framed(bandwidth, problem.frame.unit)
     widest = np.sqrt(max(2 * square / X.shape[1], 1e-2))
     return found[:n_init], _cross_validated(problem.few(), k, (widest, widest / 2, widest / 4), rng)
+
+
+def _framed(bandwidth: float, unit: float) -> float:
+    if not WIDTHS[0] * unit <= bandwidth <= WIDTHS[1] * unit:
+        raise ValueError(
+            f"bandwidth={bandwidth:g} is out of all proportion to the standard deviation of the data, {unit:g}: "
+            "give one in the units of X, or bandwidth='auto'"
+        )
+    return bandwidth / unit
 
 
 def _cross_validated(problem: Problem, k: int, widths: tuple[float, ...], rng: np.random.Generator) -> float:

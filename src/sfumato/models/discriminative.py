@@ -12,9 +12,10 @@ from .. import _loop
 from .._arrays import is_numpy, namespace, to_numpy
 from .._base import Clusterer
 from .._rows import Rows
-from .._validation import EvidenceWarning, as_generator, check_choice, check_features, check_n_clusters, check_number, check_weights
+from .._validation import EvidenceWarning, as_generator, check_choice, check_features, check_n_clusters, check_number
 from ..kernels import discriminative as kernel
-from ._discriminative import Frame, Online, Problem, ascend, class_rows, learn, online_pass, starts, weighted
+from ._classes import class_rows, known_classes, prior_counts, weighted, weights_as_counts
+from ._discriminative import Frame, Online, Problem, ascend, learn, online_pass, starts
 
 __all__ = ["DiscriminativeClustering"]
 
@@ -94,7 +95,7 @@ class DiscriminativeClustering(Clusterer):
     array([1])
     """
 
-    _online: Online
+    _online_: Online
 
     def __init__(
         self,
@@ -147,8 +148,8 @@ class DiscriminativeClustering(Clusterer):
         """
         self._forget()
         self._check_parameters()
-        X = check_features(self, X, reset=True)
-        weights = check_weights(sample_weight, X)
+        X = self._features(X, reset=True)
+        weights = weights_as_counts(sample_weight, X)
         check_n_clusters(self.n_clusters, X.shape[0])
         P, self.classes_ = class_rows(y, X.shape[0])
         rng = as_generator(self.random_state)
@@ -159,7 +160,9 @@ class DiscriminativeClustering(Clusterer):
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> DiscriminativeClustering:
-        """One online pass over a chunk of data; the first chunk also fixes the start, the bandwidth and the units.
+        """One online pass over a chunk of data; the first one, also after ``fit``, fixes the start, the bandwidth and the units.
+
+        ``memberships_`` and ``labels_`` are those of the last chunk; ``predict_proba`` gives those of any other.
 
         Parameters
         ----------
@@ -167,28 +170,28 @@ class DiscriminativeClustering(Clusterer):
         y : array of shape (n,) or (n, n_classes)
             Classes, or their distributions, as in ``fit``.
         classes : array of shape (n_classes,), optional
-            All classes that will ever come; without it, those of the first chunk.
+            All classes that will ever come, for the first chunk; without it, those of the first chunk, and others are refused later.
         sample_weight : array of shape (n,), optional
 
         Returns
         -------
         self
         """
-        first = not hasattr(self, "_online") or not hasattr(self, "memberships_")
+        first = not hasattr(self, "_online_") or not hasattr(self, "memberships_")
         self._check_parameters()
-        X = check_features(self, X, reset=first)
-        weights = check_weights(sample_weight, X)
+        X = self._features(X, reset=first)
+        weights = weights_as_counts(sample_weight, X)
         if first:
             check_n_clusters(self.n_clusters, X.shape[0])
-        known = (None if classes is None else np.unique(classes)) if first else self.classes_
+        known = (None if classes is None else known_classes(classes)) if first else self.classes_
         P, self.classes_ = class_rows(y, X.shape[0], known)
         problem = self._problem(X, P, weights, None if first else self._frame)
         if first:
             (start,), bandwidth = starts(problem, self.n_clusters, self.bandwidth, as_generator(self.random_state), 1)
             online = Online.start(problem, start, bandwidth)
         else:
-            (_, bandwidth), online = self._state, self._online._replace(seen=self._online.seen + problem.total)
-        self._online = online = online_pass(problem, online, bandwidth, self.learning_rate, self.batch_size, np.arange(X.shape[0]))
+            (_, bandwidth), online = self._state, self._online_._replace(seen=self._online_.seen + problem.total)
+        self._online_ = online = online_pass(problem, online, bandwidth, self.learning_rate, self.batch_size, np.arange(X.shape[0]))
         objective = problem.objective(problem.table(online.average, bandwidth), online.average)
         self._finish(problem, _loop.Run(online.average, objective, np.array([objective]), 1, True), bandwidth)
         self.class_distributions_ = (problem.prior + online.table) / (problem.prior + online.table).sum(axis=1, keepdims=True)
@@ -199,24 +202,35 @@ class DiscriminativeClustering(Clusterer):
         check_choice(self.algorithm, "algorithm", ("map", "online"))
         if not isinstance(self.bandwidth, str) or self.bandwidth != "auto":
             check_number(self.bandwidth, "bandwidth", low=0, strict=True)
-        check_number(self.spread, "spread", low=np.finfo(np.float64).tiny)
-        check_number(self.size_penalty, "size_penalty", low=0)
-        check_number(self.learning_rate, "learning_rate", low=0, strict=True)
+        check_number(self.spread, "spread", low=1e-10)
+        check_number(self.size_penalty, "size_penalty", low=0, high=1e12)
+        check_number(self.learning_rate, "learning_rate", low=0, high=1e6, strict=True)
+        if not isinstance(self.anneal, (bool, np.bool_)):
+            raise TypeError(f"anneal must be True or False, got {self.anneal!r} of type {type(self.anneal).__name__}")
         if not isinstance(self.batch_size, str) or self.batch_size != "auto":
             check_number(self.batch_size, "batch_size", low=1, integer=True)
 
+    def _features(self, X: Any, *, reset: bool) -> Any:
+        """Features as every estimator takes them; sparse ones as arrays with the short indices that k-means asks for."""
+        X = check_features(self, X, reset=reset)
+        if not sp.issparse(X):
+            return X
+        X = sp.csr_array(X)
+        if X.indices.dtype == np.int64 and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
+            return sp.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+        return X
+
     def _problem(self, X: Any, P: Any, weights: Any, frame: Frame | None = None) -> Problem:
         n_classes = len(self.classes_)
-        prior = np.asarray(self.prior, dtype=np.float64)
-        if prior.shape not in ((), (n_classes,)) or not np.isfinite(prior).all() or prior.min() <= 0:
-            raise ValueError(f"prior must be a positive number or {n_classes} of them, one for each class; got {self.prior!r}")
+        prior = prior_counts(self.prior, n_classes)
         Q = weighted(P, weights)
         if not (is_numpy(X) or sp.issparse(X)):
             Q = namespace(X).asarray(Q.toarray() if sp.issparse(Q) else Q, dtype=X.dtype, device=X.device)
         rows = Rows(X, Q, n_jobs=self.n_jobs)
         total = float(X.shape[0] if weights is None else weights.sum())
         self._frame = Frame.of(rows) if frame is None else frame
-        return Problem(rows, self._frame, np.broadcast_to(prior, (n_classes,)), float(self.spread) ** -2.0, float(self.size_penalty), total)
+        self._frame.refuse_remote(rows)
+        return Problem(rows, self._frame, prior, float(self.spread) ** -2.0, float(self.size_penalty), total)
 
     def _best(self, problem: Problem, rng: np.random.Generator, n_init: int, bandwidth: Any) -> tuple[_loop.Run, float]:
         """The best run of several starts, and the bandwidth in the frame."""
@@ -274,7 +288,9 @@ class DiscriminativeClustering(Clusterer):
         memberships : array of shape (n_new, n_clusters)
         """
         self._check_fitted()
-        return Rows(check_features(self, X, reset=False), n_jobs=self.n_jobs).map(self._assign)
+        rows = Rows(self._features(X, reset=False), n_jobs=self.n_jobs)
+        self._frame.refuse_remote(rows)
+        return rows.map(self._assign)
 
     def predict_class_proba(self, X: Any) -> Any:
         """Class probabilities (n_new, n_classes) of new objects: memberships times the class distributions of the clusters."""
@@ -301,8 +317,8 @@ class DiscriminativeClustering(Clusterer):
             The log posterior of fitted and new objects together less that of the fitted ones, divided by the weight of the new ones.
         """
         self._check_fitted()
-        X = check_features(self, X, reset=False)
-        weights = check_weights(sample_weight, X)
+        X = self._features(X, reset=False)
+        weights = weights_as_counts(sample_weight, X)
         problem = self._problem(X, class_rows(y, X.shape[0], self.classes_)[0], weights, self._frame)
         both = kernel.log_posterior(self.voronoi_table_ + problem.voronoi_table(self._state[0]), problem.prior)
         return (both - self.voronoi_log_posterior_) / problem.total
