@@ -27,7 +27,7 @@ def data(dtype: Any = np.float64) -> np.ndarray:
 
 
 class Iterations(NamedTuple):
-    """``run(n)`` makes n iterations; the time of one is the difference of a long and a short run, so that the start does not count."""
+    """``run(n)`` makes at most n iterations and says how many it made; the time of one is the difference of a long and a short run."""
 
     run: Callable[[int], Any]
     few: int = 2
@@ -37,13 +37,17 @@ class Iterations(NamedTuple):
 def seconds(functions: dict[str, Iterations], repeats: int = 5) -> dict[str, float]:
     """Seconds of one iteration of each: interleaved repeats, the fastest long and the fastest short run."""
     times: dict[tuple[str, int], list[float]] = {}
+    made: dict[tuple[str, int], int] = {}
     for _ in range(repeats):
         for name, function in functions.items():
             for n in (function.few, function.many):
                 start = time.perf_counter()
-                function.run(n)
+                made[name, n] = function.run(n)
                 times.setdefault((name, n), []).append(time.perf_counter() - start)
-    return {name: (min(times[name, f.many]) - min(times[name, f.few])) / (f.many - f.few) for name, f in functions.items()}
+    return {
+        name: (min(times[name, f.many]) - min(times[name, f.few])) / (made[name, f.many] - made[name, f.few])
+        for name, f in functions.items()
+    }
 
 
 def step_of(X: np.ndarray) -> Callable[[int], Any]:
@@ -52,7 +56,7 @@ def step_of(X: np.ndarray) -> Callable[[int], Any]:
     model._check_parameters()
     rows = model._prepare(X, None)
     state, step = model._start(rows, np.random.default_rng(0)), model._step(rows)
-    return lambda n: _loop.iterate(step, state, max_iter=n, tol=0.0)
+    return lambda n: _loop.iterate(step, state, max_iter=n, tol=0.0).n_iter
 
 
 def run() -> list[Line]:
@@ -60,7 +64,7 @@ def run() -> list[Line]:
     init = X[:K].copy()
 
     def lloyd(data: np.ndarray, first: np.ndarray) -> Callable[[int], Any]:
-        return lambda n: KMeans(K, init=first, n_init=1, algorithm="lloyd", max_iter=n, tol=0.0).fit(data)
+        return lambda n: KMeans(K, init=first, n_init=1, algorithm="lloyd", max_iter=n, tol=0.0).fit(data).n_iter_
 
     functions = {
         "ours": Iterations(step_of(X)),
@@ -70,7 +74,7 @@ def run() -> list[Line]:
     }
     if importlib.util.find_spec("skfuzzy"):
         cmeans = importlib.import_module("skfuzzy").cmeans
-        functions["skfuzzy"] = Iterations(lambda n: cmeans(X.T, K, 2.0, error=0.0, maxiter=n, seed=0), 1, 4)
+        functions["skfuzzy"] = Iterations(lambda n: cmeans(X.T, K, 2.0, error=0.0, maxiter=n, seed=0)[5], 1, 4)
     t = seconds(functions)
     lines = [
         Line("one iteration, float64", 1e3 * t["ours"], 1e3 * t["lloyd"], "scikit-learn k-means (Lloyd)", "ms", "> 1"),

@@ -213,7 +213,10 @@ def test_modes_maximise_the_density():
     assert BetaBinomial(2, 1).mode == 1.0
     assert np.isnan(BetaBinomial(1, 1).mode)
     np.testing.assert_allclose(DirichletMultinomial([2.0, 3.0, 4.0]).mode, np.array([1, 2, 3]) / 6)
-    assert np.isnan(DirichletMultinomial([1.0, 3.0]).mode).all()
+    assert DirichletMultinomial([1.0, 3.0]).mode.tolist() == [0.0, 1.0]
+    assert DirichletMultinomial([0.5, 0.5, 1.0]).mode.tolist() == [0.0, 0.0, 1.0]
+    assert BetaBinomial([1, 0.5, 0.3], [0.5, 1, 0.2]).mode.tolist() == [1.0, 0.0, 1.0]
+    assert np.isnan(DirichletMultinomial([1.0, 1.0, 0.5]).mode).all()
     known = PRIORS["known mean"]
     assert known.distribution.pdf(known.mode) >= known.distribution.pdf(np.linspace(0.05, 3, 200)).max() - 1e-12
     joint = PRIORS["wishart"].mode

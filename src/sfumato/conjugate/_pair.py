@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import reprlib
 from abc import ABC, abstractmethod
 from dataclasses import fields
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+
+from .._validation import _refuse_mask, check_number
+from ..kernels.conjugate import Moments
 
 __all__ = ["ConjugatePair", "Joint", "as_shape", "check_finite", "check_level", "check_positive", "frozen"]
 
@@ -26,16 +31,81 @@ class ConjugatePair(ABC):
     _missing = True  # whether single numbers may be missing
 
     @abstractmethod
+    def _summarize(self, data: Any, weight: Any) -> Any:
+        """Sufficient statistics of checked data."""
+
+    @abstractmethod
+    def _fits(self, statistics: Any) -> bool:
+        """Whether these are statistics of this likelihood."""
+
+    @abstractmethod
+    def _renewed(self, statistics: Any) -> dict[str, Any]:
+        """Parameters of the posterior."""
+
+    @abstractmethod
+    def _log_predictive(self, data: Any, weight: Any) -> Any:
+        """Log predictive of checked data."""
+
     def statistics(self, data: Any, weight: Any = None) -> Any:
-        """Sufficient statistics of the data; they add up."""
+        """Sufficient statistics of the data; they add up.
 
-    @abstractmethod
+        Parameters
+        ----------
+        data : array of shape (..., n) or (..., n, d)
+        weight : array broadcastable to (..., n), optional
+
+        Returns
+        -------
+        statistics : object
+            Successes and failures (``BetaBinomial``), counts (..., d) (``DirichletMultinomial``), or ``Moments`` (normal data).
+        """
+        data, weight = self._check(data, weight)
+        with np.errstate(over="ignore", invalid="ignore"):
+            statistics = self._summarize(data, weight)
+        if not _all_finite(_numbers(statistics)):
+            raise ValueError(
+                f"data has values as large as {np.abs(data).max(initial=0.0):.0e} and weights up to {weight.max(initial=0.0):.0e}, "
+                "whose squares or sums overflow: change units"
+            )
+        return statistics
+
     def update(self, statistics: Any) -> Self:
-        """Posterior after data with these statistics."""
+        """Posterior after data with these statistics.
 
-    @abstractmethod
+        Parameters
+        ----------
+        statistics : what ``statistics(data)`` gave, or a sum of several
+
+        Returns
+        -------
+        posterior : an object of the same class
+        """
+        if not self._fits(statistics):
+            name = type(self).__name__
+            raise TypeError(f"statistics must be those of {name}, as {name}.statistics(data) gives them, got {reprlib.repr(statistics)}")
+        first = np.shape(_numbers(statistics)[0])
+        self._agree(first if isinstance(statistics, (tuple, Moments)) else first[:-1], "statistics")
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            parameters = self._renewed(statistics)
+        try:
+            return type(self)(**parameters)
+        except ValueError as error:
+            raise ValueError(f"data and prior are too far apart, or too large, to add up: change units ({error})") from error
+
     def log_predictive(self, data: Any) -> Any:
-        """Log predictive density (or mass) of each observation on its own."""
+        """Log predictive density (or probability) of each observation on its own; 0 where missing.
+
+        Parameters
+        ----------
+        data : array of shape (..., n) or (..., n, d)
+
+        Returns
+        -------
+        log_predictive : array of shape (..., n)
+        """
+        data, weight = self._check(data, None)
+        with np.errstate(all="ignore"):
+            return _told(self._log_predictive(data, weight), "log_predictive")
 
     def _log_normalizer(self) -> Any:
         """log Z of the prior."""
@@ -73,6 +143,10 @@ class ConjugatePair(ABC):
         -------
         log_evidence : array of shape (...)
         """
+        with np.errstate(all="ignore"):
+            return _told(self._log_evidence(data, weight), "log_evidence")
+
+    def _log_evidence(self, data: Any, weight: Any) -> Any:
         posterior = self.posterior(data, weight)
         return posterior._log_normalizer() - self._log_normalizer() + self._log_base(*self._check(data, weight))
 
@@ -100,17 +174,19 @@ class ConjugatePair(ABC):
 
     def _freeze(self, **parameters: Any) -> None:
         """Store the parameters, broadcast to one leading shape and read-only."""
-        leading = np.broadcast_shapes(*(np.shape(v)[: np.ndim(v) - self._event.get(k, 0)] for k, v in parameters.items()))
+        shapes = {name: np.shape(v)[: np.ndim(v) - self._event.get(name, 0)] for name, v in parameters.items()}
+        try:
+            leading = np.broadcast_shapes(*shapes.values())
+        except ValueError as error:
+            found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            raise ValueError(f"parameters must have one leading shape, or shapes that broadcast, got {found}") from error
         for name, value in parameters.items():
             tail = np.shape(value)[np.ndim(value) - self._event.get(name, 0) :]
             object.__setattr__(self, name, frozen(np.broadcast_to(value, leading + tail)))
 
     def _check(self, data: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
         """Data with missing numbers set to zero, and weights of the same leading shape, zero where a number is missing."""
-        data = np.asarray(data)
-        if data.dtype.kind not in "biuf":
-            raise TypeError(f"data must hold numbers, got an array of dtype {data.dtype}")
-        data = data.astype(np.float64)
+        data = as_numbers(data, "data")
         if data.ndim <= self._observation:
             what = "(..., n)" if not self._observation else "(..., n, d)"
             raise ValueError(f"data must have shape {what}, got {data.shape}: wrap a single observation in a list")
@@ -120,12 +196,61 @@ class ConjugatePair(ABC):
         if missing.any() and not self._missing:
             raise ValueError(f"data contains NaN, and the entries of one {type(self).__name__} observation hang together: drop those rows")
         leading = data.shape if not self._observation else data.shape[:-1]
-        weight = np.broadcast_to(1.0 if weight is None else np.asarray(weight, dtype=np.float64), leading)
-        if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
-            raise ValueError("weight must be finite and nonnegative")
+        self._agree(leading[:-1], "data")
+        weight = _spread(np.ones(()) if weight is None else as_numbers(weight, "weight"), leading)
         if missing.any():
             data, weight = np.where(missing, 0.0, data), np.where(missing, 0.0, weight)
         return data, weight
+
+    def _agree(self, leading: tuple[int, ...], name: str) -> None:
+        """Refuse data sets that cannot be told apart as one for each prior."""
+        try:
+            np.broadcast_shapes(leading, self.batch_shape)
+        except ValueError as error:
+            tail = "n, d" if self._observation else "n"
+            raise ValueError(
+                f"{name} holds data sets of leading shape {leading} for priors of shape {self.batch_shape}: observations come last, "
+                f"({', '.join(map(str, self.batch_shape))}, {tail}), or ({tail}) for the same data under every prior"
+            ) from error
+
+
+def _numbers(statistics: Any) -> tuple[Any, ...]:
+    if isinstance(statistics, Moments):
+        return statistics.count, statistics.mean, statistics.scatter
+    return tuple(statistics) if isinstance(statistics, tuple) else (statistics,)
+
+
+def _all_finite(parts: tuple[Any, ...]) -> bool:
+    return all(bool(np.isfinite(part).all()) for part in parts)
+
+
+def _told(values: Any, name: str) -> Any:
+    if not _all_finite((values,)):
+        raise ValueError(f"{name} overflows: data and prior are too far apart, or too large, for floating point: change units")
+    return values
+
+
+def _spread(weight: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
+    """Checked weights, one for each observation."""
+    if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
+        raise ValueError(f"weight must be finite and nonnegative, got {reprlib.repr(weight.tolist())}")
+    try:
+        return np.broadcast_to(weight, leading)
+    except ValueError as error:
+        raise ValueError(f"weight must have one number for each observation, {leading}, got shape {weight.shape}") from error
+
+
+def as_numbers(value: Any, name: str) -> np.ndarray:
+    """``value`` as an array of float64."""
+    _refuse_mask(value, name)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array, got rows of different lengths: {reprlib.repr(value)}") from error
+    real = array.dtype.kind in "biuf" or (array.dtype.kind == "O" and all(isinstance(entry, Real) for entry in array.ravel()))
+    if not real:
+        raise TypeError(f"{name} must hold numbers, got {reprlib.repr(value)} of dtype {array.dtype}")
+    return array.astype(np.float64)
 
 
 def frozen(value: Any) -> Any:
@@ -137,24 +262,25 @@ def frozen(value: Any) -> Any:
 
 def check_positive(value: Any, name: str, *, above: Any = 0.0) -> np.ndarray:
     """``value`` as an array of finite numbers greater than ``above``."""
-    array = np.asarray(value, dtype=np.float64)
-    if not (np.isfinite(array).all() and (array > above).all()):
-        raise ValueError(f"{name} must be greater than {np.max(above):g}, got {value!r}")
+    array = check_finite(value, name, f"greater than {np.max(above):g} and finite")
+    if not (array > above).all():
+        raise ValueError(f"{name} must be greater than {np.max(above):g}, got {reprlib.repr(value)}")
     return array
 
 
-def check_finite(value: Any, name: str) -> np.ndarray:
-    """``value`` as an array of finite numbers."""
-    array = np.asarray(value, dtype=np.float64)
+def check_finite(value: Any, name: str, wanted: str = "finite") -> np.ndarray:
+    """``value`` as an array of at least one number, all finite."""
+    array = as_numbers(value, name)
+    if array.size == 0:
+        raise ValueError(f"{name} is empty, of shape {array.shape}: give at least one number")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, got {value!r}")
+        raise ValueError(f"{name} must be {wanted}, got {reprlib.repr(value)}")
     return array
 
 
 def check_level(level: float) -> tuple[float, float]:
     """Lower and upper probability of the equal-tailed interval of this level."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level!r}")
+    level = check_number(level, "level", low=0, high=1, strict=True)
     return (1 - level) / 2, (1 + level) / 2
 
 
@@ -162,4 +288,4 @@ def as_shape(size: int | tuple[int, ...] | None) -> tuple[int, ...]:
     """``size`` as in NumPy: nothing, a number or a shape."""
     if size is None:
         return ()
-    return (size,) if isinstance(size, (int, np.integer)) else tuple(size)
+    return tuple(check_number(part, "size", low=0, integer=True) for part in (size if isinstance(size, (tuple, list)) else (size,)))

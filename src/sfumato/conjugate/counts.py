@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln, gammaln
 
-from .._validation import as_generator
+from .._validation import as_generator, check_number
 from ..kernels.conjugate import dirichlet_log_normalizer, log_binomial
 from ._pair import ConjugatePair, as_shape, check_level, check_positive
 
@@ -67,14 +67,14 @@ class BetaBinomial(ConjugatePair):
             raise ValueError(f"data must be whole numbers from 0 to trials={self.trials}, NaN where missing")
         return data, weight
 
-    def statistics(self, data: Any, weight: Any = None) -> Tally:
-        """Weighted numbers of successes and failures, each of shape (...), for data (..., n)."""
-        data, weight = self._check(data, weight)
+    def _summarize(self, data: Any, weight: Any) -> Tally:
         return Tally((weight * data).sum(axis=-1), (weight * (np.asarray(self.trials)[..., None] - data)).sum(axis=-1))
 
-    def update(self, statistics: Tally) -> BetaBinomial:
-        """Posterior after so many successes and failures."""
-        return BetaBinomial(self.a + statistics.successes, self.b + statistics.failures, self.trials)
+    def _fits(self, statistics: Any) -> bool:
+        return isinstance(statistics, Tally)
+
+    def _renewed(self, statistics: Tally) -> dict[str, Any]:
+        return {"a": self.a + statistics.successes, "b": self.b + statistics.failures, "trials": self.trials}
 
     @property
     def distribution(self) -> Any:
@@ -84,14 +84,12 @@ class BetaBinomial(ConjugatePair):
     @property
     def mean(self) -> Any:
         """Expected probability, a / (a + b)."""
-        return self.a / (self.a + self.b)
+        return _shares(np.stack([self.a, self.b], axis=-1))[..., 0]
 
     @property
     def mode(self) -> Any:
-        """Most probable value; NaN where the density has no single inner peak (a <= 1 and b <= 1)."""
-        total = self.a + self.b - 2
-        inside = np.clip((self.a - 1) / np.where(total != 0, total, 1.0), 0.0, 1.0)
-        return np.where((self.a <= 1) & (self.b <= 1), np.nan, np.where(self.a <= 1, 0.0, np.where(self.b <= 1, 1.0, inside)))[()]
+        """Most probable value; NaN where a = b <= 1: a flat density, or two peaks of the same kind."""
+        return _peak(np.stack([self.a, self.b], axis=-1))[..., 0]
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval that holds the probability with posterior probability ``level``."""
@@ -106,9 +104,7 @@ class BetaBinomial(ConjugatePair):
         """Distribution of the next observation: beta-binomial (scipy)."""
         return stats.betabinom(np.asarray(self.trials, dtype=np.int64), self.a, self.b)
 
-    def log_predictive(self, data: Any) -> Any:
-        """Log probability (..., n) of each observation on its own; 0 where missing."""
-        data, weight = self._check(data, None)
+    def _log_predictive(self, data: Any, weight: Any) -> Any:
         a, b, trials = (np.asarray(value)[..., None] for value in (self.a, self.b, self.trials))
         return weight * (betaln(a + data, b + trials - data) - betaln(a, b) + _log_choose(trials, data))
 
@@ -117,6 +113,21 @@ class BetaBinomial(ConjugatePair):
 
     def _log_base(self, data: Any, weight: Any) -> Any:
         return (weight * _log_choose(np.asarray(self.trials)[..., None], data)).sum(axis=-1)
+
+
+def _shares(concentration: np.ndarray) -> np.ndarray:
+    """Numbers divided by their sum over the last axis, which may overflow or vanish."""
+    shares = concentration / concentration.max(axis=-1, keepdims=True)
+    return shares / shares.sum(axis=-1, keepdims=True)
+
+
+def _peak(concentration: np.ndarray) -> np.ndarray:
+    """Mode of a Dirichlet: shares of the excess over 1; if there is none, the corner of the largest entry, NaN if that is not one."""
+    excess = np.maximum(concentration - 1, 0.0)
+    inner = (excess > 0).any(axis=-1, keepdims=True)
+    largest = concentration == concentration.max(axis=-1, keepdims=True)
+    corner = np.where(largest.sum(axis=-1, keepdims=True) == 1, largest.astype(np.float64), np.nan)
+    return np.where(inner, _shares(np.where(inner, excess, 1.0)), corner)
 
 
 def _log_choose(n: Any, k: Any) -> Any:
@@ -161,33 +172,44 @@ class DirichletMultinomial(ConjugatePair):
         data, weight = super()._check(data, weight)
         if (data < 0).any() or data.shape[-1] != self.concentration.shape[-1]:
             raise ValueError(f"data must hold nonnegative counts of {self.concentration.shape[-1]} categories, got shape {data.shape}")
+        if (data != np.floor(data)).any():
+            raise ValueError(f"data must hold whole counts, got {data[data != np.floor(data)][0]:g}: put parts of a count into weight")
         return data, weight
 
-    def statistics(self, data: Any, weight: Any = None) -> Any:
-        """Weighted counts (..., d) of data (..., n, d)."""
-        data, weight = self._check(data, weight)
+    def _summarize(self, data: Any, weight: Any) -> Any:
         return (weight[..., None] * data).sum(axis=-2)
 
-    def update(self, statistics: Any) -> DirichletMultinomial:
-        """Posterior after these counts."""
-        return DirichletMultinomial(self.concentration + statistics)
+    def _fits(self, statistics: Any) -> bool:
+        if not isinstance(statistics, (np.ndarray, list)):
+            return False
+        counts = np.asarray(statistics)
+        return counts.dtype.kind in "biuf" and counts.shape[-1:] == self.concentration.shape[-1:]
+
+    def _renewed(self, statistics: Any) -> dict[str, Any]:
+        return {"concentration": self.concentration + np.asarray(statistics)}
+
+    def _single(self, name: str) -> None:
+        if self.batch_shape:
+            raise ValueError(f"{name} is for one prior, and this object holds {self.batch_shape}: index it")
 
     @property
     def distribution(self) -> Any:
         """Distribution of the probabilities (scipy); for a single prior."""
+        self._single("distribution")
         return stats.dirichlet(self.concentration)
 
     @property
     def mean(self) -> Any:
         """Expected probabilities (..., d)."""
-        return self.concentration / self.concentration.sum(axis=-1, keepdims=True)
+        return _shares(self.concentration)
 
     @property
     def mode(self) -> Any:
-        """Most probable probabilities (..., d); NaN where a concentration of 1 or less puts the peak on the edge."""
-        inner = (self.concentration > 1).all(axis=-1, keepdims=True)
-        excess = np.where(inner, self.concentration - 1, 1.0)
-        return np.where(inner, excess / excess.sum(axis=-1, keepdims=True), np.nan)
+        """Most probable probabilities (..., d); 0 where the concentration is 1 or less.
+
+        Where all are, it is the corner of the largest, and NaN if several are largest: a flat density, or peaks of the same kind.
+        """
+        return _peak(self.concentration)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval of each probability on its own, (..., d) low and high."""
@@ -198,15 +220,18 @@ class DirichletMultinomial(ConjugatePair):
         """Probabilities drawn from the distribution, of shape (size, ..., d)."""
         rng = as_generator(random_state)
         gamma = rng.standard_gamma(self.concentration, size=as_shape(size) + self.concentration.shape)
-        return gamma / gamma.sum(axis=-1, keepdims=True)
+        reached = rng.random(gamma.shape[:-1] + (1,)) < np.cumsum(self.mean, axis=-1)
+        reached[..., -1] = True
+        corner = reached & (np.cumsum(reached, axis=-1) == 1)  # what small concentrations tend to
+        return _shares(np.where((gamma > 0).any(axis=-1, keepdims=True), gamma, corner))
 
     def predictive(self, total: Any = 1) -> Any:
-        """Distribution of the next row of counts that sums to ``total``: Dirichlet-multinomial (scipy)."""
+        """Distribution of the next row of counts that sums to ``total``: Dirichlet-multinomial (scipy); for a single prior."""
+        self._single("predictive")
+        total = check_number(total, "total", low=0, integer=True)
         return stats.dirichlet_multinomial(self.concentration, total)
 
-    def log_predictive(self, data: Any) -> Any:
-        """Log probability (..., n) of each row of counts on its own, given its total."""
-        data, _ = self._check(data, None)
+    def _log_predictive(self, data: Any, weight: Any) -> Any:
         prior = self.concentration[..., None, :]
         return dirichlet_log_normalizer(prior + data) - dirichlet_log_normalizer(prior) + log_binomial(data)
 

@@ -24,13 +24,13 @@ def _along(value: Any) -> np.ndarray:
 class _Normal(ConjugatePair):
     """Normal data (..., n)."""
 
-    def statistics(self, data: Any, weight: Any = None) -> Moments:
-        """Weight, mean and scatter of data (..., n); missing numbers are left out."""
-        return moments(*self._check(data, weight))
+    def _summarize(self, data: Any, weight: Any) -> Moments:
+        return moments(data, weight)
 
-    def log_predictive(self, data: Any) -> Any:
-        """Log predictive density (..., n) of each observation on its own; 0 where missing."""
-        data, weight = self._check(data, None)
+    def _fits(self, statistics: Any) -> bool:
+        return isinstance(statistics, Moments) and statistics.mean.ndim == statistics.count.ndim
+
+    def _log_predictive(self, data: Any, weight: Any) -> Any:
         predictive = type(self)(**{name: _along(value) for name, value in self._parameters().items()}).predictive()
         return weight * predictive.logpdf(data)
 
@@ -78,10 +78,9 @@ class NormalKnownVariance(_Normal):
         variance, noise = check_positive(self.variance, "variance"), check_positive(self.noise, "noise")
         self._freeze(mean=check_finite(self.mean, "mean"), variance=variance, noise=noise)
 
-    def update(self, statistics: Moments) -> NormalKnownVariance:
-        """Posterior after data with these moments."""
+    def _renewed(self, statistics: Moments) -> dict[str, Any]:
         _, mean, _ = pull(self.noise / self.variance, self.mean, statistics)
-        return NormalKnownVariance(mean, 1 / (1 / self.variance + statistics.count / self.noise), self.noise)
+        return {"mean": mean, "variance": 1 / (1 / self.variance + statistics.count / self.noise), "noise": self.noise}
 
     @property
     def distribution(self) -> Any:
@@ -105,8 +104,7 @@ class NormalKnownVariance(_Normal):
         """Distribution of the next observation: normal (scipy)."""
         return stats.norm(self.mean, np.sqrt(self.variance + self.noise))
 
-    def log_evidence(self, data: Any, weight: Any = None) -> Any:
-        """Log density of the data with the mean integrated out, one number for each data set (...)."""
+    def _log_evidence(self, data: Any, weight: Any) -> Any:
         data = self.statistics(data, weight)
         kappa, _, square = pull(self.noise / self.variance, self.mean, data)
         shrink = np.log(self.noise / self.variance) - np.log(kappa)
@@ -146,10 +144,9 @@ class NormalKnownMean(_Normal):
         shape, scale = check_positive(self.shape, "shape"), check_positive(self.scale, "scale")
         self._freeze(shape=shape, scale=scale, center=check_finite(self.center, "center"))
 
-    def update(self, statistics: Moments) -> NormalKnownMean:
-        """Posterior after data with these moments."""
+    def _renewed(self, statistics: Moments) -> dict[str, Any]:
         square = statistics.scatter + statistics.count * (statistics.mean - self.center) ** 2
-        return NormalKnownMean(self.shape + statistics.count / 2, self.scale + square / 2, self.center)
+        return {"shape": self.shape + statistics.count / 2, "scale": self.scale + square / 2, "center": self.center}
 
     @property
     def distribution(self) -> Any:
@@ -221,10 +218,9 @@ class NormalInverseGamma(_Normal):
         kappa, shape, scale = (check_positive(getattr(self, name), name) for name in ("kappa", "shape", "scale"))
         self._freeze(mean=check_finite(self.mean, "mean"), kappa=kappa, shape=shape, scale=scale)
 
-    def update(self, statistics: Moments) -> NormalInverseGamma:
-        """Posterior after data with these moments."""
+    def _renewed(self, statistics: Moments) -> dict[str, Any]:
         kappa, mean, square = pull(self.kappa, self.mean, statistics)
-        return NormalInverseGamma(mean, kappa, self.shape + statistics.count / 2, self.scale + square / 2)
+        return {"mean": mean, "kappa": kappa, "shape": self.shape + statistics.count / 2, "scale": self.scale + square / 2}
 
     @property
     def variance(self) -> Any:

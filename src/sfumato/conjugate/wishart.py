@@ -68,7 +68,10 @@ class NormalInverseWishart(ConjugatePair):
         mean, scale = check_finite(self.mean, "mean"), check_finite(self.scale, "scale")
         if mean.ndim == 0 or scale.ndim < 2 or scale.shape[-2:] != (mean.shape[-1],) * 2:
             raise ValueError(f"mean (d,) and scale (d, d) must agree, got shapes {mean.shape} and {scale.shape}")
-        scale = (scale + np.swapaxes(scale, -1, -2)) / 2
+        width = np.sqrt(np.abs(np.diagonal(scale, axis1=-2, axis2=-1)))
+        if (np.abs(scale / 2 - np.swapaxes(scale, -1, -2) / 2) > 1e-8 * width[..., None] * width[..., None, :]).any():
+            raise ValueError("scale must be symmetric: average it with its transpose, (scale + scale.T) / 2")
+        scale = scale / 2 + np.swapaxes(scale, -1, -2) / 2
         try:
             np.linalg.cholesky(scale)
         except np.linalg.LinAlgError as error:
@@ -82,14 +85,16 @@ class NormalInverseWishart(ConjugatePair):
             raise ValueError(f"data must hold vectors of length {self.mean.shape[-1]}, got shape {data.shape}")
         return data, weight
 
-    def statistics(self, data: Any, weight: Any = None) -> Moments:
-        """Weight (...), mean (..., d) and scatter (..., d, d) of data (..., n, d)."""
-        return vector_moments(*self._check(data, weight))
+    def _summarize(self, data: Any, weight: Any) -> Moments:
+        return vector_moments(data, weight)
 
-    def update(self, statistics: Moments) -> NormalInverseWishart:
-        """Posterior after data with these moments."""
+    def _fits(self, statistics: Any) -> bool:
+        vectors = isinstance(statistics, Moments) and statistics.mean.ndim == statistics.count.ndim + 1
+        return vectors and statistics.mean.shape[-1] == self.mean.shape[-1]
+
+    def _renewed(self, statistics: Moments) -> dict[str, Any]:
         kappa, mean, square = pull(self.kappa, self.mean, statistics)
-        return NormalInverseWishart(mean, kappa, self.df + statistics.count, self.scale + square)
+        return {"mean": mean, "kappa": kappa, "df": self.df + statistics.count, "scale": self.scale + square}
 
     @property
     def covariance(self) -> Any:
@@ -134,9 +139,7 @@ class NormalInverseWishart(ConjugatePair):
         df, mean, shape = self._student()
         return stats.multivariate_t(mean, shape, float(df))
 
-    def log_predictive(self, data: Any) -> Any:
-        """Log predictive density (..., n) of each observation on its own."""
-        data, _ = self._check(data, None)
+    def _log_predictive(self, data: Any, weight: Any) -> Any:
         return student_log_density(data, *self._student())
 
     def _log_normalizer(self) -> Any:

@@ -29,6 +29,7 @@ class DiscriminativeClustering(Clusterer):
     Parameters
     ----------
     n_clusters : int, default 8
+        At most so many: clusters that the classes have no use for run empty.
     prior : float or array of shape (n_classes,), default 1.0
         Prior counts of the Dirichlet distribution over the classes of a cluster.
     bandwidth : "auto" or float, default "auto"
@@ -55,12 +56,12 @@ class DiscriminativeClustering(Clusterer):
         Change of the objective per object at which to stop; never below 1e-4 for passes of the online algorithm.
     random_state : int, Generator or None
     n_jobs : int or None
-        Threads; ``None`` means every core.
+        Threads; ``None`` means every core, -1, -2, ... all, all but one, ..., at least one.
 
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, p)
-        The prototypes m_j.
+        The prototypes m_j. They stand where their borders part the classes best and are not the means of their clusters.
     class_distributions_ : array of shape (n_clusters, n_classes)
         Posterior means of the class distributions of the clusters.
     classes_ : array of shape (n_classes,)
@@ -315,6 +316,7 @@ class DiscriminativeClustering(Clusterer):
         -------
         score : float
             The log posterior of fitted and new objects together less that of the fitted ones, divided by the weight of the new ones.
+            New objects also teach about each other: the score of a batch is not the mean of the scores of single objects.
         """
         self._check_fitted()
         X = self._features(X, reset=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -13,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from .. import _loop
 from .._arrays import is_numpy, namespace, to_numpy
+from .._rows import one_blas_thread
 from .._similarity_base import SimilarityClusterer, as_dense
 from .._validation import EvidenceWarning, as_generator, check_choice, check_n_clusters, check_number
 from ..kernels import pairwise, pairwise_gradient, simplex
@@ -129,7 +131,9 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         problem = pairwise.Problem(_as_evidence(W), self.diagonal == "exclude", None if self.scale == "fit" else float(self.scale))
         if problem.W.norm == 0:
             raise ValueError("W is zero everywhere: no object is similar to any other, so there is nothing to cluster")
-        run = self._solve(problem, self._starts(W, as_generator(self.random_state)))
+        small = isinstance(problem.W, pairwise.Low)  # products of n x k with k x k: threads would only wait for each other
+        with one_blas_thread() if small else nullcontext():
+            run = self._solve(problem, self._starts(W, as_generator(self.random_state)))
         best = _loop.earliest_best(run.objective, larger=False)
         state = pairwise.State(run.state.U[:, best : best + 1], run.state.scale[best : best + 1], np.ones(1))
         self._finish(problem, state, run._replace(objective=run.objective[best], history=run.history[:, best]))
