@@ -352,6 +352,10 @@ def test_classes_of_pandas(kind):
         (np.full((50, 3), 1e308), "sum to 1"),
         (np.empty((50, 0)), "y must hold 50 classes"),
         (np.where(FLOWERS[1] == 1, np.inf, 0.0), "y contains infinity"),
+        (with_gap(FLOWERS[1], np.inf), "y contains infinity"),
+        (with_gap(FLOWERS[1], 10**30), "y holds integers of more than 64 bits"),
+        (with_gap(FLOWERS[1], (1, 2)), "y must hold integers or strings, got a tuple"),
+        (with_gap(FLOWERS[1], 0.5), "y is continuous"),
     ],
 )
 def test_odd_classes_are_named(y, message):
@@ -442,6 +446,7 @@ def test_extreme_parameters_are_named(parameters, message):
         {"spread": 1e-10},
         {"spread": 1e300},
         {"size_penalty": 1e12},
+        {"tol": 1e300},
         {"prior": 1e9},
         {"prior": 1e-50},
         {"learning_rate": 9e5, "algorithm": "online"},
@@ -471,7 +476,20 @@ def test_weights_that_count_nothing_are_named(weight):
         model_of().fit(X, c).score(X, c, sample_weight=np.full(50, weight))
 
 
+def test_classes_to_come_may_be_a_set():
+    assert model_of().partial_fit(*FLOWERS, classes={3, 0, 1, 2}).classes_.tolist() == [0, 1, 2, 3]
+
+
 def test_a_chunk_after_fit_starts_anew():
     X, c = FLOWERS
     model = model_of().partial_fit(X, c).fit(X[::-1] * 3, c[::-1])
     np.testing.assert_array_equal(model.partial_fit(X, c).cluster_centers_, model_of().partial_fit(X, c).cluster_centers_)
+
+
+def test_classes_are_the_same_in_every_dress():
+    X, _ = FLOWERS
+    model = model_of().fit(X, NAMES)
+    for y in (NAMES.astype(object), NAMES.tolist(), NAMES[:, None], NAMES.astype("U9")):
+        assert model.score(X, y) == model.score(X, NAMES)
+    with pytest.raises(ValueError, match="not fitted: \\[0, 1, 2\\]; known: \\['a', 'b', 'c'\\]"):
+        model.score(X, FLOWERS[1].astype(object))

@@ -36,6 +36,7 @@ def class_rows(y: Any, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
 
 def known_classes(classes: Any) -> np.ndarray:
     """All classes that will ever come, sorted."""
+    classes = list(classes) if isinstance(classes, (set, frozenset)) else classes
     found = np.unique(_labels(_as_array(classes, "classes").ravel(), "classes"))
     if not len(found):
         raise ValueError("classes is empty: list every class that will come, or leave it out")
@@ -83,7 +84,9 @@ def _as_array(y: Any, name: str) -> np.ndarray:
         if isinstance(y, (list, tuple)) and array.dtype.kind == "U" and array.ndim == 1:  # NumPy writes None, NaN and numbers out as text
             array = np.array(y, dtype=object)
     except (TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise TypeError(f"{name} must be an array of classes or of their distributions, got a {type(y).__name__}: {error}") from error
+        raise TypeError(
+            f"{name} must be an array of classes, or of distributions of the same length, got a {type(y).__name__} that is neither"
+        ) from error
     return array.astype(object) if array.dtype.kind == "T" else array
 
 
@@ -117,7 +120,10 @@ def _objects(y: np.ndarray, name: str) -> np.ndarray:
     if not all(isinstance(value, numbers.Real) for value in values):
         strange = next(type(value).__name__ for value in values if not isinstance(value, numbers.Real))
         raise TypeError(f"{name} must hold integers or strings, got a {strange}: convert them, e.g. [str(c) for c in {name}]")
-    return _labels(np.array([float(value) if value != int(value) else int(value) for value in values]), name)
+    plain = np.array([value if isinstance(value, numbers.Integral) else float(value) for value in values])
+    if plain.dtype.kind == "O":
+        raise TypeError(f"{name} holds integers of more than 64 bits: make them strings, e.g. [str(c) for c in {name}]")
+    return _labels(plain, name)
 
 
 def _is_missing(value: Any) -> bool:
@@ -153,7 +159,7 @@ def _distributions(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         P = None
     if P is None:
         raise TypeError(
-            f"y of shape {y.shape} must hold numbers, the class distribution of each object, got dtype {y.dtype}: one label each?"
+            f"y of shape {y.shape} must hold numbers without gaps, class distributions, got dtype {y.dtype}; labels go in one column"
         )
     if not np.isfinite(P).all() or P.min() < 0 or P.max() > 1.00001 or np.abs(P.sum(axis=1) - 1.0).max() > 1e-5:
         raise ValueError(

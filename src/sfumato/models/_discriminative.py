@@ -150,7 +150,7 @@ class Problem(NamedTuple):
             jac=True,
             method="L-BFGS-B",
             callback=lambda intermediate_result: history.append(-intermediate_result.fun * self.total),
-            options={"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol},
+            options={"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": min(tol, 1e9), "gtol": tol},
         )
         return _loop.Run(found.x.reshape(centers.shape), history[-1], np.array(history), len(history), found.status != 1)
 
