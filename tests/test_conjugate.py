@@ -271,6 +271,25 @@ def test_objects_are_immutable_and_data_are_not_written(name):
         (lambda: DirichletMultinomial([1, 1]).posterior([[1, 2, 3]]), "2 categories"),
         (lambda: PRIORS["wishart"].posterior([[1.0, 2.0]]), "length 3"),
         (lambda: PRIORS["wishart"].posterior(np.zeros((2, 4, 3))).predictive(), "for one prior"),
+        (lambda: BetaBinomial(np.inf, 1), "a must be greater than 0 and finite"),
+        (lambda: BetaBinomial(1e308, 1e308), "a must be at most"),
+        (lambda: BetaBinomial(1, 1, 1e30), "trials must be at most"),
+        (lambda: BetaBinomial([1, 2], [1, 2, 3]), r"one leading shape.*a \(2,\), b \(3,\)"),
+        (lambda: BetaBinomial([], 1), "a is empty"),
+        (lambda: DirichletMultinomial([]), "concentration is empty"),
+        (lambda: BetaBinomial([1, 2, 3], 1).posterior([[1, 0, 1], [1, 1, 1]]), r"observations come last, \(3, n\)"),
+        (lambda: BetaBinomial([1, 2, 3]).update(BetaBinomial([1, 2]).statistics([[1], [0]])), "statistics holds data sets"),
+        (lambda: BetaBinomial().posterior([[1], [1, 0]]), "data must be an array"),
+        (lambda: BetaBinomial().posterior([1, 0], weight=[1, 2, 3]), "weight must have one number for each"),
+        (lambda: BetaBinomial().posterior([1, 0], weight=1e308), "change units"),
+        (lambda: DirichletMultinomial([1, 1]).posterior([[1.5, 2]]), "whole counts, got 1.5"),
+        (lambda: DirichletMultinomial([[1, 1], [2, 2]]).predictive(3), "for one prior"),
+        (lambda: NormalKnownMean(1, 1).posterior([1e200]), "data and prior are too far apart"),
+        (lambda: NormalInverseGamma().posterior([1e200, -1e200]), r"data has values as large as 1e\+200"),
+        (lambda: NormalInverseGamma().log_predictive([1e200]), "log_predictive overflows"),
+        (lambda: NormalKnownVariance().log_evidence([1e200]), "log_evidence overflows"),
+        (lambda: NormalInverseWishart([0, 0], 1, 3, [[1, 0.5], [0, 1]]), "scale must be symmetric"),
+        (lambda: BetaBinomial().sample(-1), "size must lie"),
     ],
 )
 def test_errors_name_the_parameter_and_the_fix(make, message):
@@ -278,9 +297,56 @@ def test_errors_name_the_parameter_and_the_fix(make, message):
         make()
 
 
-def test_text_is_refused():
-    with pytest.raises(TypeError, match="dtype"):
-        NormalInverseGamma().posterior(["a"])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: NormalInverseGamma().posterior(["a"]), "data must hold numbers.*dtype"),
+        (lambda: BetaBinomial("a", 1), "a must hold numbers, got 'a'"),
+        (lambda: BetaBinomial().posterior([1], weight="x"), "weight must hold numbers, got 'x'"),
+        (lambda: BetaBinomial().sample(2.5), "size must be an integer, got 2.5"),
+        (lambda: BetaBinomial().interval("x"), "level must be a number, got 'x'"),
+        (lambda: DirichletMultinomial([1, 1]).predictive(2.5), "total must be an integer"),
+    ],
+)
+def test_what_is_no_number_is_refused_by_name(make, message):
+    with pytest.raises(TypeError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_statistics_of_another_pair_are_refused(name):
+    prior = PRIORS[name]
+    own = type(prior.statistics(draw(name, np.random.default_rng(0))))
+    others = [BetaBinomial().statistics([1]), DirichletMultinomial([1, 1]).statistics([[1, 2]]), NormalInverseGamma().statistics([1.0])]
+    wide = NormalInverseWishart([0, 0], 1, 3, np.eye(2)).statistics([[1.0, 2.0]])
+    for statistics in [*(other for other in others if type(other) is not own), wide, None]:
+        with pytest.raises(TypeError, match=f"statistics must be those of {type(prior).__name__}"):
+            prior.update(statistics)
+
+
+def test_masks_are_not_read_through():
+    masked = np.ma.array([1.0, 0.0, 1.0], mask=[0, 1, 0])
+    for make in (
+        lambda: BetaBinomial().posterior(masked),
+        lambda: BetaBinomial().posterior([1, 0, 1], weight=masked),
+        lambda: BetaBinomial(masked + 1, 1),
+    ):
+        with pytest.raises(ValueError, match="is a masked array"):
+            make()
+
+
+def test_extreme_parameters_give_finite_answers():
+    assert BetaBinomial(1e300, 1e300).mean == 0.5
+    assert isinstance(BetaBinomial(1, 2).mean, float)
+    assert isinstance(BetaBinomial(1, 2).mode, float)
+    assert BetaBinomial(1e300, 1e300).interval() == (0.5, 0.5)
+    corners = DirichletMultinomial([[1e-300, 1e-300], [1e-300, 3e-300]]).sample(4000, random_state=0)
+    np.testing.assert_array_equal(np.sort(corners, axis=-1), np.broadcast_to([0.0, 1.0], corners.shape))
+    np.testing.assert_allclose(corners.mean(axis=0), [[0.5, 0.5], [0.25, 0.75]], atol=0.03)
+    for sample in (NormalKnownMean(1e-300, 1).sample(3), *NormalInverseGamma(0, 1, 1e-300, 1).sample(3)):
+        assert np.isfinite(sample).all()
+    for sample in NormalInverseWishart([0, 0], 1, 1.0000001, np.eye(2)).sample(50, random_state=0):
+        assert np.isfinite(sample).all()
 
 
 @settings(max_examples=40, deadline=None)

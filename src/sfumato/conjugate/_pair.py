@@ -260,11 +260,13 @@ def frozen(value: Any) -> Any:
     return array[()] if array.ndim == 0 else array
 
 
-def check_positive(value: Any, name: str, *, above: Any = 0.0) -> np.ndarray:
-    """``value`` as an array of finite numbers greater than ``above``."""
+def check_positive(value: Any, name: str, *, above: Any = 0.0, most: float = np.inf) -> np.ndarray:
+    """``value`` as an array of finite numbers greater than ``above``, none more than ``most``."""
     array = check_finite(value, name, f"greater than {np.max(above):g} and finite")
     if not (array > above).all():
         raise ValueError(f"{name} must be greater than {np.max(above):g}, got {reprlib.repr(value)}")
+    if (array > most).any():
+        raise ValueError(f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: larger numbers do not add up")
     return array
 
 

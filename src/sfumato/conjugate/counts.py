@@ -16,6 +16,9 @@ from ._pair import ConjugatePair, as_shape, check_level, check_positive
 __all__ = ["BetaBinomial", "DirichletMultinomial", "Tally"]
 
 
+MOST = 1e300  # prior counts beyond it do not add up
+
+
 class Tally(NamedTuple):
     """Successes and failures, weighted."""
 
@@ -56,10 +59,10 @@ class BetaBinomial(ConjugatePair):
     trials: Any = 1
 
     def __post_init__(self) -> None:
-        trials = check_positive(self.trials, "trials")
+        trials = check_positive(self.trials, "trials", most=2.0**53)
         if (trials != np.floor(trials)).any():
             raise ValueError(f"trials must be a whole number, got {self.trials!r}")
-        self._freeze(a=check_positive(self.a, "a"), b=check_positive(self.b, "b"), trials=trials)
+        self._freeze(a=check_positive(self.a, "a", most=MOST), b=check_positive(self.b, "b", most=MOST), trials=trials)
 
     def _check(self, data: Any, weight: Any) -> Any:
         data, weight = super()._check(data, weight)
@@ -84,17 +87,16 @@ class BetaBinomial(ConjugatePair):
     @property
     def mean(self) -> Any:
         """Expected probability, a / (a + b)."""
-        return _shares(np.stack([self.a, self.b], axis=-1))[..., 0]
+        return _shares(np.stack([self.a, self.b], axis=-1))[..., 0][()]
 
     @property
     def mode(self) -> Any:
         """Most probable value; NaN where a = b <= 1: a flat density, or two peaks of the same kind."""
-        return _peak(np.stack([self.a, self.b], axis=-1))[..., 0]
+        return _peak(np.stack([self.a, self.b], axis=-1))[..., 0][()]
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval that holds the probability with posterior probability ``level``."""
-        low, high = check_level(level)
-        return self.distribution.ppf(low), self.distribution.ppf(high)
+        return _beta_interval(level, self.a, self.b, self.mean)
 
     def sample(self, size: Any = None, random_state: Any = None) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ...)."""
@@ -113,6 +115,14 @@ class BetaBinomial(ConjugatePair):
 
     def _log_base(self, data: Any, weight: Any) -> Any:
         return (weight * _log_choose(np.asarray(self.trials)[..., None], data)).sum(axis=-1)
+
+
+def _beta_interval(level: float, a: Any, b: Any, mean: Any) -> tuple[Any, Any]:
+    """Quantiles of beta distributions; the mean itself where the distribution is too narrow for scipy to find them."""
+    low, high = check_level(level)
+    with np.errstate(all="ignore"):
+        bounds = [np.asarray(stats.beta.ppf(q, a, b)) for q in (low, high)]
+    return tuple(np.where(np.isnan(bound), mean, bound)[()] for bound in bounds)  # type: ignore[return-value]
 
 
 def _shares(concentration: np.ndarray) -> np.ndarray:
@@ -163,7 +173,7 @@ class DirichletMultinomial(ConjugatePair):
     _missing = False
 
     def __post_init__(self) -> None:
-        concentration = check_positive(self.concentration, "concentration")
+        concentration = check_positive(self.concentration, "concentration", most=MOST)
         if concentration.ndim == 0:
             raise ValueError(f"concentration must have one entry a category, got {self.concentration!r}: e.g. np.ones(3)")
         self._freeze(concentration=concentration)
@@ -214,7 +224,7 @@ class DirichletMultinomial(ConjugatePair):
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval of each probability on its own, (..., d) low and high."""
         rest = self.concentration.sum(axis=-1, keepdims=True) - self.concentration
-        return tuple(stats.beta.ppf(q, self.concentration, rest) for q in check_level(level))  # type: ignore[return-value]
+        return _beta_interval(level, self.concentration, np.maximum(rest, np.finfo(float).tiny), self.mean)
 
     def sample(self, size: Any = None, random_state: Any = None) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ..., d)."""

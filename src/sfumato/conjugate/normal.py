@@ -94,7 +94,7 @@ class NormalKnownVariance(_Normal):
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval of the mean."""
-        return tuple(self.distribution.ppf(q) for q in check_level(level))  # type: ignore[return-value]
+        return _quantiles(self.distribution, level)
 
     def sample(self, size: Any = None, random_state: Any = None) -> Any:
         """Means drawn from the distribution, of shape (size, ...)."""
@@ -165,11 +165,11 @@ class NormalKnownMean(_Normal):
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval of the variance."""
-        return tuple(self.distribution.ppf(q) for q in check_level(level))  # type: ignore[return-value]
+        return _quantiles(self.distribution, level)
 
     def sample(self, size: Any = None, random_state: Any = None) -> Any:
         """Variances drawn from the distribution, of shape (size, ...)."""
-        return self.scale / as_generator(random_state).gamma(self.shape, size=as_shape(size) + self.batch_shape)
+        return _inverse_gamma_draws(as_generator(random_state), self.shape, self.scale, as_shape(size) + self.batch_shape)
 
     def predictive(self) -> Any:
         """Distribution of the next observation: Student t (scipy)."""
@@ -240,13 +240,13 @@ class NormalInverseGamma(_Normal):
 
     def interval(self, level: float = 0.95) -> Joint:
         """Equal-tailed intervals (low, high) of the mean and of the variance, each on its own."""
-        return Joint(*(tuple(marginal.ppf(q) for q in check_level(level)) for marginal in self.distribution))
+        return Joint(*(_quantiles(marginal, level) for marginal in self.distribution))
 
     def sample(self, size: Any = None, random_state: Any = None) -> Joint:
         """Pairs of mean and variance drawn together, each of shape (size, ...)."""
         rng = as_generator(random_state)
         size = as_shape(size) + self.batch_shape
-        variance = self.scale / rng.gamma(self.shape, size=size)
+        variance = _inverse_gamma_draws(rng, self.shape, self.scale, size)
         return Joint(rng.normal(self.mean, np.sqrt(variance / self.kappa), size=size), variance)
 
     def predictive(self) -> Any:
@@ -259,3 +259,15 @@ class NormalInverseGamma(_Normal):
 
 def _inverse_gamma_mean(shape: Any, scale: Any) -> Any:
     return np.where(shape > 1, scale / np.where(shape > 1, shape - 1, 1.0), np.inf)[()]
+
+
+def _inverse_gamma_draws(rng: np.random.Generator, shape: Any, scale: Any, size: tuple[int, ...]) -> Any:
+    """Draws that a tiny shape may make as large as numbers go, and not larger."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.minimum(scale / rng.gamma(shape, size=size), np.finfo(np.float64).max)
+
+
+def _quantiles(distribution: Any, level: float) -> tuple[Any, Any]:
+    low, high = check_level(level)
+    with np.errstate(all="ignore"):
+        return distribution.ppf(low), distribution.ppf(high)

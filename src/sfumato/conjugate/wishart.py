@@ -122,10 +122,9 @@ class NormalInverseWishart(ConjugatePair):
     def sample(self, size: Any = None, random_state: Any = None) -> Joint:
         """Means (size, ..., d) and covariances (size, ..., d, d) drawn together."""
         rng = as_generator(random_state)
-        covariance = draw_inverse_wishart(rng, np.asarray(self.df), self.scale, as_shape(size))
-        noise = rng.standard_normal(covariance.shape[:-1])
-        step = (np.linalg.cholesky(covariance) @ noise[..., None])[..., 0]
-        return Joint(self.mean + step / np.sqrt(np.asarray(self.kappa))[..., None], covariance)
+        root = draw_inverse_wishart(rng, np.asarray(self.df), self.scale, as_shape(size))
+        step = (root @ rng.standard_normal(root.shape[:-1])[..., None])[..., 0]
+        return Joint(self.mean + step / np.sqrt(np.asarray(self.kappa))[..., None], root @ np.swapaxes(root, -1, -2))
 
     def _student(self) -> tuple[Any, Any, Any]:
         """Degrees of freedom, mean and shape matrix of the predictive."""

@@ -132,12 +132,11 @@ def student_log_density(x: Any, df: Any, mean: Any, shape: Any) -> Any:
 
 
 def draw_inverse_wishart(rng: np.random.Generator, df: Any, scale: Any, size: tuple[int, ...]) -> Any:
-    """Inverse-Wishart draws (size, ..., d, d) by Bartlett's decomposition: C A^-T A^-1 C' with C C' = scale."""
+    """Roots R (size, ..., d, d) of inverse-Wishart draws R R' by Bartlett's decomposition: R = C A^-T with C C' = scale."""
     d = scale.shape[-1]
     shape = size + scale.shape[:-2]
     lower = np.tril(rng.standard_normal(shape + (d, d)), -1)
     index = np.arange(d)
-    lower[..., index, index] = np.sqrt(rng.chisquare(np.broadcast_to(df[..., None] - index, shape + (d,))))
+    lower[..., index, index] = np.sqrt(np.maximum(rng.chisquare(np.broadcast_to(df[..., None] - index, shape + (d,))), 1e-60))
     factor = np.linalg.cholesky(scale)
-    root = np.swapaxes(np.linalg.solve(lower, np.swapaxes(np.broadcast_to(factor, shape + (d, d)), -1, -2)), -1, -2)
-    return root @ np.swapaxes(root, -1, -2)
+    return np.swapaxes(np.linalg.solve(lower, np.swapaxes(np.broadcast_to(factor, shape + (d, d)), -1, -2)), -1, -2)
