@@ -363,3 +363,13 @@ def test_any_cut_gives_the_same_answer(data, cut, kappa, scale):
     assert chained.scale == pytest.approx(at_once.scale, rel=1e-9)
     evidence = prior.log_evidence(data[:cut]) + prior.posterior(data[:cut]).log_evidence(data[cut:])
     assert prior.log_evidence(data) == pytest.approx(evidence, rel=1e-9, abs=1e-8)
+
+
+@pytest.mark.parametrize("size", [1e8, 1e16, 1e100, 1e299])
+def test_evidence_of_counts_does_not_cancel_under_a_firm_prior(size):
+    data = [1, 0, 0]
+    assert BetaBinomial(size, 3 * size).log_evidence(data) == pytest.approx(np.log([0.25, 0.75, 0.75]).sum(), rel=1e-6)
+    np.testing.assert_allclose(BetaBinomial(size, 3 * size).log_predictive(data), np.log([0.25, 0.75, 0.75]), rtol=1e-6)
+    prior = DirichletMultinomial([size, 2 * size, size])
+    np.testing.assert_allclose(prior.log_predictive([[1, 0, 0], [0, 2, 0]]), np.log([0.25, 0.25]), rtol=1e-6)
+    assert prior.log_evidence([[1, 0, 0], [0, 2, 0]]) == pytest.approx(np.log(0.25**2), rel=1e-6)

@@ -392,3 +392,11 @@ def test_too_few_draws_cannot_tell_whether_chains_agree():
 def test_no_threads_at_all_are_refused():
     with pytest.raises(ValueError, match="n_jobs"):
         make(n_jobs=0).fit(blobs(30)[0])
+
+
+def test_a_refused_fit_leaves_nothing_behind():
+    model = make(component=DirichletMultinomial)
+    with pytest.raises(ValueError, match="X must hold nonnegative whole numbers"):
+        model.fit(-np.ones((10, 3)))
+    assert not hasattr(model, "n_features_in_")
+    assert not hasattr(model, "prior_")

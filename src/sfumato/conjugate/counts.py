@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
-from scipy.special import betaln, gammaln
+from scipy.special import gammaln
 
 from .._validation import as_generator, check_number
-from ..kernels.conjugate import dirichlet_log_normalizer, log_binomial
+from ..kernels.conjugate import dirichlet_log_ratio, log_binomial
 from ._pair import ConjugatePair, as_shape, check_level, check_positive
 
 __all__ = ["BetaBinomial", "DirichletMultinomial", "Tally"]
@@ -87,12 +87,12 @@ class BetaBinomial(ConjugatePair):
     @property
     def mean(self) -> Any:
         """Expected probability, a / (a + b)."""
-        return _shares(np.stack([self.a, self.b], axis=-1))[..., 0][()]
+        return _shares(self._both())[..., 0][()]
 
     @property
     def mode(self) -> Any:
         """Most probable value; NaN where a = b <= 1: a flat density, or two peaks of the same kind."""
-        return _peak(np.stack([self.a, self.b], axis=-1))[..., 0][()]
+        return _peak(self._both())[..., 0][()]
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval that holds the probability with posterior probability ``level``."""
@@ -107,11 +107,16 @@ class BetaBinomial(ConjugatePair):
         return stats.betabinom(np.asarray(self.trials, dtype=np.int64), self.a, self.b)
 
     def _log_predictive(self, data: Any, weight: Any) -> Any:
-        a, b, trials = (np.asarray(value)[..., None] for value in (self.a, self.b, self.trials))
-        return weight * (betaln(a + data, b + trials - data) - betaln(a, b) + _log_choose(trials, data))
+        trials = np.asarray(self.trials)[..., None]
+        ratio = dirichlet_log_ratio(self._both()[..., None, :], np.stack([data + 0.0 * trials, trials - data], axis=-1))
+        return weight * (ratio + _log_choose(trials, data))
 
-    def _log_normalizer(self) -> Any:
-        return betaln(self.a, self.b)
+    def _both(self) -> np.ndarray:
+        return np.stack([self.a, self.b], axis=-1)
+
+    def _log_evidence(self, data: Any, weight: Any) -> Any:
+        tally = np.stack(np.broadcast_arrays(*self.statistics(data, weight)), axis=-1)
+        return dirichlet_log_ratio(self._both(), tally) + self._log_base(*self._check(data, weight))
 
     def _log_base(self, data: Any, weight: Any) -> Any:
         return (weight * _log_choose(np.asarray(self.trials)[..., None], data)).sum(axis=-1)
@@ -242,11 +247,10 @@ class DirichletMultinomial(ConjugatePair):
         return stats.dirichlet_multinomial(self.concentration, total)
 
     def _log_predictive(self, data: Any, weight: Any) -> Any:
-        prior = self.concentration[..., None, :]
-        return dirichlet_log_normalizer(prior + data) - dirichlet_log_normalizer(prior) + log_binomial(data)
+        return dirichlet_log_ratio(self.concentration[..., None, :], data) + log_binomial(data)
 
-    def _log_normalizer(self) -> Any:
-        return dirichlet_log_normalizer(self.concentration)
+    def _log_evidence(self, data: Any, weight: Any) -> Any:
+        return dirichlet_log_ratio(self.concentration, self.statistics(data, weight)) + self._log_base(*self._check(data, weight))
 
     def _log_base(self, data: Any, weight: Any) -> Any:
         return (weight * log_binomial(data)).sum(axis=-1)

@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, multigammaln
+from scipy.special import betaln, gammaln, multigammaln
 
 __all__ = [
     "Moments",
-    "dirichlet_log_normalizer",
+    "dirichlet_log_ratio",
     "draw_inverse_wishart",
     "log_binomial",
     "moments",
@@ -98,9 +98,15 @@ def pull(kappa: Any, mean: Any, data: Moments) -> tuple[Any, Any, Any]:
     return total, mean + data.count / total * gap, data.scatter + kappa * data.count / total * gap**2
 
 
-def dirichlet_log_normalizer(concentration: Any) -> Any:
-    """log Z of a Dirichlet over the last axis (of a beta, where that has length two)."""
-    return gammaln(concentration).sum(axis=-1) - gammaln(concentration.sum(axis=-1))
+def dirichlet_log_ratio(concentration: Any, counts: Any) -> Any:
+    """log Z(concentration + counts) - log Z(concentration) of a Dirichlet over the last axis, without cancelling."""
+    return _log_rise(concentration, counts).sum(axis=-1) - _log_rise(concentration.sum(axis=-1), counts.sum(axis=-1))
+
+
+def _log_rise(a: Any, z: Any) -> Any:
+    """log Gamma(a + z) - log Gamma(a), accurate also where a is much larger than z."""
+    some = np.where(z > 0, z, 1.0)
+    return np.where(z > 0, gammaln(some) - betaln(a, some), 0.0)
 
 
 def log_binomial(counts: Any) -> Any:

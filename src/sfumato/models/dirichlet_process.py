@@ -150,6 +150,24 @@ class DirichletProcessMixture(Clusterer):
         """
         self._forget()
         prior = self._check_parameters()
+        try:
+            X, rows, component = self._prepare(X, sample_weight)
+        except (ValueError, TypeError):
+            self._forget()
+            raise
+        seeds = as_generator(self.random_state).integers(2**63, size=self.n_init)
+        run = (self._sample if self.inference == "gibbs" else self._approximate)(component, rows, prior, seeds)
+        memberships = self._memberships(X)
+        self.weights_ = _mean(memberships, rows.columns[0])
+        self._publish(memberships, run)
+        if self.n_clusters_ == 1:
+            warnings.warn("one cluster explains the data best: memberships say nothing", EvidenceWarning, stacklevel=2)
+        return self
+
+    _posterior: _variational.Approximation | _sampling.Posterior
+
+    def _prepare(self, X: Any, sample_weight: Any) -> tuple[Any, Rows, Any]:
+        """Checked features, their rows with weights, and the component with its prior."""
         X = check_features(self, X, reset=True, missing=self._takes_missing())
         with np.errstate(over="ignore"):
             weights = check_weights(sample_weight, X)
@@ -164,16 +182,7 @@ class DirichletProcessMixture(Clusterer):
         component = _components.build(self.prior_, rows)
         _components.check_prior(component)
         _components.check_counts(component, X)
-        seeds = as_generator(self.random_state).integers(2**63, size=self.n_init)
-        run = (self._sample if self.inference == "gibbs" else self._approximate)(component, rows, prior, seeds)
-        memberships = self._memberships(X)
-        self.weights_ = _mean(memberships, rows.columns[0])
-        self._publish(memberships, run)
-        if self.n_clusters_ == 1:
-            warnings.warn("one cluster explains the data best: memberships say nothing", EvidenceWarning, stacklevel=2)
-        return self
-
-    _posterior: _variational.Approximation | _sampling.Posterior
+        return X, rows, component
 
     def _approximate(self, component: Any, rows: Rows, prior: Concentration, seeds: np.ndarray) -> _loop.Run:
         k = min(20, rows.shape[0]) if self.n_clusters is None else self.n_clusters
