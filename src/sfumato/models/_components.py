@@ -9,10 +9,23 @@ import scipy.sparse as sp
 
 from .._arrays import to_numpy
 from .._rows import Rows
+from .._validation import check_number
 from ..conjugate import BetaBinomial, DirichletMultinomial, NormalInverseGamma, NormalInverseWishart
 from ..kernels.components import CountComponent, DiagonalComponent, FullComponent, standardize
+from ..kernels.dirichlet_process import Concentration
 
-__all__ = ["KINDS", "build", "check_copies", "check_counts", "check_prior", "check_reach", "default_prior", "embedding", "publish"]
+__all__ = [
+    "KINDS",
+    "build",
+    "check_concentration",
+    "check_copies",
+    "check_counts",
+    "check_prior",
+    "check_reach",
+    "default_prior",
+    "embedding",
+    "publish",
+]
 
 KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBinomial)
 KAPPA = 0.01  # objects that the prior mean is worth
@@ -120,6 +133,23 @@ def check_counts(component: Any, X: Any) -> None:
     if (values < 0).any() or (values > limit).any() or (np.isfinite(values) & (values != np.floor(values))).any():
         what = "nonnegative whole numbers" if component.trials is None else "0 or 1 (or whole numbers up to trials)"
         raise ValueError(f"X must hold {what} for this component: recode it, or choose a normal component")
+
+
+def check_concentration(given: Any) -> Concentration:
+    """The prior of alpha that a number, or a pair (shape, rate), stands for."""
+    if isinstance(given, (tuple, list, np.ndarray)) and np.ndim(given):
+        if len(given) != 2:
+            raise ValueError(f"concentration must be a number or a pair (shape, rate), got {given!r}")
+        prior = Concentration(*(check_number(part, "concentration", low=0, strict=True) for part in given))
+    else:
+        prior = Concentration(check_number(given, "concentration", low=0, strict=True), np.inf)
+    within = all(1e-100 <= part <= 1e100 for part in (prior.shape, 1.0 if np.isinf(prior.rate) else prior.rate))
+    if not within or not 1e-100 <= prior.mean <= 1e10:
+        raise ValueError(
+            f"concentration={given!r} must give alpha a mean (shape / rate) between 1e-100 and 1e10, with neither part beyond 1e-100 "
+            "or 1e100: try (1.0, 1.0)"
+        )
+    return prior
 
 
 def check_copies(weights: Any) -> None:

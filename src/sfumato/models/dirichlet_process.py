@@ -276,20 +276,7 @@ class DirichletProcessMixture(Clusterer):
         if kind not in _components.KINDS:
             names = ", ".join(k.__name__ for k in _components.KINDS)
             raise ValueError(f"component must be one of {names} of sfumato.conjugate, or an object of it, got {self.component!r}")
-        return self._check_concentration()
-
-    def _check_concentration(self) -> Concentration:
-        given = self.concentration
-        if isinstance(given, (tuple, list, np.ndarray)) and np.ndim(given):
-            if len(given) != 2:
-                raise ValueError(f"concentration must be a number or a pair (shape, rate), got {given!r}")
-            prior = Concentration(*(check_number(part, "concentration", low=0, strict=True) for part in given))
-        else:
-            prior = Concentration(check_number(given, "concentration", low=0, strict=True), np.inf)
-        within = all(1e-100 <= part <= 1e100 for part in (prior.shape, 1.0 if np.isinf(prior.rate) else prior.rate))
-        if not within or not 1e-100 <= prior.mean <= 1e10:
-            raise ValueError(f"concentration={given!r} must give alpha a mean (shape / rate) between 1e-100 and 1e10: try (1.0, 1.0)")
-        return prior
+        return _components.check_concentration(self.concentration)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
