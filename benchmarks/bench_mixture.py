@@ -62,8 +62,8 @@ def run() -> list[Line]:
         few, many = (1, 5) if covariance_type in ("full", "tied") else (2, 12)
         t = seconds(
             {
-                "ours": Iterations(lambda n, step=step, state=state: _loop.iterate(step, state, max_iter=n, tol=0.0), 2, 12),
-                "peer": Iterations(other, few, many),
+                "ours": Iterations(lambda n, step=step, state=state: _loop.iterate(step, state, max_iter=n, tol=0.0).n_iter, 2, 12),
+                "peer": Iterations(lambda n, other=other: other(n).n_iter_, few, many),
             },
             3,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -45,9 +46,11 @@ def medians(functions: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[s
 def table(title: str, lines: list[Line]) -> str:
     """The lines as a markdown table."""
     head = f"### {title}\n\n| what | ours | peer | ratio | target | note |\n|---|---|---|---|---|---|\n"
-    body = (
-        f"| {line.what} | {line.ours:.4g} {line.unit} | {line.peer:.4g} {line.unit} ({line.peer_name}) "
-        f"| {line.ratio:.2f} | {line.target} | {line.note} |\n"
-        for line in lines
-    )
-    return head + "".join(body)
+    return head + "".join(_row(line) for line in lines)
+
+
+def _row(line: Line) -> str:
+    alone = math.isnan(line.peer)
+    peer = "" if alone else f"{line.peer:.4g} {line.unit} ({line.peer_name})"
+    ratio = "" if alone else f"{line.ratio:.2f}"
+    return f"| {line.what} | {line.ours:.4g} {line.unit} | {peer} | {ratio} | {line.target} | {line.note} |\n"
