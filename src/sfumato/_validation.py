@@ -132,8 +132,8 @@ def _check_foreign(estimator: Any, X: Any, reset: bool) -> Any:
     return X
 
 
-def check_weights(sample_weight: Any, X: Any) -> Any:
-    """Nonnegative finite weights with a positive sum, in float64, or ``None``."""
+def check_weights(sample_weight: Any, X: Any, *, any_size: bool = False) -> Any:
+    """Nonnegative finite weights with a positive sum, in float64, or ``None``; of a size that can be summed, unless ``any_size``."""
     if sample_weight is None:
         return None
     _refuse_mask(sample_weight, "sample_weight")
@@ -145,8 +145,11 @@ def check_weights(sample_weight: Any, X: Any) -> Any:
         raise type(error)(f"sample_weight must hold a number for every object: {error}") from error
     if weights.min() < 0:
         raise ValueError(f"sample_weight must be nonnegative, got a weight of {weights.min():g}")
-    if weights.sum() <= 0:
+    largest = float(weights.max())
+    if largest == 0:
         raise ValueError("sample_weight must have a positive sum, got all zeros: give at least one object weight")
+    if not any_size and not 1e-150 <= largest <= 1e150 / len(weights):
+        raise ValueError(f"sample_weight is too large or too small to be summed (largest {largest:g}): divide it by its largest value")
     return weights
 
 

@@ -271,7 +271,7 @@ def _divided(X: Any, divisor: np.ndarray) -> Any:
 def _mass(X: Any, largest: np.ndarray, sample_weight: Any) -> np.ndarray:
     """p(x), in proportion to the total of each row and its weight."""
     with np.errstate(over="ignore"):
-        weights = check_weights(sample_weight, X)
+        weights = check_weights(sample_weight, X, any_size=True)
     weights = np.ones(len(largest)) if weights is None else weights / weights.max()
     if not largest.any():
         raise ValueError("X holds no counts: every row sums to 0")

@@ -139,7 +139,11 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             if check_number(getattr(self, name), name, low=0, high=1) == 0:
                 raise ValueError(f"{name} must be above 0, got 0")
         if self.n_jobs is not None:
-            check_number(self.n_jobs, "n_jobs", integer=True)
+            check_number(self.n_jobs, "n_jobs", low=-1000, high=1000, integer=True)
+            if self.n_jobs == 0:
+                raise ValueError("n_jobs must be None, a positive number of workers, or -1, -2, ...; got 0")
+        if isinstance(self.algorithms, (list, tuple)) and not self.algorithms:
+            raise ValueError("algorithms must name at least one clusterer, got an empty list")
 
     def _jobs(self, rng: np.random.Generator) -> list[tuple[Any, int, int]]:
         """Algorithm, number of cuts and seed of every run."""
