@@ -178,7 +178,8 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
 
     def _solve(self, problem: pairwise.Problem, U: Any) -> _loop.Run:
         floor = 1e-2 * problem.W.norm
-        limits = {"max_iter": self.max_iter, "tol": self.tol, "relative_to": lambda f: np.maximum(f, floor)}
+        tol = max(self.tol, 2e-5) if dtype_of(problem.W) == np.float32 else self.tol  # float32 does not show smaller changes
+        limits = {"max_iter": self.max_iter, "tol": tol, "relative_to": lambda f: np.maximum(f, floor)}
         if self.solver == "baum-eagon":
             return _loop.iterate(partial(pairwise.baum_eagon_step, problem), pairwise.start(problem, U), **limits)
         if isinstance(problem.W, pairwise.Implicit):
