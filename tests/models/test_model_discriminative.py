@@ -470,9 +470,9 @@ def test_what_is_just_allowed_gives_finite_answers(parameters, weight):
 @pytest.mark.parametrize("weight", [1e300, 1e308, 1e-300, 1e-320])
 def test_weights_that_count_nothing_are_named(weight):
     X, c = FLOWERS
-    with pytest.raises(ValueError, match="sample_weight sums to .* rescale it"):
+    with pytest.raises(ValueError, match="sample_weight (sums to|is too)"):
         model_of().fit(X, c, sample_weight=np.full(50, weight))
-    with pytest.raises(ValueError, match="sample_weight sums to .* rescale it"):
+    with pytest.raises(ValueError, match="sample_weight (sums to|is too)"):
         model_of().fit(X, c).score(X, c, sample_weight=np.full(50, weight))
 
 
