@@ -17,10 +17,12 @@ def test_tables_as_markdown_and_csv():
 def test_mean_and_deviation_as_the_sources_print_it():
     assert mean_and_deviation([0.5, 0.7]) == ".600±.100"
     assert mean_and_deviation([1.0, 1.0]) == "1.000±.000"
+    assert mean_and_deviation([-0.4, -0.6]) == "-.500±.100"
+    assert mean_and_deviation([10.0, 10.2]) == "10.100±.100"
 
 
 def test_the_s_block_rule_on_the_row_stochastic_matrix():
-    item = similarity.evidence()[0]
+    item = next(similarity.evidence(experiments.Shelf()))
     assert item.W.shape == (100, 100)
     labels = similarity.published_rule(similarity.row_stochastic(item.W, 5), 5, 0)
     assert labels.shape == (100,)
@@ -52,7 +54,7 @@ def test_figures_are_drawn(name):
 @pytest.mark.slow
 def test_the_similarity_table_names_its_inputs():
     table = experiments.run("similarity-table", n_seeds=1).table
-    assert {row[0] for row in table.rows} == {"S-Block", "Iris", "Digits"}
+    assert {row[0] for row in table.rows} == {"S-Block", "Iris", "Digits", "Scop"}
     assert all(row[3] and row[5] for row in table.rows)
 
 

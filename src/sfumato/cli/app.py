@@ -220,7 +220,11 @@ def reproduce(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the table (markdown and CSV) and the pictures.")] = Path(
         "sfumato-papers"
     ),
-    data: Annotated[Path | None, typer.Option("--data", help="Folder with the data sets that do not come with scikit-learn.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Folder with data sets that do not come with scikit-learn; OpenML is asked for the others."),
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask OpenML: leave out what is not in --data.")] = False,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs to average over.")] = 10,
     force: o.Force = False,
 ) -> None:
@@ -230,4 +234,4 @@ def reproduce(
     """
     from .reproducing import reproduce
 
-    reproduce(name, out, data, seeds, force)
+    reproduce(name, out, data, offline, seeds, force)

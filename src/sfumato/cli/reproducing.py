@@ -10,23 +10,26 @@ from .. import experiments
 from .._names import plain
 from ..io import InputError
 from ..io.results import new_folder
+from .terminal import Terminal
 
 __all__ = ["reproduce"]
 
 
-def reproduce(name: str, out: Path, data: Path | None, n_seeds: int, force: bool) -> None:
+def reproduce(name: str, out: Path, data: Path | None, offline: bool, n_seeds: int, force: bool) -> None:
     """Run one experiment; print its table and write it, with its pictures, to a folder: whole or not at all."""
-    names = list(experiments.EXPERIMENTS) if name == "all" else [name]
+    if name not in (*experiments.EXPERIMENTS, "all"):
+        raise InputError(f"EXPERIMENT must be one of {', '.join(experiments.EXPERIMENTS)} or all, got '{plain(name, 80)}'")
     if data is not None and not data.is_dir():
-        raise InputError(f"--data: {data} is not a folder")
-    if out.exists() and not all(path.suffix in (".md", ".csv", ".png") for path in out.iterdir()):
-        raise InputError(f"--out: {plain(out, 200)} exists and holds other files than tables and pictures: choose another name")
+        raise InputError(f"--data: {plain(data, 200)} is not a folder")
+    if out.exists() and not (out.is_dir() and all(path.suffix in (".md", ".csv", ".png") for path in out.iterdir())):
+        raise InputError(f"--out: {plain(out, 200)} exists and is not a folder of tables and pictures: choose another name")
     if out.exists() and not force:
         raise InputError(f"--out: {plain(out, 200)} exists: choose another name, or add --force to replace it")
     os.environ.setdefault("MPLBACKEND", "Agg")
+    shelf = experiments.Shelf(data, online=not offline, say=Terminal().remark)
     with new_folder(out) as partial:
-        for each in names:
-            _write(each, experiments.run(each, data, n_seeds=n_seeds), partial)
+        for each in experiments.EXPERIMENTS if name == "all" else [name]:
+            _write(each, experiments.run(each, shelf, n_seeds=n_seeds), partial)
     for path in sorted(out.iterdir()):
         print(path)
 

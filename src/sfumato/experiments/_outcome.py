@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 def mean_and_deviation(values: Any) -> str:
     """``.873±.012``, as the sources print it."""
     values = np.asarray(values, dtype=float)
-    return "±".join(f"{value:.3f}".removeprefix("0") for value in (values.mean(), values.std()))
+    return "±".join(f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}" for value in (values.mean(), values.std()))
 
 
 def _line(cells: Any) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import warnings
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,12 +13,18 @@ from ..metrics import matched_accuracy
 from ..models.consensus import EvidenceAccumulation
 from ..models.ensemble import ClusteringEnsemble
 from ._outcome import Outcome, Table, mean_and_deviation
+from ._shelf import Shelf
 
 __all__ = ["Evidence", "evidence", "table"]
 
 ENSEMBLES = ("SL", "CL", "AL", "KM", "All")
 METHODS = ("cluster-kernel", "coassociation", "single", "average", "complete")
 N_PARTITIONS = 100
+SOUGHT = ("house votes", "yeast cell cycle", "breast cancer")
+FED = (
+    "coassociation: the source's model on the co-association of the ensemble; cluster-kernel: the same model on its cluster kernel.",
+    "single, average, complete: linkage of 1 - co-association, as in the source.",
+)
 
 
 class Evidence(NamedTuple):
@@ -31,39 +35,38 @@ class Evidence(NamedTuple):
     labels: np.ndarray
 
 
-def evidence(data: Any = None) -> list[Evidence]:
-    """Iris, wine, digits and the diagnostic breast cancer data; from the folder ``data`` also house votes, yeast and breast cancer."""
+def evidence(shelf: Shelf) -> list[Evidence]:
+    """Iris, wine, digits and the diagnostic breast cancer data; from the shelf also house votes, yeast and breast cancer."""
     found = [
         Evidence("iris", *datasets.load_iris()),
         Evidence("wine", *_standardized(datasets.load_wine())),
         Evidence("breast cancer (diagnostic)", *_standardized(datasets.load_breast_cancer())),
         Evidence("digits", *datasets.load_digits()),
     ]
-    if data is None:
-        return found
-    readers = {
-        "house-votes-84.csv": ("house votes", "Class", {"y": "1", "n": "0"}),
-        "yeast-cell-cycle.csv": ("yeast cell cycle", "phase", {}),
-        "breast-cancer-wisconsin.csv": ("breast cancer", "Class", {}),
-    }
-    return found + [_read(Path(data) / file, *how) for file, how in readers.items() if (Path(data) / file).exists()]
+    sought = {name: shelf.find(name) for name in SOUGHT}
+    return found + [Evidence(name, *loaded) for name, loaded in sought.items() if loaded is not None]
 
 
-def table(data: Any = None, *, n_seeds: int = 10) -> Outcome:
+def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     """Matched accuracy of every consensus on every ensemble, with the share of cells the probabilistic ones win or draw."""
     cells = {
-        (item.name, name): np.array([_scores(item, name, seed) for seed in range(n_seeds)]) for item in evidence(data) for name in ENSEMBLES
+        (item.name, name): np.array([_scores(item, name, seed) for seed in range(n_seeds)])
+        for item in evidence(shelf)
+        for name in ENSEMBLES
     }
     rows = [(*key, *(mean_and_deviation(values[:, column]) for column in range(len(METHODS)))) for key, values in cells.items()]
     means = np.array([values.mean(axis=0) for values in cells.values()])
     rows.append(("mean", "", *(f"{value:.3f}".removeprefix("0") for value in means.mean(axis=0))))
     best = means[:, 2:].max(axis=1)
     notes = (
-        f"{N_PARTITIONS} partitions an algorithm on 90% subsamples, number of clusters drawn from the true one to sqrt(n); "
-        f"the true number is given to every consensus; {n_seeds} seeds.",
+        f"{N_PARTITIONS} partitions an algorithm on 90% subsamples (All: of each of the four), numbers of clusters drawn from the true one "
+        f"to sqrt(n); the true number is given to every consensus; {n_seeds} seed{'s' if n_seeds > 1 else ''}.",
+        *FED,
         *(f"{METHODS[column]}: {_share(means[:, column], best)}." for column in (0, 1)),
         f"the better of these two: {_share(means[:, :2].max(axis=1), best)}.",
-        "Votes and breast cancer: complete cases. Wine and the diagnostic data: standardised.",
+        "Wine and the diagnostic data: standardised.",
+        *(shelf.notes[name] for name in SOUGHT if name in shelf.notes),
+        "The source prints bar charts without numbers: there is no published figure to set beside these.",
     )
     return Outcome(Table("Consensus of base ensembles: matched accuracy", ("data", "ensemble", *METHODS), rows, notes))
 
@@ -87,12 +90,3 @@ def _scores(item: Evidence, ensemble: str, seed: int) -> list[float]:
 
 def _standardized(loaded: datasets.Loaded) -> tuple[np.ndarray, np.ndarray]:
     return (loaded.X - loaded.X.mean(axis=0)) / loaded.X.std(axis=0), loaded.labels
-
-
-def _read(path: Path, name: str, target: str, codes: dict[str, str]) -> Evidence:
-    """Complete cases of a table with a header; identifiers are left out."""
-    with path.open(newline="") as file:
-        records = [record for record in csv.DictReader(file) if "?" not in record.values()]
-    columns = [column for column in records[0] if column not in (target, "Id", "gene")]
-    X = np.array([[float(codes.get(record[column], record[column])) for column in columns] for record in records])
-    return Evidence(name, X, np.unique([record[target] for record in records], return_inverse=True)[1])

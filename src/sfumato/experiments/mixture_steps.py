@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
 from .. import datasets, plot
 from ..models.gaussian import GaussianMixture
 from ._outcome import Outcome
+from ._shelf import Shelf
 
 __all__ = ["figures"]
 
 
-def figures(data: Any = None, *, n_seeds: int = 10) -> Outcome:
+def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     """The start and the mixture after one, two and three iterations, with ellipses at one and two standard deviations."""
     import matplotlib.pyplot as plt
 

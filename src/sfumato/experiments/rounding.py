@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
 from ..metrics import matched_accuracy
 from ..models.spectral import SpectralClustering
 from ._outcome import Outcome, Table, mean_and_deviation
-from .similarity import evidence
+from ._shelf import Shelf
+from .similarity import evidence, origins
 
 __all__ = ["table"]
 
 METHODS = ("normalized-cut", "ng-jordan-weiss", "bach-jordan")
 
 
-def table(data: Any = None, *, n_seeds: int = 10) -> Outcome:
+def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     """Accuracy of the three roundings, one start a seed, and the cost J = |E E' - Pi|^2 / 2 of the partition each one finds."""
     rows = []
-    for item in evidence(data):
+    for item in evidence(shelf):
         k = len(np.unique(item.labels))
         for method in METHODS:
             with warnings.catch_warnings():
@@ -34,6 +34,7 @@ def table(data: Any = None, *, n_seeds: int = 10) -> Outcome:
             rows.append((item.name, method, mean_and_deviation(accuracy), mean_and_deviation(costs)))
     notes = (
         f"One start a seed, {n_seeds} seeds. J comes from the labels and the k leading eigenvectors of D^-1/2 W D^-1/2; lower is better.",
+        *origins(shelf),
     )
     return Outcome(Table("Rounding a spectral embedding", ("data", "rounding", "matched accuracy", "J of the partition"), rows, notes))
 

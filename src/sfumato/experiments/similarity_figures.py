@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import islice
 
 import numpy as np
 
 from .. import memberships as ms
 from .. import plot
 from ._outcome import Outcome
+from ._shelf import Shelf
 from .similarity import baum_eagon, evidence, row_stochastic
 
 __all__ = ["figures"]
 
 
-def figures(data: Any = None, *, n_seeds: int = 10) -> Outcome:
+def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     """One picture of three panels for each of S-Block and Iris; objects in the order of their classes."""
     import matplotlib.pyplot as plt
 
     pictures = {}
-    for item in evidence(data)[:2]:
+    for item in islice(evidence(shelf), 2):
         order = np.argsort(item.labels, kind="stable")
         W, truth = item.W[order][:, order], np.unique(item.labels[order], return_inverse=True)[1]
         row = item.name == "S-Block"
