@@ -5,15 +5,14 @@ from __future__ import annotations
 import reprlib
 from abc import ABC, abstractmethod
 from dataclasses import fields
-from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .._validation import _refuse_mask, check_number
 from ..kernels.conjugate import Moments
+from ._checks import as_numbers, frozen, spread_weight
 
-__all__ = ["ConjugatePair", "Joint", "as_shape", "check_finite", "check_level", "check_positive", "frozen"]
+__all__ = ["ConjugatePair", "Joint", "NormalizedPair"]
 
 
 class Joint(NamedTuple):
@@ -45,6 +44,14 @@ class ConjugatePair(ABC):
     @abstractmethod
     def _log_predictive(self, data: Any, weight: Any) -> Any:
         """Log predictive of checked data."""
+
+    @abstractmethod
+    def _log_ratio(self, statistics: Any) -> Any:
+        """Log of the expected likelihood, without its parameter-free part."""
+
+    @abstractmethod
+    def _log_base(self, data: Any, weight: Any) -> Any:
+        """Weighted sum of the log likelihood's parameter-free part, for checked data."""
 
     def statistics(self, data: Any, weight: Any = None) -> Any:
         """Sufficient statistics of the data; they add up.
@@ -107,14 +114,6 @@ class ConjugatePair(ABC):
         with np.errstate(all="ignore"):
             return _told(self._log_predictive(data, weight), "log_predictive")
 
-    def _log_normalizer(self) -> Any:
-        """log Z of the prior."""
-        raise NotImplementedError
-
-    def _log_base(self, data: Any, weight: Any) -> Any:
-        """Weighted sum of the log likelihood's parameter-free part."""
-        raise NotImplementedError
-
     def posterior(self, data: Any, weight: Any = None) -> Self:
         """Posterior after seeing the data.
 
@@ -144,11 +143,8 @@ class ConjugatePair(ABC):
         log_evidence : array of shape (...)
         """
         with np.errstate(all="ignore"):
-            return _told(self._log_evidence(data, weight), "log_evidence")
-
-    def _log_evidence(self, data: Any, weight: Any) -> Any:
-        posterior = self.posterior(data, weight)
-        return posterior._log_normalizer() - self._log_normalizer() + self._log_base(*self._check(data, weight))
+            log_evidence = self._log_ratio(self.statistics(data, weight)) + self._log_base(*self._check(data, weight))
+            return _told(log_evidence, "log_evidence")
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -197,7 +193,7 @@ class ConjugatePair(ABC):
             raise ValueError(f"data contains NaN, and the entries of one {type(self).__name__} observation hang together: drop those rows")
         leading = data.shape if not self._observation else data.shape[:-1]
         self._agree(leading[:-1], "data")
-        weight = _spread(np.ones(()) if weight is None else as_numbers(weight, "weight"), leading)
+        weight = spread_weight(np.ones(()) if weight is None else as_numbers(weight, "weight"), leading)
         if missing.any():
             data, weight = np.where(missing, 0.0, data), np.where(missing, 0.0, weight)
         return data, weight
@@ -214,6 +210,17 @@ class ConjugatePair(ABC):
             ) from error
 
 
+class NormalizedPair(ConjugatePair):
+    """A pair whose expected likelihood is the posterior's normalizing constant over the prior's."""
+
+    @abstractmethod
+    def _log_normalizer(self) -> Any:
+        """log Z of the prior."""
+
+    def _log_ratio(self, statistics: Any) -> Any:
+        return self.update(statistics)._log_normalizer() - self._log_normalizer()
+
+
 def _numbers(statistics: Any) -> tuple[Any, ...]:
     if isinstance(statistics, Moments):
         return statistics.count, statistics.mean, statistics.scatter
@@ -228,66 +235,3 @@ def _told(values: Any, name: str) -> Any:
     if not _all_finite((values,)):
         raise ValueError(f"{name} overflows: data and prior are too far apart, or too large, for floating point: change units")
     return values
-
-
-def _spread(weight: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
-    """Checked weights, one for each observation."""
-    if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
-        raise ValueError(f"weight must be finite and nonnegative, got {reprlib.repr(weight.tolist())}")
-    try:
-        return np.broadcast_to(weight, leading)
-    except ValueError as error:
-        raise ValueError(f"weight must have one number for each observation, {leading}, got shape {weight.shape}") from error
-
-
-def as_numbers(value: Any, name: str) -> np.ndarray:
-    """``value`` as an array of float64."""
-    _refuse_mask(value, name)
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be an array, got rows of different lengths: {reprlib.repr(value)}") from error
-    real = array.dtype.kind in "biuf" or (array.dtype.kind == "O" and all(isinstance(entry, Real) for entry in array.ravel()))
-    if not real:
-        raise TypeError(f"{name} must hold numbers, got {reprlib.repr(value)} of dtype {array.dtype}")
-    return array.astype(np.float64)
-
-
-def frozen(value: Any) -> Any:
-    """A read-only float64 copy; a plain number for a single one."""
-    array = np.array(value, dtype=np.float64)
-    array.flags.writeable = False
-    return array[()] if array.ndim == 0 else array
-
-
-def check_positive(value: Any, name: str, *, above: Any = 0.0, most: float = np.inf) -> np.ndarray:
-    """``value`` as an array of finite numbers greater than ``above``, none more than ``most``."""
-    array = check_finite(value, name, f"greater than {np.max(above):g} and finite")
-    if not (array > above).all():
-        raise ValueError(f"{name} must be greater than {np.max(above):g}, got {reprlib.repr(value)}")
-    if (array > most).any():
-        raise ValueError(f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: larger numbers do not add up")
-    return array
-
-
-def check_finite(value: Any, name: str, wanted: str = "finite") -> np.ndarray:
-    """``value`` as an array of at least one number, all finite."""
-    array = as_numbers(value, name)
-    if array.size == 0:
-        raise ValueError(f"{name} is empty, of shape {array.shape}: give at least one number")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be {wanted}, got {reprlib.repr(value)}")
-    return array
-
-
-def check_level(level: float) -> tuple[float, float]:
-    """Lower and upper probability of the equal-tailed interval of this level."""
-    level = check_number(level, "level", low=0, high=1, strict=True)
-    return (1 - level) / 2, (1 + level) / 2
-
-
-def as_shape(size: int | tuple[int, ...] | None) -> tuple[int, ...]:
-    """``size`` as in NumPy: nothing, a number or a shape."""
-    if size is None:
-        return ()
-    return tuple(check_number(part, "size", low=0, integer=True) for part in (size if isinstance(size, (tuple, list)) else (size,)))

@@ -11,7 +11,8 @@ from scipy.special import gammaln
 
 from .._validation import as_generator, check_number
 from ..kernels.conjugate import dirichlet_log_ratio, log_binomial
-from ._pair import ConjugatePair, as_shape, check_level, check_positive
+from ._checks import as_shape, check_level, check_positive
+from ._pair import ConjugatePair
 
 __all__ = ["BetaBinomial", "DirichletMultinomial", "Tally"]
 
@@ -114,9 +115,8 @@ class BetaBinomial(ConjugatePair):
     def _both(self) -> np.ndarray:
         return np.stack([self.a, self.b], axis=-1)
 
-    def _log_evidence(self, data: Any, weight: Any) -> Any:
-        tally = np.stack(np.broadcast_arrays(*self.statistics(data, weight)), axis=-1)
-        return dirichlet_log_ratio(self._both(), tally) + self._log_base(*self._check(data, weight))
+    def _log_ratio(self, statistics: Tally) -> Any:
+        return dirichlet_log_ratio(self._both(), np.stack(np.broadcast_arrays(*statistics), axis=-1))
 
     def _log_base(self, data: Any, weight: Any) -> Any:
         return (weight * _log_choose(np.asarray(self.trials)[..., None], data)).sum(axis=-1)
@@ -249,8 +249,8 @@ class DirichletMultinomial(ConjugatePair):
     def _log_predictive(self, data: Any, weight: Any) -> Any:
         return dirichlet_log_ratio(self.concentration[..., None, :], data) + log_binomial(data)
 
-    def _log_evidence(self, data: Any, weight: Any) -> Any:
-        return dirichlet_log_ratio(self.concentration, self.statistics(data, weight)) + self._log_base(*self._check(data, weight))
+    def _log_ratio(self, statistics: Any) -> Any:
+        return dirichlet_log_ratio(self.concentration, statistics)
 
     def _log_base(self, data: Any, weight: Any) -> Any:
         return (weight * log_binomial(data)).sum(axis=-1)

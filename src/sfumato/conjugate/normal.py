@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,8 @@ from scipy.special import gammaln
 
 from .._validation import as_generator
 from ..kernels.conjugate import LOG_2PI, Moments, moments, normal_gamma_log_normalizer, pull
-from ._pair import ConjugatePair, Joint, as_shape, check_finite, check_level, check_positive
+from ._checks import as_shape, check_finite, check_level, check_positive
+from ._pair import ConjugatePair, Joint, NormalizedPair
 
 __all__ = ["NormalInverseGamma", "NormalKnownMean", "NormalKnownVariance"]
 
@@ -34,9 +36,9 @@ class _Normal(ConjugatePair):
         predictive = type(self)(**{name: _along(value) for name, value in self._parameters().items()}).predictive()
         return weight * predictive.logpdf(data)
 
+    @abstractmethod
     def predictive(self) -> Any:
         """Distribution of the next observation."""
-        raise NotImplementedError
 
     def _log_base(self, data: Any, weight: Any) -> Any:
         return -0.5 * LOG_2PI * weight.sum(axis=-1)
@@ -104,15 +106,14 @@ class NormalKnownVariance(_Normal):
         """Distribution of the next observation: normal (scipy)."""
         return stats.norm(self.mean, np.sqrt(self.variance + self.noise))
 
-    def _log_evidence(self, data: Any, weight: Any) -> Any:
-        data = self.statistics(data, weight)
-        kappa, _, square = pull(self.noise / self.variance, self.mean, data)
+    def _log_ratio(self, statistics: Moments) -> Any:
+        kappa, _, square = pull(self.noise / self.variance, self.mean, statistics)
         shrink = np.log(self.noise / self.variance) - np.log(kappa)
-        return 0.5 * (shrink - data.count * (LOG_2PI + np.log(self.noise)) - square / self.noise)
+        return 0.5 * (shrink - statistics.count * np.log(self.noise) - square / self.noise)
 
 
 @dataclass(frozen=True, eq=False)
-class NormalKnownMean(_Normal):
+class NormalKnownMean(_Normal, NormalizedPair):
     """Inverse gamma prior on the variance of normal data of known mean.
 
     s2 ~ InverseGamma(shape, scale),  y ~ N(center, s2);  posterior InverseGamma(shape + n/2, scale + sum (y - center)^2 / 2).
@@ -180,7 +181,7 @@ class NormalKnownMean(_Normal):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalInverseGamma(_Normal):
+class NormalInverseGamma(_Normal, NormalizedPair):
     """Prior on mean and variance of normal data.
 
     s2 ~ InverseGamma(shape, scale),  mu | s2 ~ N(mean, s2 / kappa),  y ~ N(mu, s2). With n observations of mean ybar and

@@ -18,13 +18,14 @@ from ..kernels.conjugate import (
     student_log_density,
     vector_moments,
 )
-from ._pair import ConjugatePair, Joint, as_shape, check_finite, check_level, check_positive
+from ._checks import as_shape, check_finite, check_level, check_positive
+from ._pair import Joint, NormalizedPair
 
 __all__ = ["NormalInverseWishart"]
 
 
 @dataclass(frozen=True, eq=False)
-class NormalInverseWishart(ConjugatePair):
+class NormalInverseWishart(NormalizedPair):
     """Prior on mean and covariance of normal vectors.
 
     Sigma ~ InverseWishart(df, scale),  mu | Sigma ~ N(mean, Sigma / kappa),  y ~ N(mu, Sigma). With n observations of mean
