@@ -73,11 +73,10 @@ def _fuzzy_c_means(X, k, seed):
 
 
 def _soft_clustering_gmm(X, k, seed):
-    """GMM"""
+    """, GMM"""
     import soft_clustering
 
-    model = soft_clustering.GMM(n_components=k, random_state=seed)
-    return np.asarray(model.fit(X).predict_proba(X))
+    return np.asarray(soft_clustering.GMM(n_components=k, random_state=seed).fit(X).memberships_)
 
 
 def _hdbscan(X, k, seed):
