@@ -216,6 +216,7 @@ def test_inspect(run, data, tmp_path):
         (["predict", "data.csv", "data.csv"], 2, "is not a result folder"),
         (["report", "."], 2, "is not a result folder"),
         (["inspect", "nothing"], 2, "no file called"),
+        (["score", "nothing", "data.csv"], 2, "no file called nothing"),
     ],
 )
 def test_errors_take_one_line_and_leave_nothing(run, data, tmp_path, words, code, said):
@@ -310,7 +311,9 @@ def test_hostile_names_everywhere(run, tmp_path, drawn):
 
 def test_version_and_help(run):
     assert run("--version")[1].startswith("sfumato ")
-    for words in ([], *([command] for command in ("fit", "consensus", "predict", "score", "choose", "report", "inspect", "demo"))):
+    assert run()[:2] == run("--help")[:2]
+    commands = ("fit", "consensus", "predict", "score", "choose", "report", "inspect", "demo", "reproduce")
+    for words in ([], *([command] for command in commands)):
         code, out, _ = run(*words, "--help")
         assert code == 0
         assert "Usage: sfumato" in out

@@ -18,7 +18,6 @@ app = typer.Typer(
     name="sfumato",
     help="Soft clustering: for every object, how much it belongs to each cluster.",
     epilog="Exit codes: 0 done, 1 failed, 2 bad input, 3 not converged (--strict), 4 out of memory, 130 stopped. --debug shows tracebacks.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -77,7 +76,9 @@ def fit(
 
 @app.command()
 def consensus(
-    data: Annotated[str, typer.Argument(help="Labelings, one clustering a column; or features, with --features. - for standard input.")],
+    data: Annotated[
+        str, typer.Argument(help="Labelings, one clustering a column; or features, with --features. - for standard input.", metavar="DATA")
+    ],
     features: Annotated[bool, typer.Option("--features", help="DATA holds features: build the ensemble of clusterings first.")] = False,
     clusters: o.Clusters = None,
     settings: o.Settings = None,
@@ -106,10 +107,12 @@ def consensus(
 
 @app.command()
 def predict(
-    model: Annotated[Path, typer.Argument(help="Result folder of an earlier fit.")],
+    model: Annotated[Path, typer.Argument(help="Result folder of an earlier fit.", metavar="RESULT")],
     data: o.DataFile,
     id_column: o.IdColumn = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="CSV file for the memberships; - for standard output.")] = Path("-"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="CSV file for the memberships; - for standard output.")] = Path(
+        "-"
+    ),
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -126,7 +129,7 @@ def predict(
 def score(
     first: Annotated[str, typer.Argument(help="Labels or memberships: a file or a result folder.", metavar="A")],
     second: Annotated[str, typer.Argument(help="The other clustering of the same objects.", metavar="B")],
-    column: Annotated[str | None, typer.Option("--column", help="Column of labels, where a file has several.")] = None,
+    column: Annotated[str | None, typer.Option("--column", metavar="COLUMN", help="Column of labels, where a file has several.")] = None,
     as_json: o.Json = False,
 ) -> None:
     """Agreement of two clusterings, hard or soft.
@@ -142,10 +145,10 @@ def score(
 def choose(
     data: o.DataFile,
     model: o.Model = "gaussian-mixture",
-    lowest: Annotated[int, typer.Option("--from", min=1, help="Fewest clusters to try.")] = 1,
-    highest: Annotated[int, typer.Option("--to", min=1, help="Most clusters to try.")] = 10,
+    lowest: Annotated[int, typer.Option("--from", metavar="K", min=1, help="Fewest clusters to try.")] = 1,
+    highest: Annotated[int, typer.Option("--to", metavar="K", min=1, help="Most clusters to try.")] = 10,
     criterion: Annotated[
-        str, typer.Option("--criterion", help="auto, held-out, bic, aic, icl, silhouette, eigengap, lifetime or pac.")
+        str, typer.Option("--criterion", metavar="NAME", help="auto, held-out, bic, aic, icl, silhouette, eigengap, lifetime or pac.")
     ] = "auto",
     labelings: Annotated[bool, typer.Option("--labelings", help="DATA holds labelings (with --model consensus).")] = False,
     similarity: o.Similarity = None,
@@ -155,7 +158,7 @@ def choose(
     weight_column: o.WeightColumn = None,
     class_column: o.ClassColumn = None,
     drop: o.Drop = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Write the curve to this PNG, SVG or PDF file.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Write the curve to this PNG, SVG or PDF file.")] = None,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -173,9 +176,11 @@ def choose(
 
 @app.command()
 def report(
-    result: Annotated[Path, typer.Argument(help="Result folder.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="HTML file; report.html in the folder if not given.")] = None,
-    title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
+    result: Annotated[Path, typer.Argument(help="Result folder.", metavar="RESULT")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="HTML file; report.html in the folder if not given.")
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Title of the page.")] = None,
 ) -> None:
     """Write the report of a result again."""
     from .using import report
@@ -185,7 +190,7 @@ def report(
 
 @app.command()
 def inspect(
-    file: Annotated[str, typer.Argument(help="Data file, result folder or model file.")],
+    file: Annotated[str, typer.Argument(help="Data file, result folder or model file.", metavar="FILE")],
     as_json: o.Json = False,
 ) -> None:
     """Say what a file holds.
@@ -217,15 +222,17 @@ def reproduce(
             metavar="EXPERIMENT",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the table (markdown and CSV) and the pictures.")] = Path(
-        "sfumato-papers"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the table (markdown and CSV) and the pictures.")
+    ] = Path("sfumato-papers"),
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Folder with data sets that do not come with scikit-learn; OpenML is asked for the others."),
+        typer.Option(
+            "--data", metavar="FOLDER", help="Folder with data sets that do not come with scikit-learn; OpenML is asked for the others."
+        ),
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask OpenML: leave out what is not in --data.")] = False,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs to average over.")] = 10,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Runs to average over.")] = 10,
     force: o.Force = False,
 ) -> None:
     """Run a table or figure of the papers again.

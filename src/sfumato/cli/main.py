@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"sfumato: error: {error}: the command line needs more packages, pip install 'sfumato[cli]'", file=sys.stderr)
         return 1
     try:
-        code = int(app(words, standalone_mode=False, prog_name="sfumato") or 0)
+        code = int(app(words or ["--help"], standalone_mode=False, prog_name="sfumato") or 0)
         return _say("stopped", 130) if code == 130 else code
     except BaseException as error:
         if debug and not isinstance(error, SystemExit):

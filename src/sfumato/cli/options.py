@@ -12,34 +12,49 @@ from .models import MODELS
 DataFile = Annotated[
     str, typer.Argument(help="CSV, TSV, Parquet, NPY, NPZ, Matrix Market or AnnData file; - for standard input.", metavar="DATA")
 ]
-Model = Annotated[str, typer.Option("--model", "-m", help=f"One of: {', '.join(MODELS)}.", show_default=True)]
+Model = Annotated[str, typer.Option("--model", "-m", metavar="MODEL", help=f"One of: {', '.join(MODELS)}.", show_default=True)]
 Clusters = Annotated[
     str | None,
-    typer.Option("--clusters", "-k", help="Number of clusters (3 if not given), or auto. A Dirichlet process infers it, up to this."),
+    typer.Option(
+        "--clusters",
+        "-k",
+        metavar="K|auto",
+        help="Number of clusters (3 if not given), or auto. A Dirichlet process infers it, up to this.",
+    ),
 ]
 Similarity = Annotated[
     str | None,
     typer.Option(
-        "--similarity", help="For pairwise models: precomputed (DATA is the matrix), cluster-kernel, self-tuning, gaussian, knn or cosine."
+        "--similarity",
+        metavar="KIND",
+        help="For pairwise models: precomputed (DATA is the matrix), cluster-kernel, self-tuning, gaussian, knn or cosine.",
     ),
 ]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="Any other parameter of the model, as name=value; may be repeated.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of all that is random.", min=0)]
-IdColumn = Annotated[str | None, typer.Option("--id-column", help="Column of names. Found by itself when the first column is text.")]
-WeightColumn = Annotated[str | None, typer.Option("--weight-column", help="Column of weights: a weight of w counts as w copies.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of the model, as name=value; may be repeated.")
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of all that is random.", min=0)]
+IdColumn = Annotated[
+    str | None, typer.Option("--id-column", metavar="COLUMN", help="Column of names. Found by itself when the first column is text.")
+]
+WeightColumn = Annotated[
+    str | None, typer.Option("--weight-column", metavar="COLUMN", help="Column of weights: a weight of w counts as w copies.")
+]
 ClassColumn = Annotated[
     str | None,
-    typer.Option("--class-column", help="Column of known classes: used by the discriminative model, compared with by the others."),
+    typer.Option(
+        "--class-column", metavar="COLUMN", help="Column of known classes: used by the discriminative model, compared with by the others."
+    ),
 ]
-Drop = Annotated[list[str] | None, typer.Option("--drop", help="Column to leave out; may be repeated.")]
+Drop = Annotated[list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Column to leave out; may be repeated.")]
 Header = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether the first line holds names. Found by itself.", show_default=False)
 ]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", help="Character between cells. Found by itself.")]
-Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of a text file, UTF-8 if not given.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the result; - writes memberships to standard output.")]
+Delimiter = Annotated[str | None, typer.Option("--delimiter", metavar="CHARACTER", help="Character between cells. Found by itself.")]
+Encoding = Annotated[str | None, typer.Option("--encoding", metavar="NAME", help="Encoding of a text file, UTF-8 if not given.")]
+Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the result; - writes memberships to standard output.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a result folder that exists.")]
-TableFormat = Annotated[str, typer.Option("--table", help="Memberships as csv or parquet.")]
+TableFormat = Annotated[str, typer.Option("--table", metavar="csv|parquet", help="Memberships as csv or parquet.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with 3, and write nothing, if the search does not converge.")]

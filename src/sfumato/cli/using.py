@@ -91,6 +91,8 @@ def _labelled(side: np.ndarray) -> np.ndarray:
 
 def _side(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
     """Memberships (n, k) or labels (n,), with ids where there are any."""
+    if not path.exists():
+        raise InputError(f"no file called {plain(path, 200)}")
     if path.is_dir():
         result = read_result(path)
         return result.memberships, result.ids
