@@ -7,10 +7,12 @@ does the answer.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,8 @@ from ._arrays import cpu_count, device, free_memory, is_numpy, namespace, to_num
 from ._memory import memory_budget
 
 __all__ = ["Rows", "add", "one_blas_thread", "threads"]
+
+BLOCK = 2000  # objects: products with few clusters stay small for BLAS, and columns do not meet in the cache as powers of two do
 
 
 class Rows:
@@ -43,6 +47,7 @@ class Rows:
     def __init__(self, X: Any, *columns: Any, n_jobs: int | None = None, view: Callable[[Any], Any] | None = None) -> None:
         self.X, self.columns, self.n_jobs, self.view = X, columns, n_jobs, view
         self.shape, self.dtype = X.shape, X.dtype
+        self._made: dict[int, Any] = {}  # blocks of the view that are kept, by their first row
 
     @property
     def slices(self) -> list[slice]:
@@ -50,41 +55,44 @@ class Rows:
         if not (is_numpy(self.X) or sp.issparse(self.X)):
             size = max(1, min(n, 2**30 // max(1, p) if getattr(self.X, "is_cuda", False) else 2**22))
         else:
-            size = max(256, min(4096, 2**19 // max(1, p)))
+            size = max(256, min(BLOCK, 2**19 // max(1, p)))
         return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
     def _cut(self, rows: slice) -> tuple[Any, ...]:
-        block = self.X[rows]
         columns = (None if column is None else column[rows] for column in self.columns)
+        if rows.start in self._made:
+            return (self._made[rows.start], *columns)
+        block = self.X[rows]
         return (block if self.view is None else self.view(block), *columns)
 
     def _each(self, function: Callable[..., Any]) -> Iterator[Any]:
+        """``function(group)`` for consecutive runs of slices, in order: one task of a thread each."""
         slices = self.slices
-        n_threads = min(threads(self.n_jobs), len(slices)) if is_numpy(self.X) or sp.issparse(self.X) else 1
-        if n_threads <= 1:
-            yield from (function(rows, *self._cut(rows)) for rows in slices)
+        size = max(1, min(8, len(slices) // 16))
+        groups = [slices[start : start + size] for start in range(0, len(slices), size)]
+        n_threads = min(threads(self.n_jobs), len(groups)) if is_numpy(self.X) or sp.issparse(self.X) else 1
+        if n_threads <= 1 or getattr(_thread, "ours", False):
+            yield from map(function, groups)
             return
-        with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
-            yield from pool.map(lambda rows: function(rows, *self._cut(rows)), slices)
+        with one_blas_thread():
+            yield from _pool(n_threads).map(function, groups)
 
     def sum(self, function: Callable[..., Any]) -> Any:
         """Sum over blocks of ``function(X_block, *column_blocks)``, a NamedTuple (or tuple) of arrays and numbers."""
-        total = None
-        for part in self._each(lambda rows, *block: function(*block)):
-            total = part if total is None else add(total, part)
-        return total
+        return reduce(add, self._each(lambda group: reduce(add, (function(*self._cut(rows)) for rows in group))))
 
     def map(self, function: Callable[..., Any]) -> Any:
         """The arrays ``function(X_block, *column_blocks)`` one under the other."""
         slices = self.slices
         if len(slices) == 1 or not is_numpy(self.X):
-            parts = list(self._each(lambda rows, *block: function(*block)))
+            parts = [function(*self._cut(rows)) for rows in slices]
             return parts[0] if len(parts) == 1 else namespace(*parts).concat(parts)
         first = function(*self._cut(slices[0]))
         out = np.empty((self.shape[0], *first.shape[1:]), dtype=first.dtype)
 
-        def write(rows: slice, *block: Any) -> None:
-            out[rows] = function(*block)
+        def write(group: list[slice]) -> None:
+            for rows in group:
+                out[rows] = function(*self._cut(rows))
 
         for _ in self._each(write):
             pass
@@ -92,7 +100,7 @@ class Rows:
 
     def extremes(self) -> np.ndarray:
         """Least and largest value (2, q) of every column of the blocks, NaN left out."""
-        parts = np.stack(list(self._each(lambda rows, block, *columns: _extremes(block))))
+        parts = np.stack([part for parts in self._each(lambda group: [_extremes(self._cut(rows)[0]) for rows in group]) for part in parts])
         return np.stack([np.fmin.reduce(parts[:, 0]), np.fmax.reduce(parts[:, 1])])
 
     def through(self, view: Callable[[Any], Any]) -> Rows:
@@ -102,7 +110,10 @@ class Rows:
         return Rows(self.X, *self.columns, n_jobs=self.n_jobs, view=both)
 
     def kept(self) -> Rows:
-        """The same rows with the view made once, columns contiguous; unchanged where there is none or it would crowd the memory."""
+        """The same rows with the view made once, each block by itself with its columns contiguous.
+
+        Unchanged where there is no view or it would crowd the memory.
+        """
         if self.view is None or _mapped(self.X):
             return self
         first = self.view(self.X[:1])
@@ -112,14 +123,10 @@ class Rows:
             return Rows(sp.csr_array(self.view(self.X)), *self.columns, n_jobs=self.n_jobs)
         if self.shape[0] * first.shape[1] * first.dtype.itemsize > memory_budget() // 4:
             return self
-        out = np.empty((first.shape[1], self.shape[0]), dtype=first.dtype).T
-
-        def write(rows: slice, block: Any, *columns: Any) -> None:
-            out[rows] = block
-
-        for _ in self._each(write):
-            pass
-        return Rows(out, *self.columns, n_jobs=self.n_jobs)
+        kept = Rows(self.X, *self.columns, n_jobs=self.n_jobs, view=self.view)
+        for group in self._each(lambda group: [(rows.start, np.asfortranarray(self._cut(rows)[0])) for rows in group]):
+            kept._made.update(group)
+        return kept
 
     def _kept_there(self, first: Any) -> Rows:
         """As ``kept``, for arrays of another library."""
@@ -144,7 +151,8 @@ class Rows:
             cumulative = np.cumsum(to_numpy(weights))
             indices = np.minimum(np.searchsorted(cumulative, where * cumulative[-1], side="right"), self.shape[0] - 1)
         others = (None if column is None else column[indices] for column in self.columns[1:])
-        return Rows(self.X[indices], None, *others, n_jobs=self.n_jobs, view=self.view)
+        few = Rows(self.X[indices], None, *others, n_jobs=self.n_jobs, view=self.view)
+        return few.kept() if self._made else few
 
     def take(self, indices: Any) -> Any:
         """Chosen rows as a dense array."""
@@ -183,8 +191,27 @@ def threads(n_jobs: int | None) -> int:
     return max(1, cpu_count() + 1 + n_jobs) if n_jobs < 0 else n_jobs
 
 
+_thread = threading.local()
+
+
+def _mark() -> None:
+    """A thread of ours does not wait for others of ours."""
+    _thread.ours = True
+
+
+@lru_cache(maxsize=4)
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    """Threads that stay: a pass over small data takes less than starting them."""
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="sfumato", initializer=_mark)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 @lru_cache(maxsize=1)
 def _controller() -> Any:
+    import scipy.linalg  # noqa: F401, its BLAS is a library of its own, to be found below
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

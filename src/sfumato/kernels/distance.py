@@ -12,6 +12,7 @@ where |x|^2 is far above the distance, so the data must be centred, and float32 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,14 @@ def width(d: int, kind: str) -> int:
     return 1 + d + {"spherical": 1, "diag": d, "full": d * (d + 1) // 2}[kind]
 
 
-def features(X: Any, kind: str) -> Any:
+def features(X: Any, kind: str, out: Any = None) -> Any:
     """z(x) of every column of ``X`` (d, b): an array (q, b), sparse if ``X`` is, which only "spherical" can be."""
     d, b = X.shape
     if sp.issparse(X):
         norms = np.asarray(X.multiply(X).sum(axis=0)).reshape(1, b)
         return sp.vstack([np.ones((1, b), dtype=X.dtype), X, norms.astype(X.dtype)], format="csc")
     xp = namespace(X)
-    Z = xp.empty((width(d, kind), b), dtype=X.dtype, device=X.device)
+    Z = xp.empty((width(d, kind), b), dtype=X.dtype, device=X.device) if out is None else out
     Z[0, :] = 1.0
     Z[1 : d + 1, :] = X
     if kind == "spherical":
@@ -55,8 +56,11 @@ def features(X: Any, kind: str) -> Any:
         row = d + 1
         for a in range(d):
             products = Z[row : row + d - a, :]
-            products[...] = X[a:, :]
-            products *= X[a : a + 1, :]
+            if xp is np:
+                np.multiply(X[a:], X[a], out=products)
+            else:
+                products[...] = X[a:, :]
+                products *= X[a : a + 1, :]
             row += d - a
     return Z
 
@@ -106,7 +110,17 @@ def softmax_columns(logits: Any) -> tuple[Any, Any]:
 
 
 def fused_sums(Z: Any, weights: Any, rows: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0) -> tuple[np.ndarray, float] | None:
-    """Weighted sums of z(x) and of the costs by one kernel, for columns ``Z`` on a CUDA device; None where there is no such kernel."""
+    """Weighted sums of z(x) and of the costs by one kernel, compiled or of a CUDA device; None where there is no such kernel.
+
+    ``Z`` holds z(x) or, of kind "full" for mixtures, x alone.
+    """
+    if isinstance(Z, np.ndarray):
+        twins = _compiled()
+        if twins is None or not fuzzy:
+            return None if twins is None else twins.gaussian_sums(Z, weights, rows)
+        raised = rows.copy()
+        raised[:, 0] += floor
+        return twins.fuzzy_sums(Z, weights, raised)
     if not getattr(Z, "is_cuda", False):
         return None
     try:
@@ -114,6 +128,16 @@ def fused_sums(Z: Any, weights: Any, rows: np.ndarray, d: int, *, fuzzy: bool, f
     except ImportError:  # torch without Triton
         return None
     return gpu_sums.soft_sums(Z, weights, rows, d, fuzzy=fuzzy, floor=floor) if gpu_sums.fits(Z, rows, d) else None
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Any:
+    """The compiled twins, where Numba is installed."""
+    try:
+        from . import compiled_mixture
+    except ImportError:
+        return None
+    return compiled_mixture
 
 
 def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:

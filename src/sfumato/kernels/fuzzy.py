@@ -129,8 +129,9 @@ def pull(D: Any, weights: Any, rule: Rule) -> tuple[Any, Any]:
         A = inplace("reciprocal", D)
         total = namespace(A).sum(A, axis=0)
         A *= A
-        A *= (1.0 if weights is None else weights) / (total * total)
         cost = len(A) / total
+        total *= total
+        A *= 1.0 / total if weights is None else weights / total
     else:
         A, cost = share(D, rule)
         if rule.temperature is None:
@@ -147,8 +148,8 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
     Z = precise(Z, ready)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=getattr(Z, "device", None))
-    if ready.kind == "spherical" and ready.rule.temperature is None and ready.rule.fuzzifier == 2.0:
-        floor = _rounding(ready, np.float32)
+    if ready.rule.temperature is None and ready.rule.fuzzifier == 2.0:
+        floor = _rounding(ready, np.float64 if Z.dtype == xp.float64 else np.float32)
         fused = distance.fused_sums(Z, weights, ready.rows, ready.rows.shape[1] - 2, fuzzy=True, floor=floor)
         if fused is not None:
             return Stats(fused[0][: ready.n_clusters], fused[1])

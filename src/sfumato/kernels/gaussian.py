@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import inplace, namespace, to_numpy
+from .._arrays import inplace, is_numpy, namespace, to_numpy
 from . import distance
 
 __all__ = ["KINDS", "Densities", "State", "Stats", "full_covariances", "logits", "memberships", "n_parameters", "ordered", "pack"]
@@ -24,6 +24,7 @@ __all__ += ["raise_to", "ready", "restrict", "summarize", "unpack", "update"]
 
 KINDS = {"full": "full", "tied": "full", "diag": "diag", "spherical": "spherical"}  # covariance type: kind of z(x)
 LOG_2PI = float(np.log(2.0 * np.pi))
+PIECE = 500  # objects whose quadratic features fit into the cache
 
 
 class State(NamedTuple):
@@ -85,11 +86,18 @@ def _log(weights: Any) -> Any:
 
 def logits(Z: Any, densities: Densities) -> tuple[Any, Any]:
     """log pi_j N(x) - peak (k, b) of the columns of ``Z`` = z(x), and ``Z``, made again in float64 where float32 would not do."""
-    xp = namespace(Z)
-    rows, _, kind, d = densities
-    if Z.dtype == xp.float32 and not _single_will_do(densities):
-        Z = distance.features(xp.astype(Z[1 : d + 1, :], xp.float64), kind)
-    return xp.asarray(rows, dtype=Z.dtype, device=Z.device) @ Z, Z
+    Z = precise(Z, densities)
+    return namespace(Z).asarray(densities.rows, dtype=Z.dtype, device=Z.device) @ Z, Z
+
+
+def precise(Z: Any, densities: Densities) -> Any:
+    """``Z``, z(x) or x, made again in float64 where float32 would not do."""
+    xp, d = namespace(Z), densities.n_features
+    if Z.dtype != xp.float32 or _single_will_do(densities):
+        return Z
+    if Z.shape[0] == d:
+        return xp.astype(Z, xp.float64)
+    return distance.features(xp.astype(Z[1 : d + 1, :], xp.float64), densities.kind)
 
 
 def _single_will_do(densities: Densities) -> bool:
@@ -128,15 +136,23 @@ def posterior(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, An
 
 
 def summarize(Z: Any, weights: Any, densities: Densities, labels: Any = None) -> Stats:
-    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None, ``labels`` (b,) with -1 for unknown, or None."""
+    """Statistics of a block; ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None, ``labels`` (b,), -1 for unknown, or None."""
     xp = namespace(Z)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=Z.device)
-    if labels is None and densities.kind != "full" and getattr(Z, "is_cuda", False) and _single_will_do(densities):
+    if labels is None and (xp is np or densities.kind != "full"):
+        Z = precise(Z, densities)
         fused = distance.fused_sums(Z, weights, densities.rows, densities.n_features, fuzzy=False)
         if fused is not None:
             count = float(Z.shape[1] if weights is None else xp.sum(weights, dtype=xp.float64))
             return Stats(fused[0], fused[1] + densities.peak * count)
+    if Z.shape[0] == densities.n_features:
+        return _in_pieces(Z, weights, densities, labels)
+    return _summarize(Z, weights, labels, densities)
+
+
+def _summarize(Z: Any, weights: Any, labels: Any, densities: Densities) -> Stats:
+    xp = namespace(Z)
     E, total, level, Z = posterior(Z, densities, labels)
     value = xp.log(total) + level
     scale = 1.0 / total
@@ -145,12 +161,29 @@ def summarize(Z: Any, weights: Any, densities: Densities, labels: Any = None) ->
         scale *= weights
         value *= weights
     E *= scale
-    return Stats(to_numpy(E @ Z.T).astype(np.float64), float(xp.sum(value, dtype=xp.float64)))
+    if xp is np and E.shape[0] < Z.shape[0]:  # OpenBLAS is slow with a large transposed matrix
+        sums = (Z @ np.ascontiguousarray(E.T)).T
+    else:
+        sums = E @ Z.T
+    return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(value, dtype=xp.float64)))
+
+
+def _in_pieces(X: Any, weights: Any, densities: Densities, labels: Any) -> Stats:
+    """Statistics of objects (d, b) whose quadratic features are made a piece at a time."""
+    b, parts, Z = X.shape[1], [], None
+    size = PIECE if is_numpy(X) else b
+    for start in range(0, b, size):
+        piece = slice(start, min(start + size, b))
+        Z = distance.features(X[:, piece], densities.kind, Z if piece.stop - start == size else None)
+        w, y = (None if column is None else column[piece] for column in (weights, labels))
+        parts.append(_summarize(Z, w, y, densities))
+    return Stats(np.sum([part.sums for part in parts], axis=0), sum(part.objective for part in parts))
 
 
 def memberships(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, Any]:
-    """Posterior probabilities (b, k), noise last, in the type of ``Z``, and log-densities (b,) of its columns."""
+    """Posterior probabilities (b, k), noise last, in the type of ``Z``, and log-densities (b,) of its columns, z(x) or x."""
     xp = namespace(Z)
+    Z = distance.features(Z, densities.kind) if Z.shape[0] == densities.n_features else Z
     E, total, level, _ = posterior(Z, densities, labels)
     E /= total
     return xp.astype(E.T, Z.dtype), xp.astype(xp.log(total) + level, Z.dtype)

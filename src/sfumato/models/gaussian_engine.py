@@ -75,14 +75,9 @@ class MixtureEngine(InductiveClusterer):
         return self._rows(X, weights, labels, keep=True)
 
     def _rows(self, X: Any, *columns: Any, keep: bool = False) -> Rows:
-        inner = Rows(X, *columns, n_jobs=self.n_jobs, view=self._coordinates.inner)
-        kind = gaussian.KINDS[self.covariance_type_]
-        if self._layout != "features":
-            return inner.kept() if keep else inner
-        if kind == "full":
-            inner = inner.kept() if keep else inner
-            return inner.through(lambda block: distance.features(block.T, kind).T)
-        rows = inner.through(lambda block: distance.features(block.T, kind).T)
+        rows = Rows(X, *columns, n_jobs=self.n_jobs, view=self._coordinates.inner)
+        if self._layout == "features" and not self._affine:  # products of features are made in the pass
+            rows = rows.through(lambda block: distance.features(block.T, gaussian.KINDS[self.covariance_type_]).T)
         return rows.kept() if keep else rows
 
     def _blank_state(self, rows: Rows) -> gaussian.State:
@@ -119,9 +114,13 @@ class MixtureEngine(InductiveClusterer):
         low, high = rows.through(self._features).extremes().astype(np.float64)
         return -np.log(np.maximum(high - low, 1e-3))
 
+    @property
+    def _affine(self) -> bool:
+        return gaussian.KINDS[self.covariance_type_] == "full"
+
     def _features(self, block: Any) -> Any:
         """Inner coordinates out of a block as the kernels see it."""
-        return block[:, 1 : self.n_features_in_ + 1] if self._layout == "features" else block
+        return block[:, 1 : self.n_features_in_ + 1] if self._layout == "features" and not self._affine else block
 
     def _start(self, rows: Rows, rng: np.random.Generator, how: str = "whitened") -> gaussian.State:
         few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
