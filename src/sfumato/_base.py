@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from . import _loop
-from ._arrays import namespace
+from ._arrays import free_memory, namespace
+from ._memory import Outline, require
 from ._rows import Rows
 from ._validation import as_generator, check_features, check_n_clusters, check_number, check_weights
 
@@ -86,6 +89,26 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             check_number(self.n_jobs, "n_jobs", integer=True)
             if self.n_jobs == 0:
                 raise ValueError("n_jobs must be None (every core), a positive number of threads, or -1, -2, ...; got 0")
+
+    def _check_room(self, X: Any) -> None:
+        """Refuse a fit that would not fit in memory before anything is made for it."""
+        outline = Outline.of(X)
+        if outline is not None:
+            require(f"{type(self).__name__}.fit", self._footprint(outline), self._forms(outline), free_memory(X))
+
+    def _footprint(self, outline: Outline) -> dict[str, float]:
+        """Names and bytes of what a fit holds at one time besides the evidence: never more than it really takes."""
+        k = min(most_clusters(self.n_clusters), outline.n)
+        return {"a copy of X": outline.copy(), "memberships": outline.n * k * outline.itemsize, "labels": 8 * outline.n}
+
+    def _forms(self, outline: Outline) -> Iterator[tuple[str, float]]:
+        """Ways to fit the same objects in less memory, and the bytes they take."""
+        if outline.itemsize == 8:
+            yield "convert it with .astype('float32')", sum(self._footprint(outline.halved()).values()) + 4 * outline.stored
+        if hasattr(self, "partial_fit"):
+            yield "use partial_fit on batches", 0
+            yield "give a dask array (sfumato.dask.shards), whose memberships stay on its workers", 0
+        yield "fit a sample of the objects, then predict_proba of the others in batches", 0
 
     def _publish(self, memberships: Any, run: _loop.Run, objective: float | None = None) -> None:
         """Set the fitted attributes that every estimator has."""
@@ -181,6 +204,7 @@ class InductiveClusterer(Clusterer):
         """
         self._forget()
         self._check_parameters()
+        self._check_room(X)
         rows = self._prepare(X, sample_weight)
         check_n_clusters(self.n_clusters, rows.shape[0])
         self._finish(rows, self._ordered(self._best_run(rows)))
@@ -274,6 +298,12 @@ class InductiveClusterer(Clusterer):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def most_clusters(n_clusters: Any) -> int:
+    """The number of clusters, the largest of several; 1 where it is not known yet."""
+    several = n_clusters if isinstance(n_clusters, (list, tuple, range)) else [n_clusters]
+    return max((int(k) for k in several if isinstance(k, Integral) and int(k) > 0), default=1)
 
 
 def weight_of(rows: Rows) -> float:

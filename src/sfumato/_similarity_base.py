@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,10 @@ import scipy.sparse as sp
 from sklearn.utils.validation import _check_feature_names
 
 from ._arrays import is_numpy
-from ._base import Clusterer
+from ._base import Clusterer, most_clusters
+from ._memory import Outline
 from ._validation import check_features, check_n_clusters, check_rows, check_similarity, refuse_underflow
+from .kernels.spectral import krylov_columns
 from .similarity import Factored, cluster_kernel, cosine, gaussian, knn, self_tuning
 
 __all__ = ["SimilarityClusterer"]
@@ -30,6 +32,7 @@ class SimilarityClusterer(Clusterer):
 
     def _similarities(self, X: Any) -> Any:
         """W of the evidence, and what is needed for new objects."""
+        self._check_room(X)
         if self._precomputed():
             W = check_similarity(X)
             self.n_features_in_ = W.shape[0]
@@ -50,6 +53,25 @@ class SimilarityClusterer(Clusterer):
             raise ValueError(f"similarity(X) must return an ({X.shape[0]}, {X.shape[0]}) similarity, got shape {tuple(W.shape)}")
         self._known, self._W = X, W
         return W
+
+    def _footprint(self, outline: Outline) -> dict[str, float]:
+        named = isinstance(self.similarity, str) and not self._precomputed()
+        dense = outline.n**2 * outline.itemsize if named and self.similarity in ("gaussian", "self-tuning") else 0
+        sparse = outline.sparse if self._precomputed() else not dense
+        vectors = krylov_columns(most_clusters(self.n_clusters), outline.n, sparse=sparse) if named or self._precomputed() else 0
+        return super()._footprint(outline) | {"the dense similarity": dense, "eigenvectors": vectors * outline.n * outline.itemsize}
+
+    def _forms(self, outline: Outline) -> Iterator[tuple[str, float]]:
+        def changed(outline: Outline = outline, **parameters: Any) -> float:
+            return sum(type(self)(**self.get_params(deep=False) | parameters)._footprint(outline).values())
+
+        if self._footprint(outline)["the dense similarity"]:
+            yield "set similarity='cluster-kernel' or 'knn', which stay sparse", changed(similarity="cluster-kernel")
+        if self._precomputed() and not outline.sparse:
+            yield "give a sparse graph (sfumato.similarity.knn)", changed(outline._replace(stored=0, sparse=True))
+        if self.n_init > 1:
+            yield "set n_init=1", changed(n_init=1)
+        yield from super()._forms(outline)
 
     def _new_similarities(self, X: Any) -> Any:
         """Similarities (n_new, n) of new objects to the fitted ones: an array, sparse array or operator."""

@@ -215,9 +215,9 @@ def _check_dense(W: np.ndarray, name: str) -> np.ndarray:
 
 
 def _symmetric(W: np.ndarray) -> bool:
-    """Compare blocks of rows with blocks of columns: no n x n temporary."""
+    """Compare blocks of rows with blocks of columns of a nonnegative matrix: no n x n temporary."""
     tolerance = 1e-5 if W.dtype == np.float32 else 1e-10
-    bound = tolerance * float(np.abs(W).max(initial=0.0))
+    bound = tolerance * float(W.max(initial=0.0))
     size = max(1, 2**22 // W.shape[0])
     return all(
         np.abs(W[start : start + size, start:] - W[start:, start : start + size].T).max(initial=0.0) <= bound

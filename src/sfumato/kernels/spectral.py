@@ -20,7 +20,7 @@ from .._memory import reserve
 from .._rows import one_blas_thread
 from .scaled import Scaled, as_dense, degrees, dtype_of, like, normalized_operator
 
-__all__ = ["Scaled", "Spectrum", "degrees", "dtype_of", "leading_eigenvectors", "normalized_operator", "unit_rows"]
+__all__ = ["Scaled", "Spectrum", "degrees", "dtype_of", "krylov_columns", "leading_eigenvectors", "normalized_operator", "unit_rows"]
 
 DIRECT = 400  # up to so many objects all eigenvectors cost less than the detour
 EXTRA = 10  # columns beyond those asked for: they decide how fast the block converges
@@ -71,6 +71,12 @@ def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_produc
     with one_blas_thread() if sp.issparse(A) else nullcontext():  # thin blocks gain nothing from threads
         values, X, residuals = _converge(A, k, dtype, tol, max_products)
     return Spectrum(values[:k], _canonical(X[place, :k]), float(values[k]), float(residuals[:k].max()))
+
+
+def krylov_columns(k: int, n: int, *, sparse: bool) -> int:
+    """Columns (n,) that finding ``k`` eigenvectors keeps at one time: the Krylov space, and what it was before its last block."""
+    p = k + EXTRA
+    return 0 if n <= DIRECT or n < 4 * p else p * (2 * min(SPARSE_DEPTH if sparse else DEPTH, n // (2 * p)) - 1)
 
 
 def _converge(A: Any, k: int, dtype: Any, tol: float, max_products: int) -> tuple[Any, Any, Any]:

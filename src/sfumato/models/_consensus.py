@@ -26,7 +26,7 @@ from ..similarity.operators import Factored
 from ._members import cut
 from .pairwise import PairwiseProbabilisticClustering
 
-__all__ = ["LINKAGES", "NAMES", "Settings", "lifetime", "solve"]
+__all__ = ["LINKAGES", "NAMES", "Settings", "explicit_matrices", "lifetime", "solve"]
 
 LINKAGES = ("single", "average", "complete")
 NAMES = ("cluster-kernel", "coassociation", "coassociation-unweighted", "coassociation-likelihood", *LINKAGES)
@@ -42,6 +42,14 @@ class Settings(NamedTuple):
     max_iter: int
     tol: float
     random_state: int
+
+
+def explicit_matrices(consensus: Any) -> int:
+    """Matrices (n, n) that a consensus keeps at one time: none of those that only multiply."""
+    if not isinstance(consensus, str):
+        return 0 if "similarity" in consensus.get_params() else 2
+    named = {"coassociation-unweighted": 3, "coassociation-likelihood": 5}
+    return 2 if consensus in LINKAGES else named.get(consensus, 0)
 
 
 def solve(consensus: Any, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None) -> Any:

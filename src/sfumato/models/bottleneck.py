@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 
 from .. import _loop
 from .._base import InductiveClusterer
+from .._memory import Outline
 from .._rows import Rows
 from .._validation import EvidenceWarning, check_features, check_number, check_weights
 from ..kernels import bottleneck as kernel
@@ -112,6 +114,15 @@ class InformationBottleneck(InductiveClusterer):
             raise
         self._dtype = X.dtype
         return Rows(Q, mass, n_jobs=self.n_jobs)
+
+    def _footprint(self, outline: Outline) -> dict[str, float]:
+        needed = super()._footprint(outline)
+        return needed | {"a copy of X": 0, "distributions of the rows": 3 * outline.stored * (8 + 4 * outline.sparse)}
+
+    def _forms(self, outline: Outline) -> Iterator[tuple[str, float]]:
+        if not outline.sparse:
+            yield "give the counts as a sparse array if most of them are 0", 0
+        yield from super()._forms(outline)
 
     def _distributions(self, X: Any) -> tuple[Any, np.ndarray]:
         """q(c|x) of rows of counts, zero for a row without counts, and the largest count of each row."""

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._base import Clusterer
+from .._base import Clusterer, most_clusters
+from .._memory import Outline
 from .._validation import EvidenceWarning, as_generator, check_choice, check_features, check_n_clusters, check_number
 from ..kernels import coassociation as tables
 from ..kernels.coassociation_sweep import brier_score
 from ..memberships import align, cooccurrence
 from ..similarity.coassociation import Coassociation, check_partition_weight, coassociation
-from ._consensus import LINKAGES, NAMES, Settings, solve
+from ._consensus import LINKAGES, NAMES, SCREEN, Settings, explicit_matrices, solve
 from ._consensus_k import SELECTIONS, choose
 from .ensemble import ClusteringEnsemble
+from .pairwise import COPIES
 
 __all__ = ["EvidenceAccumulation"]
 
@@ -132,6 +134,7 @@ class EvidenceAccumulation(Clusterer):
         """
         self._forget()
         self._check_parameters()
+        self._check_room(X)
         rng = as_generator(self.random_state)
         self.coassociation_ = self._accumulate(X, partition_weight, rng)
         table = self.coassociation_.table
@@ -185,6 +188,19 @@ class EvidenceAccumulation(Clusterer):
             self.ensemble_.set_params(random_state=int(rng.integers(2**31)))
         labelings = self.ensemble_.fit_transform(X)
         return Coassociation(tables.encode(labelings, check_partition_weight(partition_weight, labelings.shape[1])))
+
+    def _footprint(self, outline: Outline) -> dict[str, float]:
+        m = outline.p if self._precomputed() else getattr(self.ensemble, "n_partitions", ClusteringEnsemble().n_partitions)
+        k = min(most_clusters(self.n_clusters), outline.n)
+        pairs = 8 * outline.n**2 * explicit_matrices(self.consensus)
+        rows = outline.n if pairs else COPIES * max(outline.n, self.n_init * min(outline.n, SCREEN))
+        return {"matrices of all pairs": pairs, "labels": outline.n * (5 * m + 8), "memberships": 8 * k * rows}
+
+    def _forms(self, outline: Outline) -> Iterator[tuple[str, float]]:
+        needed = self._footprint(outline)
+        if needed["matrices of all pairs"]:
+            yield "set consensus='cluster-kernel', which forms no such matrix", sum(needed.values()) - needed["matrices of all pairs"]
+        yield "fit a sample of the objects, then predict_proba of the others in batches", 0
 
     def _precomputed(self) -> bool:
         return isinstance(self.ensemble, str) and self.ensemble == "precomputed"

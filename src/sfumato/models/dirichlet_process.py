@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .. import _loop
 from .._arrays import namespace, to_numpy
 from .._base import Clusterer
-from .._memory import reserve
+from .._memory import Outline, reserve
 from .._rows import Rows
 from .._validation import EvidenceWarning, as_generator, check_choice, check_features, check_n_clusters, check_number, check_weights
 from ..conjugate import BetaBinomial, NormalInverseGamma, NormalInverseWishart
@@ -150,6 +151,7 @@ class DirichletProcessMixture(Clusterer):
         """
         self._forget()
         prior = self._check_parameters()
+        self._check_room(X)
         try:
             X, rows, component = self._prepare(X, sample_weight)
         except (ValueError, TypeError):
@@ -261,6 +263,15 @@ class DirichletProcessMixture(Clusterer):
         _components.check_counts(self._posterior.component, X)
         _components.check_reach(self._posterior.component, Rows(X, n_jobs=self.n_jobs))
         return X
+
+    def _footprint(self, outline: Outline) -> dict[str, float]:
+        drawn = 12 * outline.n * self.n_init * self.n_draws if self.inference == "gibbs" else 0
+        return super()._footprint(outline) | {"memberships": outline.n * outline.itemsize, "labels of all draws": drawn}
+
+    def _forms(self, outline: Outline) -> Iterator[tuple[str, float]]:
+        if self.inference == "gibbs":
+            yield "set inference='variational'", sum(super()._footprint(outline).values())
+        yield from super()._forms(outline)
 
     def _takes_missing(self) -> bool:
         kind = self.component if isinstance(self.component, type) else type(self.component)

@@ -149,6 +149,7 @@ class DiscriminativeClustering(Clusterer):
         """
         self._forget()
         self._check_parameters()
+        self._check_room(X)
         X = self._features(X, reset=True)
         weights = weights_as_counts(sample_weight, X)
         check_n_clusters(self.n_clusters, X.shape[0])

@@ -15,6 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _loop
+from .._memory import Outline, require
 from .._rows import _controller, one_blas_thread, threads
 from .._validation import EvidenceWarning, as_generator, check_features, check_number
 from ._members import LINKAGES, Failure, Plan, attempt, label
@@ -121,6 +122,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self
         """
         self._check_parameters()
+        self._check_room(X)
         X = check_features(self, X, reset=True)
         self._frame = _Frame.of(X)
         X = self._frame(X)
@@ -144,6 +146,15 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 raise ValueError("n_jobs must be None, a positive number of workers, or -1, -2, ...; got 0")
         if isinstance(self.algorithms, (list, tuple)) and not self.algorithms:
             raise ValueError("algorithms must name at least one clusterer, got an empty list")
+
+    def _check_room(self, X: Any) -> None:
+        outline = Outline.of(X)
+        if outline is None:
+            return
+        labels, copy = 8 * outline.n * self.n_partitions, outline.stored * outline.itemsize
+        fewer = ("ask for fewer partitions (n_partitions=10)", copy + 80 * outline.n)
+        forms = [fewer, ("fit a sample of the objects, then transform the others in batches", 0)]
+        require("ClusteringEnsemble.fit", {"labels": labels, "a copy of X": copy}, forms)
 
     def _jobs(self, rng: np.random.Generator) -> list[tuple[Any, int, int]]:
         """Algorithm, number of cuts and seed of every run."""

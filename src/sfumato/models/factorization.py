@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from .. import _loop
 from .._arrays import is_numpy, to_numpy
-from .._memory import reserve
+from .._memory import Outline, reserve
 from .._similarity_base import SimilarityClusterer, as_dense
 from .._validation import EvidenceWarning, as_generator, check_choice, check_n_clusters, check_number
 from ..kernels import factorization as kernel
@@ -126,6 +126,13 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
         check_choice(self.solver, "solver", ("coordinate", "multiplicative"))
         if self.normalization is not None:
             check_choice(self.normalization, "normalization (or None)", ("doubly-stochastic",))
+
+    def _footprint(self, outline: Outline) -> dict[str, float]:
+        needed = super()._footprint(outline)
+        given = self._precomputed() and not outline.sparse and outline.stored
+        if not given and not needed["the dense similarity"]:
+            return needed
+        return needed | {"the scaled similarity": 2 * outline.n**2 * outline.itemsize, "eigenvectors": 0}
 
     def _starts(self, W: Any, rng: np.random.Generator) -> list[np.ndarray]:
         """Nonnegative (n, k): soft assignment to nearly orthogonal rows of the eigenvectors, then uniform draws."""

@@ -150,6 +150,7 @@ class GaussianMixture(MixtureEngine):
         self._forget()
         self._check_parameters()
         if undecided(self):
+            self._check_room(X)
             return search(self, X, y, sample_weight)
         return self._learn(X, y, sample_weight)
 

@@ -50,6 +50,7 @@ class MixtureEngine(InductiveClusterer):
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """Fit one model, its size and type being given."""
+        self._check_room(X)
         X = check_features(self, X, reset=True, missing=True)
         k = check_n_clusters(self.n_clusters, X.shape[0])
         labels = parameters.partial_labels(y, X.shape[0], k)

@@ -14,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from .. import _loop
 from .._arrays import is_numpy, namespace, to_numpy
+from .._memory import Outline
 from .._rows import one_blas_thread
 from .._similarity_base import SimilarityClusterer, as_dense
 from .._validation import EvidenceWarning, as_generator, check_choice, check_n_clusters, check_number
@@ -23,6 +24,10 @@ from ..kernels.scaled import like
 from ..kernels.spectral import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
 
 __all__ = ["PairwiseProbabilisticClustering"]
+
+HORIZON = 100  # sweeps; a start that would need more to catch up with the best one is given up
+
+COPIES = 8  # of the memberships of all starts: now, before, extrapolated, products, gradients, differences
 
 
 class PairwiseProbabilisticClustering(SimilarityClusterer):
@@ -146,6 +151,13 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         check_choice(self.diagonal, "diagonal", ("exclude", "include"))
         if not (isinstance(self.scale, str) and self.scale == "fit"):
             check_number(self.scale, "scale (a number or 'fit')", low=1e-100, high=1e100)
+
+    def _footprint(self, outline: Outline) -> dict[str, float]:
+        needed = super()._footprint(outline)
+        runs = self.n_init if self.init is None else 1
+        panels = outline.stored * (outline.itemsize + 4) if self._precomputed() and outline.sparse else 0
+        starts = COPIES * runs * needed["memberships"]
+        return needed | {"rows of the graph": panels, "memberships": starts, "eigenvectors": max(0, needed["eigenvectors"] - starts)}
 
     def _starts(self, W: Any, rng: np.random.Generator) -> Any:
         """Starting memberships (n, n_init, k)."""
