@@ -3,6 +3,9 @@
 import os
 import sys
 
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
+
 import sfumato
 
 sys.path.insert(0, os.path.abspath(".."))
@@ -17,7 +20,6 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
 myst_enable_extensions = ["dollarmath", "deflist"]
@@ -27,7 +29,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = "Sfumato"
 html_static_path = ["_static"]
 html_show_sourcelink = False
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
+html_css_files = ["wide.css"]
+html_math_renderer = "mathml"
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "header_links_before_dropdown": 7}
+html_sidebars = {page: [] for page in ("index", "start", "concepts", "comparison", "papers", "misprints")}
 autosummary_generate = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
@@ -51,5 +56,16 @@ def escape_bars(app, what, name, obj, options, lines):
             lines[place] = "``".join(parts)
 
 
+def show_math(block):
+    """Formulas as MathML, which browsers draw by themselves: the pages load nothing from elsewhere."""
+
+    def visit(self, node):
+        self.body.append(tex2mathml(node.astext(), as_block=block))
+        raise SkipNode
+
+    return visit
+
+
 def setup(app):
     app.connect("autodoc-process-docstring", escape_bars, priority=1)
+    app.add_html_math_renderer("mathml", (show_math(block=False), None), (show_math(block=True), None))

@@ -10,7 +10,7 @@ from ..metrics import matched_accuracy
 from ..models.spectral import SpectralClustering
 from ._outcome import Outcome, Table, mean_and_deviation
 from ._shelf import Shelf
-from .similarity import evidence, origins
+from .similarity import described, evidence, origins
 
 __all__ = ["table"]
 
@@ -19,9 +19,10 @@ METHODS = ("normalized-cut", "ng-jordan-weiss", "bach-jordan")
 
 def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     """Accuracy of the three roundings, one start a seed, and the cost J = |E E' - Pi|^2 / 2 of the partition each one finds."""
-    rows = []
+    rows, notes = [], []
     for item in evidence(shelf):
         k = len(np.unique(item.labels))
+        notes.append(described(item, k))
         for method in METHODS:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
@@ -32,11 +33,14 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
             accuracy = [matched_accuracy(item.labels, model.labels_) for model in models]
             costs = [partition_cost(item.W, model.labels_) for model in models]
             rows.append((item.name, method, mean_and_deviation(accuracy), mean_and_deviation(costs)))
-    notes = (
+    notes += [
+        "All are given W; Ng-Jordan-Weiss leaves out its diagonal. The source prints no figures to set beside these.",
         f"One start a seed, {n_seeds} seeds. J comes from the labels and the k leading eigenvectors of D^-1/2 W D^-1/2; lower is better.",
         *origins(shelf),
+    ]
+    return Outcome(
+        Table("Rounding a spectral embedding", ("data", "rounding", "matched accuracy", "J of the partition"), rows, tuple(notes))
     )
-    return Outcome(Table("Rounding a spectral embedding", ("data", "rounding", "matched accuracy", "J of the partition"), rows, notes))
 
 
 def partition_cost(W: np.ndarray, labels: np.ndarray) -> float:

@@ -67,6 +67,11 @@ def evidence(shelf: Shelf) -> Iterator[Evidence]:
         yield Evidence("House votes", 1 - cdist(votes.X, votes.X, "hamming"), votes.labels, "share of the votes on which two members agree")
 
 
+def described(item: Evidence, k: int) -> str:
+    """A note on a similarity: its size, and how it was made."""
+    return f"{item.name}: n = {len(item.labels)}, k = {k}, W = {item.source}."
+
+
 def origins(shelf: Shelf) -> list[str]:
     """Notes on what came from outside, or did not."""
     votes = [shelf.notes["house votes"]] if "house votes" in shelf.notes else []
@@ -141,7 +146,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     rows, notes = [], []
     for item in evidence(shelf):
         k = len(np.unique(item.labels))
-        notes.append(f"{item.name}: n = {len(item.labels)}, k = {k}, W = {item.source}.")
+        notes.append(described(item, k))
         for method, variant, given, prepare, labels in METHODS:
             W = item.W if prepare is None else prepare(item.W, k)
             with warnings.catch_warnings():

@@ -23,15 +23,14 @@ def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     for item in islice(evidence(shelf), 2):
         order = np.argsort(item.labels, kind="stable")
         W, truth = item.W[order][:, order], np.unique(item.labels[order], return_inverse=True)[1]
-        row = item.name == "S-Block"
-        state = baum_eagon(row_stochastic(W, 0) if row else W, truth.max() + 1, seed=0)
+        given, similarity = ("D^-1 W", row_stochastic(W, 0)) if item.name == "S-Block" else ("W", W)
+        state = baum_eagon(similarity, truth.max() + 1, seed=0)
         U = ms.align(state.U[:, 0], ms.one_hot(truth))
         figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), layout="constrained")
-        for axis, matrix, title in ((axes[0], W, "similarity"), (axes[1], state.scale[0] * U @ U.T, "scale · U U'")):
+        for axis, matrix, title in ((axes[0], similarity, f"similarity, {given}"), (axes[1], state.scale[0] * U @ U.T, "scale · U U'")):
             axis.imshow(matrix, cmap="magma", vmax=np.quantile(matrix, 0.99))
             axis.set(title=title, xlabel="objects", ylabel="objects")
         plot.profiles(U, ordered=False, ax=axes[2])
-        given = "D^-1 W" if row else "W"
-        figure.suptitle(f"{item.name}: {item.source}; the published rule on {given}, objects in the order of their classes")
+        figure.suptitle(f"{item.name}, W = {item.source}; the published rule on {given}, objects in the order of their classes")
         pictures[f"similarity-{item.name.lower()}.png"] = figure
     return Outcome(figures=pictures)
