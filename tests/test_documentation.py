@@ -8,7 +8,7 @@ import pytest
 
 from sfumato import datasets, memberships, similarity
 
-matplotlib = pytest.importorskip("matplotlib")
+pyplot = pytest.importorskip("matplotlib.pyplot")
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "models").glob("*.md"))]
 BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
@@ -62,7 +62,7 @@ def brought_along() -> dict:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
 def test_blocks_run_in_order(page, tmp_path, monkeypatch):
-    matplotlib.use("Agg")
+    pyplot.switch_backend("Agg")
     monkeypatch.chdir(tmp_path)
     names = brought_along()
     np.save("features.npy", names["X"])
@@ -71,7 +71,7 @@ def test_blocks_run_in_order(page, tmp_path, monkeypatch):
             for many, few in FEWER.items():
                 text = text.replace(many, few)
             exec(compile("\n" * line + text, str(page), "exec"), names)
-    matplotlib.pyplot.close("all")
+    pyplot.close("all")
 
 
 def test_what_is_left_out_or_shortened_is_still_there():
