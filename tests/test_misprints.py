@@ -41,6 +41,16 @@ def test_baum_eagon_constant():
     assert np.square(U @ np.ones((3, 3)) @ U.T).sum() == pytest.approx(49)
 
 
+def test_the_gaussian_likelihood_of_similarities_has_a_half():
+    """Printed: |W - a Y'Y|^2 / sigma^2 + n^2 log sigma. The first term is halved; memberships are the same, sigma is not."""
+    rng = np.random.default_rng(0)
+    E, sigmas = rng.normal(scale=0.3, size=(20, 20)), np.array([0.2, 0.3, 0.5])
+    truth = np.array([-norm(0, sigma).logpdf(E).sum() for sigma in sigmas])
+    corrected, printed = (np.square(E).sum() / (divisor * sigmas**2) + E.size * np.log(sigmas) for divisor in (2, 1))
+    np.testing.assert_allclose(np.diff(corrected), np.diff(truth))
+    assert np.abs(np.diff(printed) - np.diff(truth)).min() > 100
+
+
 def test_spectral_rounding_cost_is_squared():
     """Printed: J = |E E' - Pi| / 2. Only the square equals the weighted k-means distortion."""
     rng = np.random.default_rng(1)
@@ -150,6 +160,26 @@ def test_the_contingency_factor_divides_once_for_each_cluster():
     printed = (gammaln(prior + table) - gammaln(2 * prior + rows)[:, None]).sum()
     corrected = gammaln(prior + table).sum() - gammaln(2 * prior + rows).sum()
     assert printed != pytest.approx(corrected)
+
+
+def test_the_distortion_is_mutual_information_of_class_given_cluster():
+    """Printed: log p(c|x) / p(v|c). The prototype of a cluster is p(c|v); only then do distortion and information add up to a constant."""
+    rng = np.random.default_rng(6)
+    classes = rng.dirichlet(np.ones(3), size=50)
+    sums, printed = [], []
+    for _ in range(4):
+        joint = rng.dirichlet(rng.uniform(0.2, 3, size=4), size=50).T @ classes / 50
+        information = discriminative.mutual_information(joint)
+        sums.append(information - (joint * np.log(joint / joint.sum(axis=1, keepdims=True))).sum())
+        printed.append(information - (joint * np.log(joint / joint.sum(axis=0, keepdims=True))).sum())
+    assert np.ptp(sums) < 1e-12
+    assert np.ptp(printed) > 0.01
+
+
+def test_the_fuzzifier_is_above_one():
+    """Printed: m >= 1. The memberships have m - 1 in a denominator: m = 1 is k-means, another algorithm."""
+    with pytest.raises(ValueError, match="fuzzifier must lie in"):
+        FuzzyCMeans(2, fuzzifier=1.0).fit(np.arange(6.0)[:, None])
 
 
 def test_the_fuzzy_exponent():

@@ -85,6 +85,10 @@ class Shelf:
         self.notes[name] = f"{name}: {origin}, {whole.sum()} complete cases."
         return Loaded(X[whole], np.unique(classes[whole], return_inverse=True)[1])
 
+    def told(self, *names: str) -> list[str]:
+        """Notes on these data sets, as far as they were looked for."""
+        return [self.notes[name] for name in names if name in self.notes]
+
     def _look_up(self, name: str, source: Source) -> tuple[np.ndarray, np.ndarray, str]:
         path = self.path(source.file)
         if path is not None:

@@ -65,7 +65,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         *(f"{METHODS[column]}: {_share(means[:, column], best)}." for column in (0, 1)),
         f"the better of these two: {_share(means[:, :2].max(axis=1), best)}.",
         "Wine and the diagnostic data: standardised.",
-        *(shelf.notes[name] for name in SOUGHT if name in shelf.notes),
+        *shelf.told(*SOUGHT),
         "The source prints bar charts without numbers: there is no published figure to set beside these.",
     )
     return Outcome(Table("Consensus of base ensembles: matched accuracy", ("data", "ensemble", *METHODS), rows, notes))

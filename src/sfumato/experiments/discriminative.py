@@ -65,7 +65,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         "Log posterior: of the held-out classes given the cells, per object, prior counts 1. p: paired t-test of ours against that row.",
         "Mixture per class: a Gaussian mixture with one covariance for each class (mixture discriminant analysis).",
         "The notes this follows print no figures: there is nothing published to set beside these.",
-        *([shelf.notes["vehicle"]] if "vehicle" in shelf.notes else []),
+        *shelf.told("vehicle"),
     )
     columns = ("data", "clusters from", "clusters", "log posterior", "p (log posterior)", "mutual information", "p (mutual information)")
     return Outcome(Table("Clusters made for a class, held out", columns, rows, notes))

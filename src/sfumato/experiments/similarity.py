@@ -74,8 +74,7 @@ def described(item: Evidence, k: int) -> str:
 
 def origins(shelf: Shelf) -> list[str]:
     """Notes on what came from outside, or did not."""
-    votes = [shelf.notes["house votes"]] if "house votes" in shelf.notes else []
-    return votes if shelf.path("s100-similarity.csv") is not None else [*votes, S_BLOCK_MISSING]
+    return [*shelf.told("house votes"), *([S_BLOCK_MISSING] if shelf.path("s100-similarity.csv") is None else [])]
 
 
 def _s_block(shelf: Shelf) -> Evidence:
