@@ -1,6 +1,7 @@
 """Sphinx configuration."""
 
 import os
+import re
 import sys
 
 from docutils.nodes import SkipNode
@@ -28,12 +29,15 @@ exclude_patterns = ["_build", "gallery/README.rst", "**/GALLERY_HEADER.rst"]
 html_theme = "pydata_sphinx_theme"
 html_title = "Sfumato"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_show_sourcelink = False
 html_css_files = ["wide.css"]
 html_math_renderer = "mathml"
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "header_links_before_dropdown": 7}
-html_sidebars = {page: [] for page in ("index", "start", "concepts", "comparison", "papers", "misprints")}
+html_sidebars = {page: [] for page in ("index", "start", "concepts", "comparison", "papers", "misprints", "api", "generated/*")}
 autosummary_generate = True
+autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 sphinx_gallery_conf = {
@@ -56,11 +60,17 @@ def escape_bars(app, what, name, obj, options, lines):
             lines[place] = "``".join(parts)
 
 
+def leave_out_foreign(app, what, name, obj, skip, options):
+    """What scikit-learn gives to every estimator is described there."""
+    return True if (getattr(obj, "__module__", "") or "").startswith("sklearn") else None
+
+
 def show_math(block):
     """Formulas as MathML, which browsers draw by themselves: the pages load nothing from elsewhere."""
 
     def visit(self, node):
-        self.body.append(tex2mathml(node.astext(), as_block=block))
+        braced = re.sub(r"(\\[td]?frac)(\d)(\d)", r"\1{\2}{\3}", node.astext())  # docutils reads \frac12 as twelve over what follows
+        self.body.append(tex2mathml(braced, as_block=block))
         raise SkipNode
 
     return visit
@@ -68,4 +78,5 @@ def show_math(block):
 
 def setup(app):
     app.connect("autodoc-process-docstring", escape_bars, priority=1)
+    app.connect("autodoc-skip-member", leave_out_foreign)
     app.add_html_math_renderer("mathml", (show_math(block=False), None), (show_math(block=True), None))

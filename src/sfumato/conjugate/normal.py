@@ -62,7 +62,7 @@ class NormalKnownVariance(_Normal):
 
     References
     ----------
-    .. [1] A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 2.5.
+    A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 2.5.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class NormalKnownMean(_Normal, NormalizedPair):
 
     References
     ----------
-    .. [1] A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 2.6.
+    A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 2.6.
 
     Examples
     --------
@@ -200,7 +200,7 @@ class NormalInverseGamma(_Normal, NormalizedPair):
 
     References
     ----------
-    .. [1] A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 3.3.
+    A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 3.3.
 
     Examples
     --------

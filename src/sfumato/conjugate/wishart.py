@@ -45,7 +45,7 @@ class NormalInverseWishart(NormalizedPair):
 
     References
     ----------
-    .. [1] A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 3.6.
+    A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 3.6.
 
     Examples
     --------

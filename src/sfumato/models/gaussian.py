@@ -260,7 +260,7 @@ class GaussianMixture(MixtureEngine):
 
         Returns
         -------
-        groups : array of shape (n_clusters_,)
+        groups : array of shape (n,), n the number of components
             The group of every component.
         """
         self._check_fitted()
