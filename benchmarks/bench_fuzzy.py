@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from sklearn.cluster import KMeans
 
 from sfumato import FuzzyCMeans, _loop
+from sfumato.kernels import distance
 
 from .timing import Line, medians
 
@@ -31,23 +34,26 @@ class Iterations(NamedTuple):
 
     run: Callable[[int], Any]
     few: int = 2
-    many: int = 12
+    many: int = 22
 
 
-def seconds(functions: dict[str, Iterations], repeats: int = 5) -> dict[str, float]:
-    """Seconds of one iteration of each: interleaved repeats, the fastest long and the fastest short run."""
-    times: dict[tuple[str, int], list[float]] = {}
-    made: dict[tuple[str, int], int] = {}
+def seconds(functions: dict[str, Iterations], repeats: int = 9) -> dict[str, float]:
+    """Seconds of one iteration of each: the median over interleaved repeats. What is done once for all iterations drops out.
+
+    Before each there is a pause, in which the threads of the one before come to rest.
+    """
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for function in functions.values():
+        function.run(function.few)
     for _ in range(repeats):
         for name, function in functions.items():
+            time.sleep(0.1)
+            clock, made = [time.perf_counter()], []
             for n in (function.few, function.many):
-                start = time.perf_counter()
-                made[name, n] = function.run(n)
-                times.setdefault((name, n), []).append(time.perf_counter() - start)
-    return {
-        name: (min(times[name, f.many]) - min(times[name, f.few])) / (made[name, f.many] - made[name, f.few])
-        for name, f in functions.items()
-    }
+                made.append(function.run(n))
+                clock.append(time.perf_counter())
+            times[name].append((clock[2] - 2 * clock[1] + clock[0]) / (made[1] - made[0]))
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def step_of(X: np.ndarray) -> Callable[[int], Any]:
@@ -55,8 +61,19 @@ def step_of(X: np.ndarray) -> Callable[[int], Any]:
     model = FuzzyCMeans(K, random_state=0)
     model._check_parameters()
     rows = model._prepare(X, None)
-    state, step = model._start(rows, np.random.default_rng(0)), model._step(rows)
-    return lambda n: _loop.iterate(step, state, max_iter=n, tol=0.0).n_iter
+    return steps(model._step(rows), model._start(rows, np.random.default_rng(0)))
+
+
+def steps(step: Callable[[Any], Any], first: Any) -> Callable[[int], Any]:
+    """So many steps from one state."""
+
+    def run(n: int) -> int:
+        state = first
+        for _ in range(n):
+            state = step(state)[0]
+        return n
+
+    return run
 
 
 def run() -> list[Line]:
@@ -76,13 +93,24 @@ def run() -> list[Line]:
         cmeans = importlib.import_module("skfuzzy").cmeans
         functions["skfuzzy"] = Iterations(lambda n: cmeans(X.T, K, 2.0, error=0.0, maxiter=n, seed=0)[5], 1, 4)
     t = seconds(functions)
+    note = "centring and set-up left out on both sides"
     lines = [
-        Line("one iteration, float64", 1e3 * t["ours"], 1e3 * t["lloyd"], "scikit-learn k-means (Lloyd)", "ms", "> 1"),
-        Line("one iteration, float32", 1e3 * t["ours32"], 1e3 * t["lloyd32"], "scikit-learn k-means (Lloyd)", "ms", "> 1"),
+        Line("one iteration, float64", 1e3 * t["ours"], 1e3 * t["lloyd"], "scikit-learn k-means (Lloyd)", "ms", "> 1", note),
+        Line("one iteration, float32", 1e3 * t["ours32"], 1e3 * t["lloyd32"], "scikit-learn k-means (Lloyd)", "ms", "> 1", note),
     ]
     if "skfuzzy" in t:
-        lines.insert(0, Line("one iteration, float64", 1e3 * t["ours"], 1e3 * t["skfuzzy"], "scikit-fuzzy", "ms", ">= 12"))
-    return [*lines, *_whole(X), _acceleration()]
+        lines.insert(0, Line("one iteration, float64", 1e3 * t["ours"], 1e3 * t["skfuzzy"], "scikit-fuzzy", "ms", ">= 12", note))
+    return [*lines, *_plain(X), *_whole(X), _acceleration()]
+
+
+def _plain(X: np.ndarray) -> list[Line]:
+    """The NumPy form, where the compiled one runs as well."""
+    if distance._compiled() is None:
+        return []
+    with patch.object(distance, "_compiled", lambda: None):
+        numpy = seconds({"numpy": Iterations(step_of(X))}, 5)["numpy"]
+    compiled = seconds({"compiled": Iterations(step_of(X))}, 5)["compiled"]
+    return [Line("one iteration, float64, without Numba", 1e3 * numpy, 1e3 * compiled, "with Numba", "ms")]
 
 
 def _whole(X: np.ndarray) -> list[Line]:

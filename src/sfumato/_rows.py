@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache, reduce
 from typing import Any
@@ -48,6 +49,7 @@ class Rows:
         self.X, self.columns, self.n_jobs, self.view = X, columns, n_jobs, view
         self.shape, self.dtype = X.shape, X.dtype
         self._made: dict[int, Any] = {}  # blocks of the view that are kept, by their first row
+        self.stack: np.ndarray | None = None  # (blocks, q, size), those of them that are whole
 
     @property
     def slices(self) -> list[slice]:
@@ -65,21 +67,53 @@ class Rows:
         block = self.X[rows]
         return (block if self.view is None else self.view(block), *columns)
 
-    def _each(self, function: Callable[..., Any]) -> Iterator[Any]:
-        """``function(group)`` for consecutive runs of slices, in order: one task of a thread each."""
+    def _each(self, function: Callable[[list[slice]], Any]) -> list[Any]:
+        """``function(group)`` for consecutive runs of slices, which threads take in turn; this one does its part."""
         slices = self.slices
         size = max(1, min(8, len(slices) // 16))
         groups = [slices[start : start + size] for start in range(0, len(slices), size)]
         n_threads = min(threads(self.n_jobs), len(groups)) if is_numpy(self.X) or sp.issparse(self.X) else 1
-        if n_threads <= 1 or getattr(_thread, "ours", False):
-            yield from map(function, groups)
-            return
-        with one_blas_thread():
-            yield from _pool(n_threads).map(function, groups)
+        todo, results = deque(enumerate(groups)), [None] * len(groups)
 
-    def sum(self, function: Callable[..., Any]) -> Any:
-        """Sum over blocks of ``function(X_block, *column_blocks)``, a NamedTuple (or tuple) of arrays and numbers."""
-        return reduce(add, self._each(lambda group: reduce(add, (function(*self._cut(rows)) for rows in group))))
+        def work() -> None:
+            while todo:
+                try:
+                    i, group = todo.popleft()
+                except IndexError:
+                    return
+                results[i] = function(group)
+
+        if n_threads <= 1 or getattr(_thread, "ours", False):
+            work()
+            return results
+        with one_blas_thread():
+            helpers = [_pool(n_threads - 1).submit(work) for _ in range(n_threads - 1)]
+            try:
+                work()
+            finally:
+                todo.clear()
+                running = [helper for helper in helpers if not helper.cancel()]
+                wait(running)
+        for helper in running:
+            helper.result()
+        return results
+
+    def sum(self, function: Callable[..., Any], stacks: Callable[..., Any] | None = None) -> Any:
+        """Sum over blocks of ``function(X_block, *column_blocks)``, a NamedTuple (or tuple) of arrays and numbers.
+
+        ``stacks(Z, *column_blocks)`` does the same for several kept blocks at once, ``Z`` of shape (blocks, q, size).
+        """
+
+        def total(group: list[slice]) -> Any:
+            n_whole = 0 if stacks is None or self.stack is None else sum(rows.stop - rows.start == self.stack.shape[2] for rows in group)
+            parts = [function(*self._cut(rows)) for rows in group[n_whole:]]
+            if n_whole and stacks is not None and self.stack is not None:
+                first, rows = group[0].start // self.stack.shape[2], slice(group[0].start, group[n_whole - 1].stop)
+                columns = (None if column is None else column[rows] for column in self.columns)
+                parts.insert(0, stacks(self.stack[first : first + n_whole], *columns))
+            return reduce(add, parts)
+
+        return reduce(add, self._each(total))
 
     def map(self, function: Callable[..., Any]) -> Any:
         """The arrays ``function(X_block, *column_blocks)`` one under the other."""
@@ -124,8 +158,22 @@ class Rows:
         if self.shape[0] * first.shape[1] * first.dtype.itemsize > memory_budget() // 4:
             return self
         kept = Rows(self.X, *self.columns, n_jobs=self.n_jobs, view=self.view)
-        for group in self._each(lambda group: [(rows.start, np.asfortranarray(self._cut(rows)[0])) for rows in group]):
-            kept._made.update(group)
+        slices = self.slices
+        size = slices[0].stop
+        whole = kept.stack = np.empty((self.shape[0] // size, first.shape[1], size), dtype=first.dtype)
+
+        def make(group: list[slice]) -> list[tuple[int, Any]]:
+            made = []
+            for rows in group:
+                block = np.asfortranarray(self._cut(rows)[0])
+                if rows.stop - rows.start == size:
+                    whole[rows.start // size] = block.T
+                    block = whole[rows.start // size].T
+                made.append((rows.start, block))
+            return made
+
+        for made in self._each(make):
+            kept._made.update(made)
         return kept
 
     def _kept_there(self, first: Any) -> Rows:

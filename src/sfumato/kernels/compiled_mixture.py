@@ -23,9 +23,12 @@ _thread = threading.local()
 
 
 def fuzzy_sums(Z: np.ndarray, weights: np.ndarray | None, rows: np.ndarray) -> tuple[np.ndarray, float]:
-    """Sums (k, q) of z(x) weighted by w u^2, up to a constant, and of the costs; ``rows`` (k, q) give the distances."""
-    sums = np.zeros(rows.shape)
-    scratch = _scratch((Z.dtype, (len(rows), Z.shape[1])), (Z.dtype, (Z.shape[1],)), (Z.dtype, rows.shape))
+    """Sums (k, q) of z(x) weighted by w u^2, up to a constant, and of the costs; ``rows`` (k, q) give the distances.
+
+    ``Z`` is one block (q, b) or several (blocks, q, b).
+    """
+    sums, b = np.zeros(rows.shape), Z.shape[-1]
+    scratch = _scratch((Z.dtype, (len(rows), b)), (Z.dtype, (b,)), (Z.dtype, rows.shape))
     arguments: Any = (*_alike(Z, weights, rows), sums, *scratch)
     return sums, _fuzzy(*arguments)
 
@@ -33,10 +36,10 @@ def fuzzy_sums(Z: np.ndarray, weights: np.ndarray | None, rows: np.ndarray) -> t
 def gaussian_sums(Z: np.ndarray, weights: np.ndarray | None, rows: np.ndarray) -> tuple[np.ndarray, float] | None:
     """Sums (k, q) of z(x) weighted by the posterior, and of log-densities; None where all densities of an object vanish.
 
-    ``Z`` is z(x), or x alone, whose products are then made here.
+    ``Z`` is one block or several of z(x), or of x alone, whose products are then made here.
     """
-    (k, q), ready = rows.shape, len(Z) == rows.shape[1]
-    tile = Z.shape[1] if ready else max(32, min(256, SMALL // rows.size // 8 * 8))
+    (k, q), ready = rows.shape, Z.shape[-2] == rows.shape[1]
+    tile = Z.shape[-1] if ready else max(32, min(256, SMALL // rows.size // 8 * 8))
     sums = np.zeros((k, q) if ready else (q, k))
     shapes = (k, tile), (0 if ready else q, tile), (0 if ready else tile, k), sums.shape
     scratch = _scratch(*((Z.dtype, shape) for shape in shapes), (np.float64, (k, tile)), (np.float64, (2, tile)))
@@ -46,6 +49,7 @@ def gaussian_sums(Z: np.ndarray, weights: np.ndarray | None, rows: np.ndarray) -
 
 
 def _alike(Z: np.ndarray, weights: np.ndarray | None, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    Z = Z if Z.ndim == 3 else Z[None]
     given = np.empty(0) if weights is None else weights
     return tuple(np.ascontiguousarray(array, dtype=Z.dtype) for array in (Z, given, rows))
 
@@ -58,47 +62,50 @@ def _scratch(*wanted: tuple[Any, tuple[int, ...]]) -> tuple[np.ndarray, ...]:
 
 
 @njit(cache=True, nogil=True, fastmath=FREE, error_model="numpy")
-def _fuzzy(Z, weights, rows, sums, D, total, part):
-    k, b = D.shape
-    one, cost = Z.dtype.type(1.0), 0.0
-    np.dot(rows, Z, D)
-    total[:] = 0.0
-    for j in range(k):
-        row = D[j]
+def _fuzzy(stack, weights, rows, sums, D, total, part):
+    (k, b), one, cost = D.shape, stack.dtype.type(1.0), 0.0
+    for s in range(len(stack)):
+        Z = stack[s]
+        np.dot(rows, Z, D)
+        total[:] = 0.0
+        for j in range(k):
+            row = D[j]
+            for i in range(b):
+                pull = one / row[i]
+                row[i] = pull
+                total[i] += pull
         for i in range(b):
-            pull = one / row[i]
-            row[i] = pull
-            total[i] += pull
-    for i in range(b):
-        inverse = one / total[i]
-        scale = inverse * weights[i] if len(weights) else inverse
-        cost += k * np.float64(scale)
-        total[i] = scale * inverse
-    for j in range(k):
-        row = D[j]
-        for i in range(b):
-            row[i] *= row[i] * total[i]
-    np.dot(D, Z.T, part)
-    sums += part
+            inverse = one / total[i]
+            scale = inverse * weights[s * b + i] if len(weights) else inverse
+            cost += k * np.float64(scale)
+            total[i] = scale * inverse
+        for j in range(k):
+            row = D[j]
+            for i in range(b):
+                row[i] *= row[i] * total[i]
+        np.dot(D, Z.T, part)
+        sums += part
     return cost
 
 
 @njit(cache=True, nogil=True)
-def _gaussian(X, weights, rows, sums, D, T, R, part, E, spare):
+def _gaussian(stack, weights, rows, sums, D, T, R, part, E, spare):
     total, turns, bits, value = spare[0], spare[1], E.view(np.int64), 0.0
-    ready, tile = len(T) == 0, D.shape[1]
-    Z = X if ready else T
-    for start in range(0, X.shape[1], tile):
-        width = min(tile, X.shape[1] - start)
+    ready, tile, b = len(T) == 0, D.shape[1], stack.shape[2]
+    tiles = -(-b // tile)
+    for t in range(len(stack) * tiles):
+        s, start = t // tiles, t % tiles * tile
+        width = min(tile, b - start)
+        Z = stack[s] if ready else T
         if not ready:
-            _products(X, start, width, T)
+            _products(stack[s], start, width, T)
         np.dot(rows, Z, D)
         total[:] = 0.0
         for j in range(len(D)):
             _exp(D[j], E[j], bits[j], turns, total, width)
         if not total[:width].min() > LOWEST:
             return np.nan
-        value += _share(E, total, weights[start : start + width], D, width)
+        value += _share(E, total, weights[s * b + start : s * b + start + width], D, width)
         if ready:
             np.dot(D, Z.T, part)
         else:  # OpenBLAS is slow with a large transposed matrix

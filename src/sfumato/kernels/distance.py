@@ -26,6 +26,7 @@ __all__ = [
     "features",
     "from_cholesky_coordinates",
     "fused_sums",
+    "has_compiled",
     "moments",
     "pack",
     "softmax_columns",
@@ -128,6 +129,11 @@ def fused_sums(Z: Any, weights: Any, rows: np.ndarray, d: int, *, fuzzy: bool, f
     except ImportError:  # torch without Triton
         return None
     return gpu_sums.soft_sums(Z, weights, rows, d, fuzzy=fuzzy, floor=floor) if gpu_sums.fits(Z, rows, d) else None
+
+
+def has_compiled() -> bool:
+    """Whether ``fused_sums`` has kernels for NumPy arrays."""
+    return _compiled() is not None
 
 
 @lru_cache(maxsize=1)

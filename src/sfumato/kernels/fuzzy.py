@@ -30,6 +30,7 @@ __all__ = [
     "pack",
     "ready",
     "share",
+    "stackable",
     "summarize",
     "unpack",
     "update",
@@ -95,10 +96,15 @@ def distances(Z: Any, ready: Distances) -> Any:
     return xp.asarray(rows, dtype=Z.dtype, device=getattr(Z, "device", None)) @ Z
 
 
+def _single_will_do(ready: Distances) -> bool:
+    """Whether float32 tells the nearest centers apart."""
+    return _rounding(ready, np.float32) < 1e-3 * ready.gap
+
+
 def precise(Z: Any, ready: Distances) -> Any:
     """``Z``, made again in float64 where float32 cannot tell the nearest centers apart."""
     xp = namespace(Z)
-    if Z.dtype == xp.float64 or _rounding(ready, np.float32) < 1e-3 * ready.gap:
+    if Z.dtype == xp.float64 or _single_will_do(ready):
         return Z
     d = ready.rows.shape[1] - 2 if ready.kind == "spherical" else int((2 * ready.rows.shape[1]) ** 0.5) - 1
     X = Z[1 : d + 1, :]
@@ -143,9 +149,9 @@ def pull(D: Any, weights: Any, rule: Rule) -> tuple[Any, Any]:
 
 
 def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
-    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None."""
+    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None. Several blocks (blocks, q, b) if ``stackable``."""
     xp = namespace(Z)
-    Z = precise(Z, ready)
+    Z = Z if Z.ndim == 3 else precise(Z, ready)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=getattr(Z, "device", None))
     if ready.rule.temperature is None and ready.rule.fuzzifier == 2.0:
@@ -156,6 +162,12 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
     A, cost = pull(distances(Z, ready), weights, ready.rule)
     sums = A[: ready.n_clusters, :] @ Z.T
     return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(cost, dtype=xp.float64)))
+
+
+def stackable(ready: Distances, dtype: Any) -> bool:
+    """Whether there is a kernel for several blocks of this type at once."""
+    enough = dtype == np.float64 or _single_will_do(ready)
+    return ready.rule.temperature is None and ready.rule.fuzzifier == 2.0 and enough and distance.has_compiled()
 
 
 def memberships(Z: Any, ready: Distances) -> Any:

@@ -136,7 +136,10 @@ def posterior(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, An
 
 
 def summarize(Z: Any, weights: Any, densities: Densities, labels: Any = None) -> Stats:
-    """Statistics of a block; ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None, ``labels`` (b,), -1 for unknown, or None."""
+    """Statistics of a block; ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None, ``labels`` (b,), -1 for unknown, or None.
+
+    Several blocks (blocks, q, b) will do as well where ``stackable`` says so.
+    """
     xp = namespace(Z)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=Z.device)
@@ -145,7 +148,7 @@ def summarize(Z: Any, weights: Any, densities: Densities, labels: Any = None) ->
         fused = distance.fused_sums(Z, weights, densities.rows, densities.n_features, fuzzy=False)
         if fused is not None:
             count = float(Z.shape[1] if weights is None else xp.sum(weights, dtype=xp.float64))
-            return Stats(fused[0], fused[1] + densities.peak * count)
+            return Stats(fused[0], fused[1] + densities.peak * (count if Z.ndim == 2 or weights is not None else Z[:, 0].size))
     if Z.shape[0] == densities.n_features:
         return _in_pieces(Z, weights, densities, labels)
     return _summarize(Z, weights, labels, densities)

@@ -177,6 +177,13 @@ class FuzzyCMeans(InductiveClusterer):
     def _ready(self, state: fuzzy.State) -> fuzzy.Distances:
         return fuzzy.ready(state, self._rule)
 
+    def _sum(self, rows: Rows, state: fuzzy.State) -> fuzzy.Stats:
+        if rows.stack is None:
+            return super()._sum(rows, state)
+        ready = self._ready(state)
+        stacks = (lambda Z, weights: fuzzy.summarize(Z, weights, ready)) if fuzzy.stackable(ready, rows.stack.dtype) else None
+        return rows.sum(lambda block, weights: self._summarize(block, weights, ready), stacks)
+
     def _summarize(self, block: Any, weights: Any, state: fuzzy.Distances) -> fuzzy.Stats:
         return fuzzy.summarize(block.T, weights, state)
 
