@@ -51,13 +51,13 @@ sphinx_gallery_conf = {
 }
 
 
-def escape_bars(app, what, name, obj, options, lines):
-    """Norms are written |x|, which reStructuredText takes for substitutions: escape them outside code."""
+def escape(app, what, name, obj, options, lines):
+    """Norms are written |x|, which reStructuredText takes for substitutions, and initials look like numbered lists: escape both."""
     for place, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             parts = line.split("``")
             parts[::2] = [part.replace("|", "\\|") for part in parts[::2]]
-            lines[place] = "``".join(parts)
+            lines[place] = re.sub(r"^(\s*\.\. \[\d+\] [A-Z])\.", r"\1\\.", "``".join(parts))
 
 
 def leave_out_foreign(app, what, name, obj, skip, options):
@@ -77,6 +77,6 @@ def show_math(block):
 
 
 def setup(app):
-    app.connect("autodoc-process-docstring", escape_bars, priority=1)
+    app.connect("autodoc-process-docstring", escape, priority=1)
     app.connect("autodoc-skip-member", leave_out_foreign)
     app.add_html_math_renderer("mathml", (show_math(block=False), None), (show_math(block=True), None))

@@ -45,7 +45,7 @@ class BetaBinomial(ConjugatePair):
 
     References
     ----------
-    A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 2.4.
+    Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 2.4.
 
     Examples
     --------
@@ -162,7 +162,7 @@ class DirichletMultinomial(ConjugatePair):
 
     References
     ----------
-    A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 3.4.
+    Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 3.4.
 
     Examples
     --------

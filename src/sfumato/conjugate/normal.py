@@ -62,7 +62,7 @@ class NormalKnownVariance(_Normal):
 
     References
     ----------
-    A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 2.5.
+    Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 2.5.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class NormalKnownMean(_Normal, NormalizedPair):
 
     References
     ----------
-    A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 2.6.
+    Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 2.6.
 
     Examples
     --------
@@ -200,7 +200,7 @@ class NormalInverseGamma(_Normal, NormalizedPair):
 
     References
     ----------
-    A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 3.3.
+    Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 3.3.
 
     Examples
     --------

@@ -45,7 +45,7 @@ class NormalInverseWishart(NormalizedPair):
 
     References
     ----------
-    A. Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 3.6.
+    Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 3.6.
 
     Examples
     --------
