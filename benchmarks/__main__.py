@@ -6,6 +6,7 @@ A benchmark file has a ``TITLE`` and ``run() -> list[Line]``. Results of files t
 from __future__ import annotations
 
 import importlib
+import math
 import platform
 import re
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 
 from sfumato._arrays import cpu_count
 
+from . import roofline
 from .timing import table
 
 HERE = Path(__file__).parent
@@ -22,7 +24,9 @@ RESULTS = HERE / "RESULTS.md"
 HEAD = """# Benchmarks
 
 Ours beside the best peer, same data, same run, medians of interleaved repeats; a ratio above 1 means ours is faster (or smaller).
-Each section names the command that made it and the machine it ran on.
+Each section names the command that made it and the machine it ran on. A limit is the time that moving the bytes of the work (at the
+rate of a large copy) or its multiplications and additions (at the rate of a large matrix product) takes at least, as measured there in
+the same run.
 """
 
 
@@ -36,6 +40,8 @@ def main(names: list[str]) -> None:
             continue  # what it measures is not here
         machine = f"{platform.machine()}, {cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"
         machine = module.machine() if hasattr(module, "machine") else machine
+        if any(not math.isnan(line.limit) for line in lines):
+            machine += f"; {roofline.said()}"
         text = table(module.TITLE, lines) + f"\n`python -m benchmarks {name}`, {machine}\n"
         print(text, flush=True)
         sections[name] = text

@@ -29,6 +29,11 @@ def limit(n_bytes: float, n_operations: float, dtype: str = "float64") -> float:
     return max(n_bytes / copy_bandwidth(), n_operations / product_rate(dtype))
 
 
+def said() -> str:
+    """The two rates in words."""
+    return f"copies {copy_bandwidth() / 1e9:.1f} GB/s, float64 products {product_rate() / 1e9:.0f} Gflop/s"
+
+
 @lru_cache
 def device_copy_bandwidth() -> float:
     """As ``copy_bandwidth``, on the CUDA device."""

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 class Line(NamedTuple):
     """One row of the table: what, ours and the peer's (in ``unit``), the ratio, the figure to reach, and a remark.
 
-    The ratio is peer / ours, or ours / peer where ``larger`` is better: above 1, ours is ahead.
+    The ratio is peer / ours, or ours / peer where ``larger`` is better: above 1, ours is ahead. ``limit`` (see ``roofline.limit``) is the
+    least that the bytes and operations of the work take on this machine.
     """
 
     what: str
@@ -23,6 +24,7 @@ class Line(NamedTuple):
     target: str = ""
     note: str = ""
     larger: bool = False
+    limit: float = math.nan
 
     @property
     def ratio(self) -> float:
@@ -45,12 +47,16 @@ def medians(functions: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[s
 
 def table(title: str, lines: list[Line]) -> str:
     """The lines as a markdown table."""
-    head = f"### {title}\n\n| what | ours | peer | ratio | target | note |\n|---|---|---|---|---|---|\n"
-    return head + "".join(_row(line) for line in lines)
+    limited = any(not math.isnan(line.limit) for line in lines)
+    columns = ["what", "ours", "peer", "ratio", *(["limit"] if limited else []), "target", "note"]
+    head = f"### {title}\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n"
+    return head + "".join(_row(line, limited) for line in lines)
 
 
-def _row(line: Line) -> str:
+def _row(line: Line, limited: bool) -> str:
     alone = math.isnan(line.peer)
     peer = "" if alone else f"{line.peer:.4g} {line.unit} ({line.peer_name})"
     ratio = "" if alone else f"{line.ratio:.2f}"
-    return f"| {line.what} | {line.ours:.4g} {line.unit} | {peer} | {ratio} | {line.target} | {line.note} |\n"
+    limit = "" if math.isnan(line.limit) else f"{line.limit:.3g} {line.unit}, {line.ours / line.limit:.1f} times"
+    cells = [line.what, f"{line.ours:.4g} {line.unit}", peer, ratio, *([limit] if limited else []), line.target, line.note]
+    return f"| {' | '.join(cells)} |\n"

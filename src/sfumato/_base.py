@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import _loop
 from ._arrays import free_memory, namespace
 from ._memory import Outline, require
-from ._rows import Rows
+from ._rows import Rows, one_blas_thread
 from ._validation import as_generator, check_features, check_n_clusters, check_number, check_weights
 
 __all__ = ["Clusterer", "InductiveClusterer"]
@@ -210,6 +210,7 @@ class InductiveClusterer(Clusterer):
         self._finish(rows, self._ordered(self._best_run(rows)))
         return self
 
+    @one_blas_thread()  # what is not cut into blocks is small: threads would only wait for each other
     def _best_run(self, rows: Rows) -> _loop.Run:
         """The best of ``n_init`` runs; with many rows the starts compete on a sample and the winner goes on with all of them."""
         seeds: Any = as_generator(self.random_state).integers(2**63, size=self.n_init)

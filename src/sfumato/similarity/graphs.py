@@ -21,6 +21,8 @@ from .operators import Factored
 
 __all__ = ["cosine", "gaussian", "knn", "self_tuning"]
 
+FEW = 2000  # objects whose neighbours are found before threads have been started
+
 
 def gaussian(X: Any, Y: Any = None, *, bandwidth: float | None = None) -> np.ndarray:
     """Similarities ``exp(-|x - y|^2 / (2 bandwidth^2))``.
@@ -109,7 +111,7 @@ def knn(X: Any, Y: Any = None, *, n_neighbors: int = 10) -> sp.csr_array:
     X, Y = _features(X, Y)
     known = X if Y is None else Y
     n_neighbors = min(check_number(n_neighbors, "n_neighbors", low=1, integer=True), known.shape[0])
-    finder = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1).fit(known)
+    finder = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1 if X.shape[0] > FEW else None).fit(known)
     if Y is None:
         graph = sp.csr_array(finder.kneighbors_graph(X).astype(X.dtype))
         return sp.csr_array((graph + graph.T) * 0.5)

@@ -1,0 +1,96 @@
+"""One pass of each kernel on the processor, beside the least time its bytes and operations take on this machine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import make_blobs
+
+from sfumato import FuzzyCMeans, GaussianMixture
+from sfumato.kernels import pairwise, simplex
+from sfumato.similarity import coassociation, gaussian
+
+from . import roofline
+from .timing import Line, medians
+
+TITLE = "Passes beside the limits of the processor"
+FEW, MANY = 2, 22
+
+
+def run() -> list[Line]:
+    return [fuzzy(), *mixtures(), pass_over_similarity(), product_with_coassociation()]
+
+
+def line(what: str, seconds: float, n_bytes: float, n_operations: float) -> Line:
+    limit = roofline.limit(n_bytes, n_operations)
+    by = "bytes" if n_bytes / roofline.copy_bandwidth() >= limit else "operations"
+    note = f"{n_bytes / 1e6:.3g} MB, {n_operations / 1e9:.3g} Gflop; {by} decide"
+    return Line(what, seconds, math.nan, "", "s", "", note, limit=limit)
+
+
+def one_step(fit: Callable[[int], Any]) -> float:
+    """Seconds of an iteration: a long run less a short one, divided by how many iterations that is."""
+    times = medians({"few": partial(fit, FEW), "many": partial(fit, MANY)}, repeats=5)
+    return (times["many"] - times["few"]) / (MANY - FEW)
+
+
+def data(n: int, d: int, k: int) -> np.ndarray:
+    return make_blobs(n, n_features=d, centers=k, cluster_std=4.0, random_state=0)[0]
+
+
+def fuzzy(n: int = 200_000, d: int = 16, k: int = 10) -> Line:
+    """Distances and sums: two products n x d x k; the data are read once."""
+    X = data(n, d, k)
+    model = FuzzyCMeans(k, random_state=0)
+    model._check_parameters()
+    return line(f"fuzzy c-means, n = {n}, d = {d}, k = {k}", _steps(model, model._prepare(X, None)), 8 * n * d, 4 * n * d * k)
+
+
+def mixtures(n: int = 100_000, d: int = 16, k: int = 10) -> list[Line]:
+    """Densities and second moments: two products of k with d (d + 1) / 2 (full) or 2 d (diagonal) features."""
+    X = data(n, d, k)
+    lines = []
+    for kind, features in (("full", d * (d + 1) // 2 + d), ("diag", 2 * d)):
+        model = GaussianMixture(k, covariance_type=kind, random_state=0)
+        model._check_parameters()
+        model._named, model.n_features_in_ = True, d
+        rows = model._measure(X, None, None)
+        model._blank = model._blank_state(rows)
+        lines.append(line(f"{kind} mixture, n = {n}, d = {d}, k = {k}", _steps(model, rows), 8 * n * d, 4 * n * features * k))
+    return lines
+
+
+def _steps(model: Any, rows: Any) -> float:
+    step, first = model._step(rows), model._start(rows, np.random.default_rng(0))
+
+    def several(count: int) -> None:
+        state = first
+        for _ in range(count):
+            state, _ = step(state)
+
+    return one_step(several)
+
+
+def pass_over_similarity(n: int = 5000, k: int = 10) -> Line:
+    """W is read once for the products with the memberships."""
+    problem = pairwise.Problem(pairwise.Explicit(gaussian(data(n, 8, k))), True, None)
+    first = pairwise.start(problem, simplex.draw(np.random.default_rng(0), (n, 1, k)))
+
+    def several(count: int) -> None:
+        state = first
+        for _ in range(count):
+            state, _ = pairwise.coordinate_step(problem, state)
+
+    return line(f"pairwise, dense float64, n = {n}, k = {k}", one_step(several), 8 * n * n, 2 * n * n * k)
+
+
+def product_with_coassociation(n: int = 100_000, m: int = 50, k: int = 10) -> Line:
+    """Labels of a byte are read twice, memberships once, products written once; an addition for each label and cluster, twice."""
+    rng = np.random.default_rng(0)
+    C, U = coassociation(rng.integers(20, size=(n, m))), rng.random((n, k))
+    seconds = medians({"product": lambda: C @ U}, repeats=9)["product"]
+    return line(f"co-association times memberships, n = {n}, m = {m}, k = {k}", seconds, n * (2 * m + 16 * k), 2 * n * m * k)
