@@ -34,20 +34,18 @@ class Iterations(NamedTuple):
 
     run: Callable[[int], Any]
     few: int = 2
-    many: int = 22
+    many: int = 32
 
 
 def seconds(functions: dict[str, Iterations], repeats: int = 9) -> dict[str, float]:
     """Seconds of one iteration of each: the median over interleaved repeats. What is done once for all iterations drops out.
 
-    Before each there is a pause, in which the threads of the one before come to rest.
+    Each runs once before it is timed, so that its threads are awake and those of the one before at rest.
     """
     times: dict[str, list[float]] = {name: [] for name in functions}
-    for function in functions.values():
-        function.run(function.few)
     for _ in range(repeats):
         for name, function in functions.items():
-            time.sleep(0.1)
+            function.run(function.many)
             clock, made = [time.perf_counter()], []
             for n in (function.few, function.many):
                 made.append(function.run(n))

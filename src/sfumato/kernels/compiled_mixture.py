@@ -28,7 +28,7 @@ def fuzzy_sums(Z: np.ndarray, weights: np.ndarray | None, rows: np.ndarray) -> t
     ``Z`` is one block (q, b) or several (blocks, q, b).
     """
     sums, b = np.zeros(rows.shape), Z.shape[-1]
-    scratch = _scratch((Z.dtype, (len(rows), b)), (Z.dtype, (b,)), (Z.dtype, rows.shape))
+    scratch = _scratch((Z.dtype, (len(rows), b)), (Z.dtype, (b,)), (Z.dtype, (len(rows), rows.shape[1] - 2)))
     arguments: Any = (*_alike(Z, weights, rows), sums, *scratch)
     return sums, _fuzzy(*arguments)
 
@@ -63,15 +63,17 @@ def _scratch(*wanted: tuple[Any, tuple[int, ...]]) -> tuple[np.ndarray, ...]:
 
 @njit(cache=True, nogil=True, fastmath=FREE, error_model="numpy")
 def _fuzzy(stack, weights, rows, sums, D, total, part):
+    """The first row of z(x), all ones, and the last one stay out of the products."""
     (k, b), one, cost = D.shape, stack.dtype.type(1.0), 0.0
+    linear = np.ascontiguousarray(rows[:, 1:-1])
     for s in range(len(stack)):
-        Z = stack[s]
-        np.dot(rows, Z, D)
+        Z, last = stack[s, 1:-1], stack[s, -1]
+        np.dot(linear, Z, D)
         total[:] = 0.0
         for j in range(k):
-            row = D[j]
+            row, first, slope = D[j], rows[j, 0], rows[j, -1]
             for i in range(b):
-                pull = one / row[i]
+                pull = one / (row[i] + (first + slope * last[i]))
                 row[i] = pull
                 total[i] += pull
         for i in range(b):
@@ -80,11 +82,16 @@ def _fuzzy(stack, weights, rows, sums, D, total, part):
             cost += k * np.float64(scale)
             total[i] = scale * inverse
         for j in range(k):
-            row = D[j]
+            row, mass, rest = D[j], 0.0, 0.0
             for i in range(b):
-                row[i] *= row[i] * total[i]
+                pull = row[i] * row[i] * total[i]
+                row[i] = pull
+                mass += np.float64(pull)
+                rest += np.float64(pull * last[i])
+            sums[j, 0] += mass
+            sums[j, -1] += rest
         np.dot(D, Z.T, part)
-        sums += part
+        sums[:, 1:-1] += part
     return cost
 
 
