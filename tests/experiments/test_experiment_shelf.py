@@ -1,5 +1,8 @@
 """Data sets from a folder, from OpenML (never the real one), or left out with a line that says what to do."""
 
+import hashlib
+import io
+import json
 import socket
 from http.client import RemoteDisconnected
 from urllib.error import HTTPError, URLError
@@ -131,11 +134,73 @@ def test_figures_ask_for_nothing(openml):
     assert next(evidence).name == "House votes"
 
 
-def test_scikit_learn_takes_these_options_and_its_failure_is_ours(monkeypatch, tmp_path):
+class Reply(io.BytesIO):
+    def info(self):
+        return {}
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    """OpenML as scikit-learn sees it: descriptions and a file, by address. Nothing leaves this process."""
+    lines = [",".join("ny?"[(row + column) % (3 if row == 7 else 2)] for column in range(16)) for row in range(435)]
+    names = [f"issue-{column}" for column in range(16)]
+    header = [
+        "@relation vote",
+        *(f"@attribute '{name}' {{'n','y'}}" for name in names),
+        "@attribute 'Class' {'democrat','republican'}",
+        "@data",
+    ]
+    rows = [f"{line},{('democrat', 'republican')[row % 2]}" for row, line in enumerate(lines)]
+    file = "\n".join([*header, *rows]).encode()
+    features = [
+        {"index": str(place), "name": name, "data_type": "nominal", "is_target": str(name == "Class").lower()}
+        for place, name in enumerate([*names, "Class"])
+    ]
+    about = {"name": "vote", "version": "1", "status": "active", "format": "ARFF", "description": "", "url": "https://host/file/56"}
+    replies = {
+        "/data/56": {"data_set_description": {**about, "md5_checksum": hashlib.md5(file).hexdigest()}},
+        "/data/features/56": {
+            "data_features": {
+                "feature": [
+                    {**one, "is_ignore": "false", "is_row_identifier": "false", "number_of_missing_values": "0"} for one in features
+                ]
+            }
+        },
+        "/data/qualities/56": {"data_qualities": {"quality": [{"name": "NumberOfInstances", "value": "435"}]}},
+    }
+
+    def urlopen(request):
+        if request.full_url.endswith("/file/56"):
+            return Reply(file)
+        return Reply(json.dumps(next(reply for end, reply in replies.items() if request.full_url.endswith(end))).encode())
+
+    monkeypatch.setattr("sklearn.datasets._openml.urlopen", urlopen)
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
+    return replies
+
+
+def test_the_whole_way_through_scikit_learn(server, monkeypatch):
+    found = Shelf(online=True).find("house votes")
+    assert found.X.shape == (434, 16)
+    np.testing.assert_array_equal(found.X[0], np.arange(16) % 2)
+    np.testing.assert_array_equal(found.labels[:2], [0, 1])
+    monkeypatch.setattr("sklearn.datasets._openml.urlopen", None)
+    np.testing.assert_array_equal(Shelf(online=True).find("house votes").X, found.X)  # kept: asked once
+
+
+def test_a_file_that_was_changed_on_the_way_is_refused(server):
+    server["/data/56"]["data_set_description"]["md5_checksum"] = "0" * 32
+    shelf = Shelf(online=True)
+    assert shelf.find("house votes") is None
+    assert "OpenML sent something else than vote (The md5 checksum of the file" in shelf.notes["house votes"]
+
+
+def test_no_network(monkeypatch, tmp_path):
     def urlopen(request):
         raise URLError("no network")
 
     monkeypatch.setattr("sklearn.datasets._openml.urlopen", urlopen)
+    monkeypatch.setattr("sklearn.datasets._openml.time.sleep", lambda seconds: None)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
     shelf = Shelf(online=True)
     assert shelf.find("vehicle") is None

@@ -18,7 +18,7 @@ from ..datasets import Loaded
 
 __all__ = ["SOURCES", "Shelf", "Source"]
 
-SECONDS = 10.0
+SECONDS = 5.0  # that a connection may keep silent; scikit-learn tries four times to reach OpenML
 
 
 class Source(NamedTuple):

@@ -18,8 +18,8 @@ def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     """The start and the mixture after one, two and three iterations, with ellipses at one and two standard deviations."""
     import matplotlib.pyplot as plt
 
-    X, _, _ = datasets.make_gaussians(300, 3, separation=3.0, random_state=2)
-    rng = np.random.default_rng(0)
+    X, _, _ = datasets.make_gaussians(300, 3, separation=4.0, random_state=2)
+    rng = np.random.default_rng(1)
     means = X[rng.choice(len(X), 3, replace=False)]
     covariances = np.stack([np.cov(X.T) / 4] * 3)
     weights = np.full(3, 1 / 3)
