@@ -58,33 +58,36 @@ def checkpoints(keeper: Any):
         _keeper.reset(token)
 
 
-def iterate(step: Step, state: Any, *, max_iter: int, tol: float, relative_to: Any = None) -> Run:
+def iterate(step: Step, state: Any, *, max_iter: int, tol: float, relative_to: Any = None, horizon: float = np.inf) -> Run:
     """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
 
-    ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the objective itself.
+    ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the objective itself. Of several runs, all
+    minimised, none is waited for that would not reach the best one within ``horizon`` steps at its present pace.
     """
     report, keeper = _listener.get(), _keeper.get()
     history: list[Any] = []
     if keeper is not None:
         place, state, history = keeper.recall(state)
     with checkpoints(None):
-        while len(history) < max_iter and not _settled(history, tol, relative_to):
+        while len(history) < max_iter and not _settled(history, tol, relative_to, horizon):
             state, objective = step(state)
             history.append(np.asarray(objective, dtype=np.float64))
             if report is not None:
                 report(len(history), max_iter, float(history[-1].min()))
             if keeper is not None:
                 keeper.keep(place, state, history)
-    converged = _settled(history, tol, relative_to)
+    converged = _settled(history, tol, relative_to, horizon)
     return Run(state, history[-1] if history else np.inf, np.asarray(history), len(history), converged)
 
 
-def _settled(history: list[Any], tol: float, relative_to: Any) -> bool:
+def _settled(history: list[Any], tol: float, relative_to: Any, horizon: float) -> bool:
     if len(history) < 2:
         return False
     size = np.abs(history[-1]) if relative_to is None else relative_to
     size = size(history[-1]) if callable(size) else size
-    return bool(np.all(np.abs(history[-1] - history[-2]) <= tol * size))
+    change = np.abs(history[-1] - history[-2])
+    behind = history[-1] - history[-1].min()
+    return bool(np.all((change <= tol * size) | (behind / horizon > change)))
 
 
 def best(runs: list[Run], *, larger: bool) -> Run:

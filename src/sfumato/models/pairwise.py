@@ -25,8 +25,7 @@ from ..kernels.spectral import dtype_of, leading_eigenvectors, normalized_operat
 
 __all__ = ["PairwiseProbabilisticClustering"]
 
-HORIZON = 100  # sweeps; a start that would need more to catch up with the best one is given up
-
+HORIZON = 50  # sweeps; a start that would need more to catch up with the best one is given up
 COPIES = 8  # of the memberships of all starts: now, before, extrapolated, products, gradients, differences
 
 
@@ -51,7 +50,8 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
     init : array of shape (n, n_clusters) or (n_init, n, n_clusters), optional
         Memberships to start from, in place of drawing them.
     n_init : int
-        Starts (one from the spectrum, the others random); they share each pass over W, and the best is kept.
+        Starts (one from the spectrum, the others random); they share each pass over W, and the best is kept. Once it has settled, a start
+        that would need more than fifty further passes to catch up, at its present pace, is not waited for.
     max_iter, tol : int, float
         Sweeps at most, and the relative decrease of the objective at which to stop.
     random_state : int, Generator, RandomState or None
@@ -131,7 +131,7 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         """
         self._forget()
         self._check_parameters()
-        W = _on_device(self._similarities(X))
+        W = _on_device(self._similarities(X), self.n_clusters)
         check_n_clusters(self.n_clusters, W.shape[0])
         problem = pairwise.Problem(_as_evidence(W), self.diagonal == "exclude", None if self.scale == "fit" else float(self.scale))
         if problem.W.norm == 0:
@@ -191,7 +191,7 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
     def _solve(self, problem: pairwise.Problem, U: Any) -> _loop.Run:
         floor = 1e-2 * problem.W.norm
         tol = max(self.tol, 2e-5) if dtype_of(problem.W) == np.float32 else self.tol  # float32 does not show smaller changes
-        limits = {"max_iter": self.max_iter, "tol": tol, "relative_to": lambda f: np.maximum(f, floor)}
+        limits = {"max_iter": self.max_iter, "tol": tol, "relative_to": lambda f: np.maximum(f, floor), "horizon": HORIZON}
         if self.solver == "baum-eagon":
             return _loop.iterate(partial(pairwise.baum_eagon_step, problem), pairwise.start(problem, U), **limits)
         if isinstance(problem.W, pairwise.Implicit):
@@ -290,7 +290,7 @@ def _squared_norm(rows: Any) -> float:
     return float(np.square(rows @ np.eye(rows.shape[1])).sum())
 
 
-def _on_device(W: Any) -> Any:
+def _on_device(W: Any, k: int) -> Any:
     """A dask array on its cluster, a dense CUDA array in the form of its own sweep where it has one; anything else as it is."""
     if type(W).__module__.partition(".")[0] == "dask":
         return import_module("sfumato.dask").Similarity(W)
@@ -300,7 +300,7 @@ def _on_device(W: Any) -> Any:
         from ..kernels.gpu import Panels
     except ImportError:  # torch without Triton
         return W
-    return Panels(W) if Panels.fits(W) else W
+    return Panels(W) if Panels.fits(W, k) else W
 
 
 def _as_evidence(W: Any) -> Any:
