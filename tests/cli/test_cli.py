@@ -175,6 +175,16 @@ def test_score_labels_and_memberships_in_any_order(run, data, tmp_path):
     assert json.loads(run("score", "labels.csv", "labels.csv", "--json")[1])["Rand index"] == 1
     code, _, err = run("score", data, "r")
     assert (code, "--column" in err) == (2, True)
+    code, _, err = run("score", data, "r", "--column", "colour")
+    assert (code, "no column of labels called 'colour'" in err) == (2, True)
+
+
+def test_score_takes_no_measurement_for_an_id(run, tmp_path):
+    (tmp_path / "known.csv").write_text("length,kind\n" + "".join(f"{row % 4},{'ab'[row % 2]}\n" for row in range(8)))
+    (tmp_path / "other.csv").write_text("label\n" + "".join(f"{row % 2}\n" for row in range(8)))
+    (tmp_path / "soft.csv").write_text("cluster_0,cluster_1\n" + "".join(f"{row % 2},{1 - row % 2}\n" for row in range(8)))
+    for other in ("other.csv", "soft.csv"):
+        assert json.loads(run("score", "known.csv", other, "--column", "kind", "--json")[1])["Rand index"] == 1
 
 
 def test_report_is_written_again(run, data, tmp_path, drawn):

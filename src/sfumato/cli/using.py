@@ -98,18 +98,24 @@ def _side(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
         return result.memberships, result.ids
     try:
         return read_memberships(path) if column is None else _labels(path, column)
-    except InputError:
-        return _labels(path, column)
+    except InputError as error:
+        if column is None:
+            return _labels(path, None)
+        try:
+            return read_memberships(path)  # --column is for the other file
+        except InputError:
+            raise error from None
 
 
 def _labels(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
-    table = read(path, Roles(labels=True, keep=None if column is None else (column,)))
-    if len(table.columns) != 1:
-        names = ", ".join(f"'{plain(name, 20)}'" for name in table.columns[:8])
+    table = read(path, Roles(labels=True))
+    names = ", ".join(f"'{plain(name, 20)}'" for name in table.columns[:8])
+    if len(table.columns) > 1 and column is None:
         raise InputError(f"{table.source} has several columns ({names}) and they are not memberships: name one with --column")
-    values = np.asarray(table.values)
-    labels = values[:, 0] if values.dtype.kind in "iu" else np.unique(values[:, 0], return_inverse=True)[1]
-    return labels, table.ids
+    if len(table.columns) > 1 and column not in table.columns:
+        raise InputError(f"--column: {table.source} has no column of labels called '{plain(column, 40)}'; it has {names}")
+    values = np.asarray(table.values)[:, 0 if column not in table.columns else table.columns.index(column)]
+    return values if values.dtype.kind in "iu" else np.unique(values, return_inverse=True)[1], table.ids
 
 
 def _match(left: Any, right: Any) -> np.ndarray:
