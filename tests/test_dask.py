@@ -88,22 +88,21 @@ def test_products_and_sweeps_with_a_spread_similarity_are_those_with_the_matrix(
 
 @pytest.mark.parametrize("lose_a_worker", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_similarity_split_over_processes_gives_the_answer_of_one_process(client, lose_a_worker):
-    """The published rule is smooth: rounding stays rounding, and memberships agree. Exact descent breaks ties by it: objectives agree."""
+    """The panels are those of one process, sums are added in a fixed order, and ties are broken by order: rounding stays rounding."""
     W = block_similarity()
     for solver, settings in (("baum-eagon", {"max_iter": 30, "tol": 0.0}), ("coordinate", {"max_iter": 300, "tol": 1e-10})):
         model = PairwiseProbabilisticClustering(3, similarity="precomputed", solver=solver, n_init=1, random_state=0, **settings)
-        timer = threading.Timer(0.3, kill_one, (client,))
+        lost = []
+        timer = threading.Timer(0.3, lambda lost=lost: lost.append(kill_one(client)))
         if lose_a_worker:
             timer.start()
-        spread = model.fit(da.from_array(W, chunks=(40, 120)))
-        memberships, labels, objective = spread.memberships_, spread.labels_, spread.objective_
-        if lose_a_worker:
-            timer.join()
+        spread = model.fit(da.from_array(W, chunks=(45, 120)))
+        memberships, objective = spread.memberships_, spread.objective_
+        assert bool(lost) == lose_a_worker
+        timer.cancel()
         alone = model.fit(W)
-        assert objective == pytest.approx(alone.objective_, rel=1e-8)
-        assert (labels == alone.labels_).all()
-        if solver == "baum-eagon":
-            np.testing.assert_allclose(memberships, alone.memberships_, atol=1e-8)
+        assert objective == pytest.approx(alone.objective_, rel=1e-12)
+        np.testing.assert_allclose(memberships, alone.memberships_, atol=1e-8)
 
 
 def test_a_lost_worker_changes_nothing_in_sums_of_statistics(client, data):
@@ -160,14 +159,14 @@ def test_bad_features_are_refused(client, data):
 
 
 def test_without_a_cluster_the_message_says_how_to_start_one(data, monkeypatch):
-    monkeypatch.setattr("sfumato.dask.default_client", lambda: (_ for _ in ()).throw(ValueError("no clients")))
+    monkeypatch.setattr("sfumato.dask._cluster.default_client", lambda: (_ for _ in ()).throw(ValueError("no clients")))
     with pytest.raises(ValueError, match="needs a cluster"):
         FuzzyCMeans(3).fit(da.from_array(data[0], chunks=(300, 3)))
 
 
 @pytest.mark.slow
 def test_twenty_thousand_objects_on_four_processes():
-    """Rows of the similarity are made on the workers: nothing of size n x n is ever here."""
+    """Rows of the similarity are made on the workers, one of which is killed; then one process fits all of it."""
     n = 20_000
     labels = np.random.default_rng(0).integers(4, size=n)
 
@@ -179,16 +178,15 @@ def test_twenty_thousand_objects_on_four_processes():
 
     bounds = [*range(0, n, n // 4), n]
     blocks = [da.from_delayed(dask.delayed(rows)(a, b), (b - a, n), np.float64) for a, b in pairwise(bounds)]
-    model = PairwiseProbabilisticClustering(4, similarity="precomputed", solver="baum-eagon", n_init=1, max_iter=8, tol=0.0, random_state=0)
-    found = []
-    for options in ({"n_workers": 4, "processes": True}, {"n_workers": 1, "processes": False}):
-        with (
-            distributed.LocalCluster(threads_per_worker=1, dashboard_address=None, **options) as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            timer = threading.Timer(20.0, kill_one, (client,))
-            if options["processes"]:
-                timer.start()
-            found.append(model.fit(da.concatenate(blocks)).memberships_)
-            timer.cancel()
-    np.testing.assert_allclose(found[0], found[1], atol=1e-8)
+    model = PairwiseProbabilisticClustering(4, similarity="precomputed", n_init=1, random_state=0)
+    with (
+        distributed.LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        lost = []
+        timer = threading.Timer(20.0, lambda: lost.append(kill_one(client)))
+        timer.start()
+        memberships = model.fit(da.concatenate(blocks)).memberships_
+        assert lost
+    alone = model.fit(np.concatenate([rows(a, b) for a, b in pairwise(bounds)]))
+    np.testing.assert_allclose(memberships, alone.memberships_, atol=1e-8)

@@ -1,0 +1,138 @@
+"""Four worker processes beside one process: a dense similarity, with a worker killed in the middle, and ten million objects from files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato import FuzzyCMeans, GaussianMixture, PairwiseProbabilisticClustering
+
+from .timing import Line
+
+TITLE = "A cluster of four worker processes on this machine"
+N_WORKERS = 4
+
+
+def run() -> list[Line]:
+    if not find_spec("distributed"):
+        print("bench_dask: pip install 'sfumato[dask]'")
+        return []
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [*similarity(), *shards()]
+
+
+def similarity(n: int = 20_000, k: int = 4) -> list[Line]:
+    """Rows of W are made on the workers; one of them is killed during each fit."""
+    import dask
+    import dask.array as da
+
+    blocks = [da.from_delayed(dask.delayed(rows_of)(low, high, n, k), (high - low, n), np.float64) for low, high in bounds(n)]
+    settings = {"similarity": "precomputed", "random_state": 0}
+    models = {
+        "default solver": PairwiseProbabilisticClustering(k, n_init=1, **settings),
+        "Baum-Eagon, 8 iterations": PairwiseProbabilisticClustering(k, solver="baum-eagon", n_init=1, max_iter=8, tol=0.0, **settings),
+    }
+    there = {}
+    for name, model in models.items():
+        with cluster() as client:
+            W = client.persist(da.concatenate(blocks))
+            client.gather(client.compute([block.sum() for block in W.blocks.ravel()]))
+            there[name] = with_a_loss(client, lambda model=model, W=W: model.fit(W).memberships_)
+    W = np.concatenate([rows_of(low, high, n, k) for low, high in bounds(n)])
+    lines = []
+    for name, (U, seconds, killed) in there.items():
+        start = time.perf_counter()
+        alone = models[name].fit(W)
+        note = f"{seconds:.0f} s, a worker killed after {killed:.0f} s; one process {time.perf_counter() - start:.0f} s"
+        difference = float(np.abs(U - alone.memberships_).max())
+        lines.append(Line(f"dense similarity, n = {n}, {name}: largest difference", difference, 1e-8, "limit", "", "<= 1e-8", note))
+    return lines
+
+
+def shards(n: int = 10_000_000, d: int = 8, k: int = 8, n_files: int = 40) -> list[Line]:
+    """Files written once, read by the workers; one process reads the same files."""
+    from sfumato.dask import shards as folder_of
+
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        centers = 6 * np.random.default_rng(0).normal(size=(k, d))
+        for i in range(n_files):
+            rng = np.random.default_rng(i + 1)
+            part = centers[rng.integers(k, size=n // n_files)] + rng.normal(size=(n // n_files, d))
+            np.save(Path(folder) / f"part-{i:03d}.npy", part)
+        X = np.concatenate([np.load(path) for path in sorted(Path(folder).glob("*.npy"))])
+        for name, model in {
+            "fuzzy c-means": FuzzyCMeans(k, n_init=1, max_iter=10, tol=0.0, random_state=0),
+            "diagonal mixture": GaussianMixture(k, covariance_type="diag", n_init=1, max_iter=10, tol=0.0, random_state=0),
+        }.items():
+            start = time.perf_counter()
+            here = model.fit(X).objective_
+            one = time.perf_counter() - start
+            with cluster():
+                start = time.perf_counter()
+                there = model.fit(folder_of(folder)).objective_
+                seconds = time.perf_counter() - start
+            note = f"{n_files} files, 10 iterations; objectives differ by {abs(there - here) / abs(here):.0e}"
+            lines.append(Line(f"{name}, n = {n}, d = {d}, k = {k}, from files", seconds, one, "one process, in memory", "s", "", note))
+    return lines
+
+
+def bounds(n: int) -> list[tuple[int, int]]:
+    return list(pairwise([*range(0, n, n // N_WORKERS), n]))
+
+
+def rows_of(start: int, stop: int, n: int, k: int) -> np.ndarray:
+    """Rows of a symmetric similarity of k blocks with noise that every worker can make."""
+    labels = np.random.default_rng(0).integers(k, size=n)
+    W = np.add.outer(1.7 * np.arange(start, stop), 1.7 * np.arange(n))
+    np.abs(np.sin(W, out=W), out=W)
+    for row, label in zip(W, labels[start:stop], strict=True):
+        row *= 0.2
+        row += 0.6 * (labels == label)
+    return W
+
+
+class cluster:
+    """Worker processes of one thread each."""
+
+    def __enter__(self) -> Any:
+        import distributed
+
+        self.cluster = distributed.LocalCluster(n_workers=N_WORKERS, threads_per_worker=1, processes=True, dashboard_address=None)
+        self.client = distributed.Client(self.cluster)
+        return self.client
+
+    def __exit__(self, *_: Any) -> None:
+        self.client.close()
+        self.cluster.close()
+
+
+def with_a_loss(client: Any, fit: Callable[[], Any], delay: float = 4.0) -> tuple[Any, float, float]:
+    """The result of a fit during which a worker process is killed, its seconds, and when that was."""
+    start = time.perf_counter()
+    killed = []
+
+    def kill() -> None:
+        os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        killed.append(time.perf_counter() - start)
+
+    timer = threading.Timer(delay, kill)
+    timer.start()
+    result = fit()
+    seconds = time.perf_counter() - start
+    timer.join()
+    assert killed[0] < seconds, "the fit was over before a worker was lost"
+    return result, seconds, killed[0]

@@ -1,0 +1,149 @@
+"""Models of features: a pass over the data is one task a block; sums are added in the order of the blocks."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+import dask
+import dask.array as da
+import numpy as np
+from distributed import Future, wait
+from sklearn.base import BaseEstimator
+
+from .._rows import Rows, add
+from ._cluster import client, pinned, same
+
+__all__ = ["Features", "check_features"]
+
+
+class _Pickler(cloudpickle.Pickler):
+    """What a task needs of a model: its parameters and state, not its data and not what it has published."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, (Rows, Features, Future)):
+            return _nothing, ()
+        if isinstance(obj, BaseEstimator):
+            kept = {name: value for name, value in vars(obj).items() if name not in ("memberships_", "labels_", "history_")}
+            return _revive, (type(obj), kept)
+        return super().reducer_override(obj)
+
+
+def _nothing() -> None:
+    return None
+
+
+def _revive(kind: type, state: dict[str, Any]) -> Any:
+    model: Any = object.__new__(kind)
+    model.__dict__.update(state)
+    return model
+
+
+def _packed(function: Any) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(function)
+    return buffer.getvalue()
+
+
+def _local(payload: bytes, method: str, block: np.ndarray, *columns: Any) -> Any:
+    """A method of the rows of one block."""
+    function, view, n_jobs = cloudpickle.loads(payload)
+    rows = Rows(block, *columns, n_jobs=n_jobs, view=view)
+    return getattr(rows, method)(*(() if function is None else (function,)))
+
+
+class SpreadRows(Rows):
+    """Rows whose blocks live on the workers of a cluster."""
+
+    def _tasks(self, method: str, function: Callable[..., Any] | None = None) -> list[Future]:
+        payload = _packed((function, self.view, self.n_jobs))
+        columns = [self.X.cut(column) for column in self.columns]
+        return [
+            client().submit(_local, payload, method, block, *(column[b] for column in columns), pure=False)
+            for b, block in enumerate(self.X.blocks)
+        ]
+
+    def sum(self, function: Callable[..., Any], stacks: Callable[..., Any] | None = None) -> Any:
+        parts = client().gather(self._tasks("sum", function))
+        total = parts[0]
+        for part in parts[1:]:
+            total = add(total, part)
+        return total
+
+    def map(self, function: Callable[..., Any]) -> Any:
+        parts = self._tasks("map", function)
+        wait(parts)
+        shapes = client().gather([client().submit(lambda part: (part.shape, part.dtype), part, pure=False) for part in parts])
+        return da.concatenate([da.from_delayed(dask.delayed(part), *form) for part, form in zip(parts, shapes, strict=True)], axis=0)
+
+    def extremes(self) -> np.ndarray:
+        parts = np.stack(client().gather(self._tasks("extremes")))
+        return np.stack([np.fmin.reduce(parts[:, 0]), np.fmax.reduce(parts[:, 1])])
+
+    def through(self, view: Callable[[Any], Any]) -> Rows:
+        first = self.view
+        return SpreadRows(self.X, *self.columns, n_jobs=self.n_jobs, view=view if first is None else lambda block: view(first(block)))
+
+    def kept(self) -> Rows:
+        return self
+
+
+class Features:
+    """Features (n, p) in blocks of rows on the workers of a cluster."""
+
+    rows = SpreadRows
+
+    def __init__(self, X: da.Array) -> None:
+        if np.isnan(X.shape[0]):
+            X = X.compute_chunk_sizes()
+        self.shape, self.ndim = X.shape, 2
+        self.blocks = [block for block, size in zip(pinned(X), X.chunks[0], strict=True) if size]
+        self.bounds = np.concatenate([[0], np.cumsum([size for size in X.chunks[0] if size])])
+        self.dtype = np.dtype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+        self._columns: dict[int, tuple[Any, list[Any]]] = {}
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def cut(self, column: Any) -> list[Any]:
+        """A column that goes along, in pieces that stay on the workers."""
+        if column is None:
+            return [None] * len(self.blocks)
+        if id(column) not in self._columns:
+            pieces = [column[low:high] for low, high in zip(self.bounds[:-1], self.bounds[1:])]
+            self._columns[id(column)] = column, [client().submit(same, piece, pure=False) for piece in pieces]
+        return self._columns[id(column)][1]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self[:].astype(dtype or self.dtype)
+
+    def __getitem__(self, indices: Any) -> np.ndarray:
+        """Chosen rows, brought here."""
+        if isinstance(indices, slice):
+            indices = np.arange(*indices.indices(self.shape[0]))
+        indices = np.asarray(indices)
+        owner = np.searchsorted(self.bounds, indices, side="right") - 1
+        wanted = [indices[owner == b] - self.bounds[b] for b in range(len(self.blocks))]
+        parts = [
+            client().submit(lambda block, where: np.asarray(block[where]), self.blocks[b], wanted[b], pure=False) for b in np.unique(owner)
+        ]
+        out = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
+        for b, part in zip(np.unique(owner), client().gather(parts)):
+            out[owner == b] = part
+        return out
+
+
+def check_features(estimator: Any, X: da.Array, reset: bool, missing: bool) -> Features:
+    """A dask array as features of an estimator: two-dimensional, of the fitted width, finite."""
+    if X.ndim != 2:
+        raise ValueError(f"X must be two-dimensional (n_samples, n_features), got a dask array of shape {X.shape}")
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(f"X has {X.shape[1]} features, but {type(estimator).__name__} was fitted with {estimator.n_features_in_}")
+    features = Features(X)
+    if not missing and not Rows(features).sum(lambda block: (int(not np.isfinite(block.sum(dtype=np.float64))),))[0] == 0:
+        raise ValueError("X contains NaN or infinity: drop or impute those rows")
+    return features

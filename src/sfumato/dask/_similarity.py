@@ -1,0 +1,160 @@
+"""Models of a similarity: rows of W stay on the workers, only memberships travel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from distributed import Future, wait
+from scipy.sparse.linalg import LinearOperator
+
+from ..kernels import pairwise
+from ._cluster import client, pinned, same
+
+__all__ = ["Similarity"]
+
+ATTEMPTS = 5  # times a panel is tried while workers are being lost
+
+
+def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:
+    """Squared norm, diagonal, least entry of a block of rows, and its products with a vector from both sides."""
+    diagonal = block[np.arange(len(block)), np.arange(start, start + len(block))]
+    norm = float(np.einsum("ij,ij->i", block, block).astype(np.float64).sum())
+    return norm, diagonal, float(block.min()), block @ probe, probe[start : start + len(block)] @ block
+
+
+def _panel_part(block: np.ndarray, V: np.ndarray, start: int, rows: slice) -> tuple[Any, ...]:
+    """What the objects of a block, before, within and after a panel, add to (W V)[panel]."""
+    low, high = (min(max(edge - start, 0), len(block)) for edge in (rows.start, rows.stop))
+    strip = block[:, rows].T
+    return tuple(
+        strip[:, part] @ V[part] if part.stop > part.start else None for part in (slice(0, low), slice(low, high), slice(high, len(V)))
+    )
+
+
+def _moved(V: np.ndarray, rows: slice, change: np.ndarray) -> np.ndarray:
+    V = V.copy()
+    V[rows] += change
+    return V
+
+
+class Similarity(LinearOperator):
+    """A symmetric similarity (n, n) in blocks of rows on the workers of a cluster; evidence of the pairwise model.
+
+    Parameters
+    ----------
+    W : dask array of shape (n, n)
+        Symmetric, nonnegative, finite.
+    """
+
+    def __init__(self, W: da.Array) -> None:
+        self.blocks = pinned(W)
+        self.bounds = np.concatenate([[0], np.cumsum(W.chunks[0])])
+        super().__init__(np.dtype(W.dtype if W.dtype in (np.float32, np.float64) else np.float64), W.shape)
+        self.n = W.shape[0]
+        probe = np.random.default_rng(0).standard_normal(self.n).astype(self.dtype)
+        facts = client().gather(
+            [client().submit(_facts, block, int(low), probe, pure=False) for block, low in zip(self.blocks, self.bounds)]
+        )
+        norms, diagonals, least, right, left = zip(*facts, strict=True)
+        self._check(sum(norms), min(least), np.concatenate(right), np.sum(left, axis=0))
+        self.norm, self.diagonal = float(sum(norms)), np.concatenate(diagonals)
+        self.diagonal_norm = float(np.sum(np.square(self.diagonal, dtype=np.float64)))
+        self.panels = pairwise._panels(self.n, pairwise.N_PANELS)  # those of one process: the path to the answer is the same
+
+    def _check(self, norm: float, least: float, right: np.ndarray, left: np.ndarray) -> None:
+        if not np.isfinite(norm):
+            raise ValueError("W contains NaN or infinity: replace missing similarities (0 means never together) or drop those objects")
+        if least < 0:
+            raise ValueError(f"W has negative similarities (smallest {least:g}): shift or clip them, e.g. W.clip(min=0)")
+        tolerance = 1e-4 if self.dtype == np.float32 else 1e-9
+        if np.abs(right - left).max() > tolerance * max(norm, 1e-300) ** 0.5:
+            raise ValueError("W is not symmetric: pass (W + W.T) / 2")
+
+    def __matmul__(self, V: Any) -> Any:
+        return self._attempt(lambda: np.concatenate(self._products(np.asarray(V, dtype=self.dtype))))
+
+    def _products(self, V: np.ndarray) -> list[np.ndarray]:
+        shared = client().scatter(V, broadcast=True, hash=False)
+        return client().gather([client().submit(np.matmul, block, shared, pure=False) for block in self.blocks])
+
+    def _matmat(self, V: Any) -> Any:
+        return self @ V
+
+    def _attempt(self, work: Callable[[], Any]) -> Any:
+        """The result of ``work``, tried again while workers come and go."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return work()
+            except Exception:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+                wait(self.blocks)
+        raise AssertionError
+
+    def sweep(self, V: np.ndarray, visit: Any) -> tuple[Any, Any]:
+        """As ``pairwise.Explicit.sweep``: visit the panels of ``V`` (n, c) in order, newest values first; t before and after."""
+        t_old, t_change = np.zeros(V.shape[1]), np.zeros(V.shape[1])
+        parts, changes = self._spread(V), []
+        for rows in self.panels:
+            old = V[rows].copy()
+            before, inside, forward = self._attempt(partial(self._panel, parts, V, rows))
+            t_old += 2 * _columns(old, forward) + _columns(old, inside)
+            product = forward + inside + before
+            change = visit(rows, product)
+            V[rows] += change
+            t_change += 2 * _columns(change, product)
+            changes.append(change)
+            for block, local, within in self._pieces(rows):
+                parts[block] = client().submit(_moved, parts[block], local, change[within], pure=False)
+        for curved in self._attempt(partial(self._curved, changes)):
+            t_change += curved
+        return t_old, t_old + t_change
+
+    def _pieces(self, rows: slice) -> Iterator[tuple[int, slice, slice]]:
+        """The blocks that hold rows of a panel, those rows within the block, and within the panel."""
+        for block, (start, stop) in enumerate(zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist())):
+            low, high = max(rows.start, start), min(rows.stop, stop)
+            if low < high:
+                yield block, slice(low - start, high - start), slice(low - rows.start, high - rows.start)
+
+    def _spread(self, V: np.ndarray) -> list[Future]:
+        """The rows of V, each where its rows of W are."""
+        places = client().who_has(self.blocks)
+        return [
+            client().submit(same, V[low:high].copy(), pure=False, workers=places.get(block.key) or None, allow_other_workers=True)
+            for block, low, high in zip(self.blocks, self.bounds[:-1], self.bounds[1:])
+        ]
+
+    def _panel(self, parts: list[Future], V: np.ndarray, rows: slice) -> list[np.ndarray]:
+        """Contributions to (W V)[rows] of the objects before, within and after them, added in the order of the blocks."""
+        if any(part.status in ("error", "lost", "cancelled") for part in parts):
+            parts[:] = self._spread(V)
+        triples = zip(self.blocks, parts, self.bounds[:-1], strict=True)
+        tasks = [client().submit(_panel_part, block, part, int(low), rows, pure=False) for block, part, low in triples]
+        total = [np.zeros((rows.stop - rows.start, V.shape[1]), dtype=V.dtype) for _ in range(3)]
+        for found in client().gather(tasks):
+            for place, piece in zip(total, found, strict=True):
+                if piece is not None:
+                    place += piece
+        return total
+
+    def _curved(self, changes: list[np.ndarray]) -> list[np.ndarray]:
+        """<change, W change> within every panel, a column each."""
+        tasks = [
+            client().submit(_curvature, self.blocks[block], local, rows, change[within], change, pure=False)
+            for rows, change in zip(self.panels, changes, strict=True)
+            for block, local, within in self._pieces(rows)
+        ]
+        return client().gather(tasks)
+
+
+def _curvature(block: np.ndarray, local: slice, rows: slice, part: np.ndarray, change: np.ndarray) -> np.ndarray:
+    return _columns(part, block[local, rows] @ change)
+
+
+def _columns(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->j", A, B, dtype=np.float64)
