@@ -55,7 +55,7 @@ class Shelf:
     online : bool, default=False
         Whether to ask OpenML for what is not there. scikit-learn keeps what it fetched in its data home.
     say : callable, optional
-        Is told a line before a data set is fetched and when one is left out.
+        Is told in a line what is being worked on, what is fetched and what is left out.
     """
 
     def __init__(self, folder: Any = None, *, online: bool = False, say: Callable[[str], None] | None = None) -> None:

@@ -49,11 +49,11 @@ def evidence(shelf: Shelf) -> list[Evidence]:
 
 def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     """Matched accuracy of every consensus on every ensemble, with the share of cells the probabilistic ones win or draw."""
-    cells = {
-        (item.name, name): np.array([_scores(item, name, seed) for seed in range(n_seeds)])
-        for item in evidence(shelf)
-        for name in ENSEMBLES
-    }
+    cells = {}
+    for item in evidence(shelf):
+        shelf.say(f"working on {item.name}")
+        for name in ENSEMBLES:
+            cells[item.name, name] = np.array([_scores(item, name, seed) for seed in range(n_seeds)])
     rows = [(*key, *(mean_and_deviation(values[:, column]) for column in range(len(METHODS)))) for key, values in cells.items()]
     means = np.array([values.mean(axis=0) for values in cells.values()])
     rows.append(("mean", "", *(f"{value:.3f}".removeprefix("0") for value in means.mean(axis=0))))

@@ -53,6 +53,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     """Ours beside k-means and a Gaussian mixture per class, with as many clusters, on halves held out; ``n_seeds`` splits."""
     rows = []
     for name, (X, c) in data_sets(shelf).items():
+        shelf.say(f"working on {name}")
         splits = StratifiedShuffleSplit(n_seeds, test_size=0.5, random_state=0).split(X, c)
         scores = np.array([_split(X, c, CLUSTERS[name], train, test, seed) for seed, (train, test) in enumerate(splits)])
         for m, method in enumerate(METHODS):

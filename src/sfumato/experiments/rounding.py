@@ -23,6 +23,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     for item in evidence(shelf):
         k = len(np.unique(item.labels))
         notes.append(described(item, k))
+        shelf.say(f"working on {item.name}")
         for method in METHODS:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)

@@ -146,6 +146,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     for item in evidence(shelf):
         k = len(np.unique(item.labels))
         notes.append(described(item, k))
+        shelf.say(f"working on {item.name}")
         for method, variant, given, prepare, labels in METHODS:
             W = item.W if prepare is None else prepare(item.W, k)
             with warnings.catch_warnings():
