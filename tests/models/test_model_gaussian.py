@@ -60,6 +60,18 @@ def test_likelihood_reaches_the_best_of_ten_starts_of_scikit_learn(seed, k, d):
     assert ours.objective_ >= peer.score(data) * len(data) - 0.02
 
 
+@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.parametrize("seed, k", [(0, 2), (1, 3), (0, 5)])
+def test_eruptions_reach_the_best_of_ten_starts_of_scikit_learn(covariance_type, seed, k):
+    rng = np.random.default_rng(seed)
+    short = rng.multivariate_normal([2.04, 54.5], [[0.07, 0.44], [0.44, 33.7]], 272)
+    long = rng.multivariate_normal([4.29, 80.0], [[0.17, 0.94], [0.94, 36.0]], 272)
+    data = np.where(rng.random((272, 1)) < 0.36, short, long)
+    ours = GaussianMixture(k, covariance_type=covariance_type, random_state=seed).fit(data)
+    peers = [Peer(k, covariance_type=covariance_type, tol=1e-6, max_iter=1000, random_state=10 * seed + i).fit(data) for i in range(10)]
+    assert ours.objective_ >= max(peer.score(data) for peer in peers) * len(data) - 1e-3
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_anisotropic_clusters_in_mixed_units(seed):
     rng = np.random.default_rng(seed)

@@ -84,16 +84,22 @@ def moments(sums: np.ndarray, d: int, kind: str) -> tuple[np.ndarray, np.ndarray
         second = second[:, 0]
     elif kind == "full":
         matrix = np.zeros((len(sums), d, d))
-        upper = np.triu_indices(d)
+        upper = _upper(d)
         matrix[:, upper[0], upper[1]] = second
         matrix[:, upper[1], upper[0]] = second
         second = matrix
     return mass, first, second
 
 
+@lru_cache(maxsize=64)
+def _upper(d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the upper triangle, row by row."""
+    return np.triu_indices(d)
+
+
 def pack(matrices: np.ndarray) -> np.ndarray:
     """Upper triangles, row by row, of symmetric matrices (k, d, d): an array (k, d (d + 1) / 2)."""
-    upper = np.triu_indices(matrices.shape[-1])
+    upper = _upper(matrices.shape[-1])
     return matrices[:, upper[0], upper[1]]
 
 
@@ -157,7 +163,7 @@ def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:
 def from_cholesky_coordinates(numbers: np.ndarray, d: int) -> np.ndarray:
     """The matrices (k, d, d) that ``cholesky_coordinates`` describes."""
     factor = np.zeros((len(numbers), d, d))
-    upper, diagonal = np.triu_indices(d), np.arange(d)
+    upper, diagonal = _upper(d), np.arange(d)
     factor[:, upper[1], upper[0]] = numbers
     factor[:, diagonal, diagonal] = np.exp(np.clip(factor[:, diagonal, diagonal], -300.0, 300.0))
     return factor @ np.swapaxes(factor, 1, 2)

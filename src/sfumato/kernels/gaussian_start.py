@@ -18,13 +18,15 @@ __all__ = ["collapsed", "complete", "from_labels", "match", "partition", "widene
 
 
 def partition(X: np.ndarray, weights: np.ndarray, k: int, how: str, rng: Any) -> np.ndarray:
-    """Labels (n,) of ``k`` groups of sorted objects, by agglomeration or by k-means in coordinates named by ``how``."""
+    """Labels (n,) of ``k`` groups of sorted objects: agglomeration, nearest of ``k`` objects, or k-means in coordinates ``how``."""
     X, weights, index = seeding.distinct(X, weights)
     k = min(k, len(X))
     if k == 1:
         return np.zeros(len(index), dtype=np.int64)
     if how == "units":
         return seeding.kmeans(X, weights, k, rng)[index]
+    if how == "objects":
+        return seeding.nearest(X, X[rng.choice(len(X), size=k, replace=False, p=weights / weights.sum())])[index]
     if how == "whitened":
         return seeding.kmeans(seeding.whiten(X, weights), weights, k, rng)[index]
     X = seeding.standardize(X, weights)

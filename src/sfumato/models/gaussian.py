@@ -39,7 +39,8 @@ class GaussianMixture(MixtureEngine):
     frozen : tuple of {"weights", "means", "covariances"}, default=()
         Parameters that keep their first values.
     n_init : int, default=10
-        Number of starts; the best sound one is kept. With many objects the starts compete on a sample.
+        Number of starts, each the better of some drafts where objects are few; the best sound one is kept, and improved by moving
+        components. With many objects the starts compete on a sample.
     max_iter : int, default=500
         Most steps of a run.
     tol : float, default=1e-6

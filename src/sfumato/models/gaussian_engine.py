@@ -19,15 +19,13 @@ from .._validation import EvidenceWarning, check_choice, check_features, check_n
 from ..kernels import distance, gaussian, gaussian_direct, gaussian_missing, gaussian_start, seeding
 from ..kernels.coordinates import measure
 from . import gaussian_parameters as parameters
+from .gaussian_contest import contest
 
 __all__ = ["TYPES", "MixtureEngine"]
 
 TYPES = ("full", "tied", "diag", "spherical")
 MOST_FEATURES = 48  # beyond, d (d + 1) / 2 quadratic features cost more than a product for each component
-KMEANS = ("whitened", "standardized", "units")  # coordinates in which k-means++ starts, in turn
-FINALISTS, FEW = 5, 2000  # starts that go on after ten steps, where the objects are not few
 SAMPLE = 4096  # objects that a start looks at
-INDIFFERENT = 0.35  # difference of log-likelihoods that says nothing
 LAYOUTS = {"missing": gaussian_missing, "direct": gaussian_direct}
 
 
@@ -123,38 +121,34 @@ class MixtureEngine(InductiveClusterer):
         """Inner coordinates out of a block as the kernels see it."""
         return block[:, 1 : self.n_features_in_ + 1] if self._layout == "features" and not self._affine else block
 
-    def _start(self, rows: Rows, rng: np.random.Generator, how: str = "whitened") -> gaussian.State:
+    def _look(self, rows: Rows, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Objects (n, d), few and without holes, in an order of their own, with their weights and known labels."""
         few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
         X = to_numpy(few.map(lambda block, *_: self._features(block))).astype(np.float64)
         weights = np.ones(len(X)) if few.columns[0] is None else few.columns[0]
         order = seeding.sort(X, weights)
         X, weights = X[order], weights[order]
-        X = gaussian_start.complete(X, weights) if self._missing else X
+        labels = None if few.columns[1] is None else few.columns[1][order]
+        return gaussian_start.complete(X, weights) if self._missing else X, weights, labels
+
+    def _start(self, rows: Rows, rng: np.random.Generator, how: str = "whitened") -> gaussian.State:
+        X, weights, labels = self._look(rows, rng)
         if self.means_init is not None:
             groups = seeding.nearest(X, self._blank.means)
         else:
             X_start = X @ self._coordinates.outer_matrix() if how == "units" else X
             groups = gaussian_start.partition(X_start, weights, self.n_clusters, how, rng)
-        if few.columns[1] is not None:
-            groups = gaussian_start.match(groups, few.columns[1][order], weights, self.n_clusters)
+        if labels is not None:
+            groups = gaussian_start.match(groups, labels, weights, self.n_clusters)
         return self._put_in(gaussian_start.from_labels(X, weights, groups, self._blank))
 
-    def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[_loop.Run]:
-        """The best run from different kinds of starts; one that ends in a collapsed component only if there is no other.
+    @property
+    def _movable(self) -> bool:
+        """Whether components are all alike and may change places."""
+        return not (self._named or self._missing or self._frozen)
 
-        Runs whose likelihoods cannot be told apart give way to the first, the agglomeration, which hardly depends on the seed.
-        """
-        n_starts = 1 if self.n_clusters == 1 or self.means_init is not None else len(seeds)
-        kinds = ["agglomerate", *(KMEANS[i % len(KMEANS)] for i in range(n_starts - 1))]
-        starts = [self._start(rows, np.random.default_rng(seed), how) for seed, how in zip(seeds, kinds)]
-        if len(starts) > FINALISTS and rows.shape[0] > FEW:
-            short = [_loop.iterate(self._step(rows), state, max_iter=10, tol=self.tol, relative_to=total) for state in starts]
-            order = sorted(range(len(short)), key=lambda i: -float(short[i].objective))[:FINALISTS]
-            starts = [short[i].state for i in sorted({0, *order})]
-        runs = [self._run(rows, state, total) for state in starts]
-        runs = [run for run in runs if not self._collapsed(run.state, rows, total).any()] or runs
-        top = max(float(run.objective) for run in runs)
-        return [next(run for run in runs if run.objective >= top - INDIFFERENT)]
+    def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[_loop.Run]:
+        return [contest(self, rows, seeds, total)]
 
     def _collapsed(self, state: gaussian.State, rows: Rows, total: float) -> np.ndarray:
         return gaussian_start.collapsed(state, max(total, rows.shape[0]), self._coordinates.thinnest)
