@@ -3,6 +3,8 @@
 What the lost component r_j held goes to the others by their posterior; component l is cut through its mean, across its longest axis:
 
     r_l' = r_l [v (x - mu_l) > 0],   r_j' = r_l [v (x - mu_l) <= 0],    then one M step
+
+Components that share their covariance may also go to where the density is least.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ def swaps(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[State]:
     for j in np.argsort(missed, kind="stable")[::-1][:LOST]:
         others = L.copy()
         others[j] = -np.inf
-        R = distance.softmax_columns(others)[0] * weights
+        R, level = distance.softmax_columns(others)
+        R *= weights
+        if state.covariance_type == "tied":
+            yield update(Stats(_outlying(X, R, level, weights, j) @ Z.T, 0.0), state)
         sides, spread = _sides(X, R[:k])
         spread[j] = -np.inf
         for cut in np.argsort(-spread, kind="stable")[: min(CUT, k - 1)]:
@@ -36,6 +41,15 @@ def swaps(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[State]:
             halves[j] = np.where(sides[cut], 0.0, R[cut])
             halves[cut] = np.where(sides[cut], R[cut], 0.0)
             yield update(Stats(halves @ Z.T, 0.0), state)
+
+
+def _outlying(X: np.ndarray, R: np.ndarray, level: np.ndarray, weights: np.ndarray, j: int) -> np.ndarray:
+    """Component j on the least likely object and its neighbours: few will do where all components share their covariance."""
+    near = np.argsort(np.sum((X - X[np.argmin(level)]) ** 2, axis=1), kind="stable")[: X.shape[1] + 1]
+    R = R.copy()
+    R[:, near] = 0.0
+    R[j, near] = weights[near]
+    return R
 
 
 def _sides(X: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
