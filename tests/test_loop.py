@@ -87,3 +87,15 @@ def test_of_equal_starts_the_earliest_is_best():
 def test_short_loops(max_iter):
     run = _loop.iterate(halve, np.array([2.0]), max_iter=max_iter, tol=0)
     assert run.n_iter == max_iter
+
+
+def test_a_run_that_cannot_catch_up_is_not_waited_for():
+    def step(n):
+        return n + 1, np.array([1.0, 5.0 - 0.001 * n])
+
+    patient = _loop.iterate(step, 0, max_iter=40, tol=1e-8)
+    assert (patient.n_iter, patient.converged) == (40, False)
+    run = _loop.iterate(step, 0, max_iter=40, tol=1e-8, horizon=100)
+    assert (run.n_iter, run.converged) == (2, True)
+    close = _loop.iterate(step, 0, max_iter=40, tol=1e-8, horizon=1e5)
+    assert (close.n_iter, close.converged) == (40, False)

@@ -91,12 +91,13 @@ class Sweep:
             stream.wait_stream(main)
         with torch.cuda.stream(visitor):
             self._begin(W)
+            begun = visitor.record_event()
         moved: list[Any] = []
         for panel, rows in enumerate(W.panels):
             parts, bulk = self._parts(panel, rows), bulks[panel % AHEAD]
             with torch.cuda.stream(bulk):
-                if panel >= AHEAD:
-                    bulk.wait_event(moved[panel - AHEAD])
+                if panel:
+                    bulk.wait_event(begun if panel < AHEAD else moved[panel - AHEAD])
                 W.multiply(self.halves, rows, slice(0, W.n), W.size, parts, panel, min(panel, AHEAD - 1))
             with torch.cuda.stream(near):
                 if panel > 1:
