@@ -190,3 +190,12 @@ def test_scikit_learn_accepts_the_estimator():
         for estimator, check in estimator_checks_generator(FuzzyCMeans(2, random_state=0), mark="skip"):
             if check.func.__name__ not in EXPECTED:
                 check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore:.*coincide", "ignore:.*did not converge")
+def test_ellipsoids_that_shrink_to_points_keep_memberships_on_the_simplex():
+    two = np.array([[6.1, 5.9, 6.6], [6.1, 5.5, 6.4]])
+    for seed in range(5):
+        U = FuzzyCMeans(3, covariance_type="full", random_state=seed).fit(np.repeat(two, 20, axis=0)).memberships_
+        assert U.min() >= 0
+        np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-12)

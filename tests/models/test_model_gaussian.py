@@ -287,3 +287,12 @@ def test_scikit_learn_accepts_the_estimator():
         for estimator, check in estimator_checks_generator(GaussianMixture(2, random_state=0), mark="skip"):
             if check.func.__name__ not in EXPECTED:
                 check(estimator)
+
+
+def test_holes_in_a_later_batch_are_refused_by_name():
+    model = GaussianMixture(2, random_state=0, n_init=1).partial_fit(X)
+    holes = X.copy()
+    holes[0, 0] = np.nan
+    with pytest.raises(ValueError, match="first batch had none"):
+        model.partial_fit(holes)
+    assert np.isfinite(GaussianMixture(2, random_state=0, n_init=1).partial_fit(holes).partial_fit(X).memberships_).all()

@@ -80,7 +80,8 @@ def ready(state: State, rule: Rule) -> Distances:
         rows = np.vstack([rows, np.zeros((1, rows.shape[1]))])
         rows[k, 0] = rule.noise
     gaps = np.sum((centers[:, None] - centers[None]) ** 2, axis=2)[np.triu_indices(k, 1)]
-    return Distances(rows, k, kind, rule, 1.0 + float(np.sum(centers**2, axis=1).max()), float(gaps.min(initial=np.inf)))
+    stretch = 1.0 if metrics is None else max(1.0, float(np.abs(metrics).max()))
+    return Distances(rows, k, kind, rule, stretch * (1.0 + float(np.sum(centers**2, axis=1).max())), float(gaps.min(initial=np.inf)))
 
 
 def _rounding(ready: Distances, dtype: Any) -> float:
@@ -91,9 +92,10 @@ def _rounding(ready: Distances, dtype: Any) -> float:
 def distances(Z: Any, ready: Distances) -> Any:
     """Squared distances (k, b) of the columns of ``Z`` = z(x), raised by what rounding could take: never zero."""
     xp = namespace(Z)
-    rows = ready.rows.copy()
-    rows[:, 0] += _rounding(ready, np.float64 if Z.dtype == xp.float64 else np.float32)
-    return xp.asarray(rows, dtype=Z.dtype, device=getattr(Z, "device", None)) @ Z
+    rows, floor = ready.rows.copy(), _rounding(ready, np.float64 if Z.dtype == xp.float64 else np.float32)
+    rows[:, 0] += floor
+    D = xp.asarray(rows, dtype=Z.dtype, device=getattr(Z, "device", None)) @ Z
+    return D if ready.kind == "spherical" else xp.clip(D, min=floor)
 
 
 def _single_will_do(ready: Distances) -> bool:
@@ -154,7 +156,7 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
     Z = Z if Z.ndim == 3 else precise(Z, ready)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=getattr(Z, "device", None))
-    if ready.rule.temperature is None and ready.rule.fuzzifier == 2.0:
+    if ready.kind == "spherical" and ready.rule.temperature is None and ready.rule.fuzzifier == 2.0:
         floor = _rounding(ready, np.float64 if Z.dtype == xp.float64 else np.float32)
         fused = distance.fused_sums(Z, weights, ready.rows, ready.rows.shape[1] - 2, fuzzy=True, floor=floor)
         if fused is not None:
@@ -167,7 +169,9 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
 def stackable(ready: Distances, dtype: Any) -> bool:
     """Whether there is a kernel for several blocks of this type at once."""
     enough = dtype == np.float64 or _single_will_do(ready)
-    return ready.rule.temperature is None and ready.rule.fuzzifier == 2.0 and enough and distance.has_compiled()
+    return (
+        ready.kind == "spherical" and ready.rule.temperature is None and ready.rule.fuzzifier == 2.0 and enough and distance.has_compiled()
+    )
 
 
 def memberships(Z: Any, ready: Distances) -> Any:
@@ -188,13 +192,14 @@ def update(stats: Stats, state: State) -> State:
     if state.metrics is None:
         return State(centers)
     scatter = second / mass[:, None, None] - centers[:, :, None] * centers[:, None, :]
-    return State(centers, np.where(alive[:, None, None], _metrics(scatter), state.metrics))
+    rounding = 64.0 * float(np.finfo(float).eps) * (1.0 + np.sum(centers**2, axis=1, keepdims=True))
+    return State(centers, np.where(alive[:, None, None], _metrics(scatter, rounding), state.metrics))
 
 
-def _metrics(scatter: np.ndarray) -> np.ndarray:
-    """det(S)^(1/d) S^-1; eigenvalues under a billionth of the largest are raised to it."""
+def _metrics(scatter: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+    """det(S)^(1/d) S^-1; eigenvalues under a billionth of the largest, or under ``rounding`` (k, 1), are raised to it."""
     values, vectors = np.linalg.eigh(scatter)
-    values = np.maximum(values, 1e-9 * np.maximum(values[:, -1:], np.finfo(float).tiny * 1e10))
+    values = np.maximum(values, np.maximum(1e-9 * values[:, -1:], rounding))
     scaled = np.exp(np.mean(np.log(values), axis=1, keepdims=True) - np.log(values))
     return (vectors * scaled[:, None, :]) @ np.swapaxes(vectors, 1, 2)
 

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from .._arrays import to_numpy
+from .._rows import Rows
 from .._validation import as_generator, check_features, check_number, check_weights
 from ..kernels import gaussian, gaussian_merge
 from .gaussian_engine import MixtureEngine
+from .gaussian_parameters import has_holes
 from .gaussian_search import search, undecided
 
 __all__ = ["GaussianMixture"]
@@ -174,7 +176,9 @@ class GaussianMixture(MixtureEngine):
         first = not hasattr(self, "memberships_")
         if first:
             self.fit(X, y, sample_weight)
-        X = check_features(self, X, reset=False, missing=self._missing)
+        X = check_features(self, X, reset=False, missing=True)
+        if not self._missing and has_holes(Rows(X, n_jobs=self.n_jobs)):
+            raise ValueError("X has missing values (NaN), and the first batch had none: begin with a batch that has some")
         self._absorb(self._rows(X, check_weights(sample_weight, X), None), first)
         return self
 
