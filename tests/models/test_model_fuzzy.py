@@ -199,3 +199,11 @@ def test_ellipsoids_that_shrink_to_points_keep_memberships_on_the_simplex():
         U = FuzzyCMeans(3, covariance_type="full", random_state=seed).fit(np.repeat(two, 20, axis=0)).memberships_
         assert U.min() >= 0
         np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale, shift", [(1.0, 1e4), (100.0, 1e6)])
+def test_single_precision_far_from_zero_sees_what_double_precision_sees(scale, shift):
+    single = (X * scale + shift).astype(np.float32)
+    fits = [FuzzyCMeans(3, random_state=0).fit(data) for data in (single, single.astype(float))]
+    assert fits[0].memberships_.dtype == np.float32
+    np.testing.assert_allclose(fits[0].memberships_, fits[1].memberships_, atol=1e-4)

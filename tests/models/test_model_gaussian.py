@@ -296,3 +296,14 @@ def test_holes_in_a_later_batch_are_refused_by_name():
     with pytest.raises(ValueError, match="first batch had none"):
         model.partial_fit(holes)
     assert np.isfinite(GaussianMixture(2, random_state=0, n_init=1).partial_fit(holes).partial_fit(X).memberships_).all()
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.parametrize("scale, shift", [(1.0, 1e4), (100.0, 1e6)])
+def test_single_precision_far_from_zero_sees_what_double_precision_sees(covariance_type, scale, shift):
+    single = (X * scale + shift).astype(np.float32)
+    fits = [
+        GaussianMixture(3, covariance_type=covariance_type, random_state=0, n_init=2).fit(data) for data in (single, single.astype(float))
+    ]
+    assert fits[0].memberships_.dtype == np.float32
+    np.testing.assert_allclose(fits[0].memberships_, fits[1].memberships_, atol=2e-3)
