@@ -38,6 +38,7 @@ def similarity(n: int = 20_000, k: int = 4) -> list[Line]:
     """Rows of W are made on the workers; one of them is killed during each fit."""
     import dask
     import dask.array as da
+    from distributed import wait
 
     blocks = [da.from_delayed(dask.delayed(rows_of)(low, high, n, k), (high - low, n), np.float64) for low, high in bounds(n)]
     settings = {"similarity": "precomputed", "random_state": 0}
@@ -45,12 +46,10 @@ def similarity(n: int = 20_000, k: int = 4) -> list[Line]:
         "default solver": PairwiseProbabilisticClustering(k, n_init=1, **settings),
         "Baum-Eagon, 8 iterations": PairwiseProbabilisticClustering(k, solver="baum-eagon", n_init=1, max_iter=8, tol=0.0, **settings),
     }
-    there = {}
-    for name, model in models.items():
-        with cluster() as client:
-            W = client.persist(da.concatenate(blocks))
-            client.gather(client.compute([block.sum() for block in W.blocks.ravel()]))
-            there[name] = with_a_loss(client, lambda model=model, W=W: model.fit(W).memberships_)
+    with cluster() as client:
+        W = client.persist(da.concatenate(blocks))
+        wait(W)
+        there = {name: with_a_loss(client, lambda model=model: model.fit(W).memberships_) for name, model in models.items()}
     W = np.concatenate([rows_of(low, high, n, k) for low, high in bounds(n)])
     lines = []
     for name, (U, seconds, killed) in there.items():
@@ -95,13 +94,12 @@ def bounds(n: int) -> list[tuple[int, int]]:
 
 
 def rows_of(start: int, stop: int, n: int, k: int) -> np.ndarray:
-    """Rows of a symmetric similarity of k blocks with noise that every worker can make."""
-    labels = np.random.default_rng(0).integers(k, size=n)
-    W = np.add.outer(1.7 * np.arange(start, stop), 1.7 * np.arange(n))
-    np.abs(np.sin(W, out=W), out=W)
-    for row, label in zip(W, labels[start:stop], strict=True):
-        row *= 0.2
-        row += 0.6 * (labels == label)
+    """Rows of a symmetric similarity, k blocks and objects more or less similar to all others, that every worker can make."""
+    rng = np.random.default_rng(0)
+    labels, weight = rng.integers(k, size=n), rng.random(n) / 2
+    W = (0.6 * (labels == np.arange(k)[:, None]))[labels[start:stop]]
+    for row, own in zip(W, weight[start:stop], strict=True):
+        row += own * weight
     return W
 
 
@@ -120,7 +118,7 @@ class cluster:
         self.cluster.close()
 
 
-def with_a_loss(client: Any, fit: Callable[[], Any], delay: float = 4.0) -> tuple[Any, float, float]:
+def with_a_loss(client: Any, fit: Callable[[], Any], delay: float = 10.0) -> tuple[Any, float, float]:
     """The result of a fit during which a worker process is killed, its seconds, and when that was."""
     start = time.perf_counter()
     killed = []

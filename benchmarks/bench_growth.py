@@ -34,13 +34,13 @@ def cases() -> list[tuple[str, tuple[int, ...], Callable[[int], Callable[[], Any
         ("diagonal mixture, n", (100_000, 200_000, 400_000, 800_000), lambda n: _mixture(n, 8, 8), 1.0, 1.0),
         ("pairwise, dense, n", (1000, 2000, 4000, 8000), _pairwise, 2.0, 2.0),
         ("co-association product, n", (20_000, 40_000, 80_000, 160_000), lambda n: _product(n, 20), 1.0, 1.0),
-        ("co-association product, m", (10, 20, 40, 80), lambda m: _product(40_000, m), 1.0, 1.0),
+        ("co-association product, m", (20, 40, 80, 160, 320), lambda m: _product(40_000, m), 1.0, 1.0),
     ]
 
 
 def _lines(what: str, sizes: tuple[int, ...], prepare: Callable[[int], Callable[[], Any]], in_time: float, in_memory: float) -> list[Line]:
     runs = {size: prepare(size) for size in sizes}
-    times = medians({str(size): run for size, run in runs.items()}, repeats=2)
+    times = medians({str(size): run for size, run in runs.items()}, repeats=5)
     seconds = exponent(sizes, [times[str(size)] for size in sizes])
     peaks = exponent(sizes, [_peak(run) for run in runs.values()])
     note = f"{what.rpartition(' ')[2]} from {sizes[0]} to {sizes[-1]}"

@@ -144,16 +144,16 @@ class Similarity(LinearOperator):
 
     def _curved(self, changes: list[np.ndarray]) -> list[np.ndarray]:
         """<change, W change> within every panel, a column each."""
-        tasks = [
-            client().submit(_curvature, self.blocks[block], local, rows, change[within], change, pure=False)
-            for rows, change in zip(self.panels, changes, strict=True)
-            for block, local, within in self._pieces(rows)
-        ]
-        return client().gather(tasks)
+        todo: list[list[Any]] = [[] for _ in self.blocks]
+        for rows, change in zip(self.panels, changes, strict=True):
+            for block, local, within in self._pieces(rows):
+                todo[block].append((local, rows, within, change))
+        # one task a block: of several, idle workers would fetch some, and the block with them
+        return client().gather([client().submit(_curvature, block, pieces, pure=False) for block, pieces in zip(self.blocks, todo)])
 
 
-def _curvature(block: np.ndarray, local: slice, rows: slice, part: np.ndarray, change: np.ndarray) -> np.ndarray:
-    return _columns(part, block[local, rows] @ change)
+def _curvature(block: np.ndarray, pieces: list[Any]) -> Any:
+    return sum(_columns(change[within], block[local, rows] @ change) for local, rows, within, change in pieces)
 
 
 def _columns(A: np.ndarray, B: np.ndarray) -> np.ndarray:
