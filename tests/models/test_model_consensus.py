@@ -11,12 +11,14 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.datasets import make_blobs, make_moons
 
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, EvidenceWarning, MemoryBudgetError, PairwiseProbabilisticClustering
+from sfumato.datasets import make_gaussians
 from sfumato.kernels import coassociation as kernel
 from sfumato.kernels import coassociation_explicit as explicit
 from sfumato.kernels import coassociation_sweep as sweeps
 from sfumato.kernels import simplex
-from sfumato.metrics import adjusted_rand_index
+from sfumato.metrics import adjusted_rand_index, matched_accuracy
 from sfumato.models import _consensus
+from sfumato.models._consensus_k import _skill
 from sfumato.similarity import coassociation
 
 X, Y = make_blobs(120, centers=[[0, 0], [6, 0], [3, 5]], cluster_std=0.8, random_state=0)
@@ -239,6 +241,39 @@ def test_objects_nobody_saw_are_vague_and_named():
 def test_labelings_without_any_label_are_named(name):
     with pytest.raises(ValueError, match="saw any object"):
         consensus(name).fit(np.full((6, 3), -1))
+
+
+@pytest.mark.parametrize("n_features", [5, 10, 30])
+def test_a_cloud_without_clusters_is_named(n_features):
+    X = np.random.default_rng(0).normal(size=(300, n_features))
+    with pytest.warns(EvidenceWarning, match="show no clusters"):
+        EvidenceAccumulation(3, random_state=0).fit(X)
+
+
+def test_an_object_that_is_always_alone_makes_no_cluster():
+    """That it was found with itself 40 times says nothing of where it belongs."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2], 30)
+    L = np.where(rng.random((90, 40)) < 0.9, truth[:, None], rng.integers(0, 3, (90, 40)))
+    L[0], L[45] = 3, 4
+    U = EvidenceAccumulation(3, ensemble="precomputed", random_state=0).fit(L).memberships_
+    seen = np.delete(np.arange(90), [0, 45])
+    assert np.array_equal(np.unique(U.argmax(axis=1)[seen]), [0, 1, 2])
+    assert matched_accuracy(truth[seen], U.argmax(axis=1)[seen]) > 0.95
+
+
+def test_held_out_skill_is_that_of_the_matrices():
+    rng = np.random.default_rng(0)
+    Z, U = rng.normal(size=(20, 3)), rng.dirichlet(np.ones(3), 20)
+    K = Z @ Z.T
+    assert _skill(Z, U) == pytest.approx(1 - np.sum((K - U @ U.T) ** 2) / np.sum((K - K.mean()) ** 2), rel=1e-12)
+
+
+def test_held_out_partitions_finer_than_the_answer_find_it():
+    simulated = make_gaussians(400, 3, separation=5.0, random_state=0)
+    model = EvidenceAccumulation("auto", selection="held-out", max_clusters=6, random_state=0).fit(simulated.evidence)
+    assert model.n_clusters_ == 3
+    assert np.argmax(model.scores_) == 1
 
 
 def test_partitions_at_random_are_named():

@@ -23,6 +23,7 @@ from .._rows import threads
 from .spectral import Spectrum, leading_eigenvectors
 
 __all__ = [
+    "TOGETHER",
     "Table",
     "chance_level",
     "compiled_twins",
@@ -35,6 +36,8 @@ __all__ = [
     "scatter",
     "spectrum",
 ]
+
+TOGETHER = 1e-6  # similarity to all others together that every object is granted, so that nobody is without any
 
 
 @lru_cache(maxsize=1)
@@ -179,23 +182,38 @@ def each_block(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
 
 
 def spectrum(table: Table, k: int) -> tuple[Spectrum, np.ndarray]:
-    """Leading eigenpairs of D^-1/2 C D^-1/2, and D^-1/2; worked out among the objects or among the clusters, whichever are fewer."""
+    """Leading eigenpairs of D^-1/2 C0 D^-1/2, and D^-1/2.
+
+    C0 is C without its diagonal, plus TOGETHER / n everywhere: that an object was found with itself is no evidence, and counted as such
+    it would make a cluster of every object that the partitions tend to leave alone.
+    """
     n, n_columns = table.codes.shape[0], int(table.offsets[-1])
-    s = table.scale
+    s, own = table.scale, (table.coverage > 0).astype(np.float64)
     degree = s * gather(table, scatter(table, s[:, None]))[:, 0]
-    scaling = np.where(degree > 0, degree, np.inf) ** -0.5
-    t = (s * scaling)[:, None]
-    if n <= n_columns or k >= n_columns:
-        return leading_eigenvectors(_operator(n, lambda V: t * gather(table, scatter(table, t * V))), k), scaling
+    scaling = (np.maximum(degree - own, 0.0) + TOGETHER) ** -0.5
+    t, column, own = (s * scaling)[:, None], scaling[:, None], (own * scaling**2)[:, None]
+
+    def product(V: np.ndarray) -> np.ndarray:
+        out = gather(table, scatter(table, t * V))
+        out *= t
+        out -= own * V
+        out += column * (TOGETHER / n * (scaling @ V))
+        return out
+
+    start = _among_columns(table, k, t) if k < n_columns < n else None
+    return leading_eigenvectors(_operator(n, product), k, start=start), scaling
+
+
+def _among_columns(table: Table, k: int, t: np.ndarray) -> np.ndarray:
+    """Leading eigenvectors of diag(t) C diag(t), diagonal and all, by way of the few clusters of all partitions; and two random columns."""
     root = np.sqrt(table.column_weight)[:, None]
     inverse = np.where(root > 0, 1.0 / np.where(root > 0, root, 1.0), 0.0)
 
     def columns(V: np.ndarray) -> np.ndarray:
         return root * scatter(table, t**2 * gather(table, inverse * V))
 
-    small = leading_eigenvectors(_operator(n_columns, columns), k)
-    vectors = t * gather(table, inverse * small.vectors)
-    return small._replace(vectors=vectors / np.maximum(np.linalg.norm(vectors, axis=0), np.finfo(float).tiny)), scaling
+    small = leading_eigenvectors(_operator(int(table.offsets[-1]), columns), k, tol=1e-6)
+    return np.hstack([t * gather(table, inverse * small.vectors), np.random.default_rng(0).standard_normal((len(t), 2))])
 
 
 def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOperator:

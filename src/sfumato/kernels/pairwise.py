@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 N_PANELS = 16
+SMALLEST = 16  # rows of a panel: below it, calls cost more than arithmetic
 
 
 class Problem(NamedTuple):
@@ -144,7 +145,7 @@ class Implicit:
 
 
 def _panels(n: int, n_panels: int) -> list[slice]:
-    size = -(-n // min(n, n_panels))
+    size = max(-(-n // n_panels), min(n, SMALLEST))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
@@ -168,8 +169,14 @@ def _columns(A: Any, B: Any) -> Any:
 def gram(U: Any) -> Any:
     """S = U'U of every run, (r, k, k) in float64."""
     xp = namespace(U)
-    runs = (U[:, run, :] for run in range(U.shape[1]))
-    return xp.stack([xp.astype(V.T @ V, xp.float64) for V in runs])
+    V = xp.permute_dims(U, (1, 0, 2))
+    return xp.astype(xp.matrix_transpose(V) @ V, xp.float64)
+
+
+def _times(U: Any, S: Any) -> Any:
+    """U_r S_r for every run r, (n, r, k)."""
+    xp = namespace(U)
+    return xp.permute_dims(xp.permute_dims(U, (1, 0, 2)) @ xp.astype(S, U.dtype), (1, 0, 2))
 
 
 def fitted_scale(problem: Problem, t: Any, q: Any) -> Any:
@@ -248,12 +255,14 @@ def _descend(problem: Problem, origin: Any, scale: Any, damping: Any, exclude: b
     shape = U.shape
     S = gram(U)
     S_old = xp.asarray(S, copy=True)
+    scale, damping = _on(U, scale), _on(U, damping)
 
     def visit(rows: slice, product: Any) -> Any:
         nonlocal S
         old = U[rows, ...]
-        new = _panel(problem, rows, old, xp.reshape(product, old.shape), S, gram(old), scale, damping)
-        S += gram(new) - gram(old)
+        S_panel = gram(old)
+        new = _panel(problem, rows, old, xp.reshape(product, old.shape), S, S_panel, scale, damping)
+        S += gram(new) - S_panel
         return xp.reshape(new - old, product.shape)
 
     t_old, t_new = (_runs(t, shape) for t in problem.W.sweep(_flat(U), visit))
@@ -265,13 +274,12 @@ def _panel(problem: Problem, rows: slice, old: Any, product: Any, S: Any, S_pane
     """New memberships of a panel: a majoriser of its own terms, an exact quadratic for all others, k / 2 pair steps."""
     xp = namespace(old)
     k, dtype = old.shape[2], old.dtype
-    a = _on(old, scale)[:, None, None]
-    curvature = xp.max(xp.sum(S_panel, axis=2), axis=1)[:, None, None] * 3.0 * a * _on(old, damping)[:, None, None]
+    a, damping = scale[:, None, None], damping[:, None, None]
+    curvature = xp.max(xp.sum(S_panel, axis=2), axis=1)[:, None, None] * 3.0 * a * damping
     H = xp.astype(a * (S - S_panel) + curvature * xp.eye(k, dtype=xp.float64, device=device(old)), dtype)
-    aS = xp.astype(a * S, dtype)
-    gradient = xp.stack([old[:, run, :] @ aS[run, ...] for run in range(old.shape[1])], axis=1) - product
+    gradient = _times(old, a * S) - product
     if problem.exclude:
-        own = problem.W.diagonal[rows][:, None] - xp.astype(_on(old, scale), dtype)[None, :] * xp.sum(old * old, axis=2)
+        own = problem.W.diagonal[rows][:, None] - xp.astype(scale, dtype)[None, :] * xp.sum(old * old, axis=2)
         gradient += own[:, :, None] * old
     new = xp.reshape(xp.asarray(old, copy=True), (-1, k))
     return xp.reshape(simplex.pair_steps(H, xp.reshape(gradient, (-1, k)), new, (k + 1) // 2), old.shape)
@@ -302,8 +310,7 @@ def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
     xp = namespace(state.U)
     U, n = state.U, state.U.shape[0]
     a = xp.astype(_on(U, state.scale), U.dtype)[None, :, None]
-    S = xp.astype(gram(U), U.dtype)
-    R = state.product - a * xp.stack([U[:, run, :] @ S[run, ...] for run in range(U.shape[1])], axis=1)
+    R = state.product - a * _times(U, gram(U))
     if problem.exclude:
         own = problem.W.diagonal[:, None, None] - a * xp.sum(U * U, axis=2, keepdims=True)
         R = R - own * U
@@ -319,8 +326,7 @@ def kkt_residual(problem: Problem, state: State) -> Any:
     U = state.U
     P = start(problem, U).product if state.product is None else state.product
     a = xp.astype(_on(U, state.scale), U.dtype)[None, :, None]
-    S = xp.astype(gram(U), U.dtype)
-    gradient = a * xp.stack([U[:, run, :] @ S[run, ...] for run in range(U.shape[1])], axis=1) - P
+    gradient = a * _times(U, gram(U)) - P
     if problem.exclude:
         gradient += (problem.W.diagonal[:, None, None] - a * xp.sum(U * U, axis=2, keepdims=True)) * U
     slack = xp.sum(U * (gradient - xp.min(gradient, axis=2, keepdims=True)), axis=2)

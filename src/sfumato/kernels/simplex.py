@@ -56,10 +56,10 @@ def draw(rng: Any, shape: tuple[int, ...], concentration: float = 1.0) -> Any:
 def pair_steps(H: Any, gradient: Any, U: Any, n_steps: int) -> Any:
     """``n_steps`` exact line searches between the best and the worst used vertex of each row.
 
-    ``U`` is (rows, k), ``gradient`` = U H - B; both are overwritten. ``H`` is (k, k), shared by the rows, or (r, k, k): row i then
-    belongs to problem i mod r. Each step moves mass from the used coordinate of largest gradient to the coordinate of smallest
-    gradient, as far as pays, so that the objective never rises and a row never leaves the simplex. Where a step ends between the two,
-    their gradients are made equal to the last bit, so that not rounding but order breaks the tie.
+    ``U`` is (rows, k), ``gradient`` = U H - B; both are overwritten, the gradient up to the last step. ``H`` is (k, k), shared by the
+    rows, or (r, k, k): row i then belongs to problem i mod r. Each step moves mass from the used coordinate of largest gradient to the
+    coordinate of smallest gradient, as far as pays, so that the objective never rises and a row never leaves the simplex. Where a step
+    ends between the two, their gradients are made equal to the last bit, so that not rounding but order breaks the tie.
     """
     xp = namespace(U)
     n_rows, k = U.shape
@@ -69,7 +69,7 @@ def pair_steps(H: Any, gradient: Any, U: Any, n_steps: int) -> Any:
     curvature, H = xp.reshape(_pair_curvature(H), (-1,)), xp.reshape(H, (-1, k))
     unused = xp.asarray(-xp.inf, dtype=U.dtype, device=device(U))
     mass, slope = xp.reshape(U, (-1,)), xp.reshape(gradient, (-1,))
-    for _ in range(n_steps):
+    for step_number in range(n_steps):
         to = xp.argmin(gradient, axis=1)
         out = xp.argmax(xp.where(U > 0, gradient, unused), axis=1)
         at_to, at_out, from_out = rows + to, rows + out, problem + out
@@ -79,6 +79,8 @@ def pair_steps(H: Any, gradient: Any, U: Any, n_steps: int) -> Any:
         step = xp.minimum(step, left)
         add_at(mass, at_to, step)
         add_at(mass, at_out, -step)
+        if step_number == n_steps - 1:
+            break
         change = xp.take(H, problem + to, axis=0)
         change -= xp.take(H, from_out, axis=0)
         change *= step[:, None]

@@ -44,7 +44,7 @@ def unit_rows(Z: Any) -> Any:
     return Z / _positive(xp.sum(Z * Z, axis=1, keepdims=True) ** 0.5)
 
 
-def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_products: int = 4000) -> Spectrum:
+def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_products: int = 4000, start: Any = None) -> Spectrum:
     """Eigenvectors of the ``k`` largest eigenvalues of a symmetric ``A``.
 
     Parameters
@@ -57,6 +57,8 @@ def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_produc
         Largest residual |A v - lambda v| of an accepted vector; by default 1e-8 (float64) or 2e-5 (float32).
     max_products : int
         Passes over A at most (about); the residual reached is in the answer.
+    start : array of shape (n, p), optional
+        p > k independent columns close to the eigenvectors, which then take the place of the Krylov space.
 
     Returns
     -------
@@ -69,7 +71,7 @@ def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_produc
         return _direct(A, k)
     A, place = _compact(A)
     with one_blas_thread() if sp.issparse(A) else nullcontext():  # thin blocks gain nothing from threads
-        values, X, residuals = _converge(A, k, dtype, tol, max_products)
+        values, X, residuals = _converge(A, k, dtype, tol, max_products, start)
     return Spectrum(values[:k], _canonical(X[place, :k]), float(values[k]), float(residuals[:k].max()))
 
 
@@ -79,11 +81,12 @@ def krylov_columns(k: int, n: int, *, sparse: bool) -> int:
     return 0 if n <= DIRECT or n < 4 * p else p * (2 * min(SPARSE_DEPTH if sparse else DEPTH, n // (2 * p)) - 1)
 
 
-def _converge(A: Any, k: int, dtype: Any, tol: float, max_products: int) -> tuple[Any, Any, Any]:
-    """Ritz values, vectors and residuals: a Krylov space first, then filter and Rayleigh-Ritz by turns."""
-    n, p = A.shape[0], k + EXTRA
-    start = like(A, np.random.default_rng(0).standard_normal((n, p)).astype(dtype))
-    depth = min(SPARSE_DEPTH if sp.issparse(A) else DEPTH, n // (2 * p))
+def _converge(A: Any, k: int, dtype: Any, tol: float, max_products: int, start: Any) -> tuple[Any, Any, Any]:
+    """Ritz values, vectors and residuals: a Krylov space or the start first, then filter and Rayleigh-Ritz by turns."""
+    n, p, depth = A.shape[0], k + EXTRA, 1
+    if start is None:
+        start = like(A, np.random.default_rng(0).standard_normal((n, p)).astype(dtype))
+        depth = min(SPARSE_DEPTH if sp.issparse(A) else DEPTH, n // (2 * p))
     values, X, residuals, lowest = _rayleigh_ritz(A, namespace(start).linalg.qr(start)[0], depth)
     while float(residuals[:k].max()) > tol and max_products > 0:
         degree = _degree(values, residuals, k, lowest, tol)

@@ -91,7 +91,8 @@ class ByKernel:
 
     def place(self, new: tables.Table) -> np.ndarray:
         """Memberships of new objects: their rows of the cluster kernel, then one quadratic problem each."""
-        return self.model.predict_proba(Factored(self.kernel.extend(Rows(new, self.table)), self.kernel.factor))
+        rows = Rows(new, self.table, shared=tables.TOGETHER / len(self.table.codes))
+        return self.model.predict_proba(Factored(self.kernel.extend(rows), self.kernel.factor))
 
 
 class ByObservations:

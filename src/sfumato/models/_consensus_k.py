@@ -8,7 +8,7 @@ import numpy as np
 
 from ..kernels import coassociation as tables
 from ..kernels.coassociation_sweep import brier_score
-from ._consensus import ByLinkage, Settings, lifetime, solve
+from ._consensus import ByKernel, ByLinkage, Settings, lifetime, solve
 
 __all__ = ["SELECTIONS", "choose"]
 
@@ -27,6 +27,9 @@ def choose(selection: str, consensus: Any, table: tables.Table, largest: int, se
     if selection == "eigengap":
         scores = _eigengaps(table, candidates)
         return int(candidates[np.argmax(scores)]), candidates, scores
+    if isinstance(consensus, str) and consensus == "cluster-kernel":
+        scores = _skills(table, candidates, settings)
+        return int(candidates[np.argmax(scores)]), candidates, scores
     scores = -_held_out(consensus, table, candidates, settings)
     return int(candidates[_smallest_good(scores)]), candidates, scores.mean(axis=0)
 
@@ -40,14 +43,41 @@ def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
     return (upper - lower) / np.maximum(1.0 - lower, 1e-9)
 
 
-def _held_out(consensus: Any, table: tables.Table, candidates: np.ndarray, settings: Settings) -> np.ndarray:
-    """Brier score of u_i'u_j on every partition (rows), from fits (columns) in which it had no part."""
+def _folds(table: tables.Table, n_folds: int, settings: Settings) -> np.ndarray:
+    """The fold of every partition."""
     m = len(table.weights)
     if m < 2:
         raise ValueError(f"n_clusters='auto' by held-out partitions needs at least 2 partitions, got {m}: give n_clusters")
-    folds = np.random.default_rng(settings.random_state).permutation(m) % min(N_FOLDS, m)
-    scores = np.empty((m, len(candidates)))
-    for fold in range(min(N_FOLDS, m)):
+    return np.random.default_rng(settings.random_state).permutation(m) % min(n_folds, m)
+
+
+def _skills(table: tables.Table, candidates: np.ndarray, settings: Settings) -> np.ndarray:
+    """Brier skill  1 - |K - U U'|^2 / |K - mean K|^2,  K the rank-k cluster kernel of the other half of the partitions.
+
+    Partitions much finer than the answer would, taken one by one, praise every further split; together they show the clusters.
+    """
+    half = _folds(table, 2, settings)
+    skills = np.empty((2, len(candidates)))
+    for index, k in enumerate(candidates):
+        fits = [ByKernel(table.partitions(half == side), int(k), settings._replace(n_init=1)) for side in (0, 1)]
+        for side in (0, 1):
+            skills[side, index] = _skill(fits[1 - side].kernel.factor, fits[side].memberships)
+    return skills.mean(axis=0)
+
+
+def _skill(Z: np.ndarray, U: np.ndarray) -> float:
+    """1 - |ZZ' - UU'|^2 / |ZZ' - mean|^2, over all pairs of objects, without a matrix of them."""
+    square = np.sum((Z.T @ Z) ** 2)
+    error = square - 2 * np.sum((Z.T @ U) ** 2) + np.sum((U.T @ U) ** 2)
+    spread = square - (np.sum(Z.sum(axis=0) ** 2) / len(Z)) ** 2
+    return float(1.0 - error / max(spread, np.finfo(float).tiny))
+
+
+def _held_out(consensus: Any, table: tables.Table, candidates: np.ndarray, settings: Settings) -> np.ndarray:
+    """Brier score of u_i'u_j on every partition (rows), from fits (columns) in which it had no part."""
+    folds = _folds(table, N_FOLDS, settings)
+    scores = np.empty((len(folds), len(candidates)))
+    for fold in np.unique(folds):
         kept = table.partitions(folds != fold)
         for index, k in enumerate(candidates):
             U = solve(consensus, kept, int(k), settings._replace(n_init=1)).memberships

@@ -23,6 +23,8 @@ from .pairwise import COPIES
 
 __all__ = ["EvidenceAccumulation"]
 
+FAINT = 0.25  # gap after an eigenvalue, relative to what it could be, below which nobody would speak of a cluster
+
 
 class EvidenceAccumulation(Clusterer):
     """One soft clustering from an ensemble of clusterings: u_i'u_j is the chance that objects i and j belong together.
@@ -41,8 +43,9 @@ class EvidenceAccumulation(Clusterer):
         linkage on 1 - co-association. Or any estimator that takes a similarity.
     selection : {"eigengap", "held-out", "lifetime"} or None
         How ``"auto"`` scores a number of clusters k. ``"eigengap"``: the gap after the k-th eigenvalue of the normalised co-association,
-        relative to what it could be. ``"held-out"``: minus the Brier score of u_i'u_j on partitions that had no part in the fit; it asks
-        for partitions about as coarse as the answer. ``"lifetime"``: the range of thresholds for which a linkage tree has k clusters.
+        relative to what it could be. ``"held-out"``: minus the Brier score of u_i'u_j on partitions that had no part in the fit, which
+        asks for partitions about as coarse as the answer; for ``"cluster-kernel"`` the Brier skill against the cluster kernel of half
+        of the partitions, which takes fine ones too. ``"lifetime"``: the range of thresholds for which a linkage tree has k clusters.
         None: lifetime for linkages, held-out for the published models, eigengap otherwise.
     max_clusters : int
         Largest number of clusters that ``"auto"`` tries.
@@ -216,6 +219,7 @@ class EvidenceAccumulation(Clusterer):
         values, level = getattr(self._solution, "eigenvalues", np.ones(1)), tables.chance_level(table)
         if len(values) < 2:
             return
+        lower = np.append(values[2:], self._solution.following)
         if level < 0.9 and values[-1] <= level:
             warnings.warn(
                 f"the partitions agree on {int(np.sum(values > level))} of {len(values)} clusters, on the others no more than "
@@ -223,10 +227,17 @@ class EvidenceAccumulation(Clusterer):
                 EvidenceWarning,
                 stacklevel=3,
             )
-        elif values[-1] - self._solution.following <= 1e-9 and len(values) < len(table.codes):
+        elif values[-1] - self._solution.following <= tables.TOGETHER and len(values) < len(table.codes):
             warnings.warn(
                 f"the partitions do not say which {len(values)} clusters to keep: eigenvalues {len(values)} and {len(values) + 1} of the "
                 f"co-association are equal ({values[-1]:.6g}), as with groups that no partition joins; use another n_clusters",
+                EvidenceWarning,
+                stacklevel=3,
+            )
+        elif np.all(values[1:] - lower < FAINT * (1.0 - lower)):
+            warnings.warn(
+                f"the partitions show no clusters: of the first {len(values)} eigenvalues of the co-association none stands apart from "
+                f"the next ({', '.join(f'{value:.3f}' for value in [1.0, *values[1:3], *lower[-1:]])}); the memberships cut a continuum",
                 EvidenceWarning,
                 stacklevel=3,
             )

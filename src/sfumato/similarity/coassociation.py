@@ -135,20 +135,20 @@ class Coassociation(LinearOperator):
 
 
 class Rows(LinearOperator):
-    """Co-association of new objects (rows) with known ones (columns)."""
+    """Co-association of new objects (rows) with known ones (columns), plus a number ``shared`` by all entries."""
 
-    def __init__(self, new: kernel.Table, known: kernel.Table) -> None:
+    def __init__(self, new: kernel.Table, known: kernel.Table, shared: float = 0.0) -> None:
         super().__init__(np.dtype(np.float64), (new.codes.shape[0], known.codes.shape[0]))
-        self.new, self.known = new, known
+        self.new, self.known, self.shared = new, known, shared
 
     def _matmat(self, V: Any) -> np.ndarray:
-        return _multiply(self.new, self.known, V)
+        return _multiply(self.new, self.known, V) + self.shared * V.sum(axis=0)
 
     def _matvec(self, v: Any) -> np.ndarray:
         return self._matmat(v.reshape(-1, 1))[:, 0]
 
     def _adjoint(self) -> Rows:
-        return Rows(self.known, self.new)
+        return Rows(self.known, self.new, self.shared)
 
     _transpose = _adjoint
 
