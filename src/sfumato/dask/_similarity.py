@@ -63,7 +63,7 @@ class Similarity(LinearOperator):
         self._check(sum(norms), min(least), np.concatenate(right), np.sum(left, axis=0))
         self.norm, self.diagonal = float(sum(norms)), np.concatenate(diagonals)
         self.diagonal_norm = float(np.sum(np.square(self.diagonal, dtype=np.float64)))
-        self.panels = pairwise._panels(self.n, pairwise.N_PANELS)  # those of one process: the path to the answer is the same
+        self.panels = pairwise.panels(self.n, pairwise.N_PANELS)  # those of one process: the path to the answer is the same
 
     def _check(self, norm: float, least: float, right: np.ndarray, left: np.ndarray) -> None:
         if not np.isfinite(norm):

@@ -30,6 +30,7 @@ __all__ = [
     "combine",
     "coordinate_step",
     "kkt_residual",
+    "panels",
     "select",
     "start",
 ]
@@ -66,9 +67,9 @@ class Explicit:
         xp = namespace(W)
         sparse = sp.issparse(W)
         self.diagonal = W.diagonal() if sparse else xp.linalg.diagonal(W)
-        self.norm = float(W.data @ W.data) if sparse else sum(_dot(W[rows, :], W[rows, :]) for rows in _panels(self.n, n_panels))
+        self.norm = float(W.data @ W.data) if sparse else sum(_dot(W[rows, :], W[rows, :]) for rows in panels(self.n, n_panels))
         self.diagonal_norm = _dot(self.diagonal, self.diagonal)
-        self.panels = _panels(self.n, n_panels)
+        self.panels = panels(self.n, n_panels)
         self.parts = [self._split(rows) for rows in self.panels]
 
     def _split(self, rows: slice) -> tuple[Any, Any, Any]:
@@ -102,7 +103,7 @@ class Low:
 
     def __init__(self, factor: Any, n_panels: int = N_PANELS) -> None:
         self.factor, self.n, self.dtype = factor, factor.shape[0], factor.dtype
-        self.panels = _panels(self.n, n_panels)
+        self.panels = panels(self.n, n_panels)
         self.parts = [factor[rows, :] for rows in self.panels]
         if sp.issparse(factor):
             self.diagonal = np.asarray(factor.multiply(factor).sum(axis=1)).ravel()
@@ -144,7 +145,8 @@ class Implicit:
         return np.asarray(self.W @ V)
 
 
-def _panels(n: int, n_panels: int) -> list[slice]:
+def panels(n: int, n_panels: int) -> list[slice]:
+    """Rows of each of about ``n_panels`` panels."""
     size = max(-(-n // n_panels), min(n, SMALLEST))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
