@@ -68,7 +68,7 @@ def beside_clue() -> list[Line]:
 
     lines = []
     for what, consensus in {
-        "the same objective": PairwiseProbabilisticClustering(scale=1.0, diagonal="include", n_init=1),
+        "the same objective": PairwiseProbabilisticClustering(scale=1.0, diagonal="include", n_init=1, tol=1e-6),
         "without the diagonal": "coassociation",
     }.items():
         model = EvidenceAccumulation(3, ensemble="precomputed", consensus=consensus, n_init=1, random_state=0)

@@ -13,6 +13,7 @@ import numpy as np
 __all__ = ["MemoryBudgetError", "Outline", "memory_budget", "require", "reserve"]
 
 SHARE = 0.9  # of the budget; the rest is for what nobody counts
+TRIFLE = 2**24  # bytes for which asking the system costs more than it can tell
 
 
 class MemoryBudgetError(ValueError, MemoryError):
@@ -76,7 +77,7 @@ def require(task: str, arrays: Mapping[str, float], forms: Iterable[tuple[str, f
         ``memory_budget()`` unless the arrays live elsewhere.
     """
     size = sum(arrays.values())
-    budget = memory_budget() if budget is None else budget
+    budget = _budget_for(size) if budget is None else budget
     if size <= SHARE * budget:
         return
     parts = ", ".join(f"{name} {_human(part)}" for name, part in sorted(arrays.items(), key=lambda item: -item[1]) if part > 0.01 * size)
@@ -89,10 +90,15 @@ def require(task: str, arrays: Mapping[str, float], forms: Iterable[tuple[str, f
 def reserve(shape: tuple[int, ...], dtype: Any, what: str, instead: str) -> None:
     """Raise ``MemoryBudgetError`` if an array of this shape would take more than nine tenths of the budget."""
     size = math.prod(int(n) for n in shape) * np.dtype(dtype).itemsize
-    budget = memory_budget()
+    budget = _budget_for(size)
     if size > SHARE * budget:
         dimensions = " x ".join(f"{n:,}" for n in shape)
         raise MemoryBudgetError(f"{what} ({dimensions}, {_human(size)}) does not fit in memory ({_human(budget)} available): {instead}")
+
+
+def _budget_for(size: float) -> int:
+    """The budget, asked for only where ``size`` is not a trifle, or one was set."""
+    return 2**62 if size <= TRIFLE and "SFUMATO_MEMORY_BUDGET" not in os.environ else memory_budget()
 
 
 def _human(size: float) -> str:
