@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
 from sfumato.kernels import coassociation as kernel
 from sfumato.kernels import coassociation_sweep as sweeps
@@ -156,6 +157,16 @@ def test_pairs_never_seen_together_change_nothing():
     loss = together * (1 - p) ** 2 + (count - together) * p**2
     np.fill_diagonal(loss, 0)
     assert value == pytest.approx(loss[seen].sum())
+
+
+def test_separate_groups_are_the_connected_components():
+    L = labelings(3, n=60, m=3, missing=0.3, n_labels=25)
+    table = kernel.encode(L, np.array([1.0, 0.0, 1.0]))
+    linked = kernel.pair_counts(table)[0] > 0
+    n_groups, expected = connected_components(linked)
+    found = kernel.separate_groups(table)
+    assert 1 < n_groups < 60
+    assert np.array_equal(found[:, None] == found, expected[:, None] == expected)
 
 
 @pytest.mark.parametrize(("n", "m", "n_labels"), [(30, 40, 4), (600, 4, 5), (700, 6, 100)])

@@ -262,6 +262,15 @@ def test_an_object_that_is_always_alone_makes_no_cluster():
     assert matched_accuracy(truth[seen], U.argmax(axis=1)[seen]) > 0.95
 
 
+def test_of_groups_that_no_partition_joins_the_largest_are_the_clusters():
+    L = np.repeat([0, 1, 2], [40, 30, 10])[:, None] * np.ones(5, dtype=int)
+    with pytest.warns(EvidenceWarning, match="the largest are the clusters"):
+        U = EvidenceAccumulation(2, ensemble="precomputed", random_state=0).fit(L).memberships_
+    assert np.allclose(U[:40], U[0], atol=1e-6)
+    assert np.allclose(U[0] @ U[40], 0.0, atol=0.02)
+    assert U[70:].max() < 0.8
+
+
 def test_held_out_skill_is_that_of_the_matrices():
     rng = np.random.default_rng(0)
     Z, U = rng.normal(size=(20, 3)), rng.dirichlet(np.ones(3), 20)

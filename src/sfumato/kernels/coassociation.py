@@ -34,6 +34,7 @@ __all__ = [
     "recode",
     "reweight",
     "scatter",
+    "separate_groups",
     "spectrum",
 ]
 
@@ -185,7 +186,8 @@ def spectrum(table: Table, k: int) -> tuple[Spectrum, np.ndarray]:
     """Leading eigenpairs of D^-1/2 C0 D^-1/2, and D^-1/2.
 
     C0 is C without its diagonal, plus TOGETHER / n everywhere: that an object was found with itself is no evidence, and counted as such
-    it would make a cluster of every object that the partitions tend to leave alone.
+    it would make a cluster of every object that the partitions tend to leave alone. Where the objects fall into more than k groups that no
+    partition joins, every choice of k directions among them solves the problem; the vectors then say who is in which of the k largest.
     """
     n, n_columns = table.codes.shape[0], int(table.offsets[-1])
     s, own = table.scale, (table.coverage > 0).astype(np.float64)
@@ -201,7 +203,25 @@ def spectrum(table: Table, k: int) -> tuple[Spectrum, np.ndarray]:
         return out
 
     start = _among_columns(table, k, t) if k < n_columns < n else None
-    return leading_eigenvectors(_operator(n, product), k, start=start), scaling
+    found = leading_eigenvectors(_operator(n, product), k, start=start)
+    if found.following > 1.0 - 10 * TOGETHER and len(sizes := np.bincount(groups := separate_groups(table))) > k:
+        members = (groups[:, None] == np.argsort(-sizes, kind="stable")[:k]) * np.sqrt(degree)[:, None]
+        found = found._replace(values=np.ones(k), vectors=members / np.linalg.norm(members, axis=0), following=1.0)
+    return found, scaling
+
+
+def separate_groups(table: Table) -> np.ndarray:
+    """The group (n,) of every object: two objects are in one if a chain of partitions joins them."""
+    first = np.arange(len(table.codes))
+    while True:
+        before = first.copy()
+        for b in np.flatnonzero(table.weights > 0):
+            codes, n_codes = table.codes[:, b], int(table.offsets[b + 1] - table.offsets[b])
+            lowest = np.full(n_codes, len(first))
+            np.minimum.at(lowest, codes, first)
+            first = np.where(codes < n_codes - 1, np.minimum(first, lowest[codes]), first)
+        if np.array_equal(first, before):
+            return np.unique(first, return_inverse=True)[1]
 
 
 def _among_columns(table: Table, k: int, t: np.ndarray) -> np.ndarray:

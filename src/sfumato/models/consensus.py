@@ -230,7 +230,8 @@ class EvidenceAccumulation(Clusterer):
         elif values[-1] - self._solution.following <= tables.TOGETHER and len(values) < len(table.codes):
             warnings.warn(
                 f"the partitions do not say which {len(values)} clusters to keep: eigenvalues {len(values)} and {len(values) + 1} of the "
-                f"co-association are equal ({values[-1]:.6g}), as with groups that no partition joins; use another n_clusters",
+                f"co-association are equal ({values[-1]:.6g}). Where no partition joins the groups, the largest are the clusters and where "
+                "the others belong is left open; use another n_clusters",
                 EvidenceWarning,
                 stacklevel=3,
             )
