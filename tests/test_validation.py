@@ -45,9 +45,16 @@ def test_labelings_are_coded_column_by_column():
     L = check_labelings([["a", "x"], ["b", ""], [None, "x"]])
     np.testing.assert_array_equal(L, [[0, 0], [1, -1], [-1, 0]])
     np.testing.assert_array_equal(check_labelings(np.array([[7.0, -1], [np.nan, 5], [3, 5]])), [[1, -1], [-1, 0], [0, 0]])
+    nan = float("nan")
+    np.testing.assert_array_equal(check_labelings([["a", nan], ["a", "x"], ["b", None]]), [[0, -1], [0, 0], [1, -1]])
+    np.testing.assert_array_equal(check_labelings(np.array([[1], [1.0], ["1"], [True], ["a"]], dtype=object))[:, 0], [0, 0, 0, 0, 1])
+    with pytest.raises(ValueError, match=r"got 0\.37"):
+        check_labelings([[0.37], [1.0]])
+    with pytest.raises(ValueError, match="every row as long"):
+        check_labelings([[1, 2], [1]])
     masked = np.ma.array([[1, 2], [1, 3]], mask=[[0, 0], [0, 1]])
     np.testing.assert_array_equal(check_labelings(masked), [[0, 0], [0, -1]])
-    with pytest.raises(ValueError, match="infinity"):
+    with pytest.raises(ValueError, match="got inf"):
         check_labelings(np.array([[np.inf, 1.0]]))
     with pytest.raises(ValueError, match="one clustering a column"):
         check_labelings(np.zeros((3, 0)))

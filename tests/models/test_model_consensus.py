@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
-from sklearn.cluster import AgglomerativeClustering
+from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.datasets import make_blobs, make_moons
 
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, EvidenceWarning, MemoryBudgetError, PairwiseProbabilisticClustering
@@ -269,6 +269,39 @@ def test_of_groups_that_no_partition_joins_the_largest_are_the_clusters():
     assert np.allclose(U[:40], U[0], atol=1e-6)
     assert np.allclose(U[0] @ U[40], 0.0, atol=0.02)
     assert U[70:].max() < 0.8
+
+
+@pytest.mark.parametrize("consensus", ["single", "average", "complete"])
+def test_objects_that_nobody_saw_take_no_cluster_of_a_linkage(consensus):
+    truth = np.repeat([0, 1, 2], 20)
+    L = np.tile(truth[:, None], (1, 8))
+    L[[5, 25, 45]] = -1
+    with pytest.warns(EvidenceWarning, match="seen by no partition"):
+        model = EvidenceAccumulation("auto", ensemble="precomputed", consensus=consensus, random_state=0).fit(L)
+    seen = np.delete(np.arange(60), [5, 25, 45])
+    assert model.n_clusters_ == 3
+    assert adjusted_rand_index(truth[seen], model.labels_[seen]) == 1.0
+    np.testing.assert_allclose(model.memberships_[[5, 25, 45]], 1 / 3)
+
+
+def test_sets_of_objects_never_seen_together_are_named():
+    rng = np.random.default_rng(0)
+    L = np.full((60, 4), -1)
+    L[:30, :2], L[30:, 2:] = rng.integers(0, 2, (30, 2)), rng.integers(0, 2, (30, 2))
+    with pytest.warns(EvidenceWarning, match="2 sets that no partition saw together"):
+        EvidenceAccumulation(2, ensemble="precomputed", random_state=0).fit(L)
+
+
+def test_features_and_distances_are_not_labels():
+    with pytest.raises(ValueError, match="features"):
+        EvidenceAccumulation(3, ensemble="precomputed").fit(X)
+    with pytest.raises(ValueError, match="ensemble=KMeans"):
+        EvidenceAccumulation(3, ensemble=KMeans(4, n_init=1)).fit(X)
+
+
+def test_one_resample_is_refused():
+    with pytest.raises(ValueError, match="n_bootstrap must be 0 or at least 2"):
+        EvidenceAccumulation(3, n_bootstrap=1).fit(X)
 
 
 def test_held_out_skill_is_that_of_the_matrices():

@@ -143,19 +143,22 @@ class ByLinkage:
     """A linkage tree on 1 - co-association, cut into k clusters (Fred and Jain)."""
 
     def __init__(self, method: str, table: tables.Table, k: int | None) -> None:
-        self.method, self.table = method, table
-        distances = 1.0 - _filled(Coassociation(table).toarray())
+        self.method, self.seen = method, np.flatnonzero(table.coverage > 0)
+        self.table = table.objects(self.seen)
+        distances = 1.0 - _filled(Coassociation(self.table).toarray())
         np.fill_diagonal(distances, 0.0)
         self.tree = linkage(squareform(distances, checks=False), method) if len(distances) > 1 else np.empty((0, 4))
         k = lifetime(self.tree[:, 2]) if k is None else k
-        self.memberships = one_hot(cut(self.tree, k), k)
+        self.groups = one_hot(cut(self.tree, k), k)
+        self.memberships = np.full((len(table.codes), k), 1.0 / k)
+        self.memberships[self.seen] = self.groups
         height = float(self.tree[len(self.tree) - k, 2]) if k > 1 else 1.0
         self.run = _loop.Run(None, height, np.array([height]), 1, True)
 
     def place(self, new: tables.Table) -> np.ndarray:
         """Each new object to the cluster it is most similar to, in the sense of the linkage."""
         S = _filled(_ratio(*tables.pair_counts(new, self.table)))
-        members = [np.flatnonzero(column) for column in self.memberships.T]
+        members = [np.flatnonzero(column) for column in self.groups.T]
         reduce: Any = {"single": np.max, "average": np.mean, "complete": np.min}[self.method]
         nearest = np.argmax(np.stack([reduce(S[:, chosen], axis=1) for chosen in members], axis=1), axis=1)
         return one_hot(nearest, len(members))
@@ -201,11 +204,11 @@ class ByEstimator:
 def lifetime(heights: np.ndarray) -> int:
     """Number of clusters that survives longest while the threshold of a dendrogram rises (Fred and Jain).
 
-    One cluster if the longest lifetime is under twice the shortest that is not zero.
+    One cluster if the longest lifetime is under twice the shortest that is not zero, and there are several.
     """
     gaps = np.diff(np.sort(heights))
     positive = gaps[gaps > 1e-12]
-    if len(positive) == 0 or positive.max() < 2 * positive.min():
+    if len(positive) == 0 or (len(positive) > 1 and positive.max() < 2 * positive.min()):
         return 1
     return int(len(heights) - np.argmax(gaps))
 

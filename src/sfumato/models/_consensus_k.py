@@ -14,6 +14,7 @@ __all__ = ["SELECTIONS", "choose"]
 
 SELECTIONS = ("eigengap", "held-out", "lifetime")
 N_FOLDS = 3
+INDIFFERENT = 0.02  # of skill: the largest number of clusters so close to the best is taken, since clusters may have clusters inside
 
 
 def choose(selection: str, consensus: Any, table: tables.Table, largest: int, settings: Settings) -> tuple[int, np.ndarray, np.ndarray]:
@@ -29,7 +30,7 @@ def choose(selection: str, consensus: Any, table: tables.Table, largest: int, se
         return int(candidates[np.argmax(scores)]), candidates, scores
     if isinstance(consensus, str) and consensus == "cluster-kernel":
         scores = _skills(table, candidates, settings)
-        return int(candidates[np.argmax(scores)]), candidates, scores
+        return int(candidates[scores >= scores.max() - INDIFFERENT].max()), candidates, scores
     scores = -_held_out(consensus, table, candidates, settings)
     return int(candidates[_smallest_good(scores)]), candidates, scores.mean(axis=0)
 

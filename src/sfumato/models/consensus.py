@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from .._base import Clusterer, most_clusters
 from .._memory import Outline
-from .._validation import EvidenceWarning, as_generator, check_choice, check_features, check_n_clusters, check_number
+from .._validation import EvidenceWarning, as_generator, check_choice, check_features, check_labelings, check_n_clusters, check_number
 from ..kernels import coassociation as tables
 from ..kernels.coassociation_sweep import brier_score
 from ..memberships import align, cooccurrence
@@ -144,11 +145,14 @@ class EvidenceAccumulation(Clusterer):
         if table.coverage.max() <= 0:
             raise ValueError("no partition with a weight above 0 saw any object: give labels other than -1 or NaN")
         if self.n_clusters != "auto":
-            check_n_clusters(self.n_clusters, len(table.codes))
+            check_n_clusters(self.n_clusters, int(np.count_nonzero(table.coverage)))
         settings = self._settings = Settings(self.n_init, self.max_iter, self.tol, int(rng.integers(2**31)))
         k = self.n_clusters
         if k == "auto":
-            k, self.candidates_, self.scores_ = choose(self._selection(), self.consensus, table, self.max_clusters, settings)
+            with warnings.catch_warnings():  # of candidates that are not taken nobody wants to hear
+                warnings.simplefilter("ignore", EvidenceWarning)
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                k, self.candidates_, self.scores_ = choose(self._selection(), self.consensus, table, self.max_clusters, settings)
         self._solution = solve(self.consensus, table, k, settings)
         self._question_agreement(table)
         self._finish(table, settings)
@@ -159,7 +163,8 @@ class EvidenceAccumulation(Clusterer):
         if not (isinstance(self.n_clusters, str) and self.n_clusters == "auto"):
             check_number(self.n_clusters, "n_clusters (an integer or 'auto')", low=1, integer=True)
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
-        check_number(self.n_bootstrap, "n_bootstrap", low=0, integer=True)
+        if check_number(self.n_bootstrap, "n_bootstrap", low=0, integer=True) == 1:
+            raise ValueError("n_bootstrap must be 0 or at least 2, got 1: one resample says nothing of the spread")
         if isinstance(self.consensus, str):
             check_choice(self.consensus, "consensus (a name or an estimator)", NAMES)
         elif not hasattr(self.consensus, "fit"):
@@ -184,12 +189,16 @@ class EvidenceAccumulation(Clusterer):
             return C
         X = check_features(self, X, reset=True)
         self._dtype = X.dtype
+        if self.n_clusters != "auto":
+            check_n_clusters(self.n_clusters, X.shape[0])
         if not (self.ensemble is None or hasattr(self.ensemble, "fit_transform")):
             raise TypeError(f"ensemble must be a ClusteringEnsemble, 'precomputed' or None, got {self.ensemble!r}")
         self.ensemble_ = ClusteringEnsemble() if self.ensemble is None else clone(self.ensemble)
         if getattr(self.ensemble_, "random_state", 0) is None:
             self.ensemble_.set_params(random_state=int(rng.integers(2**31)))
         labelings = self.ensemble_.fit_transform(X)
+        if not isinstance(self.ensemble_, ClusteringEnsemble):
+            labelings = check_labelings(labelings, f"what ensemble={type(self.ensemble_).__name__} makes of X")
         return Coassociation(tables.encode(labelings, check_partition_weight(partition_weight, labelings.shape[1])))
 
     def _footprint(self, outline: Outline) -> dict[str, float]:
@@ -216,6 +225,15 @@ class EvidenceAccumulation(Clusterer):
 
     def _question_agreement(self, table: tables.Table) -> None:
         """Partitions that know nothing of each other still give a spectrum, and equal eigenvalues any vectors: say so."""
+        if tables.has_gaps(table):
+            together = tables.separate_groups(tables.encode(np.where(table.seen(), 0, -1), table.weights))[table.coverage > 0]
+            if len(np.unique(together)) > 1:
+                warnings.warn(
+                    f"the objects fall into {len(np.unique(together))} sets that no partition saw together: nothing says how clusters of "
+                    "one set relate to those of another; fit each by itself, or add partitions that see some objects of several",
+                    EvidenceWarning,
+                    stacklevel=3,
+                )
         values, level = getattr(self._solution, "eigenvalues", np.ones(1)), tables.chance_level(table)
         if len(values) < 2:
             return
@@ -318,7 +336,7 @@ class EvidenceAccumulation(Clusterer):
             Lower and upper end of u_i'u_j.
         """
         self._check_fitted()
-        check_number(n_draws, "n_draws", low=1, integer=True)
+        check_number(n_draws, "n_draws", low=2, integer=True)
         check_number(level, "level", low=0, high=1, strict=True)
         draws = [cooccurrence(draw, pairs) for draw in self._draws(self.memberships_, self._settings, n_draws)]
         return np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0).T

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from .._arrays import namespace
 from .._memory import reserve
-from .._validation import check_labelings
+from .._validation import as_labels, check_labelings
 from ..kernels import coassociation as kernel
 
 __all__ = ["Coassociation", "coassociation"]
@@ -52,7 +52,7 @@ def coassociation(L: Any, partition_weight: Any = None) -> Coassociation:
     labels = check_labelings(L)
     weights = check_partition_weight(partition_weight, labels.shape[1])
     table = kernel.encode(labels, weights)
-    L = L if isinstance(L, np.ndarray) and L.ndim == 2 else np.asarray(L).reshape(labels.shape)
+    L = as_labels(L)
     categories = [_representatives(labels[:, column], L[:, column]) for column in range(labels.shape[1])]
     return Coassociation(table, categories)
 
@@ -124,9 +124,9 @@ class Coassociation(LinearOperator):
 
     def recode(self, L: Any) -> kernel.Table:
         """Table of new objects in the columns of this one."""
-        L = np.asarray(L)
+        L = as_labels(L)
         m = self.table.codes.shape[1]
-        if L.ndim != 2 or L.shape[1] != m:
+        if L.shape[1] != m:
             raise ValueError(f"L must hold the labels of new objects by the same {m} partitions, (n_new, {m}); got shape {L.shape}")
         if self.categories is None:
             return kernel.recode(self.table, L)
@@ -168,11 +168,16 @@ def check_partition_weight(partition_weight: Any, n_partitions: int) -> np.ndarr
     """Weights of the partitions: one for each, nonnegative, finite, not all zero."""
     if partition_weight is None:
         return None
-    weights = np.asarray(partition_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(partition_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"partition_weight must hold numbers: {error}") from error
     if weights.shape != (n_partitions,):
         raise ValueError(f"partition_weight must have one entry for each of the {n_partitions} partitions, got shape {weights.shape}")
     if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() <= 0:
         raise ValueError("partition_weight must be finite and nonnegative with a positive sum: give 0 to partitions that should not count")
+    if not 1e-100 < weights.max() < 1e100:
+        raise ValueError(f"partition_weight must have its largest weight between 1e-100 and 1e100, got {weights.max():g}: divide by it")
     return weights
 
 
@@ -185,7 +190,8 @@ def _representatives(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def _known_codes(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Codes of labels in a column whose known labels, in the order of their codes, are ``known``; -1 for others."""
-    codes = check_labelings(np.concatenate([known, labels])[:, None])[:, 0]
+    both = (known, labels) if known.dtype.kind == labels.dtype.kind else (known.astype(object), labels.astype(object))
+    codes = check_labelings(np.concatenate(both)[:, None])[:, 0]
     lookup = np.full(codes.max() + 2, -1, dtype=np.int32)
     lookup[codes[: len(known)]] = np.arange(len(known))
     return lookup[codes[len(known) :]]
