@@ -213,6 +213,17 @@ def test_spikes_are_told_from_components():
     np.testing.assert_array_equal(gaussian_start.collapsed(state, 1000.0, 0.0), [False, False])
 
 
+@pytest.mark.parametrize("covariance_type, wanted", [("full", 6), ("tied", 6), ("diag", 6), ("spherical", 3)])
+def test_components_want_as_many_objects_as_fix_a_shape(covariance_type, wanted):
+    d = 5
+    shapes = {"full": np.stack([np.eye(d)] * 2), "tied": np.eye(d), "diag": np.ones((2, d)), "spherical": np.ones(2)}
+    for held, spike in ((wanted - 1, True), (wanted, False)):
+        state = gaussian.State(np.array([500 - held, held]) / 500, np.zeros((2, d)), shapes[covariance_type], covariance_type, 1e-9)
+        np.testing.assert_array_equal(gaussian_start.collapsed(state, 500.0, 1.0), [False, spike])
+    even = gaussian.State(np.full(2, 0.5), np.zeros((2, d)), shapes[covariance_type], covariance_type, 1e-9)
+    assert gaussian_start.collapsed(even, 8.0, 1.0).all() == (covariance_type == "full")
+
+
 def test_objects_far_from_every_component_keep_finite_densities():
     state, X, _ = problem("full")
     X[0] = 1e4

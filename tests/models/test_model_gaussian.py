@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as Peer
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -226,6 +226,28 @@ def test_collapse_is_named_and_finite():
             warnings.simplefilter("ignore", EvidenceWarning)
             flat = GaussianMixture(2, random_state=0).fit(data)
         np.testing.assert_allclose(flat.memberships_.sum(axis=1), 1, atol=1e-12)
+
+
+@pytest.mark.parametrize("load, k, covariance_type, least", [
+    (load_wine, 3, "full", 0.9), (load_wine, 3, "tied", 0.9), (load_breast_cancer, 2, "full", 0.7), (load_breast_cancer, 2, "tied", 0.6)
+])  # fmt: skip
+@pytest.mark.parametrize("seed", range(3))
+def test_poor_data_are_clustered_alike_whatever_the_seed_and_the_units(load, k, covariance_type, least, seed):
+    data, truth = load(return_X_y=True)
+    model = GaussianMixture(k, covariance_type=covariance_type, random_state=seed).fit(data)
+    assert adjusted_rand_score(truth, model.labels_) >= least
+    other = GaussianMixture(k, covariance_type=covariance_type, random_state=seed).fit(data * np.logspace(-3, 3, data.shape[1]))
+    np.testing.assert_array_equal(other.labels_, model.labels_)
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_a_handful_of_objects_in_many_dimensions_is_no_component(covariance_type):
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(300, 12))
+    data[:150, 0] += 5
+    data[-2:] += 8 * rng.normal(size=12)
+    model = GaussianMixture(2, covariance_type=covariance_type, random_state=0).fit(data)
+    assert 300 * model.weights_.min() >= (3 if covariance_type == "spherical" else 13) - 1e-3
 
 
 def test_values_whose_squares_overflow_are_named():

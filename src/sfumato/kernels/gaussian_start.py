@@ -23,7 +23,7 @@ def partition(X: np.ndarray, weights: np.ndarray, k: int, how: str, rng: Any) ->
     k = min(k, len(X))
     if k == 1:
         return np.zeros(len(index), dtype=np.int64)
-    if how == "units":
+    if how in ("units", "features"):
         return seeding.kmeans(X, weights, k, rng)[index]
     if how == "objects":
         return seeding.nearest(X, X[rng.choice(len(X), size=k, replace=False, p=weights / weights.sum())])[index]
@@ -80,11 +80,13 @@ def complete(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def collapsed(state: State, count: float, thinnest: float) -> np.ndarray:
     """Which components (k,) are spikes: fewer objects than their shape needs, or no width where the data have some.
 
-    ``count`` is the number of objects, ``thinnest`` the least variance of the data in any direction.
+    ``count`` is the number of objects, ``thinnest`` the least variance of the data in any direction. Shapes that some objects fix
+    already want more of them where there are more: d + 1 (spherical: 3), but never more than half of an equal part.
     """
     k, d = state.means.shape
     need = {"full": d + 1.0, "tied": 0.0, "diag": 2.0, "spherical": 1.0 + 1.0 / d}[state.covariance_type]
-    few = state.weights[:k] * count < need * (1.0 - 1e-6)
+    wanted = min(3.0 if state.covariance_type == "spherical" else d + 1.0, 0.5 * count / k)
+    few = state.weights[:k] * count < max(need, wanted) * (1.0 - 1e-6)
     if state.covariance_type == "tied":
         return few
     if thinnest <= 100.0 * state.floor:

@@ -2,6 +2,9 @@
 
 Drafts of a few plain steps from different kinds of starts are cheap and say which of them are worth a whole run (Biernacki, Celeux and
 Govaert 2003). The winner then tries to do without one component and to cut another in two.
+
+Where objects are fewer than two for each free parameter, the highest likelihoods belong to components that found a direction in which
+a handful of objects happen to be thin. Only k-means starts compete then, and nobody searches further.
 """
 
 from __future__ import annotations
@@ -28,22 +31,26 @@ def contest(model: Any, rows: Rows, seeds: np.ndarray, total: float) -> _loop.Ru
     """The best run; one that ends in a collapsed component only if there is no other."""
     if model.n_clusters == 1 or model.means_init is not None:
         return model._run(rows, model._start(rows, np.random.default_rng(seeds[0]), "agglomerate"), total)
-    few = rows.shape[0] <= FEW
+    few, poor = rows.shape[0] <= FEW, model._poor(rows, total)
     step = model._step(rows)
-    first, *others = [_draft(step, state) for state in _starts(model, rows, seeds, DRAFTS if few else 1)]
+    first, *others = [_draft(step, state) for state in _starts(model, rows, seeds, DRAFTS if few else 1, poor)]
     others.sort(key=lambda draft: -draft[1])
     finalists = [first, *_different(others)[:FINALISTS]]
     runs = [model._run(rows, state, total) for state, _ in finalists]
     sound = [run for run in runs if not model._collapsed(run.state, rows, total).any()]
     best = max(sound or runs, key=lambda run: float(run.objective))
-    if sound and model._movable:
+    if poor or not sound:
+        return best
+    if model._movable:
         best = _improve(model, rows, total, best, step)
     even = any(run is runs[0] for run in sound) and runs[0].state.weights[: model.n_clusters].min() * model.n_clusters >= EVEN
     return runs[0] if even and runs[0].objective >= best.objective - INDIFFERENT else best
 
 
-def _starts(model: Any, rows: Rows, seeds: np.ndarray, drafts: int) -> list[Any]:
-    """States: the agglomeration, then ``drafts`` of each seed."""
+def _starts(model: Any, rows: Rows, seeds: np.ndarray, drafts: int, poor: bool) -> list[Any]:
+    """States: the agglomeration, then ``drafts`` of each seed; where data are poor k-means on the features, once a seed."""
+    if poor:
+        return [model._start(rows, np.random.default_rng(seed), "features") for seed in seeds]
     rngs = [rng for seed in seeds for rng in np.random.default_rng(seed).spawn(drafts)]
     kinds = ["agglomerate", *(KINDS[i % len(KINDS)] for i in range(len(rngs) - 1))]
     return [model._start(rows, rng, how) for rng, how in zip(rngs, kinds)]

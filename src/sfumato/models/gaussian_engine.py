@@ -136,11 +136,16 @@ class MixtureEngine(InductiveClusterer):
         if self.means_init is not None:
             groups = seeding.nearest(X, self._blank.means)
         else:
-            X_start = X @ self._coordinates.outer_matrix() if how == "units" else X
-            groups = gaussian_start.partition(X_start, weights, self.n_clusters, how, rng)
+            groups = gaussian_start.partition(self._plain(X, how), weights, self.n_clusters, how, rng)
         if labels is not None:
             groups = gaussian_start.match(groups, labels, weights, self.n_clusters)
         return self._put_in(gaussian_start.from_labels(X, weights, groups, self._blank))
+
+    def _plain(self, X: np.ndarray, how: str) -> np.ndarray:
+        """Inner objects as a start wants them: in the units of the data, each feature in units of its own, or as they are."""
+        if how == "units":
+            return X @ self._coordinates.outer_matrix()
+        return X @ np.linalg.inv(self._coordinates.mix) if how == "features" and self._coordinates.mix is not None else X
 
     @property
     def _movable(self) -> bool:
@@ -151,7 +156,11 @@ class MixtureEngine(InductiveClusterer):
         return [contest(self, rows, seeds, total)]
 
     def _collapsed(self, state: gaussian.State, rows: Rows, total: float) -> np.ndarray:
-        return gaussian_start.collapsed(state, max(total, rows.shape[0]), self._coordinates.thinnest)
+        return gaussian_start.collapsed(state, _count(rows, total), self._coordinates.thinnest)
+
+    def _poor(self, rows: Rows, total: float) -> bool:
+        """Whether there are fewer than two objects for each free parameter: the likelihood is then no guide to clusters."""
+        return _count(rows, total) < 2 * gaussian.n_parameters(self.n_clusters, rows.shape[1], self.covariance_type, self.noise is not None)
 
     def _ready(self, state: gaussian.State) -> Any:
         return gaussian.ready(state) if self._layout == "features" else state
@@ -242,3 +251,9 @@ class MixtureEngine(InductiveClusterer):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _count(rows: Rows, total: float) -> float:
+    """Number of objects: copies where weights are whole numbers, those that count at all where weights are small."""
+    weights = rows.columns[0]
+    return max(total, float(rows.shape[0] if weights is None else (weights > 0).sum()))
