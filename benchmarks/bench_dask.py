@@ -118,7 +118,7 @@ class cluster:
         self.cluster.close()
 
 
-def with_a_loss(client: Any, fit: Callable[[], Any], delay: float = 10.0) -> tuple[Any, float, float]:
+def with_a_loss(client: Any, fit: Callable[[], Any], delay: float = 2.0) -> tuple[Any, float, float]:
     """The result of a fit during which a worker process is killed, its seconds, and when that was."""
     start = time.perf_counter()
     killed = []
