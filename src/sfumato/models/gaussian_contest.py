@@ -29,9 +29,10 @@ INDIFFERENT, EVEN = 0.35, 0.75  # difference of log-likelihoods that says nothin
 
 def contest(model: Any, rows: Rows, seeds: np.ndarray, total: float) -> _loop.Run:
     """The best run; one that ends in a collapsed component only if there is no other."""
-    if model.n_clusters == 1 or model.means_init is not None:
-        return model._run(rows, model._start(rows, np.random.default_rng(seeds[0]), "agglomerate"), total)
     few, poor = rows.shape[0] <= FEW, model._poor(rows, total)
+    if model.n_clusters == 1 or model.means_init is not None or model.n_init == 1:
+        how = "features" if poor else "agglomerate"
+        return model._run(rows, model._start(rows, np.random.default_rng(seeds[0]), how), total)
     step = model._step(rows)
     first, *others = [_draft(step, state) for state in _starts(model, rows, seeds, DRAFTS if few else 1, poor)]
     others.sort(key=lambda draft: -draft[1])
