@@ -14,6 +14,9 @@ from ._sides import Estimate, Side, as_side, is_hard, measure
 __all__ = ["fuzzy_silhouette", "partition_coefficient", "partition_entropy", "xie_beni"]
 
 
+FEW = 256  # clusters for which a dense product beats a sparse one
+
+
 def _dense(clustering: Any) -> np.ndarray:
     side = as_side(clustering)
     return side.toarray() if is_hard(side) else side
@@ -220,7 +223,8 @@ def _silhouettes(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.n
     k = int(labels.max()) + 1
     if k < 2:
         return np.zeros(len(X))
-    inside = sp.csr_array((weights, labels, np.arange(len(X) + 1)), shape=(len(X), k))
+    inside: Any = sp.csr_array((weights, labels, np.arange(len(X) + 1)), shape=(len(X), k))
+    inside = inside.toarray() if k <= FEW else inside
     mass = np.bincount(labels, weights, minlength=k)
 
     def reduce(distances: np.ndarray, start: int) -> np.ndarray:
