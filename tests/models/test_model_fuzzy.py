@@ -145,6 +145,11 @@ def test_partial_fit_comes_near_the_whole_fit():
     np.testing.assert_allclose(model.cluster_centers_, whole.cluster_centers_)
 
 
+def test_entropy_is_named_where_it_is_used():
+    with pytest.warns(EvidenceWarning, match="entropy=100 is too large"):
+        FuzzyCMeans(3, entropy=100.0, random_state=0).fit(np.random.default_rng(0).normal(size=(60, 2)))
+
+
 def test_structureless_evidence_is_named():
     with pytest.warns(EvidenceWarning, match="coincide"):
         same = FuzzyCMeans(3, random_state=0).fit(np.ones((20, 2)))

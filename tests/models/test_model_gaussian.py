@@ -169,6 +169,44 @@ def test_partial_labels_hold_and_help():
         GaussianMixture(2).fit(X, y)
 
 
+def test_partial_labels_in_other_clothes():
+    y = np.where(np.random.default_rng(0).random(len(X)) < 0.1, TRUTH, -1)
+    plain = GaussianMixture(3, random_state=0, n_init=1).fit(X, y).memberships_
+    for other in (y[:, None], y.astype(object), y.astype(float), y.tolist()):
+        np.testing.assert_array_equal(GaussianMixture(3, random_state=0, n_init=1).fit(X, other).memberships_, plain)
+    holes = np.where(y < 0, np.nan, y)
+    for wrong in (holes, y.astype(str), np.where(y < 0, None, y), np.where(y < 0, -1, y + 0.5)):
+        with pytest.raises(ValueError, match="y must hold integers with -1 for unknown"):
+            GaussianMixture(3).fit(X, wrong)
+    for short in (y[:-1], TRUTH[:-1], TRUTH[:-1].astype(float)):
+        with pytest.raises(ValueError, match="y has 599 labels for 600 objects"):
+            GaussianMixture(3).fit(X, short)
+    names = np.array(["a", "b", "c"])[TRUTH]
+    free = GaussianMixture(3, random_state=0, n_init=1).fit(X).memberships_
+    for ignored in (names, names.astype(object), TRUTH + 0.5):
+        np.testing.assert_array_equal(GaussianMixture(3, random_state=0, n_init=1).fit(X, ignored).memberships_, free)
+
+
+def test_labels_of_later_batches_hold():
+    y = np.where(np.random.default_rng(0).random(len(X)) < 0.2, TRUTH + 5, -1)
+    model = GaussianMixture(3, random_state=0).partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
+    np.testing.assert_array_equal(model.labels_[y[300:] >= 0], y[300:][y[300:] >= 0] - 5)
+    with pytest.raises(ValueError, match="label 99"):
+        model.partial_fit(X[:300], np.where(y[:300] < 0, -1, 99))
+    with pytest.raises(ValueError, match="first batch had none"):
+        GaussianMixture(3, random_state=0).partial_fit(X[:300]).partial_fit(X[300:], y[300:])
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_objects_without_weight_do_not_stretch_the_noise(covariance_type):
+    far = np.vstack([X, [[1e3, -1e3, 1e3]]])
+    weights = np.append(np.ones(len(X)), 0.0)
+    settings = {"covariance_type": covariance_type, "noise": 0.05, "n_init": 1, "random_state": 0}
+    weighted, without = GaussianMixture(3, **settings).fit(far, sample_weight=weights), GaussianMixture(3, **settings).fit(X)
+    np.testing.assert_allclose(weighted.memberships_[:-1], without.memberships_, atol=1e-8)
+    assert weighted.objective_ == pytest.approx(without.objective_)
+
+
 def test_noise_takes_the_outliers():
     rng = np.random.default_rng(0)
     dirty = np.vstack([X, rng.uniform(-25, 25, size=(60, 3))])
@@ -186,9 +224,44 @@ def test_frozen_parameters_stay(covariance_type):
     given = {"means_init": first.means_, "covariances_init": first.covariances_, "weights_init": first.weights_}
     for name in ("means", "covariances", "weights"):
         model = GaussianMixture(3, covariance_type=covariance_type, frozen=(name,), **given).fit(X[300:])
-        np.testing.assert_allclose(getattr(model, f"{name}_"), getattr(first, f"{name}_"), rtol=1e-6)
+        np.testing.assert_allclose(getattr(model, f"{name}_"), getattr(first, f"{name}_"), rtol=1e-12)
     with pytest.raises(ValueError, match="means_init"):
         GaussianMixture(3, frozen=("means",)).fit(X)
+
+
+def test_frozen_covariances_stay_where_features_are_nearly_the_same():
+    C = np.array([[1.0, 1.0 - 1e-9], [1.0 - 1e-9, 1.0]])
+    data = np.random.default_rng(0).normal(size=(200, 2)) @ np.array([[1.0, 1.0], [0.0, 1e-3]])
+    given = {"weights_init": [0.5, 0.5], "means_init": [[-1.0, -1.0], [1.0, 1.0]], "covariances_init": [C, C]}
+    model = GaussianMixture(2, frozen=("weights", "means", "covariances"), **given).fit(data)
+    np.testing.assert_allclose(model.covariances_, [C, C], rtol=1e-12)
+
+
+@pytest.mark.parametrize("covariance_type, wrong, why", [
+    ("full", np.stack([np.diag([1.0, 1.0, -1.0])] * 3), "positive definite"),
+    ("full", np.stack([np.eye(3) + np.eye(3, k=1)] * 3), "symmetric"),
+    ("tied", np.zeros((3, 3)), "positive definite"),
+    ("diag", np.zeros((3, 3)), "positive"),
+    ("spherical", [-1.0, 1.0, 1.0], "positive"),
+    ("spherical", [np.nan, 1.0, 1.0], "NaN"),
+])  # fmt: skip
+def test_given_covariances_are_covariances(covariance_type, wrong, why):
+    with pytest.raises(ValueError, match=f"covariances_init must be .*{why}"):
+        GaussianMixture(3, covariance_type=covariance_type, covariances_init=wrong).fit(X)
+
+
+@pytest.mark.parametrize("setting, message", [
+    ({"frozen": None}, "frozen must be a tuple"),
+    ({"frozen": 5}, "frozen must be a tuple"),
+    ({"frozen": ([],)}, "frozen must be a tuple"),
+    ({"weights_init": "a"}, "weights_init must be an array of numbers"),
+    ({"weights_init": [0.5, np.nan, 0.5]}, "weights_init must be finite, but holds NaN"),
+    ({"means_init": np.full((3, 3), np.nan)}, "means_init must be finite, but holds NaN"),
+    ({"means_init": np.zeros((2, 3))}, r"means_init must be an array of shape \(3, 3\)"),
+])  # fmt: skip
+def test_wrong_parameters_are_named(setting, message):
+    with pytest.raises(ValueError, match=message):
+        GaussianMixture(3, **setting).fit(X)
 
 
 def test_partial_fit_comes_near_the_whole_fit():
@@ -231,6 +304,7 @@ def test_collapse_is_named_and_finite():
 @pytest.mark.parametrize("load, k, covariance_type, least", [
     (load_wine, 3, "full", 0.9), (load_wine, 3, "tied", 0.9), (load_breast_cancer, 2, "full", 0.7), (load_breast_cancer, 2, "tied", 0.6)
 ])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:3 components describe")  # three matrices are too many for 178 wines, and BIC says so
 @pytest.mark.parametrize("seed", range(3))
 def test_poor_data_are_clustered_alike_whatever_the_seed_and_the_units(load, k, covariance_type, least, seed):
     data, truth = load(return_X_y=True)
@@ -294,6 +368,49 @@ def test_merged_components_are_clusters():
     groups = model.merge(2)
     merged = model.memberships_ @ np.eye(2)[groups]
     assert adjusted_rand_score(np.repeat([0, 1], [400, 200]), merged.argmax(axis=1)) == 1.0
+
+
+def test_noise_is_merged_with_nothing():
+    rng = np.random.default_rng(0)
+    dirty = np.vstack([X, rng.uniform(-25, 25, size=(60, 3))])
+    model = GaussianMixture(3, noise=0.05, random_state=0).fit(dirty)
+    assert model.merge(2).shape == (3,)
+    np.testing.assert_array_equal(np.sort(model.merge(3)), [0, 1, 2])
+    with pytest.raises(ValueError, match="n_clusters"):
+        model.merge(4)
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_components_that_say_no_more_than_one_are_named(covariance_type):
+    data = np.random.default_rng(1).normal(size=(200, 4))
+    with pytest.warns(EvidenceWarning, match="3 components describe the data no better than one"):
+        model = GaussianMixture(3, covariance_type=covariance_type, random_state=0).fit(data)
+    one = GaussianMixture(1, covariance_type=covariance_type).fit(data)
+    assert model._beside_one == pytest.approx((model.bic(data), one.bic(data)), rel=1e-6)
+    with pytest.warns(EvidenceWarning, match="no better than one"):
+        GaussianMixture([2, 3], covariance_type=covariance_type, random_state=0, n_init=1).fit(data)
+    assert GaussianMixture([1, 2, 3], covariance_type=covariance_type, random_state=0, n_init=1).fit(data).n_clusters_ == 1
+
+
+@pytest.mark.parametrize("dtype, scale", [("f8", 1.0), ("f8", 1e-12), ("f4", 100.0)])
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_one_component_in_closed_form_is_the_fit_of_one(covariance_type, dtype, scale):
+    data = (IRIS * scale).astype(dtype)
+    weights = np.random.default_rng(0).integers(0, 4, len(data))
+    model = GaussianMixture(2, covariance_type=covariance_type, random_state=0, n_init=1).fit(data, sample_weight=weights)
+    one = GaussianMixture(1, covariance_type=covariance_type).fit(data, sample_weight=weights)
+    assert model._beside_one == pytest.approx((model.bic(data, weights), one.bic(data, weights)), rel=1e-6)
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_shares_for_weights_raise_no_doubt_about_clusters(covariance_type):
+    shares = np.full(len(IRIS), 0.01 / len(IRIS))
+    GaussianMixture(2, covariance_type=covariance_type, random_state=0, n_init=1).fit(IRIS, sample_weight=shares)
+
+
+@pytest.mark.parametrize("k, covariance_type", [(3, "diag"), (3, "tied"), (2, "diag")])
+def test_ordinary_clusters_raise_no_doubt(k, covariance_type):
+    GaussianMixture(k, covariance_type=covariance_type, random_state=0).fit(load_wine().data)
 
 
 EXPECTED = {

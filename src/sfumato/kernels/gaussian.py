@@ -228,6 +228,8 @@ def _shape(scatter: np.ndarray, state: State, alive: np.ndarray, mass: np.ndarra
         scatter = np.diagonal(scatter, axis1=1, axis2=2)
     elif kind == "full" and wanted == "spherical":
         scatter = np.trace(scatter, axis1=1, axis2=2) / scatter.shape[1]
+    elif kind == "diag" and wanted == "spherical":
+        scatter = scatter.mean(axis=1)
     if wanted == "tied":
         weights = np.where(alive, mass, 0.0)
         return raise_to(state.floor, np.tensordot(weights, scatter, 1)[None] / weights.sum())[0]

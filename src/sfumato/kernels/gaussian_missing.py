@@ -6,7 +6,8 @@ An object counts with the density of what was seen of it, o = its observed featu
     E[x | seen, j] = mu_j + Sigma_j P (x_o - mu_jo),    Cov[x | seen, j] = Sigma_j - Sigma_j P Sigma_j,
     P = the inverse of Sigma_joo, padded with zeros
 
-Objects with the same pattern of holes share P.
+Objects with the same pattern of holes share P. Where features are independent within components, P is the diagonal of the
+observed 1 / Sigma_j, and a product with the indicator of what was seen does for all patterns.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from . import distance
-from .gaussian import LOG_2PI, State, Stats, full_covariances, restrict
+from .gaussian import KINDS, LOG_2PI, State, Stats, full_covariances, restrict
 
-__all__ = ["impute", "memberships", "summarize"]
+__all__ = ["impute", "kind_of_sums", "memberships", "summarize"]
+
+
+def kind_of_sums(covariance_type: str) -> str:
+    """Kind of z(x) that ``summarize`` gives sums of."""
+    return "full" if KINDS[covariance_type] == "full" else "diag"
 
 
 def _patterns(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -58,9 +64,45 @@ def _expect(X: np.ndarray, state: State, labels: np.ndarray | None) -> tuple[np.
     return R, level, precisions, pattern
 
 
+def _variances(state: State) -> np.ndarray:
+    """Variances (k, d) of components without correlations."""
+    return np.broadcast_to(state.covariances.reshape(len(state.means), -1), state.means.shape)
+
+
+def _expect_apart(X: np.ndarray, state: State, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior probabilities (k, b) and log-densities (b,) where features are independent within components."""
+    k, variances = len(state.means), _variances(state)
+    seen = ~np.isnan(X)
+    L = np.empty((len(state.weights), len(X)))
+    constants = np.log(np.maximum(state.weights, np.finfo(float).tiny))
+    for j in range(k):
+        Y = np.nan_to_num(X - state.means[j])
+        L[j] = constants[j] - 0.5 * ((Y * Y) @ (1.0 / variances[j]) + seen @ (np.log(variances[j]) + LOG_2PI))
+    if state.noise is not None:
+        L[k] = constants[k] + seen @ state.noise
+    return distance.softmax_columns(restrict(L, labels))
+
+
+def _summarize_apart(X: np.ndarray, weights: np.ndarray | None, state: State, labels: np.ndarray | None) -> Stats:
+    """Holes hold the mean of the component, and have its variance."""
+    R, level = _expect_apart(X, state, labels)
+    if weights is not None:
+        R, level = R * weights, level * weights
+    k, d = state.means.shape
+    filled = np.nan_to_num(X)
+    unseen = R[:k] @ np.isnan(X)
+    sums = np.zeros((len(R), distance.width(d, "diag")))
+    sums[:, 0] = R.sum(axis=1)
+    sums[:k, 1 : d + 1] = R[:k] @ filled + unseen * state.means
+    sums[:k, d + 1 :] = R[:k] @ (filled * filled) + unseen * (state.means**2 + _variances(state))
+    return Stats(sums, float(level.sum()))
+
+
 def summarize(X: np.ndarray, weights: np.ndarray | None, state: State, labels: np.ndarray | None = None) -> Stats:
-    """Expected statistics of a block of rows (b, d) with NaN for holes: sums of z(x) of kind "full"."""
+    """Expected statistics of a block of rows (b, d) with NaN for holes: sums of z(x) of the kind that ``kind_of_sums`` says."""
     X = X.astype(np.float64, copy=False)
+    if kind_of_sums(state.covariance_type) == "diag":
+        return _summarize_apart(X, weights, state, labels)
     R, level, precisions, pattern = _expect(X, state, labels)
     if weights is not None:
         R, level = R * weights, level * weights
@@ -79,7 +121,8 @@ def summarize(X: np.ndarray, weights: np.ndarray | None, state: State, labels: n
 
 def memberships(X: np.ndarray, state: State, labels: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Posterior probabilities (b, k), noise last, and log-densities (b,) of rows with NaN for holes."""
-    R, level, _, _ = _expect(X.astype(np.float64, copy=False), state, labels)
+    expect = _expect if kind_of_sums(state.covariance_type) == "full" else _expect_apart
+    R, level = expect(X.astype(np.float64, copy=False), state, labels)[:2]
     return R.T.astype(X.dtype), level.astype(X.dtype)
 
 

@@ -213,9 +213,10 @@ class FuzzyCMeans(InductiveClusterer):
             self.metrics_ = metrics.astype(dtype)
         gaps = np.sum((centers[:, None] - centers[None]) ** 2, axis=2)[np.triu_indices(len(centers), 1)]
         if gaps.min(initial=np.inf) <= 1e-8 * float(self._coordinates.variances.sum()):
+            softness = f"fuzzifier={self.fuzzifier:g}" if self.entropy is None else f"entropy={self.entropy:g}"
             warnings.warn(
                 f"some of the {len(centers)} centers coincide: the data hold fewer clusters than n_clusters={self.n_clusters}, "
-                f"or fuzzifier={self.fuzzifier:g} is too large for them; lower either",
+                f"or {softness} is too large for them; lower either",
                 EvidenceWarning,
                 stacklevel=4,
             )

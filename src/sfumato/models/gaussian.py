@@ -11,7 +11,8 @@ from .._rows import Rows
 from .._validation import as_generator, check_features, check_number, check_weights
 from ..kernels import gaussian, gaussian_merge
 from .gaussian_engine import MixtureEngine
-from .gaussian_parameters import has_holes
+from .gaussian_evidence import warn_if_one_is_enough
+from .gaussian_parameters import has_holes, partial_labels
 from .gaussian_search import search, undecided
 
 __all__ = ["GaussianMixture"]
@@ -154,8 +155,11 @@ class GaussianMixture(MixtureEngine):
         self._check_parameters()
         if undecided(self):
             self._check_room(X)
-            return search(self, X, y, sample_weight)
-        return self._learn(X, y, sample_weight)
+            search(self, X, y, sample_weight)
+        else:
+            self._learn(X, y, sample_weight)
+        warn_if_one_is_enough(self)
+        return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn from one batch; the first one starts the model, later ones move it by a decreasing step.
@@ -165,7 +169,7 @@ class GaussianMixture(MixtureEngine):
         X : array or sparse array of shape (n, p)
             A batch of objects, enough for the components in the first one.
         y : array of shape (n,), optional
-            Partial labels as in ``fit``, in the first batch only.
+            Partial labels as in ``fit``; the first batch must have all of them.
         sample_weight : array of shape (n,), optional
 
         Returns
@@ -179,8 +183,16 @@ class GaussianMixture(MixtureEngine):
         X = check_features(self, X, reset=False, missing=True)
         if not self._missing and has_holes(Rows(X, n_jobs=self.n_jobs)):
             raise ValueError("X has missing values (NaN), and the first batch had none: begin with a batch that has some")
-        self._absorb(self._rows(X, check_weights(sample_weight, X), None), first)
+        labels = self._known(y, X.shape[0])
+        self._absorb(self._rows(X, check_weights(sample_weight, X), labels), first)
         return self
+
+    def _known(self, y: Any, n: int) -> np.ndarray | None:
+        """Known labels of a batch as components."""
+        labels, classes = partial_labels(y, n, len(self._state.means), self._classes)
+        if classes is not None and self._classes is None:
+            raise ValueError("y marks labels as known (others -1), and the first batch had none: begin with a batch that has all labels")
+        return labels
 
     def score_samples(self, X: Any) -> Any:
         """Logarithm of the density at every object, of its observed features if some are missing.
@@ -256,7 +268,8 @@ class GaussianMixture(MixtureEngine):
         """Groups of components that are one cluster, by the entropy criterion of Baudry et al. (2010).
 
         Merges, one pair after the other, the two components whose union takes most uncertainty out of the memberships. The clusters'
-        memberships are the sums over their components: ``model.memberships_ @ np.eye(n_clusters)[groups]``.
+        memberships are the sums over their components: ``model.memberships_ @ np.eye(n_clusters)[groups]``. A noise column takes no
+        part: it belongs to no group, and ``memberships_[:, :-1]`` are the components.
 
         Parameters
         ----------
@@ -265,9 +278,10 @@ class GaussianMixture(MixtureEngine):
 
         Returns
         -------
-        groups : array of shape (n,), n the number of components
+        groups : array of shape (m,), m the number of components
             The group of every component.
         """
         self._check_fitted()
-        check_number(n_clusters, "n_clusters", low=1, high=self.memberships_.shape[1], integer=True)
-        return gaussian_merge.merge(to_numpy(self.memberships_).astype(np.float64), n_clusters)
+        k = len(self._state.means)
+        check_number(n_clusters, "n_clusters", low=1, high=k, integer=True)
+        return gaussian_merge.merge(to_numpy(self.memberships_)[:, :k].astype(np.float64), n_clusters)

@@ -6,8 +6,7 @@ holes in the data (``gaussian_missing``). All give the same sums, so the M step 
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +14,10 @@ from .. import _loop
 from .._arrays import to_numpy
 from .._base import InductiveClusterer, weight_of
 from .._rows import Rows
-from .._validation import EvidenceWarning, check_choice, check_features, check_n_clusters, check_number, check_weights
+from .._validation import check_choice, check_features, check_n_clusters, check_number, check_weights
 from ..kernels import distance, gaussian, gaussian_direct, gaussian_missing, gaussian_start, seeding
 from ..kernels.coordinates import measure
+from . import gaussian_evidence as evidence
 from . import gaussian_parameters as parameters
 from .gaussian_contest import contest
 
@@ -27,6 +27,20 @@ TYPES = ("full", "tied", "diag", "spherical")
 MOST_FEATURES = 48  # beyond, d (d + 1) / 2 quadratic features cost more than a product for each component
 SAMPLE = 4096  # objects that a start looks at
 LAYOUTS = {"missing": gaussian_missing, "direct": gaussian_direct}
+
+
+class _Reach(NamedTuple):
+    """Least and largest values (d,); the sum of two is that of both together."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, block: np.ndarray) -> _Reach:
+        return cls(np.fmin.reduce(block, initial=np.inf), np.fmax.reduce(block, initial=-np.inf))
+
+    def __add__(self, other: Any) -> _Reach:
+        return _Reach(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
 
 class MixtureEngine(InductiveClusterer):
@@ -51,13 +65,14 @@ class MixtureEngine(InductiveClusterer):
         self._check_room(X)
         X = check_features(self, X, reset=True, missing=True)
         k = check_n_clusters(self.n_clusters, X.shape[0])
-        labels = parameters.partial_labels(y, X.shape[0], k)
-        self._named = (
-            labels is not None or self.means_init is not None or self.covariances_init is not None or self.weights_init is not None
-        )
+        labels, self._classes = parameters.partial_labels(y, X.shape[0], k)
+        self._labelled = labels is not None
+        self._named = self._labelled or any(value is not None for value in (self.weights_init, self.means_init, self.covariances_init))
         rows = self._measure(X, check_weights(sample_weight, X), labels)
         self._blank = self._blank_state(rows)
         self._finish(rows, self._ordered(self._best_run(rows)))
+        collapsed = self._collapsed(self._state, rows, weight_of(rows)).any()
+        self._beside_one = None if collapsed else evidence.compare_with_one(self, rows, weight_of(rows))
         return self
 
     def _measure(self, X: Any, weights: Any, labels: Any) -> Rows:
@@ -79,38 +94,52 @@ class MixtureEngine(InductiveClusterer):
             rows = rows.through(lambda block: distance.features(block.T, gaussian.KINDS[self.covariance_type_]).T)
         return rows.kept() if keep else rows
 
-    def _blank_state(self, rows: Rows) -> gaussian.State:
-        """Components that are the whole data, with what the user gave put in."""
-        k, d, kind = self.n_clusters, self.n_features_in_, self.covariance_type
+    def _whole(self, k: int) -> gaussian.State:
+        """``k`` components each of which is the whole data: its moments, in inner coordinates."""
+        d, kind = self.n_features_in_, self.covariance_type
         variances = np.maximum(self._coordinates.variances, self.reg_covar)
         matrix = np.eye(d) if self._coordinates.mix is not None else np.diag(variances)
         covariances = {"full": np.repeat(matrix[None], k, 0), "tied": matrix, "diag": np.repeat(variances[None], k, 0)}
-        noise = None if self.noise is None else self._noise_density(rows)
-        share = 0.0 if self.noise is None else float(self.noise)
-        weights = np.append(np.full(k, (1.0 - share) / k), [share] if self.noise is not None else [])
-        blank = gaussian.State(weights, np.zeros((k, d)), covariances.get(kind, np.full(k, variances.mean())), kind, self.reg_covar, noise)
-        return self._put_in(blank)
+        shape = covariances.get(kind, np.full(k, variances.mean()))
+        return gaussian.State(np.full(k, 1.0 / k), np.zeros((k, d)), shape, kind, self.reg_covar)
+
+    def _blank_state(self, rows: Rows) -> gaussian.State:
+        """Components that are the whole data, with noise and what the user gave put in."""
+        state = self._whole(self.n_clusters)
+        if self.noise is not None:
+            share = float(self.noise)
+            state = state._replace(weights=np.append((1.0 - share) * state.weights, share), noise=self._noise_density(rows))
+        return self._put_in(state)
 
     def _put_in(self, state: gaussian.State) -> gaussian.State:
         """The state with the parameters given by the user."""
-        k, d, shape = self.n_clusters, self.n_features_in_, state.covariances.shape
-        weights = parameters.check_initial(self.weights_init, "weights_init", state.weights.shape)
-        means = parameters.check_initial(self.means_init, "means_init", (k, d))
-        covariances = parameters.check_initial(self.covariances_init, "covariances_init", shape)
+        weights, means, covariances = self._given(state)
         if weights is not None:
-            if weights.min() < 0 or weights.sum() <= 0:
-                raise ValueError(f"weights_init must be nonnegative with a positive sum, got {weights}")
-            state = state._replace(weights=weights / weights.sum())
+            state = state._replace(weights=weights)
         if means is not None:
             state = state._replace(means=np.asarray(self._coordinates.inner(means), dtype=np.float64))
         if covariances is not None:
             inner = parameters.inner_covariances(covariances, self.covariance_type, self._coordinates)
-            state = state._replace(covariances=gaussian_start.widened(inner, self.covariance_type, self.reg_covar))
+            if "covariances" not in self._frozen:
+                inner = gaussian_start.widened(inner, self.covariance_type, self.reg_covar)
+            state = state._replace(covariances=inner)
         return state
+
+    def _given(self, like: gaussian.State) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+        """Weights, means and covariances given by the user, in the units of the data, for a state of this shape."""
+        return (
+            parameters.check_weights_init(self.weights_init, like.weights.shape),
+            parameters.check_initial(self.means_init, "means_init", like.means.shape),
+            parameters.check_covariances_init(self.covariances_init, self.covariance_type, like.covariances.shape),
+        )
 
     def _noise_density(self, rows: Rows) -> np.ndarray:
         """Logarithms (d,) of the uniform density over the box around the data."""
-        low, high = rows.through(self._features).extremes().astype(np.float64)
+        weights = rows.columns[0]
+        if weights is None or (weights > 0).all():
+            low, high = rows.through(self._features).extremes().astype(np.float64)
+        else:
+            low, high = rows.sum(lambda block, w, *_: (_Reach.of(to_numpy(self._features(block))[w > 0]),))[0]
         return -np.log(np.maximum(high - low, 1e-3))
 
     @property
@@ -156,11 +185,12 @@ class MixtureEngine(InductiveClusterer):
         return [contest(self, rows, seeds, total)]
 
     def _collapsed(self, state: gaussian.State, rows: Rows, total: float) -> np.ndarray:
-        return gaussian_start.collapsed(state, _count(rows, total), self._coordinates.thinnest)
+        return gaussian_start.collapsed(state, evidence.count_of(rows, total), self._coordinates.thinnest)
 
     def _poor(self, rows: Rows, total: float) -> bool:
         """Whether there are fewer than two objects for each free parameter: the likelihood is then no guide to clusters."""
-        return _count(rows, total) < 2 * gaussian.n_parameters(self.n_clusters, rows.shape[1], self.covariance_type, self.noise is not None)
+        free = gaussian.n_parameters(self.n_clusters, self.n_features_in_, self.covariance_type, self.noise is not None)
+        return evidence.count_of(rows, total) < 2 * free
 
     def _ready(self, state: gaussian.State) -> Any:
         return gaussian.ready(state) if self._layout == "features" else state
@@ -171,7 +201,8 @@ class MixtureEngine(InductiveClusterer):
         return LAYOUTS[self._layout].summarize(block, weights, state, labels)
 
     def _update(self, stats: gaussian.Stats, state: gaussian.State) -> gaussian.State:
-        return gaussian.update(stats, state, self._frozen, None if self._layout == "features" else "full")
+        kinds = {"features": None, "direct": "full", "missing": gaussian_missing.kind_of_sums(state.covariance_type)}
+        return gaussian.update(stats, state, self._frozen, kinds[self._layout])
 
     def _posterior(self, block: Any, state: Any, labels: Any = None) -> tuple[Any, Any]:
         if self._layout == "features":
@@ -231,14 +262,7 @@ class MixtureEngine(InductiveClusterer):
             self._volume = total * self._coordinates.log_volume()
         super()._finish(rows, run)
         self._publish_parameters(run.state)
-        bad = np.flatnonzero(self._collapsed(run.state, rows, total))
-        if len(bad):
-            warnings.warn(
-                f"component {bad[0]} of {self.n_clusters} collapsed onto a few objects or a plane: lower n_clusters, "
-                f"raise n_init or reg_covar={self.reg_covar:g}, or choose a simpler covariance_type than {self.covariance_type!r}",
-                EvidenceWarning,
-                stacklevel=4,
-            )
+        evidence.warn_if_collapsed(self, self._collapsed(run.state, rows, total))
 
     def _publish_parameters(self, state: gaussian.State) -> None:
         """Parameters in the units of the data, in float64: squares of float32 values need not fit into float32."""
@@ -246,14 +270,11 @@ class MixtureEngine(InductiveClusterer):
         self.means_ = self._coordinates.outer(state.means)
         self.covariances_ = parameters.outer_covariances(state.covariances, state.covariance_type, self._coordinates)
         self.precisions_cholesky_ = parameters.precision_factors(state, self._coordinates)
+        for name, value in zip(("weights", "means", "covariances"), self._given(state), strict=True):
+            if name in self._frozen:  # as it was given, without the rounding of the way in and out
+                setattr(self, f"{name}_", value)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _count(rows: Rows, total: float) -> float:
-    """Number of objects: copies where weights are whole numbers, those that count at all where weights are small."""
-    weights = rows.columns[0]
-    return max(total, float(rows.shape[0] if weights is None else (weights > 0).sum()))

@@ -64,6 +64,8 @@ def search(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     chosen = vars(best[1])
     vars(model).update({name: value for name, value in chosen.items() if name not in model.get_params(deep=False)})
     model.candidates_ = table
+    if any(row.n_clusters == 1 for row in table):  # one component had its chance, by the criterion that was asked for
+        model._beside_one = None
     return model
 
 
@@ -71,7 +73,8 @@ def _try(trial: Any, X: Any, y: Any, sample_weight: Any) -> Candidate:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            trial.fit(X, y, sample_weight)
+            trial._check_parameters()
+            trial._learn(X, y, sample_weight)
         except ValueError as error:
             return Candidate(trial.n_clusters, trial.covariance_type, reason=str(error))
     collapse = [str(w.message) for w in caught if issubclass(w.category, EvidenceWarning)]
