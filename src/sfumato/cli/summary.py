@@ -39,7 +39,7 @@ def summarize(request: Any, estimator: Any, table: Table, said: list[str], curve
         "converged": bool(estimator.converged_),
         "n_iter": int(estimator.n_iter_),
         "objective": float(estimator.objective_),
-        "metrics": measures(U, table.classes),
+        "metrics": measures(U, table.classes) | _spread(estimator),
         "warnings": said,
         "seed": request.seed,
         "parameters": parameters,
@@ -64,6 +64,12 @@ def summarize(request: Any, estimator: Any, table: Table, said: list[str], curve
     ids = [str(place) for place in range(len(U))] if table.ids is None else table.ids
     pictures = _pictures(request, estimator, table, U) | {"selection": curve or _own_curve(estimator)}
     return Result(U, ids, summary, pictures)
+
+
+def _spread(estimator: Any) -> dict[str, float]:
+    """How far memberships moved between resamples of the partitions, where the model was asked."""
+    errors = getattr(estimator, "uncertainty_", None)
+    return {} if errors is None else {"mean standard error of a membership": float(np.mean(errors))}
 
 
 def measures(U: np.ndarray, classes: Any) -> dict[str, float]:
