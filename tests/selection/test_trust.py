@@ -63,3 +63,8 @@ def test_report_tells_the_honest_from_the_vague():
     assert mixture.distance < fuzzy.distance
     assert mixture.calibration_error < fuzzy.calibration_error
     assert fuzzy.temperature < 1
+
+
+def test_the_report_wants_names():
+    with pytest.raises(TypeError, match="estimators must map names"):
+        calibration_report(GaussianMixture())

@@ -151,6 +151,8 @@ def calibration_report(
     >>> abs(row.overconfidence) < 0.05
     True
     """
+    if not isinstance(estimators, Mapping):
+        raise TypeError(f"estimators must map names to estimators, such as {{'mixture': GaussianMixture()}}, got {estimators!r}")
     rows = []
     for separation in separations:
         draws = [
