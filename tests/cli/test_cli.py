@@ -103,6 +103,24 @@ def test_fit_writes_a_whole_result(run, data, tmp_path, drawn):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "r"]
 
 
+@pytest.mark.parametrize("table", ["csv", "parquet"])
+def test_noise_is_called_noise(run, data, tmp_path, drawn, table):
+    code, out, err = run("fit", data, *ROLES, "--clusters", 3, "--set", "noise=0.5", "--table", table, "--out", "r")
+    assert code == 0, err
+    assert "60 objects in 3 clusters and noise" in out
+    assert json.loads((tmp_path / "r" / "summary.json").read_text())["n_clusters"] == 3
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert "60 objects in 3 clusters and noise" in page
+    assert "<bdi>noise</bdi>" in page
+    assert "cluster 3" not in page
+    code, out, err = run("predict", "r", data, "--out", "-")
+    assert code == 0, err
+    assert out.splitlines()[0] == "id,cluster,certainty,cluster_0,cluster_1,cluster_2,noise"
+    if table == "csv":
+        assert (tmp_path / "r" / "memberships.csv").read_text().startswith(out.splitlines()[0])
+    assert run("report", "r")[0] == 0
+
+
 def test_fit_equals_the_library(run, data, tmp_path):
     from sfumato import FuzzyCMeans
 

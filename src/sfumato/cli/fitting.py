@@ -14,7 +14,7 @@ from .. import __version__
 from .._loop import checkpoints, progress
 from ..io import InputError, Roles, Table, read
 from ..io.checkpoint import Checkpoint
-from ..io.results import check_target, new_folder, write_memberships, write_result
+from ..io.results import check_target, has_noise, new_folder, write_memberships, write_result
 from .evidence import prepare
 from .main import NotConvergedError, StoppedError
 from .models import check_model, make, parse_clusters
@@ -78,7 +78,7 @@ def fit_and_write(request: Request, estimator: Any, table: Table, terminal: Term
         raise NotConvergedError(f"{request.model} did not converge in {estimator.n_iter_} iterations: raise it with --set max_iter=...")
     result = summarize(request, estimator, table, said, curve, time.monotonic() - began)
     if checkpoint is None:
-        write_memberships(sys.stdout, result.memberships, result.ids)
+        write_memberships(sys.stdout, result.memberships, result.ids, noise=has_noise(result.summary))
     else:
         with new_folder(request.out) as folder, terminal.progress("writing") as advance:
             write_result(folder, result, model=estimator, table=request.table, report=advance)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import __version__, metrics, plot, report
 from ..io import Result, Table
-from ..io.results import SCHEMA
+from ..io.results import SCHEMA, has_noise
 from ..memberships import margin, sizes
 from .models import MODELS
 from .terminal import Terminal
@@ -32,7 +32,7 @@ def summarize(request: Any, estimator: Any, table: Table, said: list[str], curve
         "model": request.model,
         "estimator": MODELS[request.model],
         "n_objects": U.shape[0],
-        "n_clusters": U.shape[1],
+        "n_clusters": U.shape[1] - has_noise({"parameters": parameters}),
         "clusters_asked_for": request.clusters,
         "sizes": [float(size) for size in sizes(U)],
         "certainty": float(U.max(axis=1).mean()),
@@ -148,6 +148,7 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         result.memberships,
         title=title or f"Soft clustering of {summary['input']['name']}",
         names=result.ids,
+        noise=has_noise(summary),
         coordinates=held.get("coordinates"),
         shown=held.get("shown"),
         similarity=held.get("similarity"),
@@ -166,14 +167,15 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
 def show(result: Result, terminal: Terminal) -> None:
     """The answer as a table."""
     U, summary = result.memberships, result.summary
-    own, largest = U.argmax(axis=1), U.max(axis=1)
+    own, largest, noise = U.argmax(axis=1), U.max(axis=1), has_noise(summary)
     rows = []
     for cluster in range(U.shape[1]):
         members = own == cluster
         certainty = float(largest[members].mean()) if members.any() else None
         typical = [str(result.ids[place]) for place in np.argsort(-U[:, cluster], kind="stable")[:3] if members[place]]
-        rows.append([cluster, int(members.sum()), f"{U[:, cluster].sum():,.1f}", certainty, ", ".join(typical)])
-    title = f"{summary['n_objects']:,} objects in {summary['n_clusters']} clusters ({summary['model']})"
+        name = "noise" if noise and cluster == U.shape[1] - 1 else cluster
+        rows.append([name, int(members.sum()), f"{U[:, cluster].sum():,.1f}", certainty, ", ".join(typical)])
+    title = f"{summary['n_objects']:,} objects in {U.shape[1] - noise} clusters{' and noise' if noise else ''} ({summary['model']})"
     terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
     shared = int((margin(U) < 0.2).sum()) if U.shape[1] > 1 else 0
     measured = ", ".join(f"{name} {value:.3f}" for name, value in summary["metrics"].items())

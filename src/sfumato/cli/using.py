@@ -11,7 +11,7 @@ import numpy as np
 from .. import metrics
 from .._names import plain
 from ..io import InputError, Roles, Table, read, read_result
-from ..io.results import read_memberships, read_summary, write_memberships
+from ..io.results import has_noise, read_memberships, read_summary, write_memberships
 from ..io.trusted import load
 from .summary import write_report
 from .terminal import Terminal
@@ -23,7 +23,8 @@ def predict(model: Path, data: str, id_column: str | None, out: Path, force: boo
     """Memberships of the objects in ``data``, by the model in a result folder."""
     if str(out) != "-" and out.exists() and not force:
         raise InputError(f"--out: {plain(out, 200)} exists: choose another name, or add --force to replace it")
-    held = read_summary(model)["input"]
+    summary = read_summary(model)
+    held, noise = summary["input"], has_noise(summary)
     names = held["labels"]
     roles = Roles(id=id_column, labels=names is not None, header=None, keep=tuple(held["columns"]))
     terminal = Terminal(quiet=quiet)
@@ -35,12 +36,12 @@ def predict(model: Path, data: str, id_column: str | None, out: Path, force: boo
         memberships = np.asarray(estimator.predict_proba(values))
     ids = [str(place) for place in range(len(memberships))] if table.ids is None else table.ids
     if str(out) == "-":
-        write_memberships(sys.stdout, memberships, ids)
+        write_memberships(sys.stdout, memberships, ids, noise=noise)
         return
     partial = out.with_name(f".{out.name}.partial")
     try:
         with partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            write_memberships(file, memberships, ids)
+            write_memberships(file, memberships, ids, noise=noise)
         partial.replace(out)
     finally:
         partial.unlink(missing_ok=True)

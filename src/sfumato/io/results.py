@@ -22,6 +22,7 @@ __all__ = [
     "SCHEMA",
     "Result",
     "check_target",
+    "has_noise",
     "new_folder",
     "read_memberships",
     "read_result",
@@ -83,10 +84,10 @@ def write_result(
 ) -> None:
     """Fill ``folder``: memberships.csv or .parquet, summary.json, pictures.json, model.skops."""
     if table == "parquet":
-        _write_parquet(folder / "memberships.parquet", result.memberships, result.ids)
+        _write_parquet(folder / "memberships.parquet", result.memberships, result.ids, has_noise(result.summary))
     else:
         with (folder / "memberships.csv").open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            write_memberships(file, result.memberships, result.ids, report)
+            write_memberships(file, result.memberships, result.ids, report, noise=has_noise(result.summary))
     for name, content in (("summary.json", result.summary), ("pictures.json", result.pictures)):
         (folder / name).write_text(json.dumps(content, indent=2 if name == "summary.json" else None) + "\n", encoding="utf-8")
     if model is not None:
@@ -95,11 +96,23 @@ def write_result(
         save(model, folder / "model.skops")
 
 
-def write_memberships(file: TextIO, memberships: np.ndarray, ids: Sequence[str], report: Callable[[float], None] | None = None) -> None:
-    """A line for every object: its id, its cluster, its largest membership, and all its memberships."""
+def has_noise(summary: dict[str, Any]) -> bool:
+    """Whether the last column of the memberships is noise, not a cluster."""
+    return summary.get("parameters", {}).get("noise") is not None
+
+
+def _columns(k: int, noise: bool) -> list[str]:
+    names = [f"cluster_{cluster}" for cluster in range(k)]
+    return [*names[:-1], "noise"] if noise else names
+
+
+def write_memberships(
+    file: TextIO, memberships: np.ndarray, ids: Sequence[str], report: Callable[[float], None] | None = None, *, noise: bool = False
+) -> None:
+    """A line for every object: its id, its cluster, its largest membership, and all its memberships, the last of which may be ``noise``."""
     n, k = memberships.shape
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["id", "cluster", "certainty", *(f"cluster_{cluster}" for cluster in range(k))])
+    writer.writerow(["id", "cluster", "certainty", *_columns(k, noise)])
     for start in range(0, n, _BLOCK):
         block = memberships[start : start + _BLOCK]
         names = [to_cell(str(name)) for name in ids[start : start + _BLOCK]]
@@ -108,14 +121,14 @@ def write_memberships(file: TextIO, memberships: np.ndarray, ids: Sequence[str],
             report(min(1.0, (start + _BLOCK) / n))
 
 
-def _write_parquet(path: Path, memberships: np.ndarray, ids: Sequence[str]) -> None:
+def _write_parquet(path: Path, memberships: np.ndarray, ids: Sequence[str], noise: bool) -> None:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ImportError("Parquet files need pyarrow: pip install 'sfumato[io]'") from error
     columns = {"id": [str(name) for name in ids], "cluster": memberships.argmax(axis=1), "certainty": memberships.max(axis=1)}
-    columns |= {f"cluster_{cluster}": np.ascontiguousarray(column) for cluster, column in enumerate(memberships.T)}
+    columns |= {name: np.ascontiguousarray(column) for name, column in zip(_columns(len(memberships.T), noise), memberships.T, strict=True)}
     pq.write_table(pa.table(columns), path)
 
 

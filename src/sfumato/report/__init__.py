@@ -30,6 +30,7 @@ def render(
     title: str = "Soft clustering",
     names: Sequence[Any] | None = None,
     cluster_names: Sequence[Any] | None = None,
+    noise: bool = False,
     coordinates: Any = None,
     shown: Any = None,
     similarity: Any = None,
@@ -52,6 +53,8 @@ def render(
     names : sequence of n names, optional
         Names of the objects; their numbers if not given.
     cluster_names : sequence of k names, optional
+    noise : bool
+        Whether the last column is noise, not a cluster.
     coordinates : array of shape (n, 2), or of the objects in ``shown``, optional
         Where to draw the objects in the plane, for instance from ``projection``.
     shown : array of indices, optional
@@ -94,7 +97,9 @@ def render(
     names = range(len(U)) if names is None else names
     if len(names) != len(U):
         raise ValueError(f"names must hold one name for each of the {len(U)} objects, got {len(names)}")
-    labels = [f"cluster {i}" if cluster_names is None else plain(cluster_names[i], 40) for i in range(U.shape[1])]
+    if cluster_names is None:
+        cluster_names = [f"cluster {i}" for i in range(U.shape[1] - noise)] + ["noise"] * noise
+    labels = [plain(cluster_names[i], 40) for i in range(U.shape[1])]
     style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
     environment = Environment(loader=PackageLoader("sfumato", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["name"] = lambda name, width=80: plain(name, width)
@@ -102,7 +107,7 @@ def render(
         title=title,
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-        answer=answer(U, names, labels),
+        answer=answer(U, names, labels, noise),
         pictures=pictures(U, labels, Material(coordinates, shown, similarity, scale, history, classes, class_title, selection)),
         doubtful=doubtful(U, names, labels),
         trust=trust(U, converged=converged, n_iter=None if history is None else len(history), warnings=warnings),

@@ -22,8 +22,8 @@ class Finding(NamedTuple):
     text: str
 
 
-def answer(U: np.ndarray, names: Sequence[Any], labels: Sequence[str]) -> dict[str, Any]:
-    """Headline figures, and a row for every cluster."""
+def answer(U: np.ndarray, names: Sequence[Any], labels: Sequence[str], noise: bool = False) -> dict[str, Any]:
+    """Headline figures, and a row for every cluster, ``noise`` in the last."""
     n, k = U.shape
     largest, own = U.max(axis=1), U.argmax(axis=1)
     counts, soft = np.bincount(own, minlength=k), sizes(U)
@@ -41,7 +41,8 @@ def answer(U: np.ndarray, names: Sequence[Any], labels: Sequence[str]) -> dict[s
     ]
     return {
         "n": n,
-        "k": k,
+        "k": k - noise,
+        "noise": noise,
         "certainty": float(largest.mean()),
         "sure": float((largest >= SURE).mean()),
         "shared": int((margin(U) < SHARED).sum()) if k > 1 else 0,
