@@ -23,10 +23,10 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-all: lint
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
