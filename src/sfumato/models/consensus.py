@@ -18,13 +18,12 @@ from ..kernels.coassociation_sweep import brier_score
 from ..memberships import align, cooccurrence
 from ..similarity.coassociation import Coassociation, check_partition_weight, coassociation
 from ._consensus import FORMS, LINKAGES, NAMES, SCREEN, Settings, explicit_matrices, most_reproducible, solve
+from ._consensus_doubts import question
 from ._consensus_k import SELECTIONS, choose
 from .ensemble import ClusteringEnsemble
 from .pairwise import COPIES
 
 __all__ = ["EvidenceAccumulation"]
-
-FAINT = 0.25  # gap after an eigenvalue, relative to what it could be, below which nobody would speak of a cluster
 
 
 class EvidenceAccumulation(Clusterer):
@@ -160,7 +159,7 @@ class EvidenceAccumulation(Clusterer):
         if self.consensus_ is not self.consensus:
             self.consensus_ = most_reproducible(table, k, settings)
         self._solution = solve(self.consensus_, table, k, settings)
-        self._question_agreement(table)
+        question(self._solution, table)
         self._finish(table, settings)
         return self
 
@@ -228,44 +227,6 @@ class EvidenceAccumulation(Clusterer):
         if self.n_bootstrap:
             self.uncertainty_ = self._standard_errors(memberships, settings)
         self._publish(memberships.astype(self._dtype, copy=False), self._solution.run)
-
-    def _question_agreement(self, table: tables.Table) -> None:
-        """Partitions that know nothing of each other still give a spectrum, and equal eigenvalues any vectors: say so."""
-        if tables.has_gaps(table):
-            together = tables.separate_groups(tables.encode(np.where(table.seen(), 0, -1), table.weights))[table.coverage > 0]
-            if len(np.unique(together)) > 1:
-                warnings.warn(
-                    f"the objects fall into {len(np.unique(together))} sets that no partition saw together: nothing says how clusters of "
-                    "one set relate to those of another; fit each by itself, or add partitions that see some objects of several",
-                    EvidenceWarning,
-                    stacklevel=3,
-                )
-        values, level = getattr(self._solution, "eigenvalues", np.ones(1)), tables.chance_level(table)
-        if len(values) < 2:
-            return
-        lower = np.append(values[2:], self._solution.following)
-        if level < 0.9 and values[-1] <= level:
-            warnings.warn(
-                f"the partitions agree on {int(np.sum(values > level))} of {len(values)} clusters, on the others no more than "
-                "random partitions would: these memberships are noise; use fewer clusters or a better ensemble",
-                EvidenceWarning,
-                stacklevel=3,
-            )
-        elif values[-1] - self._solution.following <= tables.TOGETHER and len(values) < len(table.codes):
-            warnings.warn(
-                f"the partitions do not say which {len(values)} clusters to keep: eigenvalues {len(values)} and {len(values) + 1} of the "
-                f"co-association are equal ({values[-1]:.6g}). Where no partition joins the groups, the largest are the clusters and where "
-                "the others belong is left open; use another n_clusters",
-                EvidenceWarning,
-                stacklevel=3,
-            )
-        elif np.all(values[1:] - lower < FAINT * (1.0 - lower)):
-            warnings.warn(
-                f"the partitions show no clusters: of the first {len(values)} eigenvalues of the co-association none stands apart from "
-                f"the next ({', '.join(f'{value:.3f}' for value in [1.0, *values[1:3], *lower[-1:]])}); the memberships cut a continuum",
-                EvidenceWarning,
-                stacklevel=3,
-            )
 
     def _vague(self, table: tables.Table, memberships: np.ndarray) -> np.ndarray:
         """Nothing is known of objects that no partition saw: all clusters alike."""
