@@ -20,19 +20,16 @@ from ..kernels import coassociation_sweep as sweeps
 from ..kernels import simplex
 from ..kernels.spectral import unit_rows
 from ..memberships import one_hot
-from ..metrics import adjusted_rand_index
 from ..similarity.cluster_kernel import ClusterKernel
 from ..similarity.coassociation import Coassociation, Rows
 from ..similarity.operators import Factored
 from ._members import cut
 from .pairwise import PairwiseProbabilisticClustering
 
-__all__ = ["FORMS", "LINKAGES", "NAMES", "Settings", "explicit_matrices", "lifetime", "most_reproducible", "solve"]
+__all__ = ["LINKAGES", "NAMES", "Settings", "explicit_matrices", "lifetime", "solve"]
 
 LINKAGES = ("single", "average", "complete")
-FORMS = ("cluster-kernel", "coassociation")  # without a matrix
-NAMES = ("auto", *FORMS, "coassociation-unweighted", "coassociation-likelihood", *LINKAGES)
-N_SPLITS = 2  # of the partitions into halves, to see which form agrees with itself
+NAMES = ("cluster-kernel", "coassociation", "coassociation-unweighted", "coassociation-likelihood", *LINKAGES)
 DENSE = 1000  # objects up to which a plain matrix is quicker than the operator
 PLACED = 4096  # new objects placed at a time
 SCREEN = 20_000  # objects among which the starts are compared
@@ -66,27 +63,6 @@ def solve(consensus: Any, table: tables.Table, k: int, settings: Settings, start
     if consensus in LINKAGES:
         return ByLinkage(consensus, table, k)
     return ByMatrix(consensus, table, k, settings, start)
-
-
-def most_reproducible(table: tables.Table, k: int, settings: Settings) -> str:
-    """The form whose answer from one half of the partitions is most like that from the other (adjusted Rand index of memberships)."""
-    m = len(table.weights)
-    if m < 4:
-        return FORMS[0]
-    agreement = np.zeros(len(FORMS))
-    rng = np.random.default_rng(settings.random_state)
-    for _ in range(N_SPLITS):
-        half = rng.permutation(m) % 2
-        halves = [table.partitions(half == side) for side in (0, 1)]
-        seen = (halves[0].coverage > 0) & (halves[1].coverage > 0)
-        if not seen.any():
-            return FORMS[0]
-        for index, form in enumerate(FORMS):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", EvidenceWarning)
-                one, other = (solve(form, side, k, settings._replace(n_init=min(2, settings.n_init))).memberships[seen] for side in halves)
-            agreement[index] += float(adjusted_rand_index(one, other))
-    return FORMS[int(np.argmax(agreement))]
 
 
 class ByKernel:

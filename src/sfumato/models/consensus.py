@@ -17,7 +17,7 @@ from ..kernels import coassociation as tables
 from ..kernels.coassociation_sweep import brier_score
 from ..memberships import align, cooccurrence
 from ..similarity.coassociation import Coassociation, check_partition_weight, coassociation
-from ._consensus import FORMS, LINKAGES, NAMES, SCREEN, Settings, explicit_matrices, most_reproducible, solve
+from ._consensus import LINKAGES, NAMES, SCREEN, Settings, explicit_matrices, solve
 from ._consensus_doubts import question
 from ._consensus_k import SELECTIONS, choose
 from .ensemble import ClusteringEnsemble
@@ -36,7 +36,6 @@ class EvidenceAccumulation(Clusterer):
     ensemble : ClusteringEnsemble, "precomputed" or None
         What makes labelings from features; None is ``ClusteringEnsemble()``. ``"precomputed"``: ``fit`` is given labelings (n, m).
     consensus : str or estimator
-        ``"auto"``: the one of the next two whose answers from halves of the partitions agree best.
         ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association. ``"coassociation"``: the published
         model on the co-association itself, squared loss over all raw observations, so that a pair weighs as often as it was seen.
         ``"coassociation-unweighted"``: the same with every pair counted once; ``"coassociation-likelihood"``: Bernoulli likelihood in
@@ -62,8 +61,6 @@ class EvidenceAccumulation(Clusterer):
     labels_ : array of shape (n,)
     coassociation_ : Coassociation
         The operator (n, n).
-    consensus_ : str or estimator
-        What was made of the co-association, for ``consensus="auto"`` the form that was taken.
     ensemble_ : ClusteringEnsemble
         The fitted ensemble, if there is one.
     uncertainty_ : array of shape (n, n_clusters)
@@ -150,15 +147,12 @@ class EvidenceAccumulation(Clusterer):
             check_n_clusters(self.n_clusters, int(np.count_nonzero(table.coverage)))
         settings = self._settings = Settings(self.n_init, self.max_iter, self.tol, int(rng.integers(2**31)))
         k = self.n_clusters
-        self.consensus_ = FORMS[0] if isinstance(self.consensus, str) and self.consensus == "auto" else self.consensus
         if k == "auto":
             with warnings.catch_warnings():  # of candidates that are not taken nobody wants to hear
                 warnings.simplefilter("ignore", EvidenceWarning)
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                k, self.candidates_, self.scores_ = choose(self._selection(), self.consensus_, table, self.max_clusters, settings)
-        if self.consensus_ is not self.consensus:
-            self.consensus_ = most_reproducible(table, k, settings)
-        self._solution = solve(self.consensus_, table, k, settings)
+                k, self.candidates_, self.scores_ = choose(self._selection(), self.consensus, table, self.max_clusters, settings)
+        self._solution = solve(self.consensus, table, k, settings)
         question(self._solution, table)
         self._finish(table, settings)
         return self
@@ -274,7 +268,7 @@ class EvidenceAccumulation(Clusterer):
             counts = np.bincount(rng.integers(m, size=m), minlength=m)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", EvidenceWarning)
-                solution = solve(self.consensus_, tables.reweight(table, table.weights * counts), k, once, memberships)
+                solution = solve(self.consensus, tables.reweight(table, table.weights * counts), k, once, memberships)
             yield align(solution.memberships, memberships)[:, :k]
 
     def _standard_errors(self, memberships: np.ndarray, settings: Settings) -> np.ndarray:
