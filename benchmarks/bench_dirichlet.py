@@ -15,7 +15,8 @@ from sfumato._rows import Rows
 from sfumato.conjugate import NormalInverseWishart
 from sfumato.kernels import dirichlet_process as kernel
 from sfumato.kernels import gibbs
-from sfumato.models import _components, _sampling, _variational
+from sfumato.kernels.twins import twin
+from sfumato.models import _components, _variational
 
 from .timing import Line, medians
 
@@ -60,7 +61,7 @@ def _sweep() -> Line:
     Z = component.features(X)
     points = gibbs.points(component, Z)
     functions = {}
-    for name, visit in (("compiled", _sampling._visit()), ("plain", gibbs.visit)):
+    for name, visit in (("compiled", (twin("compiled_gibbs") or gibbs).visit), ("plain", gibbs.visit)):
         chain = gibbs.Chain(component, Z, points, visit)
         first = gibbs.start(chain, 1.0, np.random.default_rng(0))
         functions[name] = lambda chain=chain, first=first: gibbs.sweep(chain, first, ALPHA, np.random.default_rng(1))

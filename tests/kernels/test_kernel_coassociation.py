@@ -20,7 +20,7 @@ def labelings(seed, n=30, m=6, missing=0.0, n_labels=4):
 
 def without_numba(monkeypatch):
     for module in (kernel, sweeps):
-        monkeypatch.setattr(module, "compiled_twins", lambda: None)
+        monkeypatch.setattr(module, "twin", lambda name: None)
 
 
 def double_loop(labels, weights, U):
@@ -38,7 +38,7 @@ def double_loop(labels, weights, U):
 def twin(request, monkeypatch):
     if request.param == "numpy":
         without_numba(monkeypatch)
-    elif kernel.compiled_twins() is None:
+    elif kernel.twin("compiled") is None:
         pytest.skip("Numba is not installed")
     return request.param
 
@@ -124,7 +124,7 @@ def test_sweeps_go_down_to_a_stationary_point(twin, missing):
 
 
 def test_twins_reach_the_same_minimum(monkeypatch):
-    if kernel.compiled_twins() is None:
+    if kernel.twin("compiled") is None:
         pytest.skip("Numba is not installed")
     rng = np.random.default_rng(8)
     labels = np.where(rng.random((80, 10)) < 0.9, (np.arange(80) % 4)[:, None], rng.integers(0, 4, (80, 10))).astype(np.int32)

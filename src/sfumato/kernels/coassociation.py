@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +20,12 @@ from scipy.sparse.linalg import LinearOperator
 
 from .._rows import threads
 from .spectral import Spectrum, leading_eigenvectors
+from .twins import twin
 
 __all__ = [
     "TOGETHER",
     "Table",
     "chance_level",
-    "compiled_twins",
     "encode",
     "gather",
     "has_gaps",
@@ -39,16 +38,6 @@ __all__ = [
 ]
 
 TOGETHER = 1e-6  # similarity to all others together that every object is granted, so that nobody is without any
-
-
-@lru_cache(maxsize=1)
-def compiled_twins() -> Any:
-    """The compiled twins, where Numba is installed."""
-    try:
-        from . import compiled
-    except ImportError:
-        return None
-    return compiled
 
 
 class Table(NamedTuple):
@@ -255,7 +244,7 @@ def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, n
     """How often (by weight) two objects were put together, and were seen together: two n x n matrices, or n x n of the other table."""
     right = table if other is None else other
     seen_together = _seen_together(table, right)
-    compiled = compiled_twins()
+    compiled = twin("compiled")
     if compiled is not None and other is None and np.all(table.weights == 1.0):
         together = np.empty(seen_together.shape)
         compiled.equal_labels(np.ascontiguousarray(table.codes.T), together)

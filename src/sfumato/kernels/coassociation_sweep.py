@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from . import simplex
-from .coassociation import Table, compiled_twins, each_block, gather, has_gaps, scatter
+from .coassociation import Table, each_block, gather, has_gaps, scatter
+from .twins import twin
 
 __all__ = ["Moments", "brier_score", "constant", "moments", "objective", "place", "sweep"]
 
@@ -72,7 +73,7 @@ def sweep(table: Table, U: np.ndarray, offset: float | None = None) -> tuple[np.
     """One Gauss-Seidel pass over the objects, and f afterwards. ``U`` stays as it is."""
     U = U.copy()
     sums = moments(table, U)
-    compiled = compiled_twins()
+    compiled = twin("compiled")
     if compiled is not None:
         compiled.table_sweep(table.codes, table.offsets, table.weights, table.coverage, U, *sums)
     else:

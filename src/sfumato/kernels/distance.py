@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._arrays import inplace, namespace
+from .twins import twin
 
 __all__ = [
     "cholesky_coordinates",
@@ -122,7 +123,7 @@ def fused_sums(Z: Any, weights: Any, rows: np.ndarray, d: int, *, fuzzy: bool, f
     ``Z`` holds z(x) or, of kind "full" for mixtures, x alone.
     """
     if isinstance(Z, np.ndarray):
-        twins = _compiled()
+        twins = twin("compiled_mixture")
         if twins is None or not fuzzy:
             return None if twins is None else twins.gaussian_sums(Z, weights, rows)
         raised = rows.copy()
@@ -130,26 +131,13 @@ def fused_sums(Z: Any, weights: Any, rows: np.ndarray, d: int, *, fuzzy: bool, f
         return twins.fuzzy_sums(Z, weights, raised)
     if not getattr(Z, "is_cuda", False):
         return None
-    try:
-        from . import gpu_sums
-    except ImportError:  # torch without Triton
-        return None
-    return gpu_sums.soft_sums(Z, weights, rows, d, fuzzy=fuzzy, floor=floor) if gpu_sums.fits(Z, rows, d) else None
+    sums = twin("gpu_sums")
+    return sums.soft_sums(Z, weights, rows, d, fuzzy=fuzzy, floor=floor) if sums is not None and sums.fits(Z, rows, d) else None
 
 
 def has_compiled() -> bool:
     """Whether ``fused_sums`` has kernels for NumPy arrays."""
-    return _compiled() is not None
-
-
-@lru_cache(maxsize=1)
-def _compiled() -> Any:
-    """The compiled twins, where Numba is installed."""
-    try:
-        from . import compiled_mixture
-    except ImportError:
-        return None
-    return compiled_mixture
+    return twin("compiled_mixture") is not None
 
 
 def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:

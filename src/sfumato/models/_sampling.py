@@ -18,6 +18,7 @@ from .._arrays import to_numpy
 from .._rows import threads
 from ..kernels import coassociation_sweep, gibbs, simplex
 from ..kernels.coassociation import encode
+from ..kernels.twins import twin
 
 __all__ = ["Posterior", "Trace", "consensus", "run_chains", "split_r_hat"]
 
@@ -32,7 +33,7 @@ class Trace(NamedTuple):
 
 def run_chains(component: Any, Z: np.ndarray, prior: Any, seeds: Any, burn_in: int, n_draws: int, thinning: int, n_jobs: Any) -> Trace:
     """Independent chains, one a seed, each thinned after its burn-in."""
-    chain = gibbs.Chain(component, Z, gibbs.points(component, Z), _visit())
+    chain = gibbs.Chain(component, Z, gibbs.points(component, Z), (twin("compiled_gibbs") or gibbs).visit)
 
     def run(seed: int) -> tuple[list[gibbs.Draw], list[float]]:
         rng = np.random.default_rng(seed)
@@ -49,15 +50,6 @@ def run_chains(component: Any, Z: np.ndarray, prior: Any, seeds: Any, burn_in: i
     draws = [draw for kept, _ in chains for draw in kept]
     labelings = np.stack([draw.labels for draw in draws], axis=1).astype(np.int32)
     return Trace(labelings, np.array([draw.concentration for draw in draws]), np.array([values for _, values in chains]))
-
-
-def _visit() -> Any:
-    """The compiled twin, where Numba is installed."""
-    try:
-        from ..kernels.compiled_gibbs import visit
-    except ImportError:
-        return gibbs.visit
-    return visit
 
 
 def split_r_hat(values: np.ndarray) -> float:

@@ -22,6 +22,7 @@ from ..kernels import pairwise, pairwise_gradient, simplex
 from ..kernels.rounding import orthogonal_rows
 from ..kernels.scaled import like
 from ..kernels.spectral import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
+from ..kernels.twins import twin
 
 __all__ = ["PairwiseProbabilisticClustering"]
 
@@ -296,11 +297,8 @@ def _on_device(W: Any, k: int) -> Any:
         return import_module("sfumato.dask").Similarity(W)
     if not getattr(W, "is_cuda", False):
         return W
-    try:
-        from ..kernels.gpu import Panels
-    except ImportError:  # torch without Triton
-        return W
-    return Panels(W) if Panels.fits(W, k) else W
+    gpu = twin("gpu")
+    return gpu.Panels(W) if gpu is not None and gpu.Panels.fits(W, k) else W
 
 
 def _as_evidence(W: Any) -> Any:
