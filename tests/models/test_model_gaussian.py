@@ -84,7 +84,8 @@ def test_anisotropic_clusters_in_mixed_units(seed):
 
 @pytest.mark.parametrize("covariance_type", TYPES)
 @pytest.mark.parametrize(
-    "scale, shift, dtype", [(1e-12, 0, "f8"), (1e12, 0, "f8"), (1e-12, 0, "f4"), (1e12, 0, "f4"), (1e2, 1e4, "f4"), (1e4, 1e6, "f4")]
+    "scale, shift, dtype",
+    [(1e-12, 0, "f8"), (1e12, 0, "f8"), (1e-12, 0, "f4"), (1e12, 0, "f4"), (1e2, 1e4, "f4"), (1e4, 1e6, "f4"), (1e-300, 0, "f8")],
 )
 def test_units_and_offsets_do_not_matter(covariance_type, scale, shift, dtype):
     reference = GaussianMixture(3, covariance_type=covariance_type, random_state=0).fit(X).memberships_

@@ -122,12 +122,18 @@ def _linear(coordinates: Coordinates) -> np.ndarray:
     return scale if coordinates.mix is None else scale @ coordinates.mix
 
 
+def _own_scale(covariance_type: str, coordinates: Coordinates) -> Any:
+    """What every feature is multiplied by, or all of them alike. Its square need not be a number; divide by it twice."""
+    return coordinates.scale if covariance_type == "diag" else coordinates.scale[0]
+
+
 def inner_covariances(covariances: np.ndarray, covariance_type: str, coordinates: Coordinates) -> np.ndarray:
     """Covariances carried into inner coordinates."""
     if covariance_type in ("full", "tied"):
         M = _linear(coordinates)
         return M.T @ covariances @ M
-    return covariances * (coordinates.scale if covariance_type == "diag" else coordinates.scale[0]) ** 2
+    scale = _own_scale(covariance_type, coordinates)
+    return covariances * scale * scale
 
 
 def outer_covariances(covariances: np.ndarray, covariance_type: str, coordinates: Coordinates) -> np.ndarray:
@@ -136,14 +142,14 @@ def outer_covariances(covariances: np.ndarray, covariance_type: str, coordinates
         A = coordinates.outer_matrix()
         back = A.T @ covariances @ A
         return (back + np.swapaxes(back, -1, -2)) / 2.0
-    return covariances / (coordinates.scale if covariance_type == "diag" else coordinates.scale[0]) ** 2
+    scale = _own_scale(covariance_type, coordinates)
+    return covariances / scale / scale
 
 
 def precision_factors(state: State, coordinates: Coordinates) -> np.ndarray:
     """C with C C' the inverse of a covariance in the units of the data, upper triangular for matrices."""
-    outer = outer_covariances(state.covariances, state.covariance_type, coordinates)
     if state.covariance_type not in ("full", "tied"):
-        return 1.0 / np.sqrt(outer)
+        return _own_scale(state.covariance_type, coordinates) / np.sqrt(state.covariances)
     inner = np.swapaxes(np.linalg.inv(np.linalg.cholesky(state.covariances)), -1, -2)
     upper = np.linalg.qr(np.swapaxes(_linear(coordinates) @ inner, -1, -2)[..., ::-1])[1]
     return _positive(np.swapaxes(upper, -1, -2)[..., ::-1, ::-1])
