@@ -7,8 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 from sfumato.cli import main
+from sfumato.metrics import adjusted_rand_index
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -188,6 +190,10 @@ def test_score_labels_and_memberships_in_any_order(run, data, tmp_path):
     plain = json.loads(run("score", data, "r", "--column", "kind", "--json")[1])
     turned = json.loads(run("score", "shuffled.csv", "r", "--column", "kind", "--json")[1])
     assert plain["adjusted Rand index"] > 0.9
+    kinds, U = [line.split(",")[3] for line in lines[1:]], memberships("r/memberships.csv")[1]
+    assert plain["adjusted Rand index"] == pytest.approx(adjusted_rand_score(kinds, U.argmax(axis=1)))
+    assert plain["soft adjusted Rand index"] == pytest.approx(adjusted_rand_index(kinds, U))
+    assert plain["soft matched accuracy"] < plain["matched accuracy"]
     assert turned["adjusted Rand index"] == pytest.approx(plain["adjusted Rand index"])
     (tmp_path / "labels.csv").write_text("\n".join(["label", *(str(i % 3) for i in range(60))]))
     assert json.loads(run("score", "labels.csv", "labels.csv", "--json")[1])["Rand index"] == 1

@@ -14,7 +14,7 @@ import pytest
 
 from sfumato.cli import main
 
-SFUMATO = [sys.executable, "-c", "import sys; from sfumato.cli import main; sys.exit(main())"]
+SFUMATO = [sys.executable, "-m", "sfumato"]
 
 
 def test_help_imports_nothing_heavy():
@@ -34,7 +34,7 @@ def test_kill_9_in_the_middle_then_resume(tmp_path):
     often = "from sfumato.io.checkpoint import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] = 0.0; "
     slow = "import time; from sfumato.models.fuzzy import FuzzyCMeans; u = FuzzyCMeans._update; "
     slow += "FuzzyCMeans._update = lambda *a: (time.sleep(0.01), u(*a))[1]; "
-    command = [sys.executable, "-c", often + slow + SFUMATO[2]]
+    command = [sys.executable, "-c", often + slow + "import sfumato.__main__"]
     process = subprocess.Popen([*command, *words, "--out", "cut"], cwd=tmp_path, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while not (tmp_path / "cut.checkpoint").exists() and time.monotonic() < deadline:

@@ -17,7 +17,17 @@ from ..memberships import margin, sizes
 from .models import MODELS
 from .terminal import Terminal
 
-__all__ = ["measures", "show", "summarize", "write_report"]
+__all__ = ["agreement", "measures", "show", "summarize", "write_report"]
+
+AGREEMENTS: dict[str, Any] = {
+    "adjusted Rand index": metrics.adjusted_rand_index,
+    "Rand index": metrics.rand_index,
+    "pair precision": metrics.pair_precision,
+    "pair recall": metrics.pair_recall,
+    "pair F1": metrics.pair_f1,
+    "normalized mutual information": metrics.normalized_mutual_information,
+    "matched accuracy": metrics.matched_accuracy,
+}
 
 
 def summarize(request: Any, estimator: Any, table: Table, said: list[str], curve: dict[str, Any] | None, seconds: float) -> Result:
@@ -73,17 +83,23 @@ def _spread(estimator: Any) -> dict[str, float]:
 
 
 def measures(U: np.ndarray, classes: Any) -> dict[str, float]:
-    """Measures of the memberships alone, and against known classes where there are any."""
+    """Measures of the memberships alone, and where there are known classes of the labels and the memberships against them."""
     found = {"partition coefficient": metrics.partition_coefficient(U), "partition entropy": metrics.partition_entropy(U)}
     if classes is not None:
         known = np.unique(np.asarray(classes), return_inverse=True)[1]
-        found |= {
-            "adjusted Rand index": metrics.adjusted_rand_index(known, U),
-            "normalized mutual information": metrics.normalized_mutual_information(known, U),
-            "matched accuracy": metrics.matched_accuracy(known, U),
-            "Brier score": metrics.brier_score(known, U),
-        }
+        shown = ("adjusted Rand index", "normalized mutual information", "matched accuracy")
+        found |= {name: AGREEMENTS[name](known, U.argmax(axis=1)) for name in shown} | {"Brier score": metrics.brier_score(known, U)}
     return {name: float(value) for name, value in found.items()}  # type: ignore[arg-type]
+
+
+def agreement(reference: np.ndarray, clustering: np.ndarray) -> dict[str, float]:
+    """Measures of the labels, the likeliest cluster of each object; and where a side has memberships, of these ("soft")."""
+    sides = reference, clustering
+    labels = [side if side.ndim == 1 else side.argmax(axis=1) for side in sides]
+    found = {name: function(*labels) for name, function in AGREEMENTS.items()}
+    if max(side.ndim for side in sides) > 1:
+        found |= {f"soft {name}": function(*sides) for name, function in AGREEMENTS.items()}
+    return found | {"Brier score": metrics.brier_score(*sides)}
 
 
 def _pictures(request: Any, estimator: Any, table: Table, U: np.ndarray) -> dict[str, Any]:

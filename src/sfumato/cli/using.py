@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import metrics
 from .._names import plain
 from ..io import InputError, Roles, Table, read, read_result
 from ..io.results import has_noise, read_memberships, read_summary, write_memberships
 from ..io.trusted import load
-from .summary import write_report
+from .summary import agreement, write_report
 from .terminal import Terminal
 
 __all__ = ["predict", "report", "score"]
@@ -70,17 +69,7 @@ def score(first: str, second: str, column: str | None, as_json: bool) -> None:
     if not seen.all():
         terminal.remark(f"{int((~seen).sum()):,} objects without a label are left out")
     left, right = left[seen], right[seen]
-    functions = {
-        "adjusted Rand index": metrics.adjusted_rand_index,
-        "Rand index": metrics.rand_index,
-        "pair precision": metrics.pair_precision,
-        "pair recall": metrics.pair_recall,
-        "pair F1": metrics.pair_f1,
-        "normalized mutual information": metrics.normalized_mutual_information,
-        "matched accuracy": metrics.matched_accuracy,
-        "Brier score": metrics.brier_score,
-    }
-    values = {name: float(function(left, right)) for name, function in functions.items()}  # type: ignore[arg-type]
+    values = {name: float(value) for name, value in agreement(left, right).items()}
     kinds = " against ".join("memberships" if side.ndim == 2 else "labels" for side in (right, left))
     terminal.table(f"{len(left):,} objects, {kinds}", ["measure", "value"], list(values.items()))
     terminal.record({"n_objects": len(left), **values})
