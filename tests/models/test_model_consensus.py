@@ -62,6 +62,28 @@ def test_every_consensus_finds_the_clusters_of_noisy_labelings(name):
         np.testing.assert_array_equal(placed.argmax(axis=1), model.labels_)
 
 
+@pytest.mark.parametrize("error", [0.15, 0.4])
+def test_the_kernel_places_an_object_of_the_fit_where_it_stands(error):
+    L, _ = noisy_labelings(n=150, m=40, error=error)
+    model = consensus("cluster-kernel", tol=1e-12, max_iter=3000).fit(L)
+    np.testing.assert_allclose(model.predict_proba(L), model.memberships_, atol=0.01)
+
+
+def test_a_few_objects_that_coarse_partitions_leave_aside_are_no_cluster():
+    """Two clusters of 100, roughly by every partition, but six objects of the first are a group of their own in all but one of forty."""
+    rng = np.random.default_rng(0)
+    truth, strays = np.repeat([0, 1], 100), np.arange(6)
+    L = np.where(rng.random((200, 40)) < 0.15, 1 - truth[:, None], truth[:, None])
+    L[np.ix_(strays, np.arange(39))] = 2
+    assert matched_accuracy(truth, consensus("cluster-kernel", 2).fit(L).labels_) > 0.98
+    assert matched_accuracy(truth, consensus("average", 2).fit(L).labels_) < 0.6
+
+
+def test_clusters_that_no_partition_joins_share_no_object():
+    L = np.concatenate([noisy_labelings(seed, n=30, m=8, missing=0)[0] + 3 * seed for seed in range(2)])
+    assert consensus("cluster-kernel", 2).fit(L).memberships_.max(axis=1).min() > 1 - 1e-9
+
+
 @pytest.mark.parametrize("name", SOFT)
 def test_same_seed_same_answer_and_input_untouched(name):
     L, _ = noisy_labelings(n=45)

@@ -26,6 +26,8 @@ __all__ = [
     "TOGETHER",
     "Table",
     "chance_level",
+    "company",
+    "degrees",
     "encode",
     "gather",
     "has_gaps",
@@ -38,6 +40,8 @@ __all__ = [
 ]
 
 TOGETHER = 1e-6  # similarity to all others together that every object is granted, so that nobody is without any
+APART = 1.0 - 10 * TOGETHER  # eigenvalue above which nothing but TOGETHER joins a group to the others
+LOOSE = 0.1  # eigenvalue below which a cluster has no inside to speak of
 
 
 class Table(NamedTuple):
@@ -171,32 +175,56 @@ def each_block(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
         yield from pool.map(function, blocks)
 
 
-def spectrum(table: Table, k: int) -> tuple[Spectrum, np.ndarray]:
+def spectrum(table: Table, k: int, granted: float = 0.0, start: np.ndarray | None = None) -> tuple[Spectrum, np.ndarray]:
     """Leading eigenpairs of D^-1/2 C0 D^-1/2, and D^-1/2.
 
-    C0 is C without its diagonal, plus TOGETHER / n everywhere: that an object was found with itself is no evidence, and counted as such
-    it would make a cluster of every object that the partitions tend to leave alone. Where the objects fall into more than k groups that no
-    partition joins, every choice of k directions among them solves the problem; the vectors then say who is in which of the k largest.
+    C0 is C without its diagonal, plus (``granted`` + TOGETHER) / n everywhere: that an object was found with itself is no evidence, and
+    counted as such it would make a cluster of every object that the partitions tend to leave alone. Where the objects fall into more
+    than k groups that no partition joins, every choice of k directions among them solves the problem; the vectors then say who is in
+    which of the k largest. ``start`` (n, k) are vectors close to the answer.
     """
     n, n_columns = table.codes.shape[0], int(table.offsets[-1])
-    s, own = table.scale, (table.coverage > 0).astype(np.float64)
-    degree = s * gather(table, scatter(table, s[:, None]))[:, 0]
-    scaling = (np.maximum(degree - own, 0.0) + TOGETHER) ** -0.5
-    t, column, own = (s * scaling)[:, None], scaling[:, None], (own * scaling**2)[:, None]
+    s, degree, together = table.scale, degrees(table), granted + TOGETHER
+    scaling = (degree + together) ** -0.5
+    t, column, own = (s * scaling)[:, None], scaling[:, None], ((table.coverage > 0) * scaling**2)[:, None]
 
     def product(V: np.ndarray) -> np.ndarray:
         out = gather(table, scatter(table, t * V))
         out *= t
         out -= own * V
-        out += column * (TOGETHER / n * (scaling @ V))
+        out += column * (together / n * (scaling @ V))
         return out
 
-    start = _among_columns(table, k, t) if k < n_columns < n else None
+    if start is None and k < n_columns < n:
+        start = _among_columns(table, k, t)
+    if start is not None:
+        start = np.hstack([start, np.random.default_rng(0).standard_normal((n, 2))])
     found = leading_eigenvectors(_operator(n, product), k, start=start)
-    if found.following > 1.0 - 10 * TOGETHER and len(sizes := np.bincount(groups := separate_groups(table))) > k:
-        members = (groups[:, None] == np.argsort(-sizes, kind="stable")[:k]) * np.sqrt(degree)[:, None]
+    if found.following > APART and len(sizes := np.bincount(groups := separate_groups(table))) > k:
+        members = (groups[:, None] == np.argsort(-sizes, kind="stable")[:k]) * np.sqrt(degree + 1.0)[:, None]
         found = found._replace(values=np.ones(k), vectors=members / np.linalg.norm(members, axis=0), following=1.0)
     return found, scaling
+
+
+def degrees(table: Table) -> np.ndarray:
+    """Similarity (n,) of every object to all others together, by the co-association."""
+    s = table.scale
+    degree = s * gather(table, scatter(table, s[:, None]))[:, 0]
+    return np.maximum(degree - (table.coverage > 0), 0.0)
+
+
+def company(table: Table, bare: Spectrum) -> float:
+    """Similarity to all others together to grant to every object: the mean degree times (1 - l)^2 / l, l the first eigenvalue left out.
+
+    Without any, the few objects that coarse partitions leave alone become clusters, since almost nothing is cut by cutting them off
+    (Qin and Rohe 2013 grant the mean degree). With too much, the inside of a long chain of small steps, where l comes close to 1,
+    looks looser than the border between two dense clusters: there it goes to 0 faster than what holds the chain together, 1 - l.
+    Clusters that no partition joins need none.
+    """
+    if bare.values[-1] > APART:
+        return 0.0
+    inside = min(max(bare.following, LOOSE), 1.0)
+    return float(degrees(table).mean()) * (1.0 - inside) ** 2 / inside
 
 
 def separate_groups(table: Table) -> np.ndarray:
@@ -214,7 +242,7 @@ def separate_groups(table: Table) -> np.ndarray:
 
 
 def _among_columns(table: Table, k: int, t: np.ndarray) -> np.ndarray:
-    """Leading eigenvectors of diag(t) C diag(t), diagonal and all, by way of the few clusters of all partitions; and two random columns."""
+    """Leading eigenvectors of diag(t) C diag(t), diagonal and all, by way of the few clusters of all partitions."""
     root = np.sqrt(table.column_weight)[:, None]
     inverse = np.where(root > 0, 1.0 / np.where(root > 0, root, 1.0), 0.0)
 
@@ -222,7 +250,7 @@ def _among_columns(table: Table, k: int, t: np.ndarray) -> np.ndarray:
         return root * scatter(table, t**2 * gather(table, inverse * V))
 
     small = leading_eigenvectors(_operator(int(table.offsets[-1]), columns), k, tol=1e-6)
-    return np.hstack([t * gather(table, inverse * small.vectors), np.random.default_rng(0).standard_normal((len(t), 2))])
+    return t * gather(table, inverse * small.vectors)
 
 
 def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOperator:

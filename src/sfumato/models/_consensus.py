@@ -69,12 +69,13 @@ class ByKernel:
     """The pairwise model on the rank-k cluster kernel of the implicit co-association."""
 
     def __init__(self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None) -> None:
-        spectrum, scaling = tables.spectrum(table, k)
+        bare, _ = tables.spectrum(table, k)
+        self.table, self.eigenvalues, self.following = table, bare.values, bare.following
+        self.company = tables.company(table, bare)
+        spectrum, scaling = tables.spectrum(table, k, self.company, bare.vectors)
         values = np.where(spectrum.values > 1e-12, spectrum.values, np.inf)
-        self.table, self.eigenvalues, self.following = table, spectrum.values, spectrum.following
-        self.kernel = ClusterKernel(
-            unit_rows(spectrum.vectors), scaling[:, None] * (spectrum.vectors / values), spectrum.values, spectrum.following
-        )
+        self.projection = scaling[:, None] * (spectrum.vectors / values)
+        self.kernel = ClusterKernel(self._factor(table), self.projection, spectrum.values, spectrum.following)
         self.model = self._model(k, settings, start)
         self.memberships = self.model.memberships_
         self.run = _loop.Run(None, self.model.objective_, self.model.history_, self.model.n_iter_, self.model.converged_)
@@ -91,8 +92,11 @@ class ByKernel:
 
     def place(self, new: tables.Table) -> np.ndarray:
         """Memberships of new objects: their rows of the cluster kernel, then one quadratic problem each."""
-        rows = Rows(new, self.table, shared=tables.TOGETHER / len(self.table.codes))
-        return self.model.predict_proba(Factored(self.kernel.extend(rows), self.kernel.factor))
+        return self.model.predict_proba(Factored(self._factor(new), self.kernel.factor))
+
+    def _factor(self, objects: tables.Table) -> np.ndarray:
+        """Rows of the kernel's factor from the rows of the co-association: for the objects of the fit and for others in the same way."""
+        return unit_rows(Rows(objects, self.table, shared=self.company / len(self.table.codes)) @ self.projection)
 
 
 class ByObservations:
