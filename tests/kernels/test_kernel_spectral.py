@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 from sklearn.datasets import load_digits, make_moons
 
+from sfumato.kernels import spectral
 from sfumato.kernels.scaled import Scaled, Shifted, degrees, diagonal_of, normalized_operator
 from sfumato.kernels.spectral import leading_eigenvectors, unit_rows
 from sfumato.similarity import knn
@@ -45,6 +46,20 @@ def test_small_gaps_converge():
     residual = A @ spectrum.vectors - spectrum.vectors * spectrum.values
     assert np.linalg.norm(residual, axis=0).max() <= 1e-8
     np.testing.assert_allclose(spectrum.values, np.linalg.eigvalsh(A.toarray())[::-1][:3], atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_narrow_graphs_by_way_of_an_inverse(dtype, monkeypatch):
+    """A chain of neighbours with two breaks: three eigenvalues equal, the others close to them."""
+    place = np.sort(np.random.default_rng(0).normal(size=600)) + np.repeat([0, 9, 30], 200)
+    W = knn(place[:, None]).astype(dtype)
+    asked = []
+    monkeypatch.setattr(spectral, "_inverted", lambda *a, inverted=spectral._inverted: asked.append(a) or inverted(*a))
+    for A in (normalized_operator(W), W / W.sum(axis=1).max()):
+        found, exact = leading_eigenvectors(A, 5), np.linalg.eigvalsh((A @ np.eye(600)).astype(np.float64))[::-1]
+        np.testing.assert_allclose(found.values, exact[:5], atol=1e-11 if dtype is np.float64 else 1e-5)
+        assert found.residual <= (1e-8 if dtype is np.float64 else 2e-5)
+    assert len(asked) == 2
 
 
 def test_single_precision_stays(graph):

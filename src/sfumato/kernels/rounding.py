@@ -81,20 +81,27 @@ def _log_densities(distances: Any, t: float, q: int) -> Any:
 
 
 def temperature(distances: Any, weights: Any, q: int, *, max_iter: int = 200) -> float:
-    """The t of largest likelihood around fixed centers, by expectation-maximisation from the nearest centers."""
+    """The t of largest likelihood around fixed centers, by expectation-maximisation from the nearest centers.
+
+    After every two steps the rest of the way is guessed from their ratio, as for a geometric series (Aitken).
+    """
     xp = namespace(distances)
     largest = float(xp.max(distances))
     if largest == 0:
         return 1.0
     smallest = max(1e-24 * largest, float(xp.finfo(distances.dtype).smallest_normal))
     t = max(smallest, float(xp.sum(weights * xp.min(distances, axis=1))) / (q * float(xp.sum(weights))))
-    for _ in range(max_iter):
+    way = 0.0
+    for step in range(max_iter):
         U = memberships(distances, t, q)
         U *= weights[:, None]
         U /= 1 + distances / t
         before, t = t, max(smallest, float(xp.sum(U * distances)) / (q * float(xp.sum(U))))
-        if abs(t - before) <= 1e-6 * t:
+        last, way = way, float(np.log(t / before))
+        if abs(way) <= 1e-6:
             break
+        if step % 2 and 0 < (ratio := way / last) < 1:
+            t = max(smallest, t * float(np.exp(np.clip(way * ratio / (1 - ratio), -3, 3))))
     return t
 
 

@@ -3,7 +3,8 @@
     A = D^-1/2 W D^-1/2,  d = W 1,    A E = E diag(lambda),    E'E = I,    lambda_1 >= ... >= lambda_k
 
 by a block Krylov space with Rayleigh-Ritz and then Chebyshev filters: every pass over W serves a whole block of vectors, from a fixed
-start, so that the answer is the same each time. ``Scaled`` is diag(s) W diag(s), never formed.
+start, so that the answer is the same each time. Graphs of one or two dimensions mix slowly but have sparse triangular factors: there
+the Krylov space is that of an inverse. ``Scaled`` is diag(s) W diag(s), never formed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.linalg import LinearOperator, splu
 
 from .._arrays import namespace
 from .._memory import reserve
@@ -26,6 +28,8 @@ DIRECT = 400  # up to so many objects all eigenvectors cost less than the detour
 EXTRA = 10  # columns beyond those asked for: they decide how fast the block converges
 DEPTH = 8  # products before the first Rayleigh-Ritz; orthogonalising costs more than products if W is sparse
 SPARSE_DEPTH = 3
+FEW = 300_000  # objects up to which triangular factors, whose size nobody knows before, are tried
+NARROW = 7.0  # bandwidth over the root of n, up to which triangular factors cost less than a hundred products
 
 
 class Spectrum(NamedTuple):
@@ -69,8 +73,11 @@ def leading_eigenvectors(A: Any, k: int, *, tol: float | None = None, max_produc
     tol = (2e-5 if dtype == np.float32 else 1e-8) if tol is None else tol
     if n <= DIRECT or n < 4 * (k + EXTRA):
         return _direct(A, k)
+    largest = _largest(A)
     A, place = _compact(A)
     with one_blas_thread() if sp.issparse(A) else nullcontext():  # thin blocks gain nothing from threads
+        if start is None and 0 < largest < np.inf and _narrow(A):
+            start = _inverted(A, k, largest)
         values, X, residuals = _converge(A, k, dtype, tol, max_products, start)
     return Spectrum(values[:k], _canonical(X[place, :k]), float(values[k]), float(residuals[:k].max()))
 
@@ -106,6 +113,32 @@ def _compact(A: Any) -> tuple[Any, Any]:
     W = sp.csr_array(W)
     order = reverse_cuthill_mckee(W, symmetric_mode=True)
     return sp.csr_array(W[order][:, order]), np.argsort(order)
+
+
+def _largest(A: Any) -> float:
+    """A bound from above on the spectrum of a sparse similarity, exact for D^-1/2 W D^-1/2 (Collatz and Wielandt)."""
+    W, scaling = (A.W, A.scaling) if isinstance(A, Scaled) else (A, 1.0)
+    return float((abs(W).sum(axis=1) * scaling**2).max()) if sp.issparse(W) else np.inf
+
+
+def _narrow(A: Any) -> bool:
+    """Whether triangular factors of A stay sparse: neighbours lie so close in memory as on a graph of one or two dimensions."""
+    n = A.shape[0]
+    rows = np.repeat(np.arange(n, dtype=A.indices.dtype), np.diff(A.indptr))
+    return n <= FEW and int(np.abs(A.indices - rows).max()) <= NARROW * np.sqrt(n)
+
+
+def _inverted(A: Any, k: int, largest: float) -> Any:
+    """Vectors close to the leading ones, from a Krylov space of (sigma - A)^-1 with sigma just above the spectrum.
+
+    On such graphs A itself would have to be multiplied hundreds of times: they mix slowly.
+    """
+    shifted = sp.csc_array(sp.eye_array(A.shape[0]) * (largest * (1 + 1e-6)) - A, dtype=np.float64)
+    factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    inverse = LinearOperator(A.shape, matvec=factors.solve, matmat=factors.solve, dtype=np.float64)
+    X = np.random.default_rng(0).standard_normal((A.shape[0], k + 2))
+    X = _rayleigh_ritz(inverse, np.linalg.qr(X)[0], min(DEPTH, A.shape[0] // (2 * k + 4)))[1]
+    return factors.solve(X).astype(A.dtype)
 
 
 def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> int:
