@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from sfumato.kernels import coassociation as kernel
+from sfumato.kernels import coassociation_explicit as explicit
 from sfumato.kernels import coassociation_sweep as sweeps
 from sfumato.kernels import simplex
 
@@ -193,3 +194,14 @@ def test_company_falls_from_many_degrees_to_nothing():
     granted = [kernel.company(table, bare._replace(following=value)) for value in (-np.inf, 0.1, 0.5, 0.9, 1.0, 1.0 + 1e-9)]
     np.testing.assert_allclose(np.array(granted) / kernel.degrees(table).mean(), [8.1, 8.1, 0.5, 0.01 / 0.9, 0.0, 0.0], atol=1e-12)
     assert kernel.company(table, bare._replace(values=np.ones(3))) == 0.0
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_compiled_rows_of_the_likelihood_are_those_of_numpy(k):
+    compiled = pytest.importorskip("sfumato.kernels.compiled")
+    rng = np.random.default_rng(k)
+    U = simplex.draw(rng, (40, k))
+    U[:5] = np.eye(k)[np.zeros(5, dtype=int)]
+    for i in range(20):
+        c, weight = rng.random(40), rng.integers(0, 4, 40).astype(float)
+        np.testing.assert_allclose(compiled.likely_row(c, weight, U, U[i]), explicit.likely_row(c, weight, U, U[i]), atol=1e-9)

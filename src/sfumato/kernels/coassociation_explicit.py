@@ -11,13 +11,14 @@ N_ij = 0, and whatever c_ij, for pairs that nobody saw together. Object after ob
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import simplex
+from .twins import twin
 
-__all__ = ["Pairs", "objective", "place", "sweep"]
+__all__ = ["Pairs", "likely_row", "objective", "place", "sweep"]
 
 NEAR = 1e-12  # probabilities keep this distance from 0 and 1
 
@@ -47,7 +48,7 @@ def _loss(pairs: Pairs, rows: slice, U: np.ndarray) -> float:
 def sweep(pairs: Pairs, U: np.ndarray) -> tuple[np.ndarray, float]:
     """One Gauss-Seidel pass over the objects, and f afterwards. ``U`` stays as it is."""
     U = U.copy()
-    row = _likely_row if pairs.likelihood else _squared_row
+    row = _row(pairs.likelihood)
     for i in range(len(U)):
         U[i] = row(pairs.C[i], pairs.N[i], U, U[i])
     U = simplex.normalize(np.where(U < simplex.TINY, 0.0, U))
@@ -56,7 +57,7 @@ def sweep(pairs: Pairs, U: np.ndarray) -> tuple[np.ndarray, float]:
 
 def place(C: np.ndarray, N: np.ndarray, U: np.ndarray, likelihood: bool, n_rounds: int = 30) -> np.ndarray:
     """Memberships of new objects with shares ``C`` and weights ``N`` (n_new, n) beside the objects of ``U``."""
-    row = _likely_row if likelihood else _squared_row
+    row = _row(likelihood)
     placed = np.full((len(C), U.shape[1]), 1.0 / U.shape[1])
     for i in range(len(C)):
         for _ in range(n_rounds):
@@ -64,6 +65,12 @@ def place(C: np.ndarray, N: np.ndarray, U: np.ndarray, likelihood: bool, n_round
             if np.abs(placed[i] - previous).max() < 1e-9:
                 break
     return simplex.normalize(placed)
+
+
+def _row(likelihood: bool) -> Any:
+    """The new row of one object by the loss asked for."""
+    compiled = twin("compiled") if likelihood else None
+    return _squared_row if not likelihood else likely_row if compiled is None else compiled.likely_row
 
 
 def _squared_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -74,7 +81,7 @@ def _squared_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray
     return simplex.pair_steps(H, gradient[None], u[None].copy(), max(1, len(u) // 2))[0]
 
 
-def _likely_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) -> np.ndarray:
+def likely_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Pair steps on the negative log-likelihood of one object, each by a line search to the minimum."""
     u = u.copy()
     for _ in range(max(1, len(u) // 2)):

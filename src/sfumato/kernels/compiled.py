@@ -8,7 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-__all__ = ["equal_labels", "table_sweep"]
+__all__ = ["equal_labels", "likely_row", "table_sweep"]
+
+NEAR = 1e-12  # as in coassociation_explicit
 
 
 @njit(cache=True, parallel=True)
@@ -105,3 +107,62 @@ def _account(i, codes, offsets, weights, u, new, M, S, absent, everyone):
                     change = new[r] * new[s] - u[r] * u[s]
                     absent[b, r, s] += change
                     everyone[r, s] += weights[b] * change
+
+
+@njit(cache=True)
+def likely_row(c, weight, U, u):
+    """Twin of ``coassociation_explicit.likely_row``."""
+    n, k = U.shape
+    u, p, d = u.copy(), np.empty(n), np.empty(n)
+    for _ in range(max(1, k // 2)):
+        gradient = np.zeros(k)
+        for j in range(n):
+            product = 0.0
+            for r in range(k):
+                product += U[j, r] * u[r]
+            p[j] = min(max(product, NEAR), 1 - NEAR)
+            force = weight[j] * (p[j] - c[j]) / (p[j] * (1 - p[j]))
+            for r in range(k):
+                gradient[r] += force * U[j, r]
+        to, out = np.argmin(gradient), -1
+        for r in range(k):
+            if u[r] > 0 and (out < 0 or gradient[r] > gradient[out]):
+                out = r
+        if gradient[out] <= gradient[to]:
+            break
+        for j in range(n):
+            d[j] = U[j, to] - U[j, out]
+        step = _line_search(c, weight, p, d, u[out])
+        u[to] += step
+        u[out] -= step
+    return np.maximum(u, 0.0)
+
+
+@njit(cache=True)
+def _line_search(c, weight, p, d, limit):
+    steepest, curvature = _slope(c, weight, p, d, 0.0)
+    if _slope(c, weight, p, d, limit)[0] <= 0:
+        return limit
+    low, high, slope = 0.0, limit, steepest
+    for _ in range(40):
+        newton = low - slope / curvature if curvature > 0 else high
+        t = newton if low < newton < high else (low + high) / 2
+        slope_t, curvature_t = _slope(c, weight, p, d, t)
+        if slope_t > 0:
+            high, curvature = t, 0.0
+            continue
+        low, slope, curvature = t, slope_t, curvature_t
+        if slope >= 1e-3 * steepest:
+            break
+    return low
+
+
+@njit(cache=True)
+def _slope(c, weight, p, d, t):
+    first = second = 0.0
+    for j in range(len(p)):
+        q = min(max(p[j] + t * d[j], NEAR), 1 - NEAR)
+        force = weight[j] * d[j] / (q * (1 - q))
+        first += force * (q - c[j])
+        second += force * d[j] / (q * (1 - q)) * ((q - c[j]) ** 2 + c[j] * (1 - c[j]))
+    return first, second
