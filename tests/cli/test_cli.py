@@ -431,3 +431,11 @@ def test_demo(run, tmp_path, drawn):
     assert json.loads((tmp_path / "d" / "summary.json").read_text())["metrics"]["adjusted Rand index"] > 0.5
     assert run("demo", "--out", "d")[0] == 2
     assert run("demo", "--out", "d", "--force")[0] == 0
+
+
+def test_consensus_of_features_is_refused(run, tmp_path):
+    (tmp_path / "x.csv").write_text("x,y\n1.5,2\n1.7,3\n9.1,8\n")
+    code, _, err = run("consensus", "x.csv", "--clusters", 2, "--out", "r")
+    assert (code, "--features" in err, "'x'" in err) == (2, True, True)
+    (tmp_path / "l.csv").write_text("a,b\n1.5,2\nx,3\n1.5,2\n")
+    assert run("consensus", "l.csv", "--clusters", 2, "--out", "r")[0] == 0

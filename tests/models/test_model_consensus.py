@@ -1,6 +1,7 @@
 """Evidence accumulation: consensus of labelings, in every form it takes."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -73,10 +74,52 @@ def test_a_few_objects_that_coarse_partitions_leave_aside_are_no_cluster():
     """Two clusters of 100, roughly by every partition, but six objects of the first are a group of their own in all but one of forty."""
     rng = np.random.default_rng(0)
     truth, strays = np.repeat([0, 1], 100), np.arange(6)
-    L = np.where(rng.random((200, 40)) < 0.15, 1 - truth[:, None], truth[:, None])
+    L = np.where(rng.random((200, 40)) < 0.1, 1 - truth[:, None], truth[:, None])
     L[np.ix_(strays, np.arange(39))] = 2
     assert matched_accuracy(truth, consensus("cluster-kernel", 2).fit(L).labels_) > 0.98
     assert matched_accuracy(truth, consensus("average", 2).fit(L).labels_) < 0.6
+
+
+@pytest.mark.parametrize("sizes", [(560, 30, 10), (590, 10)])
+def test_small_clusters_that_noisy_partitions_agree_on_stand(sizes):
+    truth, rng = np.repeat(np.arange(len(sizes)), sizes), np.random.default_rng(0)
+    L = np.where(rng.random((600, 30)) < 0.2, rng.integers(0, len(sizes), (600, 30)), truth[:, None])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvidenceWarning)
+        assert matched_accuracy(truth, consensus("cluster-kernel", len(sizes)).fit(L).labels_) > 0.995
+
+
+def test_partitions_that_each_join_two_of_three_clusters_are_enough():
+    """Nobody saw all three, and there is nothing to warn of."""
+    truth = np.repeat([0, 1, 2], [500, 80, 20])
+    L = np.stack([np.array(joined)[truth] for joined in ([0, 0, 1], [0, 1, 1], [0, 1, 0])] * 10, axis=1)
+    assert matched_accuracy(truth, consensus("cluster-kernel").fit(L).labels_) == 1.0
+
+
+@pytest.mark.parametrize("sizes", [(100, 100, 100), (500, 80, 20)])
+def test_held_out_partitions_that_all_agree_ask_for_no_more_clusters(sizes):
+    L = np.repeat(np.repeat(np.arange(3), sizes)[:, None], 30, axis=1)
+    assert consensus("cluster-kernel", "auto", selection="held-out").fit(L).n_clusters_ == 3
+
+
+def test_a_small_cluster_beside_a_large_one_that_partitions_cut():
+    X, truth = make_blobs([350, 30, 20], centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+    L = ClusteringEnsemble(50, algorithms="All", n_clusters=(2, 12), random_state=0).fit_transform(X)
+    assert matched_accuracy(truth, consensus("cluster-kernel").fit(L).labels_) > 0.98
+
+
+def test_labels_in_a_frame_are_known_by_name():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(noisy_labelings(missing=0)[0]).add_prefix("by ")
+    model = consensus("cluster-kernel").fit(frame)
+    with pytest.raises(ValueError, match="same order"):
+        model.predict_proba(frame[frame.columns[::-1]])
+
+
+def test_a_bootstrap_of_hardly_any_partitions_says_so():
+    L, _ = noisy_labelings(m=3, missing=0)
+    with pytest.warns(EvidenceWarning, match="resampling 3 partitions"):
+        consensus("coassociation", n_bootstrap=4).fit(L)
 
 
 def test_clusters_that_no_partition_joins_share_no_object():

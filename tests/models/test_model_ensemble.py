@@ -5,8 +5,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.cluster import HDBSCAN, AgglomerativeClustering, BisectingKMeans
+from sklearn.cluster import HDBSCAN, AgglomerativeClustering, BisectingKMeans, KMeans
 from sklearn.datasets import make_blobs
+from sklearn.mixture import GaussianMixture
 
 from sfumato import ClusteringEnsemble, EvidenceWarning
 from sfumato._loop import progress
@@ -189,3 +190,10 @@ def test_duplicates_leak_no_warning():
 def test_bad_parameters_are_named(parameters, error, message):
     with pytest.raises(error, match=message):
         ClusteringEnsemble(**parameters).fit(X)
+
+
+def test_classes_are_refused_and_mixtures_get_their_number():
+    with pytest.raises(TypeError, match=r"KMeans\(\)"):
+        ClusteringEnsemble(3, algorithms=KMeans).fit_transform(X)
+    L = ClusteringEnsemble(3, algorithms=GaussianMixture(), n_clusters=3, random_state=0).fit_transform(X)
+    assert all(len(np.unique(column[column >= 0])) == 3 for column in L.T)

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 
 from .. import __version__
 from .._loop import checkpoints, progress
+from .._names import plain
 from ..io import InputError, Roles, Table, read
 from ..io.checkpoint import Checkpoint
 from ..io.results import check_target, has_noise, new_folder, write_memberships, write_result
+from ..io.sniffing import number
 from .evidence import prepare
 from .main import NotConvergedError, StoppedError
 from .models import check_model, make, parse_clusters
@@ -54,10 +56,24 @@ def run(request: Request) -> None:
     terminal = Terminal(as_json=request.as_json, quiet=request.quiet, to_errors=str(request.out) == "-")
     with terminal.progress("reading") as advance:
         table = read(request.data, request.roles, advance)
+    if request.roles.labels:
+        _refuse_features(table)
     if table.id_column is not None and request.roles.id is None:
         terminal.remark(f"ids are taken from column '{table.id_column}'")
     estimator = make(request.model, clusters, seed=request.seed, similarity=request.similarity, settings=request.settings)
     fit_and_write(request, estimator, table, terminal)
+
+
+def _refuse_features(table: Table) -> None:
+    """Labels may be called anything; a column of numbers that are not whole is none."""
+    for title, names in zip(table.columns, table.label_names or []):
+        numbers = [number(name) for name in names]
+        odd = [name for name, value in zip(names, numbers) if value is not None and value != round(value, 0) and value == value]
+        if odd and None not in numbers:
+            raise InputError(
+                f"column '{plain(title, 40)}' of {table.source} holds numbers such as {plain(odd[0], 20)}, not labels: "
+                "add --features to make clusterings of the features first"
+            )
 
 
 def fit_and_write(request: Request, estimator: Any, table: Table, terminal: Terminal) -> None:

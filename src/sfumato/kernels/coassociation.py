@@ -41,7 +41,7 @@ __all__ = [
 
 TOGETHER = 1e-6  # similarity to all others together that every object is granted, so that nobody is without any
 APART = 1.0 - 10 * TOGETHER  # eigenvalue above which nothing but TOGETHER joins a group to the others
-LOOSE = 0.1  # eigenvalue below which a cluster has no inside to speak of
+GRANTED = 0.04  # of the mean similarity to all others together: clusters of two objects in a hundred stand
 
 
 class Table(NamedTuple):
@@ -214,17 +214,14 @@ def degrees(table: Table) -> np.ndarray:
 
 
 def company(table: Table, bare: Spectrum) -> float:
-    """Similarity to all others together to grant to every object: the mean degree times (1 - l)^2 / l, l the first eigenvalue left out.
+    """Similarity to all others together to grant to every object: a small share of the mean degree, times 1 - l.
 
     Without any, the few objects that coarse partitions leave alone become clusters, since almost nothing is cut by cutting them off
-    (Qin and Rohe 2013 grant the mean degree). With too much, the inside of a long chain of small steps, where l comes close to 1,
-    looks looser than the border between two dense clusters: there it goes to 0 faster than what holds the chain together, 1 - l.
-    Clusters that no partition joins need none.
+    (Qin and Rohe 2013 grant the whole mean degree, which drowns small clusters). l, the first eigenvalue left out, is close to 1 where
+    clusters are chains of small steps: these must not be granted shortcuts. Clusters that no partition joins need none.
     """
-    if bare.values[-1] > APART:
-        return 0.0
-    inside = min(max(bare.following, LOOSE), 1.0)
-    return float(degrees(table).mean()) * (1.0 - inside) ** 2 / inside
+    inside = 1.0 if bare.values[-1] > APART else min(max(bare.following, 0.0), 1.0)
+    return GRANTED * float(degrees(table).mean()) * (1.0 - inside)
 
 
 def separate_groups(table: Table) -> np.ndarray:

@@ -12,6 +12,7 @@ from ..kernels import coassociation as tables
 
 __all__ = ["question"]
 
+CRISP = 0.95  # mean largest membership that clouds and noise do not reach, however they are cut
 FAINT = 0.25  # gap after an eigenvalue, relative to what it could be, below which nobody would speak of a cluster
 
 
@@ -30,10 +31,12 @@ def question(solution: Any, table: tables.Table) -> None:
     if len(values) < 2:
         return
     lower = np.append(values[2:], solution.following)
-    if level < 0.9 and values[-1] <= level:
+    vague = solution.memberships.max(axis=1).mean() < CRISP
+    if vague and level < 0.9 and values[-1] <= level:
         warnings.warn(
             f"the partitions agree on {int(np.sum(values > level))} of {len(values)} clusters, on the others no more than "
-            "random partitions would: these memberships are noise; use fewer clusters or a better ensemble",
+            "random partitions would: these memberships may be noise; use fewer clusters or a better ensemble, or compare with what "
+            "consensus='average' finds, which sees small clusters in few partitions better",
             EvidenceWarning,
             stacklevel=3,
         )
@@ -45,7 +48,7 @@ def question(solution: Any, table: tables.Table) -> None:
             EvidenceWarning,
             stacklevel=3,
         )
-    elif np.all(values[1:] - lower < FAINT * (1.0 - lower)):
+    elif vague and np.all(values[1:] - lower < FAINT * (1.0 - lower)):
         warnings.warn(
             f"the partitions show no clusters: of the first {len(values)} eigenvalues of the co-association none stands apart from "
             f"the next ({', '.join(f'{value:.3f}' for value in [1.0, *values[1:3], *lower[-1:]])}); the memberships cut a continuum",

@@ -18,7 +18,7 @@ INDIFFERENT = 0.02  # of skill: the largest number of clusters so close to the b
 
 
 def choose(selection: str, consensus: Any, table: tables.Table, largest: int, settings: Settings) -> tuple[int, np.ndarray, np.ndarray]:
-    """Number of clusters, the numbers tried (2, ..., ``largest``), and their scores."""
+    """Number of clusters, the numbers tried (2, ..., ``largest`` at most), and their scores."""
     candidates = np.arange(2, max(2, min(largest, len(table.codes) - 1)) + 1)
     if selection == "lifetime":
         heights = ByLinkage(consensus, table, 1).tree[:, 2]
@@ -29,6 +29,8 @@ def choose(selection: str, consensus: Any, table: tables.Table, largest: int, se
         scores = _eigengaps(table, candidates)
         return int(candidates[np.argmax(scores)]), candidates, scores
     if isinstance(consensus, str) and consensus == "cluster-kernel":
+        spoken = np.sum(_eigenvalues(table, int(candidates[-1])) > tables.chance_level(table))  # the others no partition speaks for
+        candidates = candidates[: max(1, spoken - 1)]
         scores = _skills(table, candidates, settings)
         return int(candidates[scores >= scores.max() - INDIFFERENT].max()), candidates, scores
     scores = -_held_out(consensus, table, candidates, settings)
@@ -37,11 +39,16 @@ def choose(selection: str, consensus: Any, table: tables.Table, largest: int, se
 
 def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
     """(lambda_k - lambda_{k+1}) / (1 - lambda_{k+1}) of the normalised co-association: 1 if the k blocks share nothing, 0 without a gap."""
-    largest = int(candidates[-1])
-    spectrum, _ = tables.spectrum(table, min(largest, len(table.codes)))
-    values = np.minimum(np.append(spectrum.values, spectrum.following if np.isfinite(spectrum.following) else 0.0), 1.0)
+    values = _eigenvalues(table, int(candidates[-1]) + 1)
     upper, lower = values[candidates - 1], values[candidates]
     return (upper - lower) / np.maximum(1.0 - lower, 1e-9)
+
+
+def _eigenvalues(table: tables.Table, largest: int) -> np.ndarray:
+    """The ``largest`` leading eigenvalues of the normalised co-association, none above 1; zeros where there are no more."""
+    spectrum, _ = tables.spectrum(table, min(largest - 1, len(table.codes)))
+    values = np.append(spectrum.values, spectrum.following if np.isfinite(spectrum.following) else 0.0)
+    return np.minimum(values, 1.0)
 
 
 def _folds(table: tables.Table, n_folds: int, settings: Settings) -> np.ndarray:

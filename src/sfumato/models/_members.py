@@ -96,7 +96,7 @@ def _cluster(X: Any, algorithm: Any, numbers: np.ndarray, rng: np.random.Generat
 
 def _by_estimator(X: Any, estimator: Any, k: int, seed: int) -> tuple[Member, np.ndarray]:
     model = clone(estimator)
-    settings = {"n_clusters": k, "random_state": seed}
+    settings = {"n_clusters": k, "n_components": k, "random_state": seed}
     own = model.get_params()
     model.set_params(**{name: value for name, value in settings.items() if name in own})
     labels = np.asarray(model.fit_predict(X))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _check_feature_names
 
 from .._base import Clusterer, most_clusters
 from .._memory import Outline
@@ -24,6 +25,8 @@ from .ensemble import ClusteringEnsemble
 from .pairwise import COPIES
 
 __all__ = ["EvidenceAccumulation"]
+
+FEW = 5  # partitions below which a bootstrap over them is not to be trusted
 
 
 class EvidenceAccumulation(Clusterer):
@@ -184,13 +187,14 @@ class EvidenceAccumulation(Clusterer):
         """Co-association of the labelings given, or of an ensemble fitted to the features."""
         if self._precomputed():
             C = coassociation(X, partition_weight)
+            _check_feature_names(self, X, reset=True)
             self.n_features_in_, self._dtype = C.table.codes.shape[1], np.dtype(np.float64)
             return C
         X = check_features(self, X, reset=True)
         self._dtype = X.dtype
         if self.n_clusters != "auto":
             check_n_clusters(self.n_clusters, X.shape[0])
-        if not (self.ensemble is None or hasattr(self.ensemble, "fit_transform")):
+        if isinstance(self.ensemble, type) or not (self.ensemble is None or hasattr(self.ensemble, "fit_transform")):
             raise TypeError(f"ensemble must be a ClusteringEnsemble, 'precomputed' or None, got {self.ensemble!r}")
         self.ensemble_ = ClusteringEnsemble() if self.ensemble is None else clone(self.ensemble)
         if getattr(self.ensemble_, "random_state", 0) is None:
@@ -251,8 +255,10 @@ class EvidenceAccumulation(Clusterer):
         return memberships.astype(self._dtype, copy=False)
 
     def _new_table(self, X: Any) -> tables.Table:
-        labels = X if self._precomputed() else self.ensemble_.transform(check_features(self, X, reset=False))
-        return self.coassociation_.recode(labels)
+        if self._precomputed():
+            _check_feature_names(self, X, reset=False)
+            return self.coassociation_.recode(X)
+        return self.coassociation_.recode(self.ensemble_.transform(check_features(self, X, reset=False)))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the Brier score of u_i'u_j for what the partitions say of the objects X, taken pair by pair: higher is better."""
@@ -263,6 +269,12 @@ class EvidenceAccumulation(Clusterer):
         table, rng = self.coassociation_.table, np.random.default_rng(settings.random_state)
         memberships = np.asarray(memberships, dtype=np.float64)
         m = len(table.weights)
+        if m < FEW:
+            warnings.warn(
+                f"resampling {m} partition{'s' if m > 1 else ''} says little about how much memberships could move: give at least {FEW}",
+                EvidenceWarning,
+                stacklevel=4,
+            )
         k, once = memberships.shape[1], settings._replace(n_init=1)
         for _ in range(n_draws):
             counts = np.bincount(rng.integers(m, size=m), minlength=m)

@@ -272,6 +272,8 @@ def _check_algorithm(algorithm: Any) -> None:
     if isinstance(algorithm, str) and algorithm not in ("connected-k-means", "k-means", *LINKAGES):
         known = ", ".join(repr(name) for name in ("connected-k-means", "k-means", *LINKAGES, *ALIASES))
         raise ValueError(f"algorithms must be among {known}, or scikit-learn clusterers; got {algorithm!r}")
+    if isinstance(algorithm, type):
+        raise TypeError(f"algorithms must hold clusterers, not classes: give {algorithm.__name__}() in place of {algorithm.__name__}")
     if not isinstance(algorithm, str) and not hasattr(algorithm, "fit_predict"):
         raise TypeError(f"algorithms must be names or clusterers with fit_predict, got {algorithm!r}")
 
