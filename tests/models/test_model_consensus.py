@@ -449,3 +449,9 @@ def test_sparse_features_are_taken():
     model = EvidenceAccumulation(3, ensemble=ClusteringEnsemble(20), random_state=0).fit(sparse)
     assert adjusted_rand_index(dense.labels_, model.labels_) > 0.95
     check_memberships(model.predict_proba(sparse), 120, 3)
+
+
+def test_a_cut_that_the_partitions_do_not_ask_for_is_said_to_be_one():
+    simulated = make_gaussians(400, 3, separation=3.5, random_state=0)
+    with pytest.warns(EvidenceWarning, match="do not single out 4 clusters.*3 clusters stand apart most"):
+        EvidenceAccumulation(4, random_state=0).fit(simulated.evidence)
