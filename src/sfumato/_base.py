@@ -94,7 +94,8 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """Refuse a fit that would not fit in memory before anything is made for it."""
         outline = Outline.of(X)
         if outline is not None:
-            require(f"{type(self).__name__}.fit", self._footprint(outline), self._forms(outline), free_memory(X))
+            budget = free_memory(X) if getattr(X, "is_cuda", False) else None
+            require(f"{type(self).__name__}.fit", self._footprint(outline), self._forms(outline), budget)
 
     def _footprint(self, outline: Outline) -> dict[str, float]:
         """Names and bytes of what a fit holds at one time besides the evidence: never more than it really takes."""

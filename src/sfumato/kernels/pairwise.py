@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 N_PANELS = 16
-SMALLEST = 16  # rows of a panel: below it, calls cost more than arithmetic
+SMALLEST = 24  # rows of a panel: below it, calls cost more than arithmetic
 
 
 class Problem(NamedTuple):
