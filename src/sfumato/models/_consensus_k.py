@@ -45,7 +45,7 @@ def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
 
 
 def _eigenvalues(table: tables.Table, largest: int) -> np.ndarray:
-    """The ``largest`` leading eigenvalues of the normalised co-association, none above 1; zeros where there are no more."""
+    """The ``largest`` leading eigenvalues of the normalised co-association, none above 1; the last is 0 if there are no more."""
     spectrum, _ = tables.spectrum(table, min(largest - 1, len(table.codes)))
     values = np.append(spectrum.values, spectrum.following if np.isfinite(spectrum.following) else 0.0)
     return np.minimum(values, 1.0)
