@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from sfumato import FuzzyCMeans
 from sfumato._loop import checkpoints
 from sfumato.io import InputError, Result, read_result, write_result
 from sfumato.io.checkpoint import Checkpoint
-from sfumato.io.results import check_target, new_folder
+from sfumato.io.output import Output
+from sfumato.io.results import check_target
 from sfumato.io.trusted import load, save, untrusted
 
 HOSTILE = [
@@ -30,6 +32,12 @@ HOSTILE = [
     'q"q',
     "",
 ]
+
+
+@contextmanager
+def new_folder(target, force=True):
+    with Output(target, check_target, force=force) as output, output.folder() as folder:
+        yield folder
 
 
 def result():

@@ -159,6 +159,7 @@ def choose(
     class_column: o.ClassColumn = None,
     drop: o.Drop = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Write the curve to this PNG, SVG or PDF file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a picture that exists.")] = False,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -171,7 +172,7 @@ def choose(
 
     roles = Roles(id_column, weight_column, class_column, tuple(drop or ()), labelings)
     numbers = range(lowest, highest + 1)
-    choose(Asked(data, roles, model, numbers, criterion, similarity, tuple(settings or ()), seed, plot, as_json, quiet))
+    choose(Asked(data, roles, model, numbers, criterion, similarity, tuple(settings or ()), seed, plot, force, as_json, quiet))
 
 
 @app.command()
@@ -181,11 +182,12 @@ def report(
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="HTML file; report.html in the folder if not given.")
     ] = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Title of the page.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file named with --out.")] = False,
 ) -> None:
     """Write the report of a result again."""
     from .using import report
 
-    report(result, out, title)
+    report(result, out, title, force)
 
 
 @app.command()

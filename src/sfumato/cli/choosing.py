@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..io import InputError, Roles, Table, read
+from ..io.output import Output, check_file
 from .evidence import prepare
 from .models import check_model, make
 from .terminal import Terminal
@@ -30,6 +31,7 @@ class Asked(NamedTuple):
     settings: tuple[str, ...]
     seed: int
     plot: Path | None
+    force: bool
     as_json: bool
     quiet: bool
 
@@ -81,14 +83,22 @@ def choose(asked: Asked) -> None:
     if asked.plot is not None and asked.plot.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"--plot writes PNG, SVG or PDF files, got '{asked.plot.name}'")
     terminal = Terminal(as_json=asked.as_json, quiet=asked.quiet)
+    if asked.plot is None:
+        _show(_chosen(asked, terminal), terminal)
+        return
+    with Output(asked.plot, check_file("--plot"), force=asked.force, option="--plot") as output:
+        choice = _chosen(asked, terminal)
+        _show(choice, terminal)
+        with output.file() as partial:
+            _draw(partial, asked.plot.suffix[1:].lower(), choice)
+
+
+def _chosen(asked: Asked, terminal: Terminal) -> Any:
     with terminal.progress("reading") as advance:
         table = read(asked.data, asked.roles, advance)
     estimator = make(asked.model, None, seed=asked.seed, similarity=asked.similarity, settings=asked.settings)
     prepare(estimator, table, asked.model, asked.roles)
-    choice, _ = _search(estimator, table, asked.model, asked.candidates, asked.criterion, asked.seed, terminal)
-    if asked.plot is not None:
-        _draw(asked.plot, choice)
-    _show(choice, terminal)
+    return _search(estimator, table, asked.model, asked.candidates, asked.criterion, asked.seed, terminal)[0]
 
 
 def _show(choice: Any, terminal: Terminal) -> None:
@@ -114,11 +124,11 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _draw(path: Path, choice: Any) -> None:
+def _draw(path: Path, form: str, choice: Any) -> None:
     from matplotlib.figure import Figure
 
     from .. import plot
 
     figure = Figure(layout="constrained")
     plot.selection(**_curve(choice), ax=figure.subplots())
-    figure.savefig(path)
+    figure.savefig(path, format=form)

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,8 @@ from .._loop import checkpoints, progress
 from .._names import plain
 from ..io import InputError, Roles, Table, read
 from ..io.checkpoint import Checkpoint
-from ..io.results import check_target, has_noise, new_folder, write_memberships, write_result
+from ..io.output import Output
+from ..io.results import check_target, has_noise, least_size, write_memberships, write_result
 from ..io.sniffing import number
 from .evidence import prepare
 from .main import NotConvergedError, StoppedError
@@ -39,7 +40,7 @@ class Request(NamedTuple):
     table: str
     force: bool
     strict: bool
-    resume: bool
+    resume: bool | None  # None: a short fit that keeps no checkpoints
     as_json: bool
     quiet: bool
 
@@ -51,17 +52,28 @@ def run(request: Request) -> None:
     request = request._replace(clusters="auto" if clusters is None else str(clusters))
     if request.table not in ("csv", "parquet"):
         raise InputError(f"--table must be csv or parquet, got '{request.table}'")
-    if str(request.out) != "-":
-        check_target(request.out, request.force)
     terminal = Terminal(as_json=request.as_json, quiet=request.quiet, to_errors=str(request.out) == "-")
-    with terminal.progress("reading") as advance:
-        table = read(request.data, request.roles, advance)
-    if request.roles.labels:
-        _refuse_features(table)
-    if table.id_column is not None and request.roles.id is None:
-        terminal.remark(f"ids are taken from column '{table.id_column}'")
-    estimator = make(request.model, clusters, seed=request.seed, similarity=request.similarity, settings=request.settings)
-    fit_and_write(request, estimator, table, terminal)
+    with _claimed(request) as output:
+        with terminal.progress("reading") as advance:
+            table = read(request.data, request.roles, advance)
+        if request.roles.labels:
+            _refuse_features(table)
+        if table.id_column is not None and request.roles.id is None:
+            terminal.remark(f"ids are taken from column '{table.id_column}'")
+        estimator = make(request.model, clusters, seed=request.seed, similarity=request.similarity, settings=request.settings)
+        fit_and_write(request, estimator, table, terminal, output)
+
+
+def _claimed(request: Request) -> Any:
+    """The folder to write, claimed; nothing for standard output."""
+    if str(request.out) == "-":
+        return nullcontext()
+    kept = _beside(request.out)
+    if kept.exists() and not (request.resume or request.force):
+        raise InputError(
+            f"--out: {plain(kept, 200)} is left from a run that was stopped: go on from it with --resume, or add --force to start afresh"
+        )
+    return Output(request.out, check_target, force=request.force)
 
 
 def _refuse_features(table: Table) -> None:
@@ -76,7 +88,7 @@ def _refuse_features(table: Table) -> None:
             )
 
 
-def fit_and_write(request: Request, estimator: Any, table: Table, terminal: Terminal) -> None:
+def fit_and_write(request: Request, estimator: Any, table: Table, terminal: Terminal, output: Output | None) -> None:
     """Fit the estimator to the table and write the result folder."""
     from .summary import show, summarize, write_report
 
@@ -87,23 +99,64 @@ def fit_and_write(request: Request, estimator: Any, table: Table, terminal: Term
         from .choosing import automatic
 
         said, curve = automatic(request.model, estimator, table, request.seed, terminal)
-    checkpoint = None if str(request.out) == "-" else Checkpoint(_beside(request.out), _task(request, estimator, table))
+    if output is not None:
+        output.need(least_size(table.values.shape[0], 1 if request.clusters == "auto" else int(request.clusters or 1)))
+    checkpoint = _checkpoint(request, estimator, table, terminal, output)
     began = time.monotonic()
     said += _fit(estimator, evidence, extra, request, checkpoint, terminal)
     if request.strict and not estimator.converged_:
+        if checkpoint is not None:
+            checkpoint.remove()
         raise NotConvergedError(f"{request.model} did not converge in {estimator.n_iter_} iterations: raise it with --set max_iter=...")
-    result = summarize(request, estimator, table, said, curve, time.monotonic() - began)
-    if checkpoint is None:
-        write_memberships(sys.stdout, result.memberships, result.ids, noise=has_noise(result.summary))
-    else:
-        with new_folder(request.out) as folder, terminal.progress("writing") as advance:
-            write_result(folder, result, model=estimator, table=request.table, report=advance)
-            write_report(folder / "report.html", result)
-        checkpoint.remove()
+    with _kept_until_written(checkpoint, terminal):
+        result = summarize(request, estimator, table, said, curve, time.monotonic() - began)
+        if output is None:
+            write_memberships(sys.stdout, result.memberships, result.ids, noise=has_noise(result.summary))
+        else:
+            with output.folder() as folder, terminal.progress("writing") as advance:
+                write_result(folder, result, model=estimator, table=request.table, report=advance)
+                write_report(folder / "report.html", result)
     show(result, terminal)
-    if checkpoint is not None:
+    if output is not None:
         terminal.say(f"Report: {request.out / 'report.html'}")
     terminal.record(result.summary)
+
+
+def _checkpoint(request: Request, estimator: Any, table: Table, terminal: Terminal, output: Output | None) -> Checkpoint | None:
+    if output is None or request.resume is None:
+        return None
+    task = _task(request, estimator, table)
+    return Checkpoint(_beside(request.out), task, token=output.claim.token, warn=lambda text: terminal.remark(f"warning: {text}"))
+
+
+@contextmanager
+def _kept_until_written(checkpoint: Checkpoint | None, terminal: Terminal) -> Iterator[None]:
+    """The checkpoint goes when the result is on the disk; where that fails, the fit can be taken up at its end."""
+    try:
+        yield
+    except InputError:  # the result is written, under another name
+        if checkpoint is not None:
+            checkpoint.remove()
+        raise
+    except KeyboardInterrupt as stop:
+        raise _stopped(checkpoint) from stop
+    except Exception:
+        if checkpoint is not None and (checkpoint.write() or checkpoint.path.exists()):
+            terminal.remark("the fit is kept: the same command with --resume goes on from there")
+        raise
+    if checkpoint is not None:
+        checkpoint.remove()
+
+
+def _stopped(checkpoint: Checkpoint | None) -> StoppedError:
+    """What to say after Ctrl-C: only what is there can be taken up again."""
+    if checkpoint is None or not checkpoint.reached:
+        return StoppedError("stopped")
+    if checkpoint.write():
+        return StoppedError("stopped: the same command with --resume goes on from here")
+    if checkpoint.path.exists():
+        return StoppedError("stopped: the same command with --resume goes on from the last good checkpoint")
+    return StoppedError("stopped; there is no checkpoint")
 
 
 def _beside(out: Path) -> Path:
@@ -144,7 +197,7 @@ def _watched(estimator: Any, name: str, terminal: Terminal) -> Iterator[None]:
 
 @contextmanager
 def _kept(checkpoint: Checkpoint | None) -> Iterator[None]:
-    """Checkpoints while fitting. A stopped fit keeps its file; a failed one does not."""
+    """Checkpoints while fitting. A stopped fit keeps its file, and so does a failed one: memory and disks come back."""
     if checkpoint is None:
         yield
         return
@@ -152,11 +205,7 @@ def _kept(checkpoint: Checkpoint | None) -> Iterator[None]:
         with checkpoints(checkpoint):
             yield
     except KeyboardInterrupt as stop:
-        checkpoint.write()
-        raise StoppedError("stopped: the same command with --resume goes on from here") from stop
-    except Exception:
-        checkpoint.remove()
-        raise
+        raise _stopped(checkpoint) from stop
 
 
 def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:
@@ -167,8 +216,8 @@ def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:
     species = [str(flowers.target_names[label]) for label in flowers.target]
     ids = [f"{name} {place + 1}" for place, name in enumerate(species)]
     table = Table(flowers.data, list(flowers.feature_names), ids, "flower", None, species, "iris", "built in", "built in")
-    check_target(out, force)
     terminal = Terminal(as_json=as_json)
-    terminal.say("Soft consensus of Fisher's irises: 150 flowers, 4 measurements; the species are kept aside for comparison.")
-    request = Request("iris", Roles(classes="species"), "consensus", "3", seed, None, (), out, "csv", force, False, False, as_json, False)
-    fit_and_write(request, make("consensus", 3, seed=seed), table, terminal)
+    request = Request("iris", Roles(classes="species"), "consensus", "3", seed, None, (), out, "csv", force, False, None, as_json, False)
+    with _claimed(request) as output:
+        terminal.say("Soft consensus of Fisher's irises: 150 flowers, 4 measurements; the species are kept aside for comparison.")
+        fit_and_write(request, make("consensus", 3, seed=seed), table, terminal, output)

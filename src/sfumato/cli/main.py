@@ -57,6 +57,8 @@ def _explain(error: BaseException) -> int:
         return _say(str(error), 2)
     if isinstance(error, ImportError):
         return _say(str(error), 1)
+    if isinstance(error, OSError) and error.strerror:
+        return _say(f"{error.strerror}: {error.filename}" if error.filename else error.strerror, 1)
     return _say(f"{type(error).__name__}: {error} (add --debug for the whole story)", 1)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from .. import experiments
 from .._names import plain
 from ..io import InputError
-from ..io.results import new_folder
+from ..io.output import Output
 from .terminal import Terminal
 
 __all__ = ["reproduce"]
@@ -21,17 +21,25 @@ def reproduce(name: str, out: Path, data: Path | None, offline: bool, n_seeds: i
         raise InputError(f"EXPERIMENT must be one of {', '.join(experiments.EXPERIMENTS)} or all, got '{plain(name, 80)}'")
     if data is not None and not data.is_dir():
         raise InputError(f"--data: {plain(data, 200)} is not a folder")
-    if out.exists() and not (out.is_dir() and all(path.suffix in (".md", ".csv", ".png") for path in out.iterdir())):
-        raise InputError(f"--out: {plain(out, 200)} exists and is not a folder of tables and pictures: choose another name")
-    if out.exists() and not force:
-        raise InputError(f"--out: {plain(out, 200)} exists: choose another name, or add --force to replace it")
     os.environ.setdefault("MPLBACKEND", "Agg")
     shelf = experiments.Shelf(data, online=not offline, say=Terminal().remark)
-    with new_folder(out) as partial:
+    with Output(out, _check, force=force) as output, output.folder() as partial:
         for each in experiments.EXPERIMENTS if name == "all" else [name]:
             _write(each, experiments.run(each, shelf, n_seeds=n_seeds), partial)
     for path in sorted(out.iterdir()):
         print(path)
+
+
+def _check(out: Path, force: bool) -> None:
+    """Refuse a folder that exists (unless forced), and one that holds anything but tables and pictures (always)."""
+    if not os.path.lexists(out):
+        if not out.parent.is_dir():
+            raise InputError(f"--out: there is no folder {plain(out.parent, 200)} to write into")
+        return
+    if not (out.is_dir() and all(path.suffix in (".md", ".csv", ".png") for path in out.iterdir())):
+        raise InputError(f"--out: {plain(out, 200)} exists and is not a folder of tables and pictures: choose another name")
+    if not force:
+        raise InputError(f"--out: {plain(out, 200)} exists: choose another name, or add --force to replace it")
 
 
 def _write(name: str, outcome: Any, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from .._names import plain
 from ..io import InputError, Roles, Table, read, read_result
+from ..io.output import Output, check_file
 from ..io.results import has_noise, read_memberships, read_summary, write_memberships
 from ..io.trusted import load
 from .summary import agreement, write_report
@@ -20,13 +22,24 @@ __all__ = ["predict", "report", "score"]
 
 def predict(model: Path, data: str, id_column: str | None, out: Path, force: bool, quiet: bool) -> None:
     """Memberships of the objects in ``data``, by the model in a result folder."""
-    if str(out) != "-" and out.exists() and not force:
-        raise InputError(f"--out: {plain(out, 200)} exists: choose another name, or add --force to replace it")
+    if str(out) == "-":
+        memberships, ids, noise = _predicted(model, data, id_column, Terminal(quiet=quiet))
+        write_memberships(sys.stdout, memberships, ids, noise=noise)
+        return
+    terminal = Terminal(quiet=quiet)
+    with Output(out, check_file("--out"), force=force) as output:
+        memberships, ids, noise = _predicted(model, data, id_column, terminal)
+        with output.file() as partial, partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            write_memberships(file, memberships, ids, noise=noise)
+    terminal.say(f"{len(memberships):,} objects: {out}")
+
+
+def _predicted(model: Path, data: str, id_column: str | None, terminal: Terminal) -> tuple[np.ndarray, Sequence[str], bool]:
+    """Memberships of new objects, their ids, and whether the last column is noise."""
     summary = read_summary(model)
     held, noise = summary["input"], has_noise(summary)
     names = held["labels"]
     roles = Roles(id=id_column, labels=names is not None, header=None, keep=tuple(held["columns"]))
-    terminal = Terminal(quiet=quiet)
     with terminal.progress("reading") as advance:
         table = read(data, roles, advance)
     estimator = load(model / "model.skops")
@@ -34,17 +47,7 @@ def predict(model: Path, data: str, id_column: str | None, out: Path, force: boo
     with terminal.heard():
         memberships = np.asarray(estimator.predict_proba(values))
     ids = [str(place) for place in range(len(memberships))] if table.ids is None else table.ids
-    if str(out) == "-":
-        write_memberships(sys.stdout, memberships, ids, noise=noise)
-        return
-    partial = out.with_name(f".{out.name}.partial")
-    try:
-        with partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            write_memberships(file, memberships, ids, noise=noise)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
-    terminal.say(f"{len(memberships):,} objects: {out}")
+    return memberships, ids, noise
 
 
 def _recode(table: Table, names: list[list[str]]) -> np.ndarray:
@@ -118,8 +121,14 @@ def _match(left: Any, right: Any) -> np.ndarray:
     return np.array([places[name] for name in left])
 
 
-def report(folder: Path, out: Path | None, title: str | None) -> None:
+def report(folder: Path, out: Path | None, title: str | None, force: bool) -> None:
     """The HTML page of a result folder, again."""
     path = folder / "report.html" if out is None else out
-    write_report(path, read_result(folder), title)
+    if out is None:
+        write_report(path, read_result(folder), title)
+    else:
+        with Output(out, check_file("--out"), force=force) as output:
+            result = read_result(folder)
+            with output.file() as partial:
+                write_report(partial, result, title)
     Terminal().say(f"Report: {path}")

@@ -6,6 +6,9 @@ Seeds decide the starts, and a loop is all in its state, so a fit that goes on f
 from __future__ import annotations
 
 import time
+import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +29,19 @@ class Checkpoint:
         What is being fitted to what: a file kept for another task is refused.
     every : float
         Seconds between two writes.
+    token : str
+        Marks the files of this run, so that a later one can clean up after it.
+    warn : function of a text, optional
+        Hears why a write failed; ``warnings.warn`` if not given.
     """
 
-    def __init__(self, path: Path, task: str, *, every: float = 10.0) -> None:
+    def __init__(
+        self, path: Path, task: str, *, every: float = 10.0, token: str = "checkpoint", warn: Callable[[str], None] | None = None
+    ) -> None:
         skops()  # an import that Ctrl-C cuts in two cannot be repeated
-        self.path, self.task, self.every = path, task, every
+        self.path, self.task, self.every, self.token = path, task, every, token
+        self.warn = warn or partial(warnings.warn, stacklevel=2)
+        self._said: set[str] = set()
         self.loops: list[tuple[Any, list[Any]]] = []
         self.started, self.written, self.resumed = 0, time.monotonic(), 0
 
@@ -44,7 +55,12 @@ class Checkpoint:
                 f"{plain(self.path.name)} was kept for other data, parameters or versions: repeat that command, or delete the file"
             )
         self.loops = kept["loops"]
-        self.resumed = sum(len(history) for _, history in self.loops)
+        self.resumed = self.reached
+
+    @property
+    def reached(self) -> int:
+        """Iterations that would not have to be repeated."""
+        return sum(len(history) for _, history in self.loops)
 
     def recall(self, state: Any) -> tuple[int, Any, list[Any]]:
         """Place of the next loop, and where it is to start."""
@@ -60,10 +76,20 @@ class Checkpoint:
         if time.monotonic() - self.written >= self.every:
             self.write()
 
-    def write(self) -> None:
-        """Write everything kept so far."""
-        save({"task": self.task, "loops": self.loops}, self.path)
-        self.written = time.monotonic()
+    def write(self) -> bool:
+        """Write everything kept so far. A write that fails is told once, and the last good file stays as it is."""
+        try:
+            save({"task": self.task, "loops": self.loops}, self.path, self.token)
+        except (OSError, MemoryError) as error:
+            reason = plain(getattr(error, "strerror", None) or str(error) or "out of memory", 100)
+            if reason not in self._said:
+                left = "the last good one is kept" if self.path.exists() else "there is none yet"
+                self.warn(f"the checkpoint {plain(self.path.name)} could not be written ({reason}): {left}, and the fit goes on")
+            self._said.add(reason)
+            return False
+        finally:
+            self.written = time.monotonic()
+        return True
 
     def remove(self) -> None:
         """The fit is done: nothing is left to take up."""

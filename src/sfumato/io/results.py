@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -23,7 +20,7 @@ __all__ = [
     "Result",
     "check_target",
     "has_noise",
-    "new_folder",
+    "least_size",
     "read_memberships",
     "read_result",
     "read_summary",
@@ -57,26 +54,9 @@ def check_target(folder: Path, force: bool) -> None:
         raise InputError(f"--out: {plain(folder, 200)} exists: choose another name, or add --force to replace it")
 
 
-@contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
-    """A folder to fill, which takes the place of ``target`` when all went well and vanishes when it did not."""
-    target = target.resolve()
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    replaced = target.with_name(f".{target.name}.{os.getpid()}.replaced")
-    partial.mkdir()
-    try:
-        yield partial
-        if target.exists():
-            target.rename(replaced)
-        try:
-            partial.rename(target)
-        except OSError:
-            if replaced.exists():
-                replaced.rename(target)
-            raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
+def least_size(n: int, k: int) -> int:
+    """Bytes that memberships of ``n`` objects in ``k`` clusters take at the least: eight for a number."""
+    return 8 * n * (k + 2)
 
 
 def write_result(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from .._names import plain
 from ._tables import InputError
+from .moving import whole_file
 
 __all__ = ["load", "save", "skops", "untrusted"]
 
@@ -34,14 +34,10 @@ def skops() -> Any:
     return skops.io
 
 
-def save(thing: Any, path: Path) -> None:
+def save(thing: Any, path: Path, token: str = "model") -> None:
     """Write an estimator or a checkpoint, whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with whole_file(path, token) as partial:
         skops().dump(thing, partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def untrusted(path: Path) -> list[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 from .._arrays import to_numpy
 from .._names import plain
+from ..io.moving import whole_file
 from ..memberships import check_memberships
 from ._findings import answer, doubtful, trust
 from ._pictures import Material, pictures, projection
@@ -144,10 +144,6 @@ def write(path: str | Path, memberships: Any, **options: Any) -> Path:
     """
     path = Path(path)
     page = render(memberships, **options)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with whole_file(path, "report") as partial:
         partial.write_text(page, encoding="utf-8", errors="backslashreplace")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
     return path

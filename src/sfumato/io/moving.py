@@ -1,0 +1,118 @@
+"""Renames that never replace by accident, and data that are on the disk before a name points to them."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+__all__ = ["exchange", "rename_new", "sync", "sync_tree", "temporary", "whole_file"]
+
+_NOREPLACE, _EXCHANGE, _HERE = 1, 2, -100  # RENAME_NOREPLACE, RENAME_EXCHANGE and AT_FDCWD of Linux
+_UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the list of names in a folder, is on the disk."""
+    folder = path.is_dir()
+    if folder and sys.platform == "win32":  # folders cannot be opened there
+        return
+    handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if not folder or error.errno not in _UNSUPPORTED:
+            raise
+    finally:
+        os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Wait until everything in a folder is on the disk."""
+    for root, _, files in os.walk(folder):
+        for name in files:
+            sync(Path(root, name))
+        sync(Path(root))
+
+
+def temporary(folder: Path, token: str) -> Path:
+    """A name in ``folder`` that nobody can foresee; ``token`` says whose it is."""
+    return folder / f".sfumato-{token}-{secrets.token_hex(8)}.partial"
+
+
+@contextmanager
+def whole_file(path: Path, token: str = "file") -> Iterator[Path]:
+    """A new empty file to fill, which replaces ``path`` when all went well and vanishes when it did not."""
+    partial = temporary(path.parent, token)
+    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        yield partial
+        sync(partial)
+        partial.replace(path)
+        sync(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def rename_new(source: Path, target: Path) -> None:
+    """Rename a file or folder to a name that must be free: FileExistsError where it is not, however late it was taken."""
+    if _renameat2(source, target, _NOREPLACE):
+        return
+    if source.is_dir():
+        os.mkdir(target)  # takes the name, or fails; a rename replaces only a folder that is still empty
+        try:
+            source.rename(target)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+            target.rmdir()
+            raise
+        return
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        source.replace(target)
+    else:
+        source.unlink()
+
+
+def exchange(source: Path, target: Path) -> Path:
+    """Put ``source`` in the place of ``target``, which exists, and give the path where the old ``target`` now lies."""
+    if _renameat2(source, target, _EXCHANGE):
+        return source
+    aside = source.with_name(f"{source.name}.replaced")
+    target.rename(aside)
+    try:
+        rename_new(source, target)
+    except OSError:
+        rename_new(aside, target)
+        raise
+    return aside
+
+
+@cache
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def _renameat2(source: Path, target: Path, flag: int) -> bool:
+    """Rename in one step of the kernel; False where kernel or file system has no such step."""
+    function = getattr(_libc(), "renameat2", None)
+    if function is None:
+        return False
+    if function(_HERE, os.fsencode(source), _HERE, os.fsencode(target), flag) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNSUPPORTED:
+        return False
+    raise OSError(code, os.strerror(code), str(source), None, str(target))

@@ -1,0 +1,209 @@
+"""Nothing that a user has is lost: not what lies at the output, not the result, not the last good checkpoint."""
+
+import errno
+import os
+import shutil
+
+import pytest
+from test_cli import ROLES, blobs, data, run  # noqa: F401
+
+from sfumato import report
+from sfumato.cli import fitting, main
+from sfumato.io import checkpoint, claims, read_result, trusted
+from sfumato.io.output import Output
+from sfumato.io.results import check_target
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(report, "write", lambda path, *_, **__: path.write_text("<html>"))
+    monkeypatch.setattr(claims, "_PAUSE", 0)
+
+
+@pytest.fixture
+def during(monkeypatch):
+    """Something that happens between the fit and the writing of its result."""
+
+    def install(action):
+        fit = fitting._fit
+
+        def fit_and_act(*arguments):
+            said = fit(*arguments)
+            action()
+            return said
+
+        monkeypatch.setattr(fitting, "_fit", fit_and_act)
+
+    return install
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_a_thesis_that_appears_during_the_fit_is_not_replaced(run, data, tmp_path, during, force):  # noqa: F811
+    def appear():
+        (tmp_path / "r").mkdir()
+        (tmp_path / "r/thesis.txt").write_text("five years")
+
+    during(appear)
+    code, _, err = run("fit", data, *ROLES, "--out", "r", *force)
+    assert (code, "appeared meanwhile" in err, "r.1" in err) == (2, True, True)
+    assert (tmp_path / "r/thesis.txt").read_text() == "five years"
+    assert len(read_result(tmp_path / "r.1").memberships) == 60
+    assert names(tmp_path) == ["data.csv", "r", "r.1"]
+
+
+def test_two_runs_to_one_folder(run, data, tmp_path):  # noqa: F811
+    with Output(tmp_path / "r", check_target):
+        code, _, err = run("fit", data, *ROLES, "--out", "r")
+        assert (code, f"being written by process {os.getpid()}" in err) == (2, True)
+        assert main(["demo", "--out", "r"]) == 2
+    assert run("fit", data, *ROLES, "--out", "r")[0] == 0
+    assert names(tmp_path) == ["data.csv", "r"]
+
+
+def often(monkeypatch):
+    monkeypatch.setitem(checkpoint.Checkpoint.__init__.__kwdefaults__, "every", 0.0)
+
+
+def failing(monkeypatch, error, after):
+    """Writes of checkpoints fail after some good ones."""
+    dump, count = trusted.skops().dump, 0
+
+    def fail(thing, path):
+        nonlocal count
+        if isinstance(thing, dict):
+            count += 1
+            if count > after:
+                path.write_bytes(b"half")
+                raise error
+        dump(thing, path)
+
+    monkeypatch.setattr(trusted.skops(), "dump", fail)
+
+
+WORDS = ("--set", "n_init=4", "--set", "tol=1e-12")
+ERRORS = [OSError(errno.ENOSPC, "No space left on device"), MemoryError()]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=["full disk", "no memory"])
+def test_a_checkpoint_that_cannot_be_written_warns_and_the_fit_goes_on(run, data, tmp_path, monkeypatch, error):  # noqa: F811
+    assert run("fit", data, *ROLES, *WORDS, "--out", "whole")[0] == 0
+    often(monkeypatch)
+    failing(monkeypatch, error, 3)
+    code, _, err = run("fit", data, *ROLES, *WORDS, "--out", "r")
+    assert (code, err.count("could not be written")) == (0, 1), err
+    assert "the last good one is kept" in err
+    assert (tmp_path / "r/memberships.csv").read_bytes() == (tmp_path / "whole/memberships.csv").read_bytes()
+    assert names(tmp_path) == ["data.csv", "r", "whole"]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError, RuntimeError])
+def test_the_last_good_checkpoint_survives_whatever_ends_the_fit(run, data, tmp_path, monkeypatch, stop):  # noqa: F811
+    words = ("fit", data, *ROLES, *WORDS)
+    assert run(*words, "--out", "whole")[0] == 0
+    with monkeypatch.context() as patched:
+        often(patched)
+        failing(patched, OSError(errno.ENOSPC, "No space left on device"), 5)
+        keep, count = checkpoint.Checkpoint.keep, 0
+
+        def end(self, *arguments):
+            nonlocal count
+            keep(self, *arguments)
+            count += 1
+            if count == 20:
+                raise stop
+
+        patched.setattr(checkpoint.Checkpoint, "keep", end)
+        code, _, err = run(*words, "--out", "r")
+    expected = {KeyboardInterrupt: 130, MemoryError: 4, RuntimeError: 1}[stop]
+    assert (code, "goes on from the last good" in err) == (expected, stop is KeyboardInterrupt), err
+    assert names(tmp_path) == ["data.csv", "r.checkpoint", "whole"]
+    code, _, err = run(*words, "--out", "r")
+    assert (code, "--resume" in err, "--force" in err) == (2, True, True)
+    code, _, err = run(*words, "--out", "r", "--resume")
+    assert (code, "going on after 5 iterations" in err) == (0, True), err
+    assert (tmp_path / "r/memberships.csv").read_bytes() == (tmp_path / "whole/memberships.csv").read_bytes()
+    assert names(tmp_path) == ["data.csv", "r", "whole"]
+
+
+def test_stopped_before_the_first_step_nothing_is_promised(run, data, tmp_path, monkeypatch):  # noqa: F811
+    from sfumato import FuzzyCMeans
+
+    def stop(self, X, y=None, sample_weight=None):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FuzzyCMeans, "fit", stop)
+    code, _, err = run("fit", data, *ROLES, "--out", "r")
+    assert (code, "--resume" in err) == (130, False)
+    assert names(tmp_path) == ["data.csv"]
+
+
+@pytest.mark.parametrize("error", [*ERRORS, KeyboardInterrupt()], ids=["full disk", "no memory", "Ctrl-C"])
+def test_a_result_that_cannot_be_written_leaves_the_fit(run, data, tmp_path, monkeypatch, error):  # noqa: F811
+    words = ("fit", data, *ROLES, "--out", "r")
+
+    def fail(*_, **__):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fitting, "write_result", fail)
+        code, _, err = run(*words)
+    assert (code, "--resume" in err) == (130 if isinstance(error, KeyboardInterrupt) else 4 if isinstance(error, MemoryError) else 1, True)
+    assert names(tmp_path) == ["data.csv", "r.checkpoint"]
+    code, _, err = run(*words, "--resume")
+    assert (code, "going on after" in err) == (0, True)
+    assert names(tmp_path) == ["data.csv", "r"]
+
+
+def test_a_full_disk_is_noticed_before_the_fit(run, data, monkeypatch):  # noqa: F811
+    usage = shutil.disk_usage(".")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=0))
+    monkeypatch.setattr(fitting, "_fit", lambda *_: pytest.fail("the fit has begun"))
+    for words in (("fit", data, *ROLES, "--out", "r"), ("predict", "r", data, "--out", "p.csv"), ("choose", data, "--plot", "c.png")):
+        code, _, err = run(*words)
+        assert (code, "of space are left" in err) == (2, True), err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_is_noticed_before_the_fit(run, data, tmp_path, monkeypatch):  # noqa: F811
+    (tmp_path / "locked").mkdir(mode=0o500)
+    monkeypatch.setattr(fitting, "_fit", lambda *_: pytest.fail("the fit has begun"))
+    code, _, err = run("fit", data, *ROLES, "--out", "locked/r")
+    assert (code, "cannot be written to" in err) == (2, True)
+
+
+CHOOSE = ("--drop", "kind", "--drop", "weight", "--from", 2, "--to", 3, "--set", "n_init=1", "--plot", "curve.png")
+
+
+def test_the_curve_of_choose_replaces_nothing_unasked(run, data, tmp_path, monkeypatch):  # noqa: F811
+    from matplotlib.figure import Figure
+
+    (tmp_path / "curve.png").write_text("precious")
+    code, out, err = run("choose", data, *CHOOSE)
+    assert (code, out, "--plot: curve.png exists" in err) == (2, "", True)
+
+    def full(self, path, **_):
+        path.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Figure, "savefig", full)
+        code, out, err = run("choose", data, *CHOOSE, "--force")
+    assert (code, "Chosen:" in out, "No space left" in err) == (1, True, True)
+    assert (tmp_path / "curve.png").read_text() == "precious"
+    assert run("choose", data, *CHOOSE, "--force")[0] == 0
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert names(tmp_path) == ["curve.png", "data.csv"]
+
+
+def test_a_report_replaces_nothing_unasked(run, data, tmp_path):  # noqa: F811
+    assert run("fit", data, *ROLES, "--out", "r")[0] == 0
+    (tmp_path / "page.html").write_text("precious")
+    code, _, err = run("report", "r", "--out", "page.html")
+    assert (code, "exists" in err, (tmp_path / "page.html").read_text()) == (2, True, "precious")
+    assert run("report", "r", "--out", "page.html", "--force")[0] == 0
+    assert (tmp_path / "page.html").read_text() == "<html>"
+    assert run("report", "r")[0] == 0
