@@ -207,3 +207,81 @@ def test_a_report_replaces_nothing_unasked(run, data, tmp_path):  # noqa: F811
     assert run("report", "r", "--out", "page.html", "--force")[0] == 0
     assert (tmp_path / "page.html").read_text() == "<html>"
     assert run("report", "r")[0] == 0
+
+
+def test_predict_follows_no_link_and_replaces_nothing_that_appears(run, data, tmp_path, monkeypatch):  # noqa: F811
+    from sfumato.cli import using
+
+    assert run("fit", data, *ROLES, "--out", "r")[0] == 0
+    (tmp_path / "precious").write_text("x")
+    (tmp_path / ".p.csv.partial").symlink_to(tmp_path / "precious")
+    assert run("predict", "r", data, "--out", "p.csv")[0] == 0
+    assert (tmp_path / "precious").read_text() == "x"
+    write = using.write_memberships
+
+    def meanwhile(*arguments, **options):
+        (tmp_path / "q.csv").write_text("of another run")
+        write(*arguments, **options)
+
+    monkeypatch.setattr(using, "write_memberships", meanwhile)
+    code, _, err = run("predict", "r", data, "--out", "q.csv")
+    assert (code, "q.csv.1" in err, (tmp_path / "q.csv").read_text()) == (2, True, "of another run")
+    assert (tmp_path / "q.csv.1").read_bytes() == (tmp_path / "p.csv").read_bytes()
+
+
+def test_an_id_with_a_carriage_return_goes_through_every_command(run, tmp_path):  # noqa: F811
+    X, _ = blobs()
+    with (tmp_path / "odd.csv").open("w", newline="") as file:
+        file.write("id,x,y\n" + "".join(f'"{i}\r=cmd",{x},{y}\n' for i, (x, y) in enumerate(X)))
+    assert run("fit", "odd.csv", "--out", "r")[0] == 0
+    assert list(read_result(tmp_path / "r").ids) == [f"{i}\r=cmd" for i in range(60)]
+    for words in (["report", "r"], ["score", "r", "r"], ["predict", "r", "odd.csv", "--out", "p.csv"], ["score", "p.csv", "r"]):
+        code, _, err = run(*words)
+        assert code == 0, err
+
+
+DAMAGE = {
+    "summary.json": ["{}", "[" * 100_000, '{"schema": 1}', '{"schema": 1, "input": {}}', '{"schema": 1, "input": 3}', "\x00"],
+    "pictures.json": ["[" * 100_000, '{"selection": {"scores": 1}}', '{"class_codes": [99]}', '{"coordinates": [1], "history": {}}'],
+    "memberships.csv": ["", "id,cluster,certainty,cluster_0\n", "id,cluster,certainty,cluster_0\na,0,1,nan\n", "\x00\x01"],
+    "model.skops": ["", "PK\x03\x04", "{}"],
+}
+
+
+@pytest.mark.parametrize("file", DAMAGE)
+def test_a_damaged_result_is_bad_input_and_one_sentence(run, data, tmp_path, monkeypatch, file):  # noqa: F811
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert run("fit", data, *ROLES, "--out", "whole")[0] == 0
+    commands = (["report", "r"], ["predict", "r", data], ["inspect", "r"], ["score", "r", "r"])
+    for content in DAMAGE[file]:
+        shutil.copytree(tmp_path / "whole", tmp_path / "r")
+        (tmp_path / "r" / file).write_text(content)
+        codes = []
+        for words in commands:
+            code, _, err = run(*words)
+            assert code in (0, 2), (words, content[:40], err)
+            assert len(err.splitlines()) <= 1
+            codes.append(code)
+        assert 2 in codes, content[:40]
+        shutil.rmtree(tmp_path / "r")
+
+
+def test_a_model_that_lost_what_it_learned_is_bad_input(run, data, tmp_path):  # noqa: F811
+    from sfumato import FuzzyCMeans
+
+    assert run("fit", data, *ROLES, "--out", "r")[0] == 0
+    for thing in (FuzzyCMeans(3), {"a": 1}, [1, 2], FuzzyCMeans(3, random_state=0).fit(blobs()[0][:, :1])):
+        trusted.save(thing, tmp_path / "r/model.skops")
+        code, _, err = run("predict", "r", data)
+        assert (code, len(err.splitlines())) == (2, 1), err
+
+
+def test_without_a_terminal_long_work_says_a_line_now_and_then(run, data, monkeypatch):  # noqa: F811
+    from sfumato.cli import terminal
+
+    monkeypatch.setattr(terminal, "_PATIENCE", 0.0)
+    _, _, err = run("fit", data, *ROLES, "--out", "r")
+    assert "reading: 100%, 60 rows; memory holds at most" in err
+    assert "fitting fuzzy-c-means: " in err
+    assert "reading" not in run("fit", data, *ROLES, "--out", "q", "--quiet")[2]

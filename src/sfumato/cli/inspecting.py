@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from .._names import plain
 from ..io import InputError, Roles, Table, read
-from ..io.results import read_summary
 from ..io.sniffing import number
+from ..io.summaries import read_summary
 from ..io.trusted import untrusted
 from .terminal import Terminal
 
@@ -49,7 +49,7 @@ def _data(file: str) -> dict[str, Any]:
     try:
         table = read(file)
     except InputError:
-        if file == "-":
+        if file == "-" or not Path(file).is_file():  # a pipe is read only once
             raise
         table = read(file, Roles(labels=True))
     n, p = table.values.shape

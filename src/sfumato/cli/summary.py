@@ -12,7 +12,8 @@ import numpy as np
 
 from .. import __version__, metrics, plot, report
 from ..io import Result, Table
-from ..io.results import SCHEMA, has_noise
+from ..io.results import has_noise
+from ..io.summaries import SCHEMA
 from ..memberships import margin, sizes
 from .models import MODELS
 from .terminal import Terminal

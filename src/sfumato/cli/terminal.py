@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from .._names import plain
 
 __all__ = ["Terminal"]
 
+_PATIENCE = 15.0  # seconds without a word where there is no progress bar
 _NUMBER = re.compile(r"–|-?[\d,]+(\.\d+)?")
 
 
@@ -73,9 +75,9 @@ class Terminal:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[..., None]]:
-        """A bar on standard error when that is a terminal: ``advance(share, text)``."""
+        """A bar on standard error when that is a terminal, else a line now and then: ``advance(share, text)``."""
         if self.quiet or not sys.stderr.isatty():
-            yield lambda share, text="": None
+            yield self._lines(what)
             return
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -88,6 +90,19 @@ class Terminal:
         with Progress(*columns, console=self._console(errors=True), transient=True) as bar:
             task = bar.add_task(what, total=1.0, text="")
             yield lambda share, text="": bar.update(task, completed=share, text=text)
+
+    def _lines(self, what: str) -> Callable[..., None]:
+        """A line after a while, and then after twice that time, again and again: a log stays short."""
+        began, pause = time.monotonic(), _PATIENCE
+
+        def advance(share: float, text: str = "") -> None:
+            nonlocal pause
+            passed = time.monotonic() - began
+            if passed >= pause:
+                self.remark(f"{what}: {share:.0%}{', ' * bool(text)}{text} ({passed:.0f} s)")
+                pause = 2 * passed
+
+        return advance
 
 
 def _shown(value: Any) -> str:

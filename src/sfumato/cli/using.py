@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import numpy as np
 from .._names import plain
 from ..io import InputError, Roles, Table, read, read_result
 from ..io.output import Output, check_file
-from ..io.results import has_noise, read_memberships, read_summary, write_memberships
+from ..io.results import has_noise, read_memberships, write_memberships
+from ..io.summaries import read_summary
 from ..io.trusted import load
+from ..memberships import check_memberships
 from .summary import agreement, write_report
 from .terminal import Terminal
 
@@ -44,14 +47,25 @@ def _predicted(model: Path, data: str, id_column: str | None, terminal: Terminal
         table = read(data, roles, advance)
     estimator = load(model / "model.skops")
     values = table.values if names is None else _recode(table, names)
-    with terminal.heard():
-        memberships = np.asarray(estimator.predict_proba(values))
+    with terminal.heard(), _damaged(f"{plain(model, 200)}: the model cannot be used"):
+        memberships = check_memberships(np.asarray(estimator.predict_proba(values)), "the memberships")
     ids = [str(place) for place in range(len(memberships))] if table.ids is None else table.ids
     return memberships, ids, noise
 
 
+@contextmanager
+def _damaged(what: str) -> Iterator[None]:
+    """An error of a kind that only a damaged file can bring about is the file's, not the program's."""
+    try:
+        yield
+    except (AttributeError, LookupError, ArithmeticError, RecursionError, np.linalg.LinAlgError) as error:
+        raise InputError(f"{what}, it may be damaged: {type(error).__name__} {plain(error, 80)}") from error
+
+
 def _recode(table: Table, names: list[list[str]]) -> np.ndarray:
     """Labels of new objects in the codes of the fitted ones; labels never seen there are unknown (-1)."""
+    if len(names) != table.values.shape[1]:
+        raise InputError(f"summary.json is damaged: labels of {len(names)} columns, where there are {table.values.shape[1]}")
     codes = np.full(table.values.shape, -1, dtype=np.int32)
     for column, (theirs, ours) in enumerate(zip(table.label_names or [], names, strict=True)):
         known = {name: code for code, name in enumerate(ours)}
@@ -124,11 +138,13 @@ def _match(left: Any, right: Any) -> np.ndarray:
 def report(folder: Path, out: Path | None, title: str | None, force: bool) -> None:
     """The HTML page of a result folder, again."""
     path = folder / "report.html" if out is None else out
+    damaged = _damaged(f"{plain(folder, 200)}: the report cannot be drawn")
     if out is None:
-        write_report(path, read_result(folder), title)
+        with damaged:
+            write_report(path, read_result(folder), title)
     else:
         with Output(out, check_file("--out"), force=force) as output:
             result = read_result(folder)
-            with output.file() as partial:
+            with output.file() as partial, damaged:
                 write_report(partial, result, title)
     Terminal().say(f"Report: {path}")

@@ -69,8 +69,12 @@ def assign_roles(columns: Sequence[str], roles: Roles, source: str) -> tuple[dic
     if roles.keep is not None:
         if list(roles.keep) == list(columns):
             return special, list(range(len(columns)))
+        places = {name: place for place, name in enumerate(columns)}
+        if len(places) == len(columns) and places.keys() >= set(roles.keep):
+            return special, [places[name] for name in roles.keep]
         return special, [column_index(name, columns, "the model's column", source) for name in roles.keep]
-    evidence = [place for place in range(len(columns)) if place not in special.values() and place not in dropped]
+    taken = dropped | set(special.values())
+    evidence = [place for place in range(len(columns)) if place not in taken]
     if not evidence:
         raise InputError(f"{source}: no column is left to cluster")
     return special, evidence

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
-import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from .._names import plain
 from ._tables import InputError, Roles, Table
 
 __all__ = ["kind_of", "read"]
 
+_PART = 2**20
 _PICKLES = tuple(bytes((0x80, protocol)) for protocol in range(1, 6))
 
 
@@ -33,7 +36,7 @@ def kind_of(path: Path) -> str:
     return next((kind for mark, kind in signatures.items() if start.startswith(mark)), "pickle" if start.startswith(_PICKLES) else "text")
 
 
-def read(path: str | Path, roles: Roles = Roles(), report: Callable[[float], None] | None = None) -> Table:  # noqa: B008
+def read(path: str | Path, roles: Roles = Roles(), report: Callable[..., None] | None = None) -> Table:  # noqa: B008
     """The table in a file, or on standard input for ``-``.
 
     Parameters
@@ -42,7 +45,7 @@ def read(path: str | Path, roles: Roles = Roles(), report: Callable[[float], Non
     roles : Roles
         Which columns are ids, weights and classes, which to leave out, and whether the others are labels.
     report : function, optional
-        Hears the share of the file that has been read.
+        Hears the share of the file that has been read, and how much that is.
 
     Returns
     -------
@@ -59,31 +62,54 @@ def read(path: str | Path, roles: Roles = Roles(), report: Callable[[float], Non
     >>> table.ids, table.columns, table.values.tolist()
     (['ada', 'bea'], ['length', 'width'], [[1.5, 2.0], [0.5, 1.0]])
     """
-    if str(path) != "-":
-        return _read(Path(path), plain(Path(path).name), roles, report)
+    if str(path) == "-":
+        return _read_pipe(sys.stdin.buffer, "standard input", roles, report)
+    path = Path(path)
+    if path.is_fifo():
+        with path.open("rb") as pipe:
+            return _read_pipe(pipe, f"the pipe {plain(path, 80)}", roles, report)
+    return _read(path, plain(path.name), roles, report)
+
+
+def _read_pipe(pipe: BinaryIO, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
+    """The table that comes through a pipe, by way of a file: its kind is told from its beginning, and it is read more than once."""
     with tempfile.NamedTemporaryFile(prefix="sfumato-") as spool:
-        shutil.copyfileobj(sys.stdin.buffer, spool)
-        spool.flush()
-        return _read(Path(spool.name), "standard input", roles, None)
+        try:
+            while part := pipe.read(_PART):
+                spool.write(part)
+                if report is not None:
+                    report(0.0, f"{spool.tell() / 2**20:,.0f} MiB received")
+            spool.flush()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            folder = plain(Path(spool.name).parent, 80)
+            raise InputError(f"{source} is more than {folder} has space for: save it to a file, and name that") from error
+        return _read(Path(spool.name), source, roles, report)
 
 
-def _read(path: Path, source: str, roles: Roles, report: Callable[[float], None] | None) -> Table:
+def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
     try:
-        if path.is_dir():
-            raise InputError(f"{source} is a folder, not a file of data")
-        if path.stat().st_size == 0:
+        before = path.stat()
+        if not stat.S_ISREG(before.st_mode):
+            raise InputError(f"{source} is a {'folder' if path.is_dir() else 'device'}, not a file of data")
+        if before.st_size == 0:
             raise InputError(f"{source} is empty: there is no table in it")
         kind = kind_of(path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return _by_kind(kind, path, source, roles, report)._replace(kind=kind, digest=digest)
+        table = _by_kind(kind, path, source, roles, report)._replace(kind=kind, digest=digest)
+        after = path.stat()
+        if (before.st_ino, before.st_size, before.st_mtime_ns) != (after.st_ino, after.st_size, after.st_mtime_ns):
+            raise InputError(f"{source} changed while it was read: wait until it is complete, or copy it first")
+        return table
     except FileNotFoundError as error:
         raise InputError(f"no file called {plain(path, 200)}") from error
     except PermissionError as error:
         raise InputError(f"{source} may not be read by you: check its permissions") from error
 
 
-def _by_kind(kind: str, path: Path, source: str, roles: Roles, report: Callable[[float], None] | None) -> Table:
+def _by_kind(kind: str, path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
     if kind == "text":
         from .text import read_text
 

@@ -14,21 +14,19 @@ from .._names import plain, to_cell
 from ..memberships import check_memberships
 from ._tables import InputError, Roles
 from .reading import kind_of, read
+from .summaries import read_object, read_summary
 
 __all__ = [
-    "SCHEMA",
     "Result",
     "check_target",
     "has_noise",
     "least_size",
     "read_memberships",
     "read_result",
-    "read_summary",
     "write_memberships",
     "write_result",
 ]
 
-SCHEMA = 1
 _OWN = {"memberships.csv", "memberships.parquet", "summary.json", "pictures.json", "model.skops", "report.html"}
 _BLOCK = 20_000
 
@@ -91,12 +89,15 @@ def write_memberships(
 ) -> None:
     """A line for every object: its id, its cluster, its largest membership, and all its memberships, the last of which may be ``noise``."""
     n, k = memberships.shape
-    writer = csv.writer(file, lineterminator="\n")
+    writer, careful = (csv.writer(file, lineterminator="\n", quoting=quoting) for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC))
     writer.writerow(["id", "cluster", "certainty", *_columns(k, noise)])
     for start in range(0, n, _BLOCK):
         block = memberships[start : start + _BLOCK]
         names = [to_cell(str(name)) for name in ids[start : start + _BLOCK]]
-        writer.writerows(zip(names, block.argmax(axis=1).tolist(), block.max(axis=1).tolist(), *block.T.tolist(), strict=True))
+        odd = any("\r" in name or name.startswith(" ") for name in names)  # bare, the one would end the row, the other be lost
+        (careful if odd else writer).writerows(
+            zip(names, block.argmax(axis=1).tolist(), block.max(axis=1).tolist(), *block.T.tolist(), strict=True)
+        )
         if report is not None:
             report(min(1.0, (start + _BLOCK) / n))
 
@@ -119,27 +120,7 @@ def read_result(folder: Path) -> Result:
     if not found:
         raise InputError(f"{plain(folder, 200)} holds no memberships")
     memberships, ids = read_memberships(found[0])
-    return Result(memberships, ids, summary, _json(folder / "pictures.json"))
-
-
-def read_summary(folder: Path) -> dict[str, Any]:
-    """The summary of the result in a folder."""
-    if not (folder / "summary.json").is_file():
-        raise InputError(f"{plain(folder, 200)} is not a result folder: it has no summary.json")
-    summary = _json(folder / "summary.json")
-    if summary.get("schema") != SCHEMA:
-        raise InputError(f"{plain(folder.name)}: summary.json has schema {plain(summary.get('schema'), 20)}, this version reads {SCHEMA}")
-    return summary
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except ValueError as error:
-        raise InputError(f"{path.name} is damaged: {plain(error, 80)}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path.name} is damaged: not an object")
-    return content
+    return Result(memberships, ids, summary, read_object(folder / "pictures.json"))
 
 
 def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
-from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from ._tables import InputError
@@ -12,6 +13,7 @@ from ._tables import InputError
 __all__ = ["MISSING", "Dialect", "number", "sniff"]
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "."})
+_ROWS = 200
 _DELIMITERS = (",", "\t", ";", "|", " ")
 
 
@@ -37,11 +39,10 @@ def number(cell: str, decimal: str = ".") -> float | None:
 
 def sniff(sample: str, source: str, *, header: bool | None = None, delimiter: str | None = None) -> Dialect:
     """The dialect of the text that begins with ``sample``."""
-    lines = [line for line in sample.splitlines()[:200] if line.strip()]
-    if not lines:
+    if not sample.strip():
         raise InputError(f"{source} is empty: there is no table in it")
     candidates = (delimiter,) if delimiter else _DELIMITERS
-    choices = [(_fitness(rows, mark), -place, mark, rows) for place, mark in enumerate(candidates) if (rows := _cut(lines, mark))]
+    choices = [(_fitness(rows, mark), -place, mark, rows) for place, mark in enumerate(candidates) if (rows := _cut(sample, mark))]
     if not choices:
         raise InputError(f"{source}: the text cannot be cut into cells; quotes may be open")
     _, _, mark, rows = max(choices, key=lambda choice: choice[:2])
@@ -54,9 +55,11 @@ def sniff(sample: str, source: str, *, header: bool | None = None, delimiter: st
     return Dialect(mark, decimal, True, ["", *columns] if len(columns) == width - 1 else columns)
 
 
-def _cut(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+def _cut(sample: str, delimiter: str) -> list[list[str]]:
+    """Some rows of the sample, cut into cells."""
+    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, skipinitialspace=True)
     try:
-        return list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
+        return [row for row in islice(reader, _ROWS) if any(cell.strip() for cell in row)]
     except csv.Error:
         return []
 

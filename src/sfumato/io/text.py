@@ -12,28 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from .._memory import reserve
+from .._memory import SHARE, memory_budget, reserve
 from .._names import from_cell, plain
 from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles
 from .sniffing import MISSING, Dialect, number, sniff
 
 __all__ = ["read_text"]
 
-_BLOCK = 20_000
-_SAMPLE = 2**18
+_BLOCK, _CELLS = 20_000, 2_000_000  # rows, and cells, that are text at the same time
+_SAMPLE, _LONGEST = 2**18, 2**26  # characters from which the dialect is told: at least, and at most
+_ENOUGH = 3  # lines that the sample holds to their end, however long: the header and some rows
 
 
-def read_text(path: Path, source: str, roles: Roles, report: Callable[[float], None] | None = None) -> Table:
-    """The table in a text file; ``report`` hears the share of the file that has been read."""
+def read_text(path: Path, source: str, roles: Roles, report: Callable[..., None] | None = None) -> Table:
+    """The table in a text file; ``report`` hears the share of the file that has been read, and how much that is."""
     size = max(path.stat().st_size, 1)
     try:
         with path.open("rb") as raw, _decoded(raw, roles.encoding) as text:
-            sample = text.read(_SAMPLE)
+            sample, whole = _beginning(text, source)
             if "\x00" in sample:
                 raise InputError(f"{source} is not text, nor any other kind of file that can be read here: see sfumato fit --help")
-            dialect = sniff(_whole_lines(sample), source, header=roles.header, delimiter=roles.delimiter)
+            dialect = sniff(sample if whole else _whole_lines(sample), source, header=roles.header, delimiter=roles.delimiter)
             reader = csv.reader(_lines(sample, text), delimiter=dialect.delimiter, skipinitialspace=True, strict=True)
-            progress = None if report is None else (lambda: report(raw.tell() / size))
+            progress = None if report is None else (lambda text: report(min(1.0, raw.tell() / size), text))
             return _collect(reader, dialect, roles, source, progress)
     except UnicodeDecodeError as error:
         raise InputError(
@@ -55,8 +56,29 @@ def _decoded(raw: Any, encoding: str | None) -> io.TextIOWrapper:
     return io.TextIOWrapper(stream, encoding=encoding or marked, newline="")
 
 
+def _beginning(text: io.TextIOWrapper, source: str) -> tuple[str, bool]:
+    """The first lines, the header among them whatever its length, and whether they are all."""
+    sample = text.read(_SAMPLE)
+    while len(sample) >= _SAMPLE and _complete(sample) < _ENOUGH:
+        if len(sample) > _LONGEST:
+            if not _complete(sample):
+                raise InputError(f"{source}: the first line has more than {len(sample):,} characters: is it a table, one row a line?")
+            return sample, False
+        more = text.read(len(sample))
+        if not more:
+            return sample, True
+        sample += more
+    return sample, len(sample) < _SAMPLE
+
+
+def _complete(sample: str) -> int:
+    """Lines that are there to their end; a line break between quotes ends none."""
+    outside = sample.split('"')[::2]
+    return sum(part.count("\n") for part in outside) or sum(part.count("\r") for part in outside)
+
+
 def _whole_lines(sample: str) -> str:
-    return sample if len(sample) < _SAMPLE or "\n" not in sample else sample[: sample.rindex("\n")]
+    return sample[: sample.rindex("\n")] if "\n" in sample else sample
 
 
 def _lines(sample: str, rest: io.TextIOWrapper) -> Iterator[str]:
@@ -70,13 +92,13 @@ def _lines(sample: str, rest: io.TextIOWrapper) -> Iterator[str]:
     yield from rest
 
 
-def _collect(reader: Any, dialect: Dialect, roles: Roles, source: str, progress: Callable[[], None] | None) -> Table:
+def _collect(reader: Any, dialect: Dialect, roles: Roles, source: str, progress: Callable[[str], None] | None) -> Table:
     rows = _Rows(reader, dialect, source)
     roles = _with_ids(rows, roles)
     special, evidence = assign_roles(dialect.columns, roles, source)
     kept: dict[str, list[Any]] = {role: [] for role in special}
     coders: list[dict[str, int]] = [{} for _ in evidence]
-    blocks, total = [], 0
+    blocks, total, most = [], 0, 0
     for block in rows:
         total += len(block)
         reserve((2 * total, len(evidence)), np.float64, f"the table in {source}", "use a smaller file, or NPY, which is mapped, not read")
@@ -89,7 +111,8 @@ def _collect(reader: Any, dialect: Dialect, roles: Roles, source: str, progress:
             values = [rows.numbers(cells[place], place) for place in evidence]
         blocks.append(np.column_stack(values))
         if progress is not None:
-            progress()
+            most = most or int(SHARE * memory_budget() / (16 * len(evidence)))
+            progress(f"{total:,} rows; memory holds at most {most:,}")
     if not blocks:
         raise InputError(f"{source} has a header but no rows")
     return Table(
@@ -146,7 +169,8 @@ class _Rows:
 
     def __iter__(self) -> Iterator[list[list[str]]]:
         width = len(self.dialect.columns)
-        while block := self.waiting + self._take(_BLOCK):
+        size = min(_BLOCK, 1 + _CELLS // max(width, 1))
+        while block := self.waiting + self._take(size):
             self.waiting, self.block = [], block
             self.line = self.next_line
             if any(len(row) != width for row in block):

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from .._memory import reserve
 from .._names import plain
 from ._tables import InputError
 from .moving import whole_file
@@ -42,11 +43,24 @@ def save(thing: Any, path: Path, token: str = "model") -> None:
 
 def untrusted(path: Path) -> list[str]:
     """Types in a file that are neither plain data nor ours."""
+    _check_size(path)
     try:
         found = skops().get_untrusted_types(file=path)
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, OSError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a damaged file makes the reader stumble over
         raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
     return [name for name in found if name not in _OTHERS and not _is_ours(name)]
+
+
+def _check_size(path: Path) -> None:
+    """Refuse a file that is not a ZIP archive, or unpacks to more than memory holds."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(info.file_size for info in archive.infolist())
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
+        raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
+    reserve((size,), "u1", f"the model in {plain(path.name)}", "it may not be a model at all")
 
 
 def _is_ours(name: str) -> bool:
@@ -70,5 +84,7 @@ def load(path: Path) -> Any:
         raise InputError(f"{plain(path.name)} asks for {plain(', '.join(strange), 120)}, which no model of this library holds: not loaded")
     try:
         return skops().load(path, trusted=skops().get_untrusted_types(file=path))
-    except (KeyError, ValueError, TypeError, AttributeError, ImportError, zipfile.BadZipFile) as error:
+    except MemoryError:
+        raise
+    except Exception as error:
         raise InputError(f"{plain(path.name)} cannot be loaded; it may come from another version: {plain(error, 100)}") from error
