@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato._arrays import cpu_count
+from sfumato.core.arrays import cpu_count
 
 from . import roofline
 from .timing import table
@@ -53,7 +53,7 @@ def _sections() -> dict[str, str]:
     if not RESULTS.exists():
         return {}
     parts = re.split(r"\n<!-- ([\w-]+) -->\n", RESULTS.read_text())
-    return dict(zip(parts[1::2], parts[2::2]))
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 if __name__ == "__main__":

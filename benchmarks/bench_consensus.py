@@ -54,7 +54,9 @@ def beside_clue() -> list[Line]:
     """The same objective, co-association with its diagonal and scale 1, on Iris: seconds, and how far ours lies below."""
     if shutil.which("Rscript") is None:
         return []
-    L = ClusteringEnsemble(50, algorithms="k-means", n_clusters=(2, 6), subsample=1.0, random_state=0).fit_transform(load_iris().data)
+    L = ClusteringEnsemble(
+        50, algorithms="k-means", n_clusters=(2, 6), subsample=1.0, random_state=0
+    ).fit_transform(load_iris().data)
     with tempfile.TemporaryDirectory() as folder:
         np.savetxt(Path(folder, "L.csv"), L + 1, fmt="%d", delimiter=",")
         done = subprocess.run(["Rscript", "-e", CLUE], cwd=folder, capture_output=True, text=True)
@@ -68,33 +70,52 @@ def beside_clue() -> list[Line]:
 
     lines = []
     for what, consensus in {
-        "the same objective": PairwiseProbabilisticClustering(scale=1.0, diagonal="include", n_init=1, tol=1e-6),
+        "the same objective": PairwiseProbabilisticClustering(
+            scale=1.0, diagonal="include", n_init=1, tol=1e-6
+        ),
         "without the diagonal": "coassociation",
     }.items():
-        model = EvidenceAccumulation(3, ensemble="precomputed", consensus=consensus, n_init=1, random_state=0)
+        model = EvidenceAccumulation(
+            3, ensemble="precomputed", consensus=consensus, n_init=1, random_state=0
+        )
         ours = medians({"ours": lambda model=model: model.fit(L)})["ours"]
         found = error(model.memberships_)
         note = f"squared error {found:.3f}, clue {error(theirs):.3f}"
-        lines.append(Line(f"Iris, 50 partitions, {what}", ours, seconds, "R clue, GV3", "s", ">= 20", note))
+        lines.append(
+            Line(f"Iris, 50 partitions, {what}", ours, seconds, "R clue, GV3", "s", ">= 20", note)
+        )
     return lines
 
 
 def explicit_matrix() -> list[Line]:
     """The explicit co-association of 5000 objects and 200 partitions, beside one product of one-hot labels."""
     L = np.random.default_rng(0).integers(0, 20, (5000, 200))
-    H = np.concatenate([(column[:, None] == np.arange(20)) for column in L.T], axis=1).astype(np.float32)
+    H = np.concatenate([(column[:, None] == np.arange(20)) for column in L.T], axis=1).astype(
+        np.float32
+    )
     C = coassociation(L)
     seconds = medians({"ours": C.toarray, "product": lambda: H @ H.T / 200}, repeats=3)
-    return [Line("explicit co-association, n = 5000, m = 200", seconds["ours"], seconds["product"], "one-hot float32 product")]
+    return [
+        Line(
+            "explicit co-association, n = 5000, m = 200",
+            seconds["ours"],
+            seconds["product"],
+            "one-hot float32 product",
+        )
+    ]
 
 
 def growing() -> list[Line]:
     """Labels given, m = 50, k = 10: seconds and peak memory in a process of its own, and the exponent of n."""
     found = {}
     for n in (10_000, 100_000, 1_000_000):
-        done = subprocess.run([sys.executable, "-c", LARGE, str(n)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", LARGE, str(n)], capture_output=True, text=True, check=True
+        )
         found[n] = [float(word) for word in done.stdout.split()]
-    exponent = np.polyfit(np.log(list(found)), np.log([seconds for seconds, _, _ in found.values()]), 1)[0]
+    exponent = np.polyfit(
+        np.log(list(found)), np.log([seconds for seconds, _, _ in found.values()]), 1
+    )[0]
     targets = {10_000: "", 100_000: "15 s", 1_000_000: "180 s, 2 GB"}
     return [
         Line(
@@ -113,5 +134,16 @@ def growing() -> list[Line]:
 def from_features() -> list[Line]:
     X, _ = make_blobs(100_000, n_features=16, centers=10, cluster_std=4.0, random_state=0)
     start = time.perf_counter()
-    EvidenceAccumulation(10, ensemble=ClusteringEnsemble(50), random_state=0).fit(X.astype(np.float32))
-    return [Line("fit(X), n = 100,000, d = 16, 50 partitions", time.perf_counter() - start, float("nan"), "", "s", "minutes")]
+    EvidenceAccumulation(10, ensemble=ClusteringEnsemble(50), random_state=0).fit(
+        X.astype(np.float32)
+    )
+    return [
+        Line(
+            "fit(X), n = 100,000, d = 16, 50 partitions",
+            time.perf_counter() - start,
+            float("nan"),
+            "",
+            "s",
+            "minutes",
+        )
+    ]

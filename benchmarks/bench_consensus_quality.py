@@ -38,38 +38,96 @@ def calibration() -> list[Line]:
             accuracy = np.mean(U.argmax(axis=1) == simulated.labels)
             distance = np.sqrt(np.mean(np.sum((U - simulated.memberships) ** 2, axis=1)))
             right = [
-                EvidenceAccumulation("auto", selection=selection, random_state=seed).fit(simulated.evidence).n_clusters_ == 3
+                EvidenceAccumulation("auto", selection=selection, random_state=seed)
+                .fit(simulated.evidence)
+                .n_clusters_
+                == 3
                 for selection in ("held-out", "eigengap")
             ]
             figures.append((U.max(axis=1).mean() - accuracy, distance, *right))
         gap, distance, held_out, eigengap = np.mean(figures, axis=0)
         lines += [
-            Line(f"separation {separation}: confidence less accuracy", abs(gap), 0.04, "limit", "", "<= .04", f"{gap:+.3f}"),
-            Line(f"separation {separation}: distance to the posterior", distance, 0.14, "limit", "", "<= .14"),
-            Line(f"separation {separation}: true k found, held-out Brier skill", held_out, 0.8, "aim", "", ">= .8", "", True),
-            Line(f"separation {separation}: true k found, eigengap (the default)", eigengap, 0.8, "aim", "", "", "", True),
+            Line(
+                f"separation {separation}: confidence less accuracy",
+                abs(gap),
+                0.04,
+                "limit",
+                "",
+                "<= .04",
+                f"{gap:+.3f}",
+            ),
+            Line(
+                f"separation {separation}: distance to the posterior",
+                distance,
+                0.14,
+                "limit",
+                "",
+                "<= .14",
+            ),
+            Line(
+                f"separation {separation}: true k found, held-out Brier skill",
+                held_out,
+                0.8,
+                "aim",
+                "",
+                ">= .8",
+                "",
+                True,
+            ),
+            Line(
+                f"separation {separation}: true k found, eigengap (the default)",
+                eigengap,
+                0.8,
+                "aim",
+                "",
+                "",
+                "",
+                True,
+            ),
         ]
     return lines
 
 
 def shapes() -> list[Line]:
     """Mean adjusted Rand index, true k given, beside average linkage on the same co-association and three peers."""
-    scores = {name: np.mean([_scores(*data_sets(seed)[name], seed) for seed in range(N_SEEDS)], axis=0) for name in data_sets(0)}
+    scores = {
+        name: np.mean([_scores(*data_sets(seed)[name], seed) for seed in range(N_SEEDS)], axis=0)
+        for name in data_sets(0)
+    }
     mean = np.mean(list(scores.values()), axis=0)
     peers = ("average linkage, same co-association", "SpectralClustering, kNN", "HDBSCAN", "Genie")
     lines = [
-        Line(name, row[0], row[1], peers[0], "", "", "  ".join(f"{peer} {value:.3f}" for peer, value in zip(peers[1:], row[2:])), True)
+        Line(
+            name,
+            row[0],
+            row[1],
+            peers[0],
+            "",
+            "",
+            "  ".join(
+                f"{peer} {value:.3f}" for peer, value in zip(peers[1:], row[2:], strict=True)
+            ),
+            True,
+        )
         for name, row in scores.items()
     ]
-    return lines + [Line("mean", mean[0], value, peer, "", "> 1", "", True) for peer, value in zip(peers, mean[1:])]
+    return lines + [
+        Line("mean", mean[0], value, peer, "", "> 1", "", True)
+        for peer, value in zip(peers, mean[1:], strict=True)
+    ]
 
 
 def _scores(X: np.ndarray, y: np.ndarray, seed: int) -> list[float]:
     k = len(np.unique(y))
     L = ClusteringEnsemble(random_state=seed).fit_transform(X)
-    models = [EvidenceAccumulation(k, ensemble="precomputed", consensus=name, random_state=seed) for name in ("cluster-kernel", "average")]
+    models = [
+        EvidenceAccumulation(k, ensemble="precomputed", consensus=name, random_state=seed)
+        for name in ("cluster-kernel", "average")
+    ]
     labels = [model.fit(L).labels_ for model in models]
-    labels.append(SpectralClustering(k, affinity="nearest_neighbors", random_state=seed).fit_predict(X))
+    labels.append(
+        SpectralClustering(k, affinity="nearest_neighbors", random_state=seed).fit_predict(X)
+    )
     labels.append(HDBSCAN(min_cluster_size=max(5, len(X) // 50), copy=True).fit_predict(X))
     return [adjusted_rand_score(y, found) for found in labels] + [_genie(X, y, k)]
 
@@ -88,8 +146,14 @@ def data_sets(seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     rng = np.random.default_rng(seed)
     stretched, labels = make_blobs(500, random_state=170 + seed)
     wine = load_wine(return_X_y=True)
-    rings, spirals = datasets.make_rings(600, 3, random_state=seed), datasets.make_spirals(600, 2, random_state=seed)
-    arms, crescents = datasets.make_spirals(600, 3, random_state=seed), datasets.make_moons(600, random_state=seed)
+    rings, spirals = (
+        datasets.make_rings(600, 3, random_state=seed),
+        datasets.make_spirals(600, 2, random_state=seed),
+    )
+    arms, crescents = (
+        datasets.make_spirals(600, 3, random_state=seed),
+        datasets.make_moons(600, random_state=seed),
+    )
     return {
         "moons": make_moons(500, noise=0.08, random_state=seed),
         "circles": make_circles(500, factor=0.5, noise=0.06, random_state=seed),
@@ -103,14 +167,21 @@ def data_sets(seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "three spirals": (arms.evidence, arms.labels),
         "crescents": (crescents.evidence, crescents.labels),
         "unequal sizes": _gaussians(rng, (400, 80, 30), ((0, 0), (5, 0), (0, 5)), (1, 1, 1)),
-        "unequal densities": _gaussians(rng, (200, 200, 200), ((0, 0), (4, 0), (9, 4)), (0.3, 1, 2)),
+        "unequal densities": _gaussians(
+            rng, (200, 200, 200), ((0, 0), (4, 0), (9, 4)), (0.3, 1, 2)
+        ),
         "blobs in noise": _in_noise(rng),
         "two bars and a disc": _bars(rng),
     }
 
 
-def _gaussians(rng: np.random.Generator, sizes: tuple, centers: tuple, spreads: tuple) -> tuple[np.ndarray, np.ndarray]:
-    parts = [spread * rng.standard_normal((size, 2)) + center for size, center, spread in zip(sizes, centers, spreads)]
+def _gaussians(
+    rng: np.random.Generator, sizes: tuple, centers: tuple, spreads: tuple
+) -> tuple[np.ndarray, np.ndarray]:
+    parts = [
+        spread * rng.standard_normal((size, 2)) + center
+        for size, center, spread in zip(sizes, centers, spreads, strict=True)
+    ]
     return np.concatenate(parts), np.repeat(np.arange(len(sizes)), sizes)
 
 
@@ -124,6 +195,9 @@ def _in_noise(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _bars(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    bars = [np.stack([rng.uniform(-4, 4, 200), height + 0.3 * rng.standard_normal(200)], axis=1) for height in (0, 2)]
+    bars = [
+        np.stack([rng.uniform(-4, 4, 200), height + 0.3 * rng.standard_normal(200)], axis=1)
+        for height in (0, 2)
+    ]
     disc = 0.5 * rng.standard_normal((150, 2)) + [7, 1]
     return np.concatenate([*bars, disc]), np.repeat([0, 1, 2], [200, 200, 150])

@@ -36,20 +36,29 @@ def run() -> list[Line]:
 
 def similarity(n: int = 20_000, k: int = 4) -> list[Line]:
     """Rows of W are made on the workers; one of them is killed during each fit."""
-    import dask
     import dask.array as da
     from distributed import wait
 
-    blocks = [da.from_delayed(dask.delayed(rows_of)(low, high, n, k), (high - low, n), np.float64) for low, high in bounds(n)]
+    import dask
+
+    blocks = [
+        da.from_delayed(dask.delayed(rows_of)(low, high, n, k), (high - low, n), np.float64)
+        for low, high in bounds(n)
+    ]
     settings = {"similarity": "precomputed", "random_state": 0}
     models = {
         "default solver": PairwiseProbabilisticClustering(k, n_init=1, **settings),
-        "Baum-Eagon, 8 iterations": PairwiseProbabilisticClustering(k, solver="baum-eagon", n_init=1, max_iter=8, tol=0.0, **settings),
+        "Baum-Eagon, 8 iterations": PairwiseProbabilisticClustering(
+            k, solver="baum-eagon", n_init=1, max_iter=8, tol=0.0, **settings
+        ),
     }
     with cluster() as client:
         W = client.persist(da.concatenate(blocks))
         wait(W)
-        there = {name: with_a_loss(client, lambda model=model: model.fit(W).memberships_) for name, model in models.items()}
+        there = {
+            name: with_a_loss(client, lambda model=model: model.fit(W).memberships_)
+            for name, model in models.items()
+        }
     W = np.concatenate([rows_of(low, high, n, k) for low, high in bounds(n)])
     lines = []
     for name, (U, seconds, killed) in there.items():
@@ -57,7 +66,17 @@ def similarity(n: int = 20_000, k: int = 4) -> list[Line]:
         alone = models[name].fit(W)
         note = f"{seconds:.0f} s, a worker killed after {killed:.0f} s; one process {time.perf_counter() - start:.0f} s"
         difference = float(np.abs(U - alone.memberships_).max())
-        lines.append(Line(f"dense similarity, n = {n}, {name}: largest difference", difference, 1e-8, "limit", "", "<= 1e-8", note))
+        lines.append(
+            Line(
+                f"dense similarity, n = {n}, {name}: largest difference",
+                difference,
+                1e-8,
+                "limit",
+                "",
+                "<= 1e-8",
+                note,
+            )
+        )
     return lines
 
 
@@ -75,7 +94,9 @@ def shards(n: int = 10_000_000, d: int = 8, k: int = 8, n_files: int = 40) -> li
         X = np.concatenate([np.load(path) for path in sorted(Path(folder).glob("*.npy"))])
         for name, model in {
             "fuzzy c-means": FuzzyCMeans(k, n_init=1, max_iter=10, tol=0.0, random_state=0),
-            "diagonal mixture": GaussianMixture(k, covariance_type="diag", n_init=1, max_iter=10, tol=0.0, random_state=0),
+            "diagonal mixture": GaussianMixture(
+                k, covariance_type="diag", n_init=1, max_iter=10, tol=0.0, random_state=0
+            ),
         }.items():
             start = time.perf_counter()
             here = model.fit(X).objective_
@@ -85,7 +106,17 @@ def shards(n: int = 10_000_000, d: int = 8, k: int = 8, n_files: int = 40) -> li
                 there = model.fit(folder_of(folder)).objective_
                 seconds = time.perf_counter() - start
             note = f"{n_files} files, 10 iterations; objectives differ by {abs(there - here) / abs(here):.0e}"
-            lines.append(Line(f"{name}, n = {n}, d = {d}, k = {k}, from files", seconds, one, "one process, in memory", "s", "", note))
+            lines.append(
+                Line(
+                    f"{name}, n = {n}, d = {d}, k = {k}, from files",
+                    seconds,
+                    one,
+                    "one process, in memory",
+                    "s",
+                    "",
+                    note,
+                )
+            )
     return lines
 
 
@@ -109,7 +140,9 @@ class cluster:
     def __enter__(self) -> Any:
         import distributed
 
-        self.cluster = distributed.LocalCluster(n_workers=N_WORKERS, threads_per_worker=1, processes=True, dashboard_address=None)
+        self.cluster = distributed.LocalCluster(
+            n_workers=N_WORKERS, threads_per_worker=1, processes=True, dashboard_address=None
+        )
         self.client = distributed.Client(self.cluster)
         return self.client
 
@@ -118,7 +151,9 @@ class cluster:
         self.cluster.close()
 
 
-def with_a_loss(client: Any, fit: Callable[[], Any], delay: float = 2.0) -> tuple[Any, float, float]:
+def with_a_loss(
+    client: Any, fit: Callable[[], Any], delay: float = 2.0
+) -> tuple[Any, float, float]:
     """The result of a fit during which a worker process is killed, its seconds, and when that was."""
     start = time.perf_counter()
     killed = []

@@ -11,12 +11,10 @@ from sklearn.mixture import BayesianGaussianMixture
 from threadpoolctl import threadpool_limits
 
 from sfumato import DirichletProcessMixture
-from sfumato._rows import Rows
 from sfumato.conjugate import NormalInverseWishart
-from sfumato.kernels import dirichlet_process as kernel
-from sfumato.kernels import gibbs
-from sfumato.kernels.twins import twin
-from sfumato.models import _components, _variational
+from sfumato.core.optional import optional_module
+from sfumato.core.rows import Rows
+from sfumato.models.dirichlet_process import gibbs, kernel, priors, variational
 
 from .timing import Line, medians
 
@@ -36,9 +34,11 @@ def _iteration() -> Line:
     rng = np.random.default_rng(0)
     X = 3.0 * rng.normal(size=(k, d))[rng.integers(k, size=n)] + rng.normal(size=(n, d))
     rows = Rows(X, None, n_jobs=1)
-    component = _components.build(_components.default_prior(NormalInverseWishart, rows), rows)
-    state = _variational._start(component, rows, k, ALPHA, rng)
-    peer = BayesianGaussianMixture(n_components=k, max_iter=1, init_params="random", random_state=0).fit(X)
+    component = priors.build(priors.default_prior(NormalInverseWishart, rows), rows)
+    state = variational._start(component, rows, k, ALPHA, rng)
+    peer = BayesianGaussianMixture(
+        n_components=k, max_iter=1, init_params="random", random_state=0
+    ).fit(X)
 
     def ours() -> None:
         stats = rows.sum(lambda block, weights: kernel.summarize(component, state, block, weights))
@@ -50,47 +50,82 @@ def _iteration() -> Line:
 
     with threadpool_limits(1):
         seconds = medians({"ours": ours, "theirs": theirs}, repeats=5)
-    return Line("variational iteration, n 100 000, d 16, k 20, one core", seconds["ours"], seconds["theirs"], "scikit-learn", target=">= 3")
+    return Line(
+        "variational iteration, n 100 000, d 16, k 20, one core",
+        seconds["ours"],
+        seconds["theirs"],
+        "scikit-learn",
+        target=">= 3",
+    )
 
 
 def _sweep() -> Line:
     """One sweep of the sampler with its split and merge proposals, on one core."""
     X, _ = make_blobs(10_000, n_features=4, centers=5, random_state=0)
     rows = Rows(X, None)
-    component = _components.build(_components.default_prior(NormalInverseWishart, rows), rows)
+    component = priors.build(priors.default_prior(NormalInverseWishart, rows), rows)
     Z = component.features(X)
     points = gibbs.points(component, Z)
     functions = {}
-    for name, visit in (("compiled", (twin("compiled_gibbs") or gibbs).visit), ("plain", gibbs.visit)):
+    for name, visit in (
+        (
+            "compiled",
+            (optional_module("sfumato.models.dirichlet_process", "compiled") or gibbs).visit,
+        ),
+        ("plain", gibbs.visit),
+    ):
         chain = gibbs.Chain(component, Z, points, visit)
         first = gibbs.start(chain, 1.0, np.random.default_rng(0))
-        functions[name] = lambda chain=chain, first=first: gibbs.sweep(chain, first, ALPHA, np.random.default_rng(1))
+        functions[name] = lambda chain=chain, first=first: gibbs.sweep(
+            chain, first, ALPHA, np.random.default_rng(1)
+        )
     with threadpool_limits(1):
         seconds = medians(functions, repeats=3)
-    return Line("Gibbs sweep, n 10 000, d 4, one core", seconds["compiled"], seconds["plain"], "our NumPy twin", target="under 2 s")
+    return Line(
+        "Gibbs sweep, n 10 000, d 4, one core",
+        seconds["compiled"],
+        seconds["plain"],
+        "our NumPy twin",
+        target="under 2 s",
+    )
 
 
 def _held_out() -> list[Line]:
     """exp(-mean log density) of the half that was not fitted: smaller is better."""
     rng = np.random.default_rng(77)
-    centers, shapes, labels = 4 * rng.normal(size=(6, 4)), rng.normal(size=(6, 4, 4)), rng.integers(6, size=800)
+    centers, shapes, labels = (
+        4 * rng.normal(size=(6, 4)),
+        rng.normal(size=(6, 4, 4)),
+        rng.integers(6, size=800),
+    )
     sets = {
         "iris": load_iris().data,
         "wine": load_wine().data,
         "breast cancer, 10 features": load_breast_cancer().data[:, :10],
         "digits, 8 components": PCA(8, random_state=0).fit_transform(load_digits().data),
-        "six normals": centers[labels] + np.einsum("nij,nj->ni", shapes[labels], rng.normal(size=(800, 4))),
+        "six normals": centers[labels]
+        + np.einsum("nij,nj->ni", shapes[labels], rng.normal(size=(800, 4))),
     }
     lines = []
     for name, X in sets.items():
-        order = np.random.default_rng(11).permutation(len(X))  # not the split that the default prior was chosen on
+        order = np.random.default_rng(11).permutation(
+            len(X)
+        )  # not the split that the default prior was chosen on
         train, test = X[order[::2]], X[order[1::2]]
         ours = DirichletProcessMixture(random_state=0).fit(train)
         peers = {k: _peer(k, n_init=4).fit(train).score(test) for k in (2, 3, 5, 10, 20)}
         best = max(peers, key=peers.get)
         note = f"{ours.n_clusters_} clusters; log density {ours.score(test):.3f} and {peers[best]:.3f}, peer at its best, {best} components"
         lines.append(
-            Line(f"held-out perplexity: {name}", np.exp(-ours.score(test)), np.exp(-peers[best]), "scikit-learn", "", ">= 1", note)
+            Line(
+                f"held-out perplexity: {name}",
+                np.exp(-ours.score(test)),
+                np.exp(-peers[best]),
+                "scikit-learn",
+                "",
+                ">= 1",
+                note,
+            )
         )
     return lines
 
@@ -103,7 +138,15 @@ def _number_of_clusters() -> Line:
         ours = DirichletProcessMixture(inference="gibbs", random_state=0).fit(X)
         hits["ours"] += int(ours.n_clusters_posterior_.argmax() == 5)
         hits["theirs"] += int(len(np.unique(_peer(20).fit_predict(X))) == 5)
-    return Line("right number of clusters in ten data sets", hits["ours"], hits["theirs"], "scikit-learn", "", ">= 9", "more is better")
+    return Line(
+        "right number of clusters in ten data sets",
+        hits["ours"],
+        hits["theirs"],
+        "scikit-learn",
+        "",
+        ">= 9",
+        "more is better",
+    )
 
 
 def _peer(k: int, n_init: int = 1) -> BayesianGaussianMixture:

@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from sfumato import DiscriminativeClustering
-from sfumato._rows import Rows
-from sfumato.models._classes import class_rows
-from sfumato.models._discriminative import Frame, Online, Problem, online_pass, starts
+from sfumato.core.rows import Rows
+from sfumato.models.discriminative.classes import class_rows
+from sfumato.models.discriminative.engine import Frame, Online, Problem, online_pass, starts
 
 from .timing import Line, medians
 
@@ -33,18 +33,37 @@ def run() -> list[Line]:
     rows = Rows(X, class_rows(c, len(X))[0])
     problem = Problem(rows, Frame.of(rows), np.ones(10), 1.0, 0.0, float(len(X)))
     (centers,), bandwidth = starts(problem, 20, "auto", np.random.default_rng(0), 1)
-    online, order = Online.start(problem, centers, bandwidth), np.random.default_rng(0).permutation(len(X))
+    online, order = (
+        Online.start(problem, centers, bandwidth),
+        np.random.default_rng(0).permutation(len(X)),
+    )
     times = medians(
         {
-            "gradient": lambda: problem.gradient(problem.table(centers, bandwidth), centers, bandwidth),
+            "gradient": lambda: problem.gradient(
+                problem.table(centers, bandwidth), centers, bandwidth
+            ),
             "pass": lambda: online_pass(problem, online, bandwidth, 0.05, "auto", order),
-            "k-means": lambda: KMeans(20, init=problem.frame.inverse(centers), n_init=1, max_iter=1, tol=0.0).fit(X),
+            "k-means": lambda: KMeans(
+                20, init=problem.frame.inverse(centers), n_init=1, max_iter=1, tol=0.0
+            ).fit(X),
         },
         repeats=3,
     )
     lines = [
-        Line("objective and gradient", times["gradient"], times["k-means"], "k-means, one iteration with set-up", target="under 1.5 s"),
-        Line("online pass", times["pass"], times["k-means"], "k-means, one iteration with set-up", target="under 30 s"),
+        Line(
+            "objective and gradient",
+            times["gradient"],
+            times["k-means"],
+            "k-means, one iteration with set-up",
+            target="under 1.5 s",
+        ),
+        Line(
+            "online pass",
+            times["pass"],
+            times["k-means"],
+            "k-means, one iteration with set-up",
+            target="under 30 s",
+        ),
     ]
     return [*lines, _gap(20_000), _gap(100_000)]
 
@@ -58,9 +77,20 @@ def _gap(n: int) -> Line:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             values[algorithm] = (
-                DiscriminativeClustering(20, algorithm=algorithm, max_iter=max_iter, tol=1e-6, random_state=0).fit(X, c).objective_
+                DiscriminativeClustering(
+                    20, algorithm=algorithm, max_iter=max_iter, tol=1e-6, random_state=0
+                )
+                .fit(X, c)
+                .objective_
             )
         seconds[algorithm] = time.perf_counter() - start
     gap = (values["map"] - values["online"]) / abs(values["map"])
     note = f"objective {100 * gap:.1f} % below that of L-BFGS"
-    return Line(f"online, 20 passes, n = {n}", seconds["online"], seconds["map"], "ours, L-BFGS", target="within 2 %", note=note)
+    return Line(
+        f"online, 20 passes, n = {n}",
+        seconds["online"],
+        seconds["map"],
+        "ours, L-BFGS",
+        target="within 2 %",
+        note=note,
+    )

@@ -13,8 +13,9 @@ from unittest.mock import patch
 import numpy as np
 from sklearn.cluster import KMeans
 
-from sfumato import FuzzyCMeans, _loop
-from sfumato.kernels import distance
+from sfumato import FuzzyCMeans
+from sfumato.core import loop
+from sfumato.numerics import distances
 
 from .timing import Line, medians
 
@@ -79,7 +80,11 @@ def run() -> list[Line]:
     init = X[:K].copy()
 
     def lloyd(data: np.ndarray, first: np.ndarray) -> Callable[[int], Any]:
-        return lambda n: KMeans(K, init=first, n_init=1, algorithm="lloyd", max_iter=n, tol=0.0).fit(data).n_iter_
+        return lambda n: (
+            KMeans(K, init=first, n_init=1, algorithm="lloyd", max_iter=n, tol=0.0)
+            .fit(data)
+            .n_iter_
+        )
 
     functions = {
         "ours": Iterations(step_of(X)),
@@ -89,33 +94,80 @@ def run() -> list[Line]:
     }
     if importlib.util.find_spec("skfuzzy"):
         cmeans = importlib.import_module("skfuzzy").cmeans
-        functions["skfuzzy"] = Iterations(lambda n: cmeans(X.T, K, 2.0, error=0.0, maxiter=n, seed=0)[5], 1, 4)
+        functions["skfuzzy"] = Iterations(
+            lambda n: cmeans(X.T, K, 2.0, error=0.0, maxiter=n, seed=0)[5], 1, 4
+        )
     t = seconds(functions)
     note = "centring and set-up left out on both sides"
     lines = [
-        Line("one iteration, float64", 1e3 * t["ours"], 1e3 * t["lloyd"], "scikit-learn k-means (Lloyd)", "ms", "> 1", note),
-        Line("one iteration, float32", 1e3 * t["ours32"], 1e3 * t["lloyd32"], "scikit-learn k-means (Lloyd)", "ms", "> 1", note),
+        Line(
+            "one iteration, float64",
+            1e3 * t["ours"],
+            1e3 * t["lloyd"],
+            "scikit-learn k-means (Lloyd)",
+            "ms",
+            "> 1",
+            note,
+        ),
+        Line(
+            "one iteration, float32",
+            1e3 * t["ours32"],
+            1e3 * t["lloyd32"],
+            "scikit-learn k-means (Lloyd)",
+            "ms",
+            "> 1",
+            note,
+        ),
     ]
     if "skfuzzy" in t:
-        lines.insert(0, Line("one iteration, float64", 1e3 * t["ours"], 1e3 * t["skfuzzy"], "scikit-fuzzy", "ms", ">= 12", note))
+        lines.insert(
+            0,
+            Line(
+                "one iteration, float64",
+                1e3 * t["ours"],
+                1e3 * t["skfuzzy"],
+                "scikit-fuzzy",
+                "ms",
+                ">= 12",
+                note,
+            ),
+        )
     return [*lines, *_plain(X), *_whole(X), _acceleration()]
 
 
 def _plain(X: np.ndarray) -> list[Line]:
     """The NumPy form, where the compiled one runs as well."""
-    if not distance.has_compiled():
+    if not distances.has_compiled():
         return []
-    with patch.object(distance, "twin", lambda name: None):
+    with patch.object(distances, "twin", lambda name: None):
         numpy = seconds({"numpy": Iterations(step_of(X))}, 5)["numpy"]
     compiled = seconds({"compiled": Iterations(step_of(X))}, 5)["compiled"]
-    return [Line("one iteration, float64, without Numba", 1e3 * numpy, 1e3 * compiled, "with Numba", "ms")]
+    return [
+        Line(
+            "one iteration, float64, without Numba", 1e3 * numpy, 1e3 * compiled, "with Numba", "ms"
+        )
+    ]
 
 
 def _whole(X: np.ndarray) -> list[Line]:
     t = medians(
-        {"ours": lambda: FuzzyCMeans(K, random_state=0).fit(X), "lloyd": lambda: KMeans(K, n_init=4, tol=0.0, random_state=0).fit(X)}, 1
+        {
+            "ours": lambda: FuzzyCMeans(K, random_state=0).fit(X),
+            "lloyd": lambda: KMeans(K, n_init=4, tol=0.0, random_state=0).fit(X),
+        },
+        1,
     )
-    return [Line("whole fit, 4 starts", t["ours"], t["lloyd"], "scikit-learn k-means", "s", "", "ours to tol = 1e-7 of the objective")]
+    return [
+        Line(
+            "whole fit, 4 starts",
+            t["ours"],
+            t["lloyd"],
+            "scikit-learn k-means",
+            "s",
+            "",
+            "ours to tol = 1e-7 of the objective",
+        )
+    ]
 
 
 def _acceleration() -> Line:
@@ -127,6 +179,14 @@ def _acceleration() -> Line:
     rows = model._prepare(X, None)
     state = model._start(rows, np.random.default_rng(0))
     fast = model._run(rows, state, float(len(X)))
-    plain = _loop.iterate(model._step(rows), state, max_iter=5000, tol=model.tol)
+    plain = loop.iterate(model._step(rows), state, max_iter=5000, tol=model.tol)
     note = f"objective {fast.objective:.8g} and {plain.objective:.8g}"
-    return Line("iterations to tol, n = 10 000, d = 4", fast.n_iter, plain.n_iter, "plain alternation", "", ">= 2", note)
+    return Line(
+        "iterations to tol, n = 10 000, d = 4",
+        fast.n_iter,
+        plain.n_iter,
+        "plain alternation",
+        "",
+        ">= 2",
+        note,
+    )

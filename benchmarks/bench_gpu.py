@@ -54,7 +54,9 @@ def pairwise_passes() -> list[Line]:
     from sklearn.metrics import adjusted_rand_score
 
     from sfumato import PairwiseProbabilisticClustering
-    from sfumato.kernels import gpu, pairwise, simplex
+    from sfumato.models.pairwise import cuda
+    from sfumato.models.pairwise import kernel as pairwise
+    from sfumato.numerics import simplex
 
     from .roofline import device_copy_bandwidth, device_median
 
@@ -63,24 +65,58 @@ def pairwise_passes() -> list[Line]:
         for k in (10, 64):
             W, labels = planted(n, k)
             limit = W.nbytes / device_copy_bandwidth()
-            problem = pairwise.Problem(gpu.Panels(W), True, None)
-            U = torch.from_numpy(simplex.draw(np.random.default_rng(0), (n, 1, k)).astype(np.float32)).cuda()
+            problem = pairwise.Problem(cuda.Panels(W), True, None)
+            U = torch.from_numpy(
+                simplex.draw(np.random.default_rng(0), (n, 1, k)).astype(np.float32)
+            ).cuda()
             state, _ = pairwise.coordinate_step(problem, pairwise.start(problem, U))
             seconds = device_median(partial(pairwise.coordinate_step, problem, state))
             note = f"{seconds / limit:.2f} times the limit"
-            lines.append(Line(f"pairwise pass, n = {n}, k = {k}, float32", seconds, limit, "reading W once", "s", "<= 1.4 limits", note))
+            lines.append(
+                Line(
+                    f"pairwise pass, n = {n}, k = {k}, float32",
+                    seconds,
+                    limit,
+                    "reading W once",
+                    "s",
+                    "<= 1.4 limits",
+                    note,
+                )
+            )
             product = device_median(partial(torch.matmul, W, U[:, 0].contiguous()))
-            lines.append(Line(f"pairwise pass, n = {n}, k = {k}, float32", seconds, product, "torch: one bare product"))
+            lines.append(
+                Line(
+                    f"pairwise pass, n = {n}, k = {k}, float32",
+                    seconds,
+                    product,
+                    "torch: one bare product",
+                )
+            )
             del problem, state
             if k == 10 or n == 100_000:
-                fit = partial(PairwiseProbabilisticClustering(k, similarity="precomputed", random_state=0).fit, W)
+                fit = partial(
+                    PairwiseProbabilisticClustering(
+                        k, similarity="precomputed", random_state=0
+                    ).fit,
+                    W,
+                )
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     seconds, model = _second_time(fit)
                 score = adjusted_rand_score(labels.cpu().numpy(), model.labels_.cpu().numpy())
                 stop = "settled" if model.converged_ else "stopped"
                 note = f"4 starts, {stop} after {model.n_iter_} passes, kernels built before; Rand index (adjusted) {score:.5f}"
-                lines.append(Line(f"whole fit, n = {n}, k = {k}", seconds, 1.0, "one second", "s", "n = 100000: < 1 s", note))
+                lines.append(
+                    Line(
+                        f"whole fit, n = {n}, k = {k}",
+                        seconds,
+                        1.0,
+                        "one second",
+                        "s",
+                        "n = 100000: < 1 s",
+                        note,
+                    )
+                )
             del W
             torch.cuda.empty_cache()
     return lines
@@ -100,36 +136,65 @@ def _second_time(fit):
 def statistics_passes(n: int = 10_000_000, d: int = 32, k: int = 64) -> list[Line]:
     import torch
 
-    from sfumato.kernels import distance, fuzzy, gaussian
+    from sfumato.models.fuzzy import kernel as fuzzy
+    from sfumato.models.gaussian import kernel as gaussian
+    from sfumato.numerics import distances
 
     from .roofline import device_copy_bandwidth, device_median, device_product_rate
 
     torch.manual_seed(0)
     centers = 2 * torch.randn(k, d, device="cuda")
-    X = (torch.randn(n, d, device="cuda") + centers[torch.randint(k, (n,), device="cuda")]).T.contiguous()
+    X = (
+        torch.randn(n, d, device="cuda") + centers[torch.randint(k, (n,), device="cuda")]
+    ).T.contiguous()
     means = centers.cpu().numpy().astype(np.float64)
-    centered, mixture = fuzzy.State(means), gaussian.State(np.full(k, 1 / k), means, np.full((k, d), 1.1), "diag", 1e-6)
+    centered, mixture = (
+        fuzzy.State(means),
+        gaussian.State(np.full(k, 1 / k), means, np.full((k, d), 1.1), "diag", 1e-6),
+    )
     rule = fuzzy.Rule(2.0)
     lines = []
     for name, kind, summarize in (
-        ("fuzzy c-means", "spherical", lambda Z: fuzzy.update(fuzzy.summarize(Z, None, fuzzy.ready(centered, rule)), centered)),
-        ("diagonal mixture", "diag", lambda Z: gaussian.update(gaussian.summarize(Z, None, gaussian.ready(mixture)), mixture)),
+        (
+            "fuzzy c-means",
+            "spherical",
+            lambda Z: fuzzy.update(fuzzy.summarize(Z, None, fuzzy.ready(centered, rule)), centered),
+        ),
+        (
+            "diagonal mixture",
+            "diag",
+            lambda Z: gaussian.update(
+                gaussian.summarize(Z, None, gaussian.ready(mixture)), mixture
+            ),
+        ),
     ):
-        Z = distance.features(X, kind)
-        limit = max(X.nbytes / device_copy_bandwidth(), 4 * n * k * Z.shape[0] / device_product_rate())
+        Z = distances.features(X, kind)
+        limit = max(
+            X.nbytes / device_copy_bandwidth(), 4 * n * k * Z.shape[0] / device_product_rate()
+        )
         seconds = device_median(partial(summarize, Z))
         note = f"{seconds / limit:.2f} times the limit"
         lines.append(
-            Line(f"{name} pass, n = {n}, d = {d}, k = {k}, float32", seconds, limit, "float32 products", "s", "<= 2.5 limits", note)
+            Line(
+                f"{name} pass, n = {n}, d = {d}, k = {k}, float32",
+                seconds,
+                limit,
+                "float32 products",
+                "s",
+                "<= 2.5 limits",
+                note,
+            )
         )
         del Z
     return lines
 
 
-def coassociation_passes(n: int = 10_000_000, m: int = 100, k: int = 10, clusters: int = 30) -> list[Line]:
+def coassociation_passes(
+    n: int = 10_000_000, m: int = 100, k: int = 10, clusters: int = 30
+) -> list[Line]:
     import torch
 
-    from sfumato.kernels.coassociation import Table
+    from sfumato.numerics.label_table import Table
     from sfumato.similarity.coassociation import Coassociation
 
     from .roofline import device_median
@@ -142,4 +207,13 @@ def coassociation_passes(n: int = 10_000_000, m: int = 100, k: int = 10, cluster
     C = Coassociation(Table(codes, offsets, weight, np.full(n, float(m))))
     U = torch.rand(n, k, device="cuda")
     seconds = device_median(lambda: C @ U, repeats=3)
-    return [Line(f"implicit co-association product, n = {n}, m = {m}, k = {k}", seconds, 5.0, "five seconds", "s", "< 5 s")]
+    return [
+        Line(
+            f"implicit co-association product, n = {n}, m = {m}, k = {k}",
+            seconds,
+            5.0,
+            "five seconds",
+            "s",
+            "< 5 s",
+        )
+    ]

@@ -28,17 +28,47 @@ def run() -> list[Line]:
 def cases() -> list[tuple[str, tuple[int, ...], Callable[[int], Callable[[], Any]], float, float]]:
     """What grows, over which sizes, a function that prepares a run of that size, and the exponents of time and memory expected."""
     return [
-        ("fuzzy c-means, n", (100_000, 200_000, 400_000, 800_000), lambda n: _fuzzy(n, 8, 8), 1.0, 1.0),
+        (
+            "fuzzy c-means, n",
+            (100_000, 200_000, 400_000, 800_000),
+            lambda n: _fuzzy(n, 8, 8),
+            1.0,
+            1.0,
+        ),
         ("fuzzy c-means, k", (8, 16, 32, 64), lambda k: _fuzzy(100_000, 8, k), 1.0, 1.0),
         ("fuzzy c-means, d", (16, 32, 64, 128), lambda d: _fuzzy(50_000, d, 8), 1.0, 1.0),
-        ("diagonal mixture, n", (100_000, 200_000, 400_000, 800_000), lambda n: _mixture(n, 8, 8), 1.0, 1.0),
+        (
+            "diagonal mixture, n",
+            (100_000, 200_000, 400_000, 800_000),
+            lambda n: _mixture(n, 8, 8),
+            1.0,
+            1.0,
+        ),
         ("pairwise, dense, n", (1000, 2000, 4000, 8000), _pairwise, 2.0, 2.0),
-        ("co-association product, n", (20_000, 40_000, 80_000, 160_000), lambda n: _product(n, 20), 1.0, 1.0),
-        ("co-association product, m", (20, 40, 80, 160, 320), lambda m: _product(40_000, m), 1.0, 1.0),
+        (
+            "co-association product, n",
+            (20_000, 40_000, 80_000, 160_000),
+            lambda n: _product(n, 20),
+            1.0,
+            1.0,
+        ),
+        (
+            "co-association product, m",
+            (20, 40, 80, 160, 320),
+            lambda m: _product(40_000, m),
+            1.0,
+            1.0,
+        ),
     ]
 
 
-def _lines(what: str, sizes: tuple[int, ...], prepare: Callable[[int], Callable[[], Any]], in_time: float, in_memory: float) -> list[Line]:
+def _lines(
+    what: str,
+    sizes: tuple[int, ...],
+    prepare: Callable[[int], Callable[[], Any]],
+    in_time: float,
+    in_memory: float,
+) -> list[Line]:
     runs = {size: prepare(size) for size in sizes}
     times = medians({str(size): run for size, run in runs.items()}, repeats=5)
     seconds = exponent(sizes, [times[str(size)] for size in sizes])
@@ -46,7 +76,9 @@ def _lines(what: str, sizes: tuple[int, ...], prepare: Callable[[int], Callable[
     note = f"{what.rpartition(' ')[2]} from {sizes[0]} to {sizes[-1]}"
     return [
         Line(f"time, {what}", seconds, in_time, "formula", "", f"<= {in_time + 0.15:.2f}", note),
-        Line(f"memory, {what}", peaks, in_memory, "formula", "", f"<= {in_memory + 0.15:.2f}", note),
+        Line(
+            f"memory, {what}", peaks, in_memory, "formula", "", f"<= {in_memory + 0.15:.2f}", note
+        ),
     ]
 
 
@@ -72,12 +104,19 @@ def _fuzzy(n: int, d: int, k: int) -> Callable[[], Any]:
 
 
 def _mixture(n: int, d: int, k: int) -> Callable[[], Any]:
-    return partial(GaussianMixture(k, covariance_type="diag", n_init=1, max_iter=20, tol=0.0, random_state=0).fit, _blobs(n, d))
+    return partial(
+        GaussianMixture(
+            k, covariance_type="diag", n_init=1, max_iter=20, tol=0.0, random_state=0
+        ).fit,
+        _blobs(n, d),
+    )
 
 
 def _pairwise(n: int) -> Callable[[], Any]:
     W = gaussian(_blobs(n, 8))
-    model = PairwiseProbabilisticClustering(8, similarity="precomputed", n_init=1, max_iter=5, tol=0.0, random_state=0)
+    model = PairwiseProbabilisticClustering(
+        8, similarity="precomputed", n_init=1, max_iter=5, tol=0.0, random_state=0
+    )
     return partial(model.fit, W)
 
 

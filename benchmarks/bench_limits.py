@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.datasets import make_blobs
 
 from sfumato import FuzzyCMeans, GaussianMixture
-from sfumato.kernels import pairwise, simplex
+from sfumato.models.pairwise import kernel
+from sfumato.numerics import simplex
 from sfumato.similarity import coassociation, gaussian
 
 from . import roofline
@@ -47,7 +48,12 @@ def fuzzy(n: int = 200_000, d: int = 16, k: int = 10) -> Line:
     X = data(n, d, k)
     model = FuzzyCMeans(k, random_state=0)
     model._check_parameters()
-    return line(f"fuzzy c-means, n = {n}, d = {d}, k = {k}", _steps(model, model._prepare(X, None)), 8 * n * d, 4 * n * d * k)
+    return line(
+        f"fuzzy c-means, n = {n}, d = {d}, k = {k}",
+        _steps(model, model._prepare(X, None)),
+        8 * n * d,
+        4 * n * d * k,
+    )
 
 
 def mixtures(n: int = 100_000, d: int = 16, k: int = 10) -> list[Line]:
@@ -60,7 +66,14 @@ def mixtures(n: int = 100_000, d: int = 16, k: int = 10) -> list[Line]:
         model._named, model.n_features_in_ = True, d
         rows = model._measure(X, None, None)
         model._blank = model._blank_state(rows)
-        lines.append(line(f"{kind} mixture, n = {n}, d = {d}, k = {k}", _steps(model, rows), 8 * n * d, 4 * n * features * k))
+        lines.append(
+            line(
+                f"{kind} mixture, n = {n}, d = {d}, k = {k}",
+                _steps(model, rows),
+                8 * n * d,
+                4 * n * features * k,
+            )
+        )
     return lines
 
 
@@ -77,15 +90,17 @@ def _steps(model: Any, rows: Any) -> float:
 
 def pass_over_similarity(n: int = 5000, k: int = 10) -> Line:
     """W is read once for the products with the memberships."""
-    problem = pairwise.Problem(pairwise.Explicit(gaussian(data(n, 8, k))), True, None)
-    first = pairwise.start(problem, simplex.draw(np.random.default_rng(0), (n, 1, k)))
+    problem = kernel.Problem(kernel.Explicit(gaussian(data(n, 8, k))), True, None)
+    first = kernel.start(problem, simplex.draw(np.random.default_rng(0), (n, 1, k)))
 
     def several(count: int) -> None:
         state = first
         for _ in range(count):
-            state, _ = pairwise.coordinate_step(problem, state)
+            state, _ = kernel.coordinate_step(problem, state)
 
-    return line(f"pairwise, dense float64, n = {n}, k = {k}", one_step(several), 8 * n * n, 2 * n * n * k)
+    return line(
+        f"pairwise, dense float64, n = {n}, k = {k}", one_step(several), 8 * n * n, 2 * n * n * k
+    )
 
 
 def product_with_coassociation(n: int = 100_000, m: int = 50, k: int = 10) -> Line:
@@ -93,4 +108,9 @@ def product_with_coassociation(n: int = 100_000, m: int = 50, k: int = 10) -> Li
     rng = np.random.default_rng(0)
     C, U = coassociation(rng.integers(20, size=(n, m))), rng.random((n, k))
     seconds = medians({"product": lambda: C @ U}, repeats=9)["product"]
-    return line(f"co-association times memberships, n = {n}, m = {m}, k = {k}", seconds, n * (2 * m + 16 * k), 2 * n * m * k)
+    return line(
+        f"co-association times memberships, n = {n}, m = {m}, k = {k}",
+        seconds,
+        n * (2 * m + 16 * k),
+        2 * n * m * k,
+    )

@@ -25,7 +25,9 @@ def write(path: Path) -> None:
     centers = 4.0 * rng.normal(size=(K, D))
     data = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(N, D))
     for start in range(0, N, 1_000_000):
-        data[start : start + 1_000_000] = centers[rng.integers(K, size=1_000_000)] + rng.normal(size=(1_000_000, D))
+        data[start : start + 1_000_000] = centers[rng.integers(K, size=1_000_000)] + rng.normal(
+            size=(1_000_000, D)
+        )
     data.flush()
 
 
@@ -34,7 +36,9 @@ def fit(name: str, path: str) -> dict[str, float]:
     import sfumato
 
     data, own, done = np.load(path, mmap_mode="r"), [], threading.Event()
-    watch = threading.Thread(target=lambda: [own.append(_status("RssAnon")) for _ in iter(lambda: done.wait(0.1), True)])
+    watch = threading.Thread(
+        target=lambda: [own.append(_status("RssAnon")) for _ in iter(lambda: done.wait(0.1), True)]
+    )
     watch.start()
     start = time.perf_counter()
     model = getattr(sfumato, name)(K, random_state=0, **MODELS[name]).fit(data)
@@ -46,7 +50,11 @@ def fit(name: str, path: str) -> dict[str, float]:
 
 def _status(name: str) -> float:
     """A figure of /proc/self/status in GB."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name + ":"))
+    line = next(
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith(name + ":")
+    )
     return int(line.split()[1]) * 1024 / 1e9
 
 
@@ -59,9 +67,21 @@ def run() -> list[Line]:
         write(path)
         for name in MODELS:
             command = [sys.executable, "-m", "benchmarks.bench_mapped", name, str(path)]
-            figures = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            figures = json.loads(
+                subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            )
             note = f"{figures['seconds']:.0f} s, {figures['steps']} steps; {figures['peak']:.2f} GB with pages of the file"
-            lines.append(Line(f"{name}: most memory of its own", figures["own"], 1.5, "the limit", "GB", "> 1", note))
+            lines.append(
+                Line(
+                    f"{name}: most memory of its own",
+                    figures["own"],
+                    1.5,
+                    "the limit",
+                    "GB",
+                    "> 1",
+                    note,
+                )
+            )
     return lines
 
 

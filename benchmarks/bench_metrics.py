@@ -35,13 +35,30 @@ def run() -> list[Line]:
     for name, theirs in HARD.items():
         ours = getattr(metrics, name)
         difference = abs(ours(first, second) - theirs(first, second))
-        times = medians({"ours": lambda f=ours: f(first, second), "peer": lambda f=theirs: f(first, second)}, repeats=3)
-        lines.append(Line(f"{name}, labels", times["ours"], times["peer"], "scikit-learn", note=f"difference {difference:.1e}"))
+        times = medians(
+            {"ours": lambda f=ours: f(first, second), "peer": lambda f=theirs: f(first, second)},
+            repeats=3,
+        )
+        lines.append(
+            Line(
+                f"{name}, labels",
+                times["ours"],
+                times["peer"],
+                "scikit-learn",
+                note=f"difference {difference:.1e}",
+            )
+        )
     for name in SOFT:
         ours, theirs = getattr(metrics, name), HARD.get(name, peer.adjusted_rand_score)
-        times = medians({"ours": lambda f=ours: f(V, U), "peer": lambda f=theirs: f(first, second)}, repeats=3)
+        times = medians(
+            {"ours": lambda f=ours: f(V, U), "peer": lambda f=theirs: f(first, second)}, repeats=3
+        )
         peer_name = f"scikit-learn {theirs.__name__}, labels only"
-        lines.append(Line(f"{name}, memberships", times["ours"], times["peer"], peer_name, target="under 1 s"))
+        lines.append(
+            Line(
+                f"{name}, memberships", times["ours"], times["peer"], peer_name, target="under 1 s"
+            )
+        )
     lines.append(_silhouette())
     return lines
 
@@ -49,6 +66,15 @@ def run() -> list[Line]:
 def _silhouette() -> Line:
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(10_000, 8)), rng.integers(5, size=10_000)
-    functions = {"ours": lambda: metrics.fuzzy_silhouette(X, labels), "peer": lambda: peer.silhouette_score(X, labels)}
+    functions = {
+        "ours": lambda: metrics.fuzzy_silhouette(X, labels),
+        "peer": lambda: peer.silhouette_score(X, labels),
+    }
     times = medians(functions, repeats=3)
-    return Line("fuzzy_silhouette, n = 10 000", times["ours"], times["peer"], "scikit-learn", note="blocks of 64 MB")
+    return Line(
+        "fuzzy_silhouette, n = 10 000",
+        times["ours"],
+        times["peer"],
+        "scikit-learn",
+        note="blocks of 64 MB",
+    )

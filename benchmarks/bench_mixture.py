@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Peer
 
-from sfumato import GaussianMixture, _loop
+from sfumato import GaussianMixture
+from sfumato.core import loop
 
 from .bench_fuzzy import Iterations, seconds, steps
 from .timing import Line
@@ -23,7 +24,9 @@ def data() -> np.ndarray:
     """Overlapping ellipsoids."""
     rng = np.random.default_rng(0)
     labels, shapes = rng.integers(K, size=N), 0.3 * rng.normal(size=(K, D, D)) + np.eye(D)
-    return 1.5 * rng.normal(size=(K, D))[labels] + np.einsum("nij,nj->ni", shapes[labels], rng.normal(size=(N, D)))
+    return 1.5 * rng.normal(size=(K, D))[labels] + np.einsum(
+        "nij,nj->ni", shapes[labels], rng.normal(size=(N, D))
+    )
 
 
 def ours(X: np.ndarray, covariance_type: str) -> tuple[Any, Any, Any]:
@@ -40,12 +43,18 @@ def peer(X: np.ndarray, model: Any, state: Any, covariance_type: str) -> Callabl
     """scikit-learn from the same parameters."""
     model._publish_parameters(state)
     invert = np.linalg.inv if covariance_type in ("full", "tied") else np.reciprocal
-    first = {"weights_init": model.weights_, "means_init": model.means_, "precisions_init": invert(model.covariances_)}
+    first = {
+        "weights_init": model.weights_,
+        "means_init": model.means_,
+        "precisions_init": invert(model.covariances_),
+    }
 
     def fit(n: int) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return Peer(K, covariance_type=covariance_type, max_iter=n, tol=0.0, reg_covar=0.0, **first).fit(X)
+            return Peer(
+                K, covariance_type=covariance_type, max_iter=n, tol=0.0, reg_covar=0.0, **first
+            ).fit(X)
 
     return fit
 
@@ -53,10 +62,15 @@ def peer(X: np.ndarray, model: Any, state: Any, covariance_type: str) -> Callabl
 def run() -> list[Line]:
     X = data()
     lines = []
-    for covariance_type, target in (("full", ">= 8"), ("diag", ">= 4"), ("tied", ""), ("spherical", "")):
+    for covariance_type, target in (
+        ("full", ">= 8"),
+        ("diag", ">= 4"),
+        ("tied", ""),
+        ("spherical", ""),
+    ):
         model, rows, state = ours(X, covariance_type)
         step, other = model._step(rows), peer(X, model, state, covariance_type)
-        short = _loop.iterate(step, state, max_iter=4, tol=0.0)
+        short = loop.iterate(step, state, max_iter=4, tol=0.0)
         value = model._objective(rows, short.state) / N + model._coordinates.log_volume()
         difference = abs(value - other(4).score(X)) / abs(value)
         few, many = (1, 5) if covariance_type in ("full", "tied") else (2, 12)
@@ -68,7 +82,17 @@ def run() -> list[Line]:
             5,
         )
         note = f"log-likelihood after 4 steps differs by {difference:.0e}; set-up left out on both sides"
-        lines.append(Line(f"one iteration, {covariance_type}", 1e3 * t["ours"], 1e3 * t["peer"], "scikit-learn", "ms", target, note))
+        lines.append(
+            Line(
+                f"one iteration, {covariance_type}",
+                1e3 * t["ours"],
+                1e3 * t["peer"],
+                "scikit-learn",
+                "ms",
+                target,
+                note,
+            )
+        )
     return [*lines, *_acceleration()]
 
 
@@ -81,7 +105,19 @@ def _acceleration() -> list[Line]:
         model, rows, state = ours(X, covariance_type)
         total = float(len(X))
         fast = model._run(rows, state, total)
-        plain = _loop.iterate(model._step(rows), state, max_iter=5000, tol=model.tol, relative_to=total)
+        plain = loop.iterate(
+            model._step(rows), state, max_iter=5000, tol=model.tol, relative_to=total
+        )
         note = f"log-likelihood {fast.objective:.2f} and {plain.objective:.2f}"
-        lines.append(Line(f"iterations to tol, {covariance_type}", fast.n_iter, plain.n_iter, "plain EM", "", ">= 2", note))
+        lines.append(
+            Line(
+                f"iterations to tol, {covariance_type}",
+                fast.n_iter,
+                plain.n_iter,
+                "plain EM",
+                "",
+                ">= 2",
+                note,
+            )
+        )
     return lines

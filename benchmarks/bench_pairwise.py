@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
-from sfumato import _loop
-from sfumato.kernels import pairwise, simplex
+from sfumato.core import loop
+from sfumato.models.pairwise import kernel
+from sfumato.numerics import simplex
 from sfumato.similarity import gaussian, knn
 
 from .timing import Line, medians
@@ -23,40 +24,56 @@ def run() -> list[Line]:
 
 def problems(n: int = 1000) -> dict[str, np.ndarray]:
     X, _ = make_blobs(n, n_features=8, centers=6, cluster_std=2.5, random_state=0)
-    labels = np.stack([KMeans(k, n_init=1, random_state=k).fit_predict(X) for k in range(10, 40)], axis=1)
+    labels = np.stack(
+        [KMeans(k, n_init=1, random_state=k).fit_predict(X) for k in range(10, 40)], axis=1
+    )
     coassociation = np.mean([column[:, None] == column[None, :] for column in labels.T], axis=0)
-    return {"Gaussian kernel": gaussian(X), "co-association": coassociation, "kNN graph": knn(X).toarray()}
+    return {
+        "Gaussian kernel": gaussian(X),
+        "co-association": coassociation,
+        "kNN graph": knn(X).toarray(),
+    }
 
 
 def passes() -> list[Line]:
     """Passes over W until the objective is within 1e-3 of the best either solver finds from the same start."""
     lines = []
     for name, W in problems().items():
-        problem = pairwise.Problem(pairwise.Explicit(W), False, None)
-        begin = pairwise.start(problem, simplex.draw(np.random.default_rng(0), (W.shape[0], 1, 6)))
+        problem = kernel.Problem(kernel.Explicit(W), False, None)
+        begin = kernel.start(problem, simplex.draw(np.random.default_rng(0), (W.shape[0], 1, 6)))
         step, passes_made = _counted(problem)
-        quick = _loop.iterate(step, _loop.Extrapolation(begin), max_iter=300, tol=1e-9)
+        quick = loop.iterate(step, loop.Extrapolation(begin), max_iter=300, tol=1e-9)
         target = float(quick.objective[0]) * (1 + 1e-3)
         ours = passes_made[int(np.argmax(quick.history[:, 0] <= target))] + 1
         state, published = begin, 0
         for published in range(1, 20_001):  # noqa: B007
-            state, objective = pairwise.baum_eagon_step(problem, state)
+            state, objective = kernel.baum_eagon_step(problem, state)
             if objective[0] <= target:
                 break
         note = "" if objective[0] <= target else "the peer is not there yet"
-        lines.append(Line(f"passes to 1e-3, {name}, n = 1000", ours, published, "Baum-Eagon", "passes", ">= 50", note))
+        lines.append(
+            Line(
+                f"passes to 1e-3, {name}, n = 1000",
+                ours,
+                published,
+                "Baum-Eagon",
+                "passes",
+                ">= 50",
+                note,
+            )
+        )
     return lines
 
 
-def _counted(problem: pairwise.Problem):
+def _counted(problem: kernel.Problem):
     """The accelerated step, and the number of passes made after each call of it."""
     count, after = [0], []
 
     def plain(state):
         count[0] += 1
-        return pairwise.coordinate_step(problem, state)
+        return kernel.coordinate_step(problem, state)
 
-    accelerated = _loop.Extrapolation.accelerate(plain, pairwise.combine, pairwise.select)
+    accelerated = loop.Extrapolation.accelerate(plain, kernel.combine, kernel.select)
 
     def step(state):
         result = accelerated(state)
@@ -81,16 +98,24 @@ def cost_sparse(n: int = 200_000, k: int = 10) -> list[Line]:
 
 
 def _cost(what: str, W, k: int, target: str) -> Line:
-    problem = pairwise.Problem(pairwise.Explicit(W), True, None)
+    problem = kernel.Problem(kernel.Explicit(W), True, None)
     U = simplex.draw(np.random.default_rng(0), (W.shape[0], 1, k)).astype(W.dtype)
     flat = np.ascontiguousarray(U[:, 0])
-    step = _loop.Extrapolation.accelerate(partial(pairwise.coordinate_step, problem), pairwise.combine, pairwise.select)
-    state = [_loop.Extrapolation(pairwise.start(problem, U))]
+    step = loop.Extrapolation.accelerate(
+        partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
+    )
+    state = [loop.Extrapolation(kernel.start(problem, U))]
 
     def sweep():
         state[0], _ = step(state[0])
 
     times = medians({"sweep": sweep, "product": lambda: W @ flat}, repeats=9)
     return Line(
-        what, times["sweep"], times["product"], "bare product", "s", target, f"{times['sweep'] / times['product']:.2f} products a pass"
+        what,
+        times["sweep"],
+        times["product"],
+        "bare product",
+        "s",
+        target,
+        f"{times['sweep'] / times['product']:.2f} products a pass",
     )

@@ -40,12 +40,23 @@ ITERATIONS = 20
 
 
 def run() -> list[Line]:
-    if not any(find_spec(name) for name in ("skfuzzy", "fcmeans", "soft_clustering", "consensusclustering")):
+    if not any(
+        find_spec(name) for name in ("skfuzzy", "fcmeans", "soft_clustering", "consensusclustering")
+    ):
         print("bench_peers: no peer is installed here; make bench-peers installs them")
         return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [*fuzzy(), *fuzzy_to_the_end(), *mixtures(), *mixtures_to_the_end(), *mclust(), *neighbours(), *consensus(), *clue()]
+        return [
+            *fuzzy(),
+            *fuzzy_to_the_end(),
+            *mixtures(),
+            *mixtures_to_the_end(),
+            *mclust(),
+            *neighbours(),
+            *consensus(),
+            *clue(),
+        ]
 
 
 def blobs(n: int, d: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -53,11 +64,19 @@ def blobs(n: int, d: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def beside(
-    what: str, ours: Callable[[], Any], peers: dict[str, Callable[[], Any]], note: str = "", limit: float = math.nan, repeats: int = 5
+    what: str,
+    ours: Callable[[], Any],
+    peers: dict[str, Callable[[], Any]],
+    note: str = "",
+    limit: float = math.nan,
+    repeats: int = 5,
 ) -> list[Line]:
     """A line a peer."""
     times = medians({"ours": ours, **peers}, repeats)
-    return [Line(what, times["ours"], times[name], name, "s", ">= 1", note, limit=limit) for name in peers]
+    return [
+        Line(what, times["ours"], times[name], name, "s", ">= 1", note, limit=limit)
+        for name in peers
+    ]
 
 
 def fuzzy(n: int = 20_000, d: int = 8, k: int = 8) -> list[Line]:
@@ -71,14 +90,28 @@ def fuzzy(n: int = 20_000, d: int = 8, k: int = 8) -> list[Line]:
     if find_spec("fcmeans"):
         from fcmeans import FCM
 
-        peers["fuzzy-c-means"] = lambda: FCM(n_clusters=k, m=2.0, max_iter=ITERATIONS, error=1e-9, random_state=0).fit(X)
+        peers["fuzzy-c-means"] = lambda: FCM(
+            n_clusters=k, m=2.0, max_iter=ITERATIONS, error=1e-9, random_state=0
+        ).fit(X)
     ours = FuzzyCMeans(k, n_init=1, max_iter=ITERATIONS, tol=0.0, random_state=0)
     what = f"fuzzy c-means, n = {n}, d = {d}, k = {k}, one start, {ITERATIONS} iterations"
     limit = roofline.limit(8 * n * d * ITERATIONS, 4 * n * d * k * ITERATIONS)
     code = f"e1071::cmeans(X, {k}, iter.max = {ITERATIONS}, m = 2, control = list(reltol = 1e-15))"
     seconds = in_r(code, "0", X)
     other = (
-        [Line(what, medians({"ours": partial(ours.fit, X)})["ours"], seconds[0], "R e1071", "s", ">= 1", limit=limit)] if seconds else []
+        [
+            Line(
+                what,
+                medians({"ours": partial(ours.fit, X)})["ours"],
+                seconds[0],
+                "R e1071",
+                "s",
+                ">= 1",
+                limit=limit,
+            )
+        ]
+        if seconds
+        else []
     )
     return beside(what, partial(ours.fit, X), peers, limit=limit) + other
 
@@ -95,7 +128,12 @@ def fuzzy_to_the_end(n: int = 20_000, d: int = 8, k: int = 8) -> list[Line]:
     _, _, _, _, costs, steps, _ = theirs()
     ours.fit(X)
     note = f"J {ours.objective_:.6g} and {costs[-1]:.6g}; 4 starts and 1; scikit-fuzzy makes {steps} iterations"
-    return beside(f"fuzzy c-means, n = {n}, d = {d}, k = {k}, to the end", partial(ours.fit, X), {"scikit-fuzzy": theirs}, note)
+    return beside(
+        f"fuzzy c-means, n = {n}, d = {d}, k = {k}, to the end",
+        partial(ours.fit, X),
+        {"scikit-fuzzy": theirs},
+        note,
+    )
 
 
 def mixtures(n: int = 20_000, d: int = 8, k: int = 8) -> list[Line]:
@@ -104,7 +142,9 @@ def mixtures(n: int = 20_000, d: int = 8, k: int = 8) -> list[Line]:
     peer = SklearnMixture(k, max_iter=ITERATIONS, tol=0.0, random_state=0)
     limit = roofline.limit(8 * n * d * ITERATIONS, 2 * n * d * (d + 3) * k * ITERATIONS)
     what = f"full mixture, n = {n}, d = {d}, k = {k}, one start, {ITERATIONS} iterations"
-    return beside(what, partial(ours.fit, X), {"scikit-learn": partial(peer.fit, X)}, limit=limit, repeats=1)
+    return beside(
+        what, partial(ours.fit, X), {"scikit-learn": partial(peer.fit, X)}, limit=limit, repeats=1
+    )
 
 
 def mixtures_to_the_end(n: int = 2000, d: int = 8, k: int = 8) -> list[Line]:
@@ -128,13 +168,29 @@ def mclust(d: int = 8, k: int = 8) -> list[Line]:
     lines = []
     for n in (2000, 5000):
         X, _ = blobs(n, d, k)
-        found = in_r(f'm <<- mclust::Mclust(X, G = {k}, modelNames = "VVV", verbose = FALSE)', "m$loglik", X, "library(mclust)", repeats=1)
+        found = in_r(
+            f'm <<- mclust::Mclust(X, G = {k}, modelNames = "VVV", verbose = FALSE)',
+            "m$loglik",
+            X,
+            "library(mclust)",
+            repeats=1,
+        )
         if not found:
             return []
         ours = GaussianMixture(k, n_init=1, random_state=0)
         seconds = medians({"ours": partial(ours.fit, X)})["ours"]
         note = f"log-likelihood {n * ours.score(X):.1f} and {found[1]:.1f}"
-        lines.append(Line(f"full mixture, n = {n}, d = {d}, k = {k}, to the end", seconds, found[0], "R mclust, VVV", "s", ">= 1", note))
+        lines.append(
+            Line(
+                f"full mixture, n = {n}, d = {d}, k = {k}, to the end",
+                seconds,
+                found[0],
+                "R mclust, VVV",
+                "s",
+                ">= 1",
+                note,
+            )
+        )
     return lines
 
 
@@ -145,17 +201,27 @@ def neighbours(d: int = 8, k: int = 6) -> list[Line]:
     import hdbscan
 
     def memberships(X: np.ndarray) -> Any:
-        return hdbscan.all_points_membership_vectors(hdbscan.HDBSCAN(min_cluster_size=15, prediction_data=True).fit(X))
+        return hdbscan.all_points_membership_vectors(
+            hdbscan.HDBSCAN(min_cluster_size=15, prediction_data=True).fit(X)
+        )
 
     lines = []
     for n, repeats in ((600, 9), (5000, 3), (20_000, 1)):
         X, labels = blobs(n, d, k)
-        ours, pairwise = SpectralClustering(k, random_state=0), PairwiseProbabilisticClustering(k, random_state=0)
+        ours, pairwise = (
+            SpectralClustering(k, random_state=0),
+            PairwiseProbabilisticClustering(k, random_state=0),
+        )
         other = medians({"pairwise": partial(pairwise.fit, X)}, repeats)["pairwise"]
-        found = adjusted_rand_score(labels, ours.fit(X).labels_), adjusted_rand_score(labels, memberships(X).argmax(axis=1))
+        found = (
+            adjusted_rand_score(labels, ours.fit(X).labels_),
+            adjusted_rand_score(labels, memberships(X).argmax(axis=1)),
+        )
         note = f"adjusted Rand index {found[0]:.3f} and {found[1]:.3f}; the pairwise model, with four starts, takes {other:.3g} s"
         what = f"SpectralClustering, memberships from neighbours, n = {n}, d = {d}"
-        lines += beside(what, partial(ours.fit, X), {"hdbscan": partial(memberships, X)}, note, repeats=repeats)
+        lines += beside(
+            what, partial(ours.fit, X), {"hdbscan": partial(memberships, X)}, note, repeats=repeats
+        )
     return lines
 
 
@@ -166,10 +232,18 @@ def consensus(n: int = 300, d: int = 8, k: int = 6, m: int = 50) -> list[Line]:
     from consensusclustering import ConsensusClustering
 
     X, _ = blobs(n, d, k)
-    peer = ConsensusClustering(clustering_obj=KMeans(n_init=1), min_clusters=k, max_clusters=k + 1, n_resamples=m)
-    ours = EvidenceAccumulation(k, ensemble=ClusteringEnsemble(m, algorithms="k-means", n_clusters=k, subsample=0.5), random_state=0)
+    peer = ConsensusClustering(
+        clustering_obj=KMeans(n_init=1), min_clusters=k, max_clusters=k + 1, n_resamples=m
+    )
+    ours = EvidenceAccumulation(
+        k,
+        ensemble=ClusteringEnsemble(m, algorithms="k-means", n_clusters=k, subsample=0.5),
+        random_state=0,
+    )
     what = f"consensus of {m} k-means, n = {n}"
-    return beside(what, partial(ours.fit, X), {"consensusclustering": partial(peer.fit, X)}, repeats=1)
+    return beside(
+        what, partial(ours.fit, X), {"consensusclustering": partial(peer.fit, X)}, repeats=1
+    )
 
 
 def clue() -> list[Line]:
@@ -177,7 +251,9 @@ def clue() -> list[Line]:
     return [line._replace(target=">= 1") for line in bench_consensus.beside_clue()[:1]]
 
 
-def in_r(code: str, value: str, X: np.ndarray, before: str = "", repeats: int = 3) -> tuple[float, float] | None:
+def in_r(
+    code: str, value: str, X: np.ndarray, before: str = "", repeats: int = 3
+) -> tuple[float, float] | None:
     """Median seconds of a call in R and a number that it leaves; None without Rscript or the package."""
     if which("Rscript") is None:
         return None
@@ -186,7 +262,12 @@ def in_r(code: str, value: str, X: np.ndarray, before: str = "", repeats: int = 
         np.savetxt(path, X, delimiter=",")
         read = f'X <- as.matrix(read.csv("{path}", header = FALSE)); set.seed(0); {before}'
         script = f'{read}; s <- median(replicate({repeats}, system.time({code})[["elapsed"]])); cat("\\n", s, {value})'
-        done = subprocess.run(["Rscript", "-e", f"suppressMessages({{{script}}})"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["Rscript", "-e", f"suppressMessages({{{script}}})"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if done.returncode:
         return None
     seconds, found = done.stdout.split()[-2:]

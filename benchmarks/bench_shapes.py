@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
 from sfumato import PairwiseProbabilisticClustering
-from sfumato.kernels import simplex
+from sfumato.numerics import simplex
 
 from .timing import Line
 
@@ -47,10 +47,27 @@ def scores(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[float, float, float
 
 
 def run() -> list[Line]:
-    found = {name: np.mean([scores(*data_sets(seed)[name], seed) for seed in range(5)], axis=0) for name in data_sets(0)}
+    found = {
+        name: np.mean([scores(*data_sets(seed)[name], seed) for seed in range(5)], axis=0)
+        for name in data_sets(0)
+    }
     mean = np.mean(list(found.values()), axis=0)
     peer = "SpectralClustering, kNN"
-    lines = [Line(name, ours, other, peer, "", "", f"raw graph {raw:.3f}", True) for name, (ours, other, raw) in found.items()]
+    lines = [
+        Line(name, ours, other, peer, "", "", f"raw graph {raw:.3f}", True)
+        for name, (ours, other, raw) in found.items()
+    ]
     lines.append(Line("mean", mean[0], mean[1], peer, "", ">= 1", "", True))
-    lines.append(Line("mean", mean[0], mean[2], "raw graph, random starts", "", "+.25", f"+{mean[0] - mean[2]:.3f}", True))
+    lines.append(
+        Line(
+            "mean",
+            mean[0],
+            mean[2],
+            "raw graph, random starts",
+            "",
+            "+.25",
+            f"+{mean[0] - mean[2]:.3f}",
+            True,
+        )
+    )
     return lines

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from sklearn.cluster import SpectralClustering as Peer
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_circles, make_moons
 
-from sfumato import SpectralClustering, _loop
-from sfumato.kernels import factorization
+from sfumato import SpectralClustering
+from sfumato.core import loop
 from sfumato.metrics import matched_accuracy
+from sfumato.models.factorization import kernel
 from sfumato.similarity import coassociation, doubly_stochastic, gaussian, knn, self_tuning
 
 from .timing import Line, medians
@@ -42,7 +43,18 @@ def accuracy() -> list[Line]:
         ours = [matched_accuracy(y, _ours(k, seed).fit(W).labels_) for seed in range(3)]
         peer = [matched_accuracy(y, _peer(k, seed).fit(W).labels_) for seed in range(3)]
         note = f"Ng-Jordan-Weiss {_mean(W, y, k, 'ng-jordan-weiss'):.3f}, Bach-Jordan {_mean(W, y, k, 'bach-jordan'):.3f}"
-        lines.append(Line(f"accuracy, {name}", float(np.mean(ours)), float(np.mean(peer)), PEER, "", "ours >= peer", note, larger=True))
+        lines.append(
+            Line(
+                f"accuracy, {name}",
+                float(np.mean(ours)),
+                float(np.mean(peer)),
+                PEER,
+                "",
+                "ours >= peer",
+                note,
+                larger=True,
+            )
+        )
     return lines
 
 
@@ -63,15 +75,30 @@ def _peer(k: int, seed: int = 0) -> Peer:
 
 
 def _mean(W: np.ndarray, y: np.ndarray, k: int, method: str) -> float:
-    return float(np.mean([matched_accuracy(y, _ours(k, seed, method=method).fit(W).labels_) for seed in range(3)]))
+    return float(
+        np.mean(
+            [matched_accuracy(y, _ours(k, seed, method=method).fit(W).labels_) for seed in range(3)]
+        )
+    )
 
 
 def time_dense(n: int = 5000) -> list[Line]:
     X, y = make_blobs(n, 8, centers=10, cluster_std=2.5, random_state=0)
     lines = []
     for name, W in (("Gaussian", gaussian(X)), ("self-tuning", self_tuning(X))):
-        times = medians({"ours": lambda W=W: _ours(10).fit(W), "peer": lambda W=W: _peer(10).fit(W)}, repeats=1)
-        lines.append(Line(f"time, dense {name}, n = {n}, k = 10", times["ours"], times["peer"], PEER, "s", ">= 1"))
+        times = medians(
+            {"ours": lambda W=W: _ours(10).fit(W), "peer": lambda W=W: _peer(10).fit(W)}, repeats=1
+        )
+        lines.append(
+            Line(
+                f"time, dense {name}, n = {n}, k = 10",
+                times["ours"],
+                times["peer"],
+                PEER,
+                "s",
+                ">= 1",
+            )
+        )
     return lines
 
 
@@ -84,11 +111,22 @@ def _time_graph(n: int, n_features: int, target: str) -> Line:
     X, y = make_blobs(n, n_features, centers=10, cluster_std=1.0, random_state=0)
     W = knn(X)
     as_matrix = sp.csr_matrix(W)
-    as_matrix.indices, as_matrix.indptr = as_matrix.indices.astype(np.int32), as_matrix.indptr.astype(np.int32)
+    as_matrix.indices, as_matrix.indptr = (
+        as_matrix.indices.astype(np.int32),
+        as_matrix.indptr.astype(np.int32),
+    )
     ours, ours_s = _timed(lambda: _ours(10).fit(W))
     peer, peer_s = _timed(lambda: _peer(10).fit(as_matrix))
     note = f"accuracy {matched_accuracy(y, ours.labels_):.3f}, peer {matched_accuracy(y, peer.labels_):.3f}"
-    return Line(f"time, kNN graph in {n_features} dimensions, n = {n}, k = 10", ours_s, peer_s, PEER, "s", target, note)
+    return Line(
+        f"time, kNN graph in {n_features} dimensions, n = {n}, k = 10",
+        ours_s,
+        peer_s,
+        PEER,
+        "s",
+        target,
+        note,
+    )
 
 
 def _timed(function):
@@ -103,42 +141,53 @@ def scaling() -> list[Line]:
     evidence = {
         "block stochastic, n = 100": block_stochastic()[0][0],
         "kNN graph, n = 100 000": knn(rng.normal(size=(100_000, 3))),
-        "implicit co-association, n = 20 000, 50 partitions": coassociation(rng.integers(0, 40, (20_000, 50))),
+        "implicit co-association, n = 20 000, 50 partitions": coassociation(
+            rng.integers(0, 40, (20_000, 50))
+        ),
     }
     lines = []
     for name, W in evidence.items():
         F, seconds = _timed(partial(doubly_stochastic, W))
         error = float(np.abs(F @ np.ones(W.shape[0]) - 1).max())
-        lines.append(Line(f"row sums, {name}", error, 1e-10, "target", "", "<= 1e-10", f"{seconds:.2f} s"))
+        lines.append(
+            Line(f"row sums, {name}", error, 1e-10, "target", "", "<= 1e-10", f"{seconds:.2f} s")
+        )
     return lines
 
 
 def sweeps() -> list[Line]:
     """Sweeps until the objective at which the published rule stops (relative decrease below 1e-8), from the same start."""
     lines = []
-    evidence = {"Iris": (gaussian(load_iris().data, bandwidth=0.5), 3), "block stochastic": (block_stochastic()[0][0], 5)}
+    evidence = {
+        "Iris": (gaussian(load_iris().data, bandwidth=0.5), 3),
+        "block stochastic": (block_stochastic()[0][0], 5),
+    }
     for name, (W, k) in evidence.items():
-        problem = factorization.Problem.of(doubly_stochastic(W).toarray())
+        problem = kernel.Problem.of(doubly_stochastic(W).toarray())
         counts = [_sweeps(problem, k, seed) for seed in range(5)]
-        ours, published = (float(np.median(column)) for column in zip(*counts))
-        lines.append(Line(f"sweeps, {name}, k = {k}", ours, published, "published rule", "sweeps", ">= 5"))
+        ours, published = (float(np.median(column)) for column in zip(*counts, strict=True))
+        lines.append(
+            Line(f"sweeps, {name}, k = {k}", ours, published, "published rule", "sweeps", ">= 5")
+        )
     return lines
 
 
-def _sweeps(problem: factorization.Problem, k: int, seed: int) -> tuple[int, int]:
-    start = factorization.scaled_start(problem, np.random.default_rng(seed).random((problem.F.shape[0], k)))
-    published = _loop.iterate(partial(factorization.sweep, problem, False), start, max_iter=5000, tol=1e-8)
+def _sweeps(problem: kernel.Problem, k: int, seed: int) -> tuple[int, int]:
+    start = kernel.scaled_start(
+        problem, np.random.default_rng(seed).random((problem.F.shape[0], k))
+    )
+    published = loop.iterate(partial(kernel.sweep, problem, False), start, max_iter=5000, tol=1e-8)
     count = 0
 
     def step(state):
         nonlocal count
         count += 1
-        return factorization.sweep(problem, True, state)
+        return kernel.sweep(problem, True, state)
 
-    accelerated = _loop.Extrapolation.accelerate(
-        step, partial(factorization.combine, problem), lambda mask, one, other: one if mask else other
+    accelerated = loop.Extrapolation.accelerate(
+        step, partial(kernel.combine, problem), lambda mask, one, other: one if mask else other
     )
-    state, value = _loop.Extrapolation(start), np.inf
+    state, value = loop.Extrapolation(start), np.inf
     while value > published.objective and count < 5000:
         state, value = accelerated(state)
     return count, published.n_iter

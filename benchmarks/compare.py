@@ -25,9 +25,17 @@ Method = Callable[[np.ndarray, int, int], np.ndarray]
 
 def ours() -> dict[str, Method]:
     def estimator(name: str, **parameters: Any) -> Method:
-        return lambda X, k, seed: getattr(sfumato, name)(k, random_state=seed, **parameters).fit(X).memberships_
+        return lambda X, k, seed: (
+            getattr(sfumato, name)(k, random_state=seed, **parameters).fit(X).memberships_
+        )
 
-    names = ("EvidenceAccumulation", "PairwiseProbabilisticClustering", "SpectralClustering", "FuzzyCMeans", "GaussianMixture")
+    names = (
+        "EvidenceAccumulation",
+        "PairwiseProbabilisticClustering",
+        "SpectralClustering",
+        "FuzzyCMeans",
+        "GaussianMixture",
+    )
     return {f"sfumato {name}": estimator(name) for name in names}
 
 
@@ -37,8 +45,8 @@ def peers() -> dict[str, Method]:
         f"scikit-learn {version('scikit-learn')} GaussianMixture, 10 starts": lambda X, k, seed: (
             SklearnMixture(k, n_init=10, random_state=seed).fit(X).predict_proba(X)
         ),
-        f"scikit-learn {version('scikit-learn')} KMeans, 10 starts (hard)": lambda X, k, seed: ms.one_hot(
-            KMeans(k, n_init=10, random_state=seed).fit_predict(X), k
+        f"scikit-learn {version('scikit-learn')} KMeans, 10 starts (hard)": lambda X, k, seed: (
+            ms.one_hot(KMeans(k, n_init=10, random_state=seed).fit_predict(X), k)
         ),
     }
     for package, module, method in (
@@ -94,15 +102,23 @@ def problems(seed: int) -> dict[str, datasets.Simulated]:
     iris, wine = datasets.load_iris(), datasets.load_wine()
     return {
         "overlapping Gaussians": datasets.make_gaussians(450, 3, separation=3.0, random_state=seed),
-        "stretched Gaussians": datasets.make_gaussians(450, 3, separation=4.0, elongation=5.0, random_state=seed),
+        "stretched Gaussians": datasets.make_gaussians(
+            450, 3, separation=4.0, elongation=5.0, random_state=seed
+        ),
         "moons": datasets.make_moons(450, random_state=seed),
         "rings": datasets.make_rings(450, random_state=seed),
         "Iris": datasets.Simulated(iris.X, ms.one_hot(iris.labels), iris.labels),
-        "wine": datasets.Simulated((wine.X - wine.X.mean(axis=0)) / wine.X.std(axis=0), ms.one_hot(wine.labels), wine.labels),
+        "wine": datasets.Simulated(
+            (wine.X - wine.X.mean(axis=0)) / wine.X.std(axis=0),
+            ms.one_hot(wine.labels),
+            wine.labels,
+        ),
     }
 
 
-def figures(method: Method, problem: datasets.Simulated, seed: int) -> tuple[float, float, float, float]:
+def figures(
+    method: Method, problem: datasets.Simulated, seed: int
+) -> tuple[float, float, float, float]:
     X, truth, labels = problem
     start = time.perf_counter()
     with warnings.catch_warnings():
@@ -120,13 +136,22 @@ def figures(method: Method, problem: datasets.Simulated, seed: int) -> tuple[flo
 
 
 def main(n_seeds: int = 5) -> None:
-    print("| data | method | adjusted Rand | distance to the posterior | confidence less accuracy | seconds |")
+    print(
+        "| data | method | adjusted Rand | distance to the posterior | confidence less accuracy | seconds |"
+    )
     print("|---|---|---|---|---|---|")
     for name in problems(0):
         for method_name, method in {**ours(), **peers()}.items():
             try:
-                values = np.mean([figures(method, problems(seed)[name], seed) for seed in range(n_seeds)], axis=0)
-                cells = [f"{values[0]:.3f}", "" if np.isnan(values[1]) else f"{values[1]:.3f}", f"{values[2]:+.3f}", f"{values[3]:.3f}"]
+                values = np.mean(
+                    [figures(method, problems(seed)[name], seed) for seed in range(n_seeds)], axis=0
+                )
+                cells = [
+                    f"{values[0]:.3f}",
+                    "" if np.isnan(values[1]) else f"{values[1]:.3f}",
+                    f"{values[2]:+.3f}",
+                    f"{values[3]:.3f}",
+                ]
             except Exception as error:
                 cells = [f"failed: {type(error).__name__}", "", "", ""]
             print(f"| {name} | {method_name} | {' | '.join(cells)} |", flush=True)

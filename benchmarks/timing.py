@@ -57,6 +57,18 @@ def _row(line: Line, limited: bool) -> str:
     alone = math.isnan(line.peer)
     peer = "" if alone else f"{line.peer:.4g} {line.unit} ({line.peer_name})"
     ratio = "" if alone else f"{line.ratio:.2f}"
-    limit = "" if math.isnan(line.limit) else f"{line.limit:.3g} {line.unit}, {line.ours / line.limit:.1f} times"
-    cells = [line.what, f"{line.ours:.4g} {line.unit}", peer, ratio, *([limit] if limited else []), line.target, line.note]
+    limit = (
+        ""
+        if math.isnan(line.limit)
+        else f"{line.limit:.3g} {line.unit}, {line.ours / line.limit:.1f} times"
+    )
+    cells = [
+        line.what,
+        f"{line.ours:.4g} {line.unit}",
+        peer,
+        ratio,
+        *([limit] if limited else []),
+        line.target,
+        line.note,
+    ]
     return f"| {' | '.join(cells)} |\n"

@@ -33,8 +33,24 @@ templates_path = ["_templates"]
 html_show_sourcelink = False
 html_css_files = ["wide.css"]
 html_math_renderer = "mathml"
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "header_links_before_dropdown": 7}
-html_sidebars = {page: [] for page in ("index", "start", "concepts", "comparison", "papers", "misprints", "api", "generated/*")}
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 7,
+}
+html_sidebars = {
+    page: []
+    for page in (
+        "index",
+        "start",
+        "concepts",
+        "comparison",
+        "papers",
+        "misprints",
+        "api",
+        "generated/*",
+    )
+}
 autosummary_generate = True
 autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"
@@ -69,7 +85,9 @@ def show_math(block):
     """Formulas as MathML, which browsers draw by themselves: the pages load nothing from elsewhere."""
 
     def visit(self, node):
-        braced = re.sub(r"(\\[td]?frac)(\d)(\d)", r"\1{\2}{\3}", node.astext())  # docutils reads \frac12 as twelve over what follows
+        braced = re.sub(
+            r"(\\[td]?frac)(\d)(\d)", r"\1{\2}{\3}", node.astext()
+        )  # docutils reads \frac12 as twelve over what follows
         self.body.append(tex2mathml(braced, as_block=block))
         raise SkipNode
 
@@ -79,4 +97,6 @@ def show_math(block):
 def setup(app):
     app.connect("autodoc-process-docstring", escape, priority=1)
     app.connect("autodoc-skip-member", leave_out_foreign)
-    app.add_html_math_renderer("mathml", (show_math(block=False), None), (show_math(block=True), None))
+    app.add_html_math_renderer(
+        "mathml", (show_math(block=False), None), (show_math(block=True), None)
+    )

@@ -21,7 +21,9 @@ yes = rng.choice([0.06, 0.15, 0.85, 0.94], size=questions)
 profiles = np.stack([yes, 1 - yes, np.where(np.arange(questions) < 8, yes, 1 - yes)])
 votes = (rng.random((435, questions)) < profiles[group]).astype(float)
 votes[rng.random(votes.shape) < 1 / 16] = np.nan
-print(f"{np.isnan(votes).mean():.1%} of the votes are missing; {np.isnan(votes).any(axis=1).sum()} members missed one at least")
+print(
+    f"{np.isnan(votes).mean():.1%} of the votes are missing; {np.isnan(votes).any(axis=1).sum()} members missed one at least"
+)
 
 # %%
 # Nobody says how many groups there are.
@@ -36,7 +38,13 @@ figure, ax = plt.subplots(figsize=(9, 3.5), layout="constrained")
 low, high = model.components_.interval(0.9)
 for k in range(model.n_clusters_):
     mean = model.components_.mean[k]
-    ax.errorbar(np.arange(questions) + 0.15 * k, mean, yerr=[mean - low[k], high[k] - mean], fmt="o", label=f"group {k}")
+    ax.errorbar(
+        np.arange(questions) + 0.15 * k,
+        mean,
+        yerr=[mean - low[k], high[k] - mean],
+        fmt="o",
+        label=f"group {k}",
+    )
 ax.set(xlabel="question", ylabel="probability of yes", ylim=(0, 1))
 ax.legend()
 
@@ -44,7 +52,12 @@ ax.legend()
 # Members who cannot be placed are those with few votes, or with votes of both sides.
 unsure = np.argsort(model.memberships_.max(axis=1))[:4]
 for member in unsure:
-    print(member, "votes cast:", int((~np.isnan(votes[member])).sum()), model.memberships_[member].round(2))
+    print(
+        member,
+        "votes cast:",
+        int((~np.isnan(votes[member])).sum()),
+        model.memberships_[member].round(2),
+    )
 
 # %%
 # A newcomer with three votes is placed by those three.
@@ -57,4 +70,8 @@ print(model.predict_proba(newcomer).round(3))
 words, speaker = rng.dirichlet(np.full(30, 0.3), size=3), rng.integers(3, size=300)
 counts = np.stack([rng.multinomial(60, words[k]) for k in speaker])
 speakers = DirichletProcessMixture(component=DirichletMultinomial, random_state=0).fit(counts)
-print(speakers.n_clusters_, "kinds of speakers, matched accuracy", round(metrics.matched_accuracy(speaker, speakers.labels_), 3))
+print(
+    speakers.n_clusters_,
+    "kinds of speakers, matched accuracy",
+    round(metrics.matched_accuracy(speaker, speakers.labels_), 3),
+)

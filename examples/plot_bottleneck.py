@@ -25,17 +25,25 @@ model = InformationBottleneck(3, beta=10, random_state=0).fit(counts)
 order = np.argsort(model.memberships_ @ np.arange(3))
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5))
 left.imshow(model.memberships_[order].T, aspect="auto", cmap="magma", vmin=0, vmax=1)
-left.set(xlabel="documents, sorted", ylabel="cluster", yticks=range(3), title="memberships at beta = 10")
+left.set(
+    xlabel="documents, sorted", ylabel="cluster", yticks=range(3), title="memberships at beta = 10"
+)
 
 # %%
 # What each beta buys. The dashed line is all that the documents say about the words.
 beta, compression, relevance = model.information_curve_.T
 right.plot(compression, relevance, marker="o")
 right.axhline(model.information_, linestyle="--", color="grey")
-right.set(xlabel="I(documents; clusters), nats", ylabel="I(words; clusters), nats", title="the information curve")
+right.set(
+    xlabel="I(documents; clusters), nats",
+    ylabel="I(words; clusters), nats",
+    title="the information curve",
+)
 figure.tight_layout()
 
 # %%
 # With an infinite beta the clusters are hard.
 hard = InformationBottleneck(3, beta=np.inf, random_state=0).fit(counts)
-print(f"relevance {hard.relevance_:.3f} of {hard.information_:.3f} nats, sizes {np.bincount(hard.labels_).tolist()}")
+print(
+    f"relevance {hard.relevance_:.3f} of {hard.information_:.3f} nats, sizes {np.bincount(hard.labels_).tolist()}"
+)

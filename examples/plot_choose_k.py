@@ -28,20 +28,24 @@ data = {
     "no groups": make_gaussians(200, 1, n_features=10, random_state=0).evidence,
 }
 figure, axes = plt.subplots(2, 3, figsize=(12, 7))
-for row, (name, X) in zip(axes, data.items()):
+for row, (name, X) in zip(axes, data.items(), strict=True):
     row[0].scatter(X[:, 0], X[:, 1], s=12)
     row[0].set_title(f"{name} in ten dimensions, two of them")
-    for axis, criterion in zip(row[1:], ("held-out", "pac")):
+    for axis, criterion in zip(row[1:], ("held-out", "pac"), strict=True):
         choice = choose_n_clusters(model, X, candidates, criterion=criterion, **settings)
         scores = np.array([entry.score for entry in choice.table[1:]])
         errors = [entry.standard_error for entry in choice.table[1:]]
-        axis.errorbar(candidates[1:], scores if criterion == "held-out" else -scores, yerr=errors, marker="o")
+        axis.errorbar(
+            candidates[1:], scores if criterion == "held-out" else -scores, yerr=errors, marker="o"
+        )
         axis.axvline(choice.preferred, color="grey", linestyle=":")
         if criterion == "held-out":
             axis.axhspan(choice.reference.min(), choice.reference.max(), alpha=0.2)
         verdict = f"prefers {choice.preferred}, answer {choice.n_clusters}"
         axis.set(title=f"{criterion}: {verdict}", xlabel="clusters", ylim=(-0.05, 1.05))
-        print(f"{name:12} {criterion:9} {verdict} (agreement {choice.agreement:.2f}, without structure {choice.reference.mean():.2f})")
+        print(
+            f"{name:12} {criterion:9} {verdict} (agreement {choice.agreement:.2f}, without structure {choice.reference.mean():.2f})"
+        )
 figure.tight_layout()
 
 # %%

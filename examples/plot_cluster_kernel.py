@@ -20,7 +20,7 @@ kernels = {"plain kernel": self_tuning(X), "cluster kernel": cluster_kernel(knn(
 
 order = np.argsort(y, kind="stable")
 figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
-for ax, (name, K) in zip(axes, kernels.items()):
+for ax, (name, K) in zip(axes[:2], kernels.items(), strict=True):
     ax.imshow(K[np.ix_(order, order)], cmap="Greys", vmin=0, vmax=1)
     ax.set(title=f"{name}, digits in order", xticks=[], yticks=[])
 
@@ -29,7 +29,9 @@ for ax, (name, K) in zip(axes, kernels.items()):
 # Accuracy on the digits without a label, mean of ten draws of the labelled ones.
 def accuracy(K, n_labels, seed):
     rng = np.random.default_rng(seed)
-    known = np.concatenate([rng.choice(np.flatnonzero(y == digit), n_labels, replace=False) for digit in range(10)])
+    known = np.concatenate(
+        [rng.choice(np.flatnonzero(y == digit), n_labels, replace=False) for digit in range(10)]
+    )
     rest = np.setdiff1d(np.arange(len(y)), known)
     machine = SVC(kernel="precomputed", C=10).fit(K[np.ix_(known, known)], y[known])
     return machine.score(K[np.ix_(rest, known)], y[rest])
@@ -38,7 +40,7 @@ def accuracy(K, n_labels, seed):
 n_labels = [1, 2, 3, 5, 10, 20]
 for name, K in kernels.items():
     means = [np.mean([accuracy(K, n, seed) for seed in range(10)]) for n in n_labels]
-    print(name, dict(zip(n_labels, np.round(means, 3).tolist())))
+    print(name, dict(zip(n_labels, np.round(means, 3).tolist(), strict=True)))
     axes[2].plot(n_labels, means, marker="o", label=name)
 axes[2].set(xlabel="labelled digits of each kind", ylabel="accuracy on the others", xscale="log")
 axes[2].legend()

@@ -13,7 +13,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from sfumato import plot
-from sfumato.conjugate import BetaBinomial, DirichletMultinomial, NormalInverseGamma, NormalInverseWishart, NormalKnownVariance
+from sfumato.conjugate import (
+    BetaBinomial,
+    DirichletMultinomial,
+    NormalInverseGamma,
+    NormalInverseWishart,
+    NormalKnownVariance,
+)
 
 flips = [1, 1, 0, 1, 1, 0, 1, 1, 0, 1]
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
@@ -27,7 +33,9 @@ rng = np.random.default_rng(0)
 readings = rng.normal(1.5, 1.0, size=6)
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
 for ax, variance in zip(axes, (4.0, 0.1), strict=True):
-    plot.conjugate(NormalKnownVariance(0.0, variance, 1.0), readings, grid=np.linspace(-3, 4, 500), ax=ax)
+    plot.conjugate(
+        NormalKnownVariance(0.0, variance, 1.0), readings, grid=np.linspace(-3, 4, 500), ax=ax
+    )
     ax.set_title(f"prior variance {variance}")
 
 # %%
@@ -41,7 +49,11 @@ print(at_once.scale, in_batches.scale, added.scale)
 # %%
 # The evidence weighs models: is one mean enough for two groups of measurements? The logarithm of the Bayes factor says.
 one, two = rng.normal(0, 1, 20), rng.normal(1.5, 1, 20)
-factor = prior.log_evidence(one) + prior.log_evidence(two) - prior.log_evidence(np.concatenate([one, two]))
+factor = (
+    prior.log_evidence(one)
+    + prior.log_evidence(two)
+    - prior.log_evidence(np.concatenate([one, two]))
+)
 print(f"log Bayes factor for two groups: {factor:.2f}")
 
 # %%

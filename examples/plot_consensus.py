@@ -22,7 +22,9 @@ labels = np.concatenate([labels, np.full(150, 2)])
 ensemble = ClusteringEnsemble(100, random_state=0)
 L = ensemble.fit_transform(X)
 sizes = L.max(axis=0) + 1
-print(f"{L.shape[1]} partitions of {L.shape[0]} objects into {sizes.min()} to {sizes.max()} clusters, {np.mean(L < 0):.0%} not seen")
+print(
+    f"{L.shape[1]} partitions of {L.shape[0]} objects into {sizes.min()} to {sizes.max()} clusters, {np.mean(L < 0):.0%} not seen"
+)
 
 # %%
 # The consensus: memberships, and the co-association as an operator that only multiplies.
@@ -38,13 +40,15 @@ print(f"adjusted Rand index {metrics.adjusted_rand_index(labels, model.labels_):
 # How many clusters? The gap after the k-th eigenvalue of the co-association says it.
 chosen = EvidenceAccumulation("auto", ensemble="precomputed", max_clusters=8, random_state=0).fit(L)
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-plot.selection(chosen.candidates_, chosen.scores_, chosen=chosen.n_clusters_, name="relative eigengap", ax=ax)
+plot.selection(
+    chosen.candidates_, chosen.scores_, chosen=chosen.n_clusters_, name="relative eigengap", ax=ax
+)
 
 # %%
 # How sure is it? Resampling the partitions gives intervals for the chance that two objects belong together.
 middle = int(np.argmin(np.abs(np.sort(model.memberships_, axis=1)[:, -1] - 0.6)))
 pairs = np.array([[0, 1], [0, 500], [middle, 0]])
-for (i, j), (low, high) in zip(pairs, model.cooccurrence_interval(pairs, n_draws=20)):
+for (i, j), (low, high) in zip(pairs, model.cooccurrence_interval(pairs, n_draws=20), strict=True):
     print(f"objects {i} and {j}: together with probability {low:.2f} to {high:.2f}")
 
 # %%

@@ -14,7 +14,9 @@ from sfumato import DirichletProcessMixture
 
 rng = np.random.default_rng(1)
 centers, sizes = np.array([[0, 0], [3.2, 0], [0, 7], [8, 5]]), (120, 80, 60, 15)
-X = np.concatenate([rng.normal(center, 1.0, (size, 2)) for center, size in zip(centers, sizes, strict=True)])
+X = np.concatenate(
+    [rng.normal(center, 1.0, (size, 2)) for center, size in zip(centers, sizes, strict=True)]
+)
 
 # %%
 # The variational form is fast and gives the same answer every time; the sampler takes longer and knows the posterior as it is.
@@ -22,7 +24,12 @@ fast = DirichletProcessMixture(random_state=0).fit(X)
 exact = DirichletProcessMixture(inference="gibbs", random_state=0, burn_in=100, n_draws=40).fit(X)
 for name, model in (("variational", fast), ("sampler", exact)):
     probabilities = model.n_clusters_posterior_
-    print(name, "found", model.n_clusters_, {k: round(float(p), 2) for k, p in enumerate(probabilities) if p > 0.01})
+    print(
+        name,
+        "found",
+        model.n_clusters_,
+        {k: round(float(p), 2) for k, p in enumerate(probabilities) if p > 0.01},
+    )
 print(f"agreement of the chains (1 is perfect): {exact.r_hat_:.2f}")
 
 # %%

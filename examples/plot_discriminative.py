@@ -34,7 +34,9 @@ def table(labels):
 
 
 figure, axes = plt.subplots(2, 2, figsize=(9, 6), width_ratios=[2, 1])
-for (left, right), title, labels in zip(axes, ("discriminative", "k-means"), (ours.labels_, theirs)):
+for (left, right), title, labels in zip(
+    axes, ("discriminative", "k-means"), (ours.labels_, theirs), strict=True
+):
     for j in range(3):
         for name in names:
             chosen = (labels == j) & (c == name)
@@ -43,14 +45,23 @@ for (left, right), title, labels in zip(axes, ("discriminative", "k-means"), (ou
     left.set_title(f"{title}: log Bayes factor {contingency_bayes_factor(counts):.0f}")
     right.imshow(counts, cmap="Greys", aspect="auto", vmin=0)
     for j, i in np.ndindex(counts.shape):
-        right.text(i, j, f"{counts[j, i]:.0f}", ha="center", va="center", color="white" if counts[j, i] > counts.max() / 2 else "black")
+        right.text(
+            i,
+            j,
+            f"{counts[j, i]:.0f}",
+            ha="center",
+            va="center",
+            color="white" if counts[j, i] > counts.max() / 2 else "black",
+        )
     right.set(xticks=range(len(names)), xticklabels=names, yticks=range(3), ylabel="cluster")
 figure.tight_layout()
 
 # %%
 # How many clusters? The evidence peaks where another cell no longer pays for its prototype.
 ks = range(2, 7)
-evidence = [DiscriminativeClustering(k, n_init=2, random_state=0).fit(X, c).log_evidence_ for k in ks]
+evidence = [
+    DiscriminativeClustering(k, n_init=2, random_state=0).fit(X, c).log_evidence_ for k in ks
+]
 figure, axis = plt.subplots(figsize=(5, 3))
 axis.plot(ks, evidence, marker="o")
 axis.set(xlabel="clusters", ylabel="log evidence")

@@ -67,5 +67,7 @@ plot.contingency(table, row_names=["left", "right", "top"], row_title="group")
 # Curves of a search: the objective over iterations, the score over numbers of clusters, information kept and used.
 _, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
 plot.history(10 + 30 * 0.6 ** np.arange(20), ax=axes[0])
-plot.selection(range(2, 8), [0.52, 0.81, 0.74, 0.66, 0.61, 0.55], spread=[0.04] * 6, chosen=3, ax=axes[1])
+plot.selection(
+    range(2, 8), [0.52, 0.81, 0.74, 0.66, 0.61, 0.55], spread=[0.04] * 6, chosen=3, ax=axes[1]
+)
 plot.information([0.0, 0.3, 0.7, 1.0, 1.6], [0.0, 0.26, 0.5, 0.58, 0.61], ax=axes[2])

@@ -22,8 +22,11 @@ model = GaussianMixture(3, random_state=0).fit(X)
 angle = np.linspace(0, 2 * np.pi, 100)
 figure, axis = plt.subplots(figsize=(6, 4))
 axis.scatter(*X.T, c=model.memberships_, s=8)
-for mean, covariance in zip(model.means_, model.covariances_):
-    ellipse = mean + 2 * np.column_stack([np.cos(angle), np.sin(angle)]) @ np.linalg.cholesky(covariance).T
+for mean, covariance in zip(model.means_, model.covariances_, strict=True):
+    ellipse = (
+        mean
+        + 2 * np.column_stack([np.cos(angle), np.sin(angle)]) @ np.linalg.cholesky(covariance).T
+    )
     axis.plot(*ellipse.T, "k-", linewidth=1)
 axis.set_title(f"adjusted Rand index {adjusted_rand_index(truth, model.labels_):.2f}")
 
@@ -32,12 +35,22 @@ axis.set_title(f"adjusted Rand index {adjusted_rand_index(truth, model.labels_):
 holes = X.copy()
 holes[rng.random(X.shape) < 0.2] = np.nan
 partly = GaussianMixture(3, random_state=0).fit(holes)
-filled = GaussianMixture(3, random_state=0).fit(np.where(np.isnan(holes), np.nanmean(holes, axis=0), holes))
+filled = GaussianMixture(3, random_state=0).fit(
+    np.where(np.isnan(holes), np.nanmean(holes, axis=0), holes)
+)
 seen = (~np.isnan(holes)).sum(axis=1)
-print("adjusted Rand index, holes integrated out:", round(adjusted_rand_index(truth, partly.labels_), 2))
-print("adjusted Rand index, holes filled with means:", round(adjusted_rand_index(truth, filled.labels_), 2))
+print(
+    "adjusted Rand index, holes integrated out:",
+    round(adjusted_rand_index(truth, partly.labels_), 2),
+)
+print(
+    "adjusted Rand index, holes filled with means:",
+    round(adjusted_rand_index(truth, filled.labels_), 2),
+)
 for count in range(3):
-    print(f"{count} of 2 features seen: mean of the largest membership {partly.memberships_[seen == count].max(axis=1).mean():.2f}")
+    print(
+        f"{count} of 2 features seen: mean of the largest membership {partly.memberships_[seen == count].max(axis=1).mean():.2f}"
+    )
 
 # %%
 # The number and the shape of components, with the table of candidates.

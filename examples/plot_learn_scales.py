@@ -18,7 +18,9 @@ from sfumato.similarity import gaussian, learn_scales
 def rings(n, rng, n_noise=2):
     labels = np.arange(n) % 2
     radius, angle = labels + 1 + 0.1 * rng.normal(size=n), rng.uniform(0, 2 * np.pi, n)
-    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle), rng.normal(size=(n, n_noise))]), labels
+    return np.column_stack(
+        [radius * np.cos(angle), radius * np.sin(angle), rng.normal(size=(n, n_noise))]
+    ), labels
 
 
 rng = np.random.default_rng(2)
@@ -35,7 +37,10 @@ print("learnt scales", scales.round(2))
 figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
 axes[0].bar(range(4), scales)
 axes[0].set(title="learnt scales", xlabel="feature")
-for ax, name, used in ((axes[1], "equal scales", np.full(4, 2.0)), (axes[2], "learnt scales", scales)):
+for ax, name, used in (
+    (axes[1], "equal scales", np.full(4, 2.0)),
+    (axes[2], "learnt scales", scales),
+):
     W = gaussian(X * used, bandwidth=1.0)
     model = SpectralClustering(2, similarity="precomputed", random_state=0).fit(W)
     score = metrics.matched_accuracy(y, model.labels_)

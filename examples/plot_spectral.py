@@ -15,19 +15,29 @@ from sfumato import SpectralClustering, metrics
 
 X, y = make_moons(600, noise=0.1, random_state=0)
 model = SpectralClustering(2, random_state=0).fit(X)
-print(f"accuracy {metrics.matched_accuracy(y, model.labels_):.3f}, mean membership {model.memberships_.max(axis=1).mean():.3f}")
+print(
+    f"accuracy {metrics.matched_accuracy(y, model.labels_):.3f}, mean membership {model.memberships_.max(axis=1).mean():.3f}"
+)
 
 figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
 axes[0].scatter(*X.T, c=model.memberships_[:, 0], cmap="coolwarm", s=12)
 axes[0].set_title("memberships")
-axes[1].scatter(model.embedding_[:, 1], np.random.default_rng(0).uniform(size=600), c=model.memberships_[:, 0], cmap="coolwarm", s=12)
+axes[1].scatter(
+    model.embedding_[:, 1],
+    np.random.default_rng(0).uniform(size=600),
+    c=model.memberships_[:, 0],
+    cmap="coolwarm",
+    s=12,
+)
 axes[1].set(title="second eigenvector", yticks=[])
 
 # %%
 # Every place of the plane is a new object: its neighbours among the fitted points say where it belongs.
 grid = np.stack(np.meshgrid(np.linspace(-1.6, 2.6, 80), np.linspace(-1.1, 1.6, 60)), axis=-1)
 shares = model.predict_proba(grid.reshape(-1, 2))[:, 0].reshape(60, 80)
-axes[2].imshow(shares, origin="lower", extent=(-1.6, 2.6, -1.1, 1.6), cmap="coolwarm", aspect="auto")
+axes[2].imshow(
+    shares, origin="lower", extent=(-1.6, 2.6, -1.1, 1.6), cmap="coolwarm", aspect="auto"
+)
 axes[2].scatter(*X.T, c="black", s=2)
 axes[2].set_title("new objects")
 

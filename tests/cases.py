@@ -55,52 +55,91 @@ X, C = _iris(), load_iris().target[::2]
 W = gaussian(X, bandwidth=0.5)
 
 CASES = [
-    Case("pairwise-features", lambda s: sfumato.PairwiseProbabilisticClustering(3, random_state=s), X),
-    Case("pairwise-knn", lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="knn", random_state=s), X),
-    Case("pairwise-self-tuning", lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="self-tuning", random_state=s), X),
-    Case("pairwise-cosine", lambda s: sfumato.PairwiseProbabilisticClustering(2, similarity="cosine", random_state=s), X - X.mean(axis=0)),
+    Case(
+        "pairwise-features", lambda s: sfumato.PairwiseProbabilisticClustering(3, random_state=s), X
+    ),
+    Case(
+        "pairwise-knn",
+        lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="knn", random_state=s),
+        X,
+    ),
+    Case(
+        "pairwise-self-tuning",
+        lambda s: sfumato.PairwiseProbabilisticClustering(
+            3, similarity="self-tuning", random_state=s
+        ),
+        X,
+    ),
+    Case(
+        "pairwise-cosine",
+        lambda s: sfumato.PairwiseProbabilisticClustering(2, similarity="cosine", random_state=s),
+        X - X.mean(axis=0),
+    ),
     Case(
         "pairwise-dense",
-        lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=s),
+        lambda s: sfumato.PairwiseProbabilisticClustering(
+            3, similarity="precomputed", random_state=s
+        ),
         W,
         kind="similarity",
     ),
     Case(
         "pairwise-sparse",
-        lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=s),
+        lambda s: sfumato.PairwiseProbabilisticClustering(
+            3, similarity="precomputed", random_state=s
+        ),
         sp.csr_array(W),
         kind="similarity",
     ),
     Case(
         "pairwise-operator",
-        lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=s),
+        lambda s: sfumato.PairwiseProbabilisticClustering(
+            3, similarity="precomputed", random_state=s
+        ),
         aslinearoperator(W),
         kind="operator",
     ),
     Case(
         "pairwise-baum-eagon",
-        lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="precomputed", solver="baum-eagon", max_iter=5000, random_state=s),
+        lambda s: sfumato.PairwiseProbabilisticClustering(
+            3, similarity="precomputed", solver="baum-eagon", max_iter=5000, random_state=s
+        ),
         W,
         kind="similarity",
     ),
     Case("spectral-features", lambda s: sfumato.SpectralClustering(3, random_state=s), X),
-    Case("spectral-dense", lambda s: sfumato.SpectralClustering(3, similarity="precomputed", random_state=s), W, kind="similarity"),
+    Case(
+        "spectral-dense",
+        lambda s: sfumato.SpectralClustering(3, similarity="precomputed", random_state=s),
+        W,
+        kind="similarity",
+    ),
     Case(
         "spectral-ng-jordan-weiss",
-        lambda s: sfumato.SpectralClustering(3, similarity="precomputed", method="ng-jordan-weiss", random_state=s),
+        lambda s: sfumato.SpectralClustering(
+            3, similarity="precomputed", method="ng-jordan-weiss", random_state=s
+        ),
         W,
         kind="similarity",
     ),
     Case(
         "spectral-bach-jordan",
-        lambda s: sfumato.SpectralClustering(3, similarity="precomputed", method="bach-jordan", random_state=s),
+        lambda s: sfumato.SpectralClustering(
+            3, similarity="precomputed", method="bach-jordan", random_state=s
+        ),
         sp.csr_array(W),
         kind="similarity",
     ),
-    Case("completely-positive-features", lambda s: sfumato.CompletelyPositiveFactorization(3, random_state=s), X),
+    Case(
+        "completely-positive-features",
+        lambda s: sfumato.CompletelyPositiveFactorization(3, random_state=s),
+        X,
+    ),
     Case(
         "completely-positive-dense",
-        lambda s: sfumato.CompletelyPositiveFactorization(3, similarity="precomputed", random_state=s),
+        lambda s: sfumato.CompletelyPositiveFactorization(
+            3, similarity="precomputed", random_state=s
+        ),
         W,
         kind="similarity",
     ),
@@ -113,14 +152,36 @@ CASES = [
     ),
     Case(
         "consensus-average-linkage",
-        lambda s: sfumato.EvidenceAccumulation(3, ensemble="precomputed", consensus="average", random_state=s),
+        lambda s: sfumato.EvidenceAccumulation(
+            3, ensemble="precomputed", consensus="average", random_state=s
+        ),
         _labelings(),
         kind="labelings",
     ),
-    Case("fuzzy", lambda s: sfumato.FuzzyCMeans(3, random_state=s), X, inductive=True, weights=True),
-    Case("gaussian-full", lambda s: sfumato.GaussianMixture(3, random_state=s), X, inductive=True, weights=True),
-    Case("gaussian-tied", lambda s: sfumato.GaussianMixture(3, covariance_type="tied", random_state=s), X, inductive=True, weights=True),
-    Case("gaussian-diag", lambda s: sfumato.GaussianMixture(3, covariance_type="diag", random_state=s), X, inductive=True, weights=True),
+    Case(
+        "fuzzy", lambda s: sfumato.FuzzyCMeans(3, random_state=s), X, inductive=True, weights=True
+    ),
+    Case(
+        "gaussian-full",
+        lambda s: sfumato.GaussianMixture(3, random_state=s),
+        X,
+        inductive=True,
+        weights=True,
+    ),
+    Case(
+        "gaussian-tied",
+        lambda s: sfumato.GaussianMixture(3, covariance_type="tied", random_state=s),
+        X,
+        inductive=True,
+        weights=True,
+    ),
+    Case(
+        "gaussian-diag",
+        lambda s: sfumato.GaussianMixture(3, covariance_type="diag", random_state=s),
+        X,
+        inductive=True,
+        weights=True,
+    ),
     Case(
         "gaussian-spherical",
         lambda s: sfumato.GaussianMixture(3, covariance_type="spherical", random_state=s),
@@ -128,7 +189,26 @@ CASES = [
         inductive=True,
         weights=True,
     ),
-    Case("dirichlet-process", lambda s: sfumato.DirichletProcessMixture(random_state=s), X, inductive=True, weights=True),
-    Case("discriminative", lambda s: sfumato.DiscriminativeClustering(3, random_state=s), X, C, inductive=True, weights=True),
-    Case("bottleneck-counts", lambda s: sfumato.InformationBottleneck(3, random_state=s), _counts(), kind="counts", inductive=True),
+    Case(
+        "dirichlet-process",
+        lambda s: sfumato.DirichletProcessMixture(random_state=s),
+        X,
+        inductive=True,
+        weights=True,
+    ),
+    Case(
+        "discriminative",
+        lambda s: sfumato.DiscriminativeClustering(3, random_state=s),
+        X,
+        C,
+        inductive=True,
+        weights=True,
+    ),
+    Case(
+        "bottleneck-counts",
+        lambda s: sfumato.InformationBottleneck(3, random_state=s),
+        _counts(),
+        kind="counts",
+        inductive=True,
+    ),
 ]

@@ -7,7 +7,12 @@ import importlib.util
 import numpy as np
 import pytest
 
-LIBRARIES = ["numpy", "numpy-readonly", "array_api_strict", *(["torch"] if importlib.util.find_spec("torch") else [])]
+LIBRARIES = [
+    "numpy",
+    "numpy-readonly",
+    "array_api_strict",
+    *(["torch"] if importlib.util.find_spec("torch") else []),
+]
 
 
 @pytest.fixture(params=LIBRARIES)

@@ -117,13 +117,19 @@ def test_scaling_and_shifting_features_changes_nothing(case):
     reference = fitted(case).memberships_
     for scale, shift in ((1e-12, 0.0), (1e12, 0.0), (1.0, 1e4)):
         model = case.fit(evidence=case.evidence * scale + shift)
-        np.testing.assert_allclose(model.memberships_, reference, atol=1e-8 if case.inductive else 0.01)
+        np.testing.assert_allclose(
+            model.memberships_, reference, atol=1e-8 if case.inductive else 0.01
+        )
 
 
 @subset(lambda case: case.kind == "similarity")
 def test_scaling_a_similarity_changes_nothing(case):
     for scale in (1e-12, 1e12):
-        np.testing.assert_allclose(case.fit(evidence=case.evidence * scale).memberships_, fitted(case).memberships_, atol=1e-3)
+        np.testing.assert_allclose(
+            case.fit(evidence=case.evidence * scale).memberships_,
+            fitted(case).memberships_,
+            atol=1e-3,
+        )
 
 
 @subset(lambda case: case.kind in ("features", "similarity"))
@@ -139,7 +145,9 @@ def test_a_sparse_similarity_equals_the_dense_one(case):
     for index in (np.int32, np.int64):
         sparse = sp.csr_array(case.evidence)
         sparse.indices, sparse.indptr = sparse.indices.astype(index), sparse.indptr.astype(index)
-        np.testing.assert_allclose(case.fit(evidence=sparse).memberships_, fitted(case).memberships_, atol=1e-3)
+        np.testing.assert_allclose(
+            case.fit(evidence=sparse).memberships_, fitted(case).memberships_, atol=1e-3
+        )
 
 
 @every

@@ -11,13 +11,23 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROJECT = tomllib.loads(
+    (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+)["project"]
 GROUPS = {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
-REQUIRED = [Requirement(line) for lines in GROUPS.values() for line in lines if not line.startswith("sfumato[")]
+REQUIRED = [
+    Requirement(line)
+    for lines in GROUPS.values()
+    for line in lines
+    if not line.startswith("sfumato[")
+]
 FIXED = {  # package: first version without it, and what it is called
     "dask": ("2024.9.0", "CVE-2024-10096"),
     "distributed": ("2026.1.0", "CVE-2024-10096, CVE-2026-23528"),
-    "jinja2": ("3.1.6", "CVE-2024-22195, CVE-2024-34064, CVE-2024-56201, CVE-2024-56326, CVE-2025-27516"),
+    "jinja2": (
+        "3.1.6",
+        "CVE-2024-22195, CVE-2024-34064, CVE-2024-56201, CVE-2024-56326, CVE-2025-27516",
+    ),
     "numpy": ("1.22", "CVE-2021-34141, CVE-2021-41495, CVE-2021-41496"),
     "pyarrow": ("23.0.1", "CVE-2023-47248, CVE-2026-25087"),
     "scikit-learn": ("1.5.0", "CVE-2024-5206"),
@@ -28,7 +38,11 @@ FIXED = {  # package: first version without it, and what it is called
 
 
 def lowest(requirement):
-    bounds = [Version(part.version) for part in requirement.specifier if part.operator in (">=", "==", "~=")]
+    bounds = [
+        Version(part.version)
+        for part in requirement.specifier
+        if part.operator in (">=", "==", "~=")
+    ]
     assert bounds, f"{requirement} has no lower bound"
     return max(bounds)
 

@@ -10,7 +10,11 @@ from sfumato import datasets, memberships, similarity
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "models").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "models").glob("*.md")),
+]
 BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 LEFT_OUT = {
     "tcp://scheduler": "needs a cluster of machines; tests/test_dask.py runs the same on one",
@@ -25,7 +29,9 @@ def blocks(page: Path) -> list[tuple[int, str]]:
     """Line and text of every Python block of a page."""
     text = page.read_text(encoding="utf-8")
     found = [(text[: match.start()].count("\n") + 1, match) for match in BLOCK.finditer(text)]
-    return [(line, re.sub(f"^{match[1]}", "", match[2], flags=re.MULTILINE)) for line, match in found]
+    return [
+        (line, re.sub(f"^{match[1]}", "", match[2], flags=re.MULTILINE)) for line, match in found
+    ]
 
 
 def brought_along() -> dict:
@@ -34,7 +40,10 @@ def brought_along() -> dict:
     X, labels, new = iris.X, iris.labels, slice(None, None, 5)
     W = similarity.gaussian(X, bandwidth=0.5)
     U = memberships.one_hot(labels) * 0.9 + 0.1 / 3
-    X1, X2 = (rng.normal(size=(60, 3)) + 4 * np.eye(3)[labels[::5][rng.permutation(30)].repeat(2)] for _ in range(2))
+    X1, X2 = (
+        rng.normal(size=(60, 3)) + 4 * np.eye(3)[labels[::5][rng.permutation(30)].repeat(2)]
+        for _ in range(2)
+    )
     L = datasets.make_labelings(150, 3, memberships=U, n_partitions=20, random_state=0).evidence
     return {
         "X": X,
@@ -43,7 +52,9 @@ def brought_along() -> dict:
         "W_new": W[new],
         "L": L,
         "L_new": L[new],
-        "V": (rng.random((150, 8)) < 0.2 + 0.6 * (labels[:, None] == np.arange(8) % 3)).astype(float),
+        "V": (rng.random((150, 8)) < 0.2 + 0.6 * (labels[:, None] == np.arange(8) % 3)).astype(
+            float
+        ),
         "c": labels,
         "c_new": labels[new],
         "labels": labels,
@@ -53,7 +64,10 @@ def brought_along() -> dict:
         "w": np.ones(150),
         "counts": rng.poisson(1 + 9 * (labels[:, None] == np.arange(12) % 3)),
         "new_counts": rng.poisson(2, size=(5, 12)),
-        "chunks": [(X[part::3], np.array(["healthy", "ill", "unclear"])[labels[part::3]]) for part in range(3)],
+        "chunks": [
+            (X[part::3], np.array(["healthy", "ill", "unclear"])[labels[part::3]])
+            for part in range(3)
+        ],
         "X1": X1,
         "X2": X2,
         "X3": X1 + X2,
@@ -63,7 +77,9 @@ def brought_along() -> dict:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem
+)
 def test_blocks_run_in_order(page, tmp_path, monkeypatch):
     pyplot.switch_backend("Agg")
     monkeypatch.chdir(tmp_path)

@@ -47,7 +47,14 @@ def test_entropy_margin_and_sizes_equal_their_definitions():
 
 def test_float32_stays_float32():
     U = soft().astype(np.float32)
-    for result in (entropy(U), entropy(U, relative=True), margin(U), sizes(U), align(U, U[:, ::-1]), cooccurrence(U)):
+    for result in (
+        entropy(U),
+        entropy(U, relative=True),
+        margin(U),
+        sizes(U),
+        align(U, U[:, ::-1]),
+        cooccurrence(U),
+    ):
         assert result.dtype == np.float32
 
 
@@ -63,7 +70,10 @@ def test_align_undoes_any_renaming_and_is_optimal(seed, k, k_reference):
     width = max(k, k_reference)
     assert aligned.shape == (20, width)
     np.testing.assert_allclose(aligned.sum(1), 1)
-    padded, target = np.pad(U, ((0, 0), (0, width - k))), np.pad(V, ((0, 0), (0, width - k_reference)))
+    padded, target = (
+        np.pad(U, ((0, 0), (0, width - k))),
+        np.pad(V, ((0, 0), (0, width - k_reference))),
+    )
     best = min(np.sum((padded[:, list(p)] - target) ** 2) for p in permutations(range(width)))
     assert np.sum((aligned - target) ** 2) == pytest.approx(best)
 
@@ -71,7 +81,10 @@ def test_align_undoes_any_renaming_and_is_optimal(seed, k, k_reference):
 def test_average_recovers_a_membership_from_renamed_noisy_copies():
     U = soft(n=200)
     rng = np.random.default_rng(0)
-    copies = [project_simplex(U[:, rng.permutation(4)] + rng.normal(scale=0.1, size=U.shape)) for _ in range(30)]
+    copies = [
+        project_simplex(U[:, rng.permutation(4)] + rng.normal(scale=0.1, size=U.shape))
+        for _ in range(30)
+    ]
     mean = average(copies, reference=U)
     assert np.abs(mean - U).mean() < 0.05
     np.testing.assert_allclose(mean.sum(1), 1, atol=1e-12)

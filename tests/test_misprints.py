@@ -10,8 +10,11 @@ from scipy import integrate
 from scipy.special import gammaln
 from scipy.stats import multivariate_normal, norm
 
-from sfumato import FuzzyCMeans, GaussianMixture, _loop, conjugate, metrics
-from sfumato.kernels import discriminative, pairwise, rounding, simplex
+from sfumato import FuzzyCMeans, GaussianMixture, conjugate, metrics
+from sfumato.core import loop
+from sfumato.models.discriminative import kernel as discriminative
+from sfumato.models.pairwise import kernel as pairwise
+from sfumato.numerics import contingency, kmeans, simplex
 
 
 def test_baum_eagon_denominator():
@@ -21,7 +24,9 @@ def test_baum_eagon_denominator():
     W = A @ A.T
     problem = pairwise.Problem(pairwise.Explicit(W), False, None)
     begin = pairwise.start(problem, simplex.draw(rng, (40, 1, 3)))
-    corrected = _loop.iterate(partial(pairwise.baum_eagon_step, problem), begin, max_iter=2000, tol=0)
+    corrected = loop.iterate(
+        partial(pairwise.baum_eagon_step, problem), begin, max_iter=2000, tol=0
+    )
     assert np.abs(corrected.state.U.sum(axis=2) - 1).max() < 1e-14
     assert np.diff(corrected.history[:, 0]).max() <= 1e-9
     U = begin.U[:, 0] * (1 + 1e-12)
@@ -46,7 +51,9 @@ def test_the_gaussian_likelihood_of_similarities_has_a_half():
     rng = np.random.default_rng(0)
     E, sigmas = rng.normal(scale=0.3, size=(20, 20)), np.array([0.2, 0.3, 0.5])
     truth = np.array([-norm(0, sigma).logpdf(E).sum() for sigma in sigmas])
-    corrected, printed = (np.square(E).sum() / (divisor * sigmas**2) + E.size * np.log(sigmas) for divisor in (2, 1))
+    corrected, printed = (
+        np.square(E).sum() / (divisor * sigmas**2) + E.size * np.log(sigmas) for divisor in (2, 1)
+    )
     np.testing.assert_allclose(np.diff(corrected), np.diff(truth))
     assert np.abs(np.diff(printed) - np.diff(truth)).min() > 100
 
@@ -61,10 +68,12 @@ def test_spectral_rounding_cost_is_squared():
     indicators = np.eye(2)[labels] * np.sqrt(degree)[:, None]
     Pi = indicators @ np.diag(1 / np.square(indicators).sum(axis=0)) @ indicators.T
     Z = E / np.sqrt(degree)[:, None]
-    centers = np.stack([np.average(Z[labels == r], axis=0, weights=degree[labels == r]) for r in range(2)])
+    centers = np.stack(
+        [np.average(Z[labels == r], axis=0, weights=degree[labels == r]) for r in range(2)]
+    )
     distortion = (degree * np.square(Z - centers[labels]).sum(axis=1)).sum()
     norm_of_difference = np.linalg.norm(E @ E.T - Pi)
-    assert rounding.spectral_cost(E, degree, labels, 2) == pytest.approx(distortion, abs=1e-10)
+    assert kmeans.spectral_cost(E, degree, labels, 2) == pytest.approx(distortion, abs=1e-10)
     assert norm_of_difference**2 / 2 == pytest.approx(distortion, abs=1e-10)
     assert norm_of_difference / 2 != pytest.approx(distortion, rel=0.01)
 
@@ -76,7 +85,9 @@ def test_normal_with_known_variance_counts_every_observation():
     def unnormalized(mu, power):
         return mu**power * norm(0, variance**0.5).pdf(mu) * np.prod(norm(mu, noise**0.5).pdf(y))
 
-    total, first, second = (integrate.quad(unnormalized, -10, 10, args=(power,))[0] for power in (0, 1, 2))
+    total, first, second = (
+        integrate.quad(unnormalized, -10, 10, args=(power,))[0] for power in (0, 1, 2)
+    )
     truth = second / total - (first / total) ** 2
     posterior = conjugate.NormalKnownVariance(mean=0, variance=variance, noise=noise).posterior(y)
     assert posterior.variance == pytest.approx(truth, rel=1e-6)
@@ -88,9 +99,14 @@ def test_normal_with_known_mean_uses_the_mean_square():
     y, shape, scale = np.array([0.3, -1.1, 2.0]), 3.0, 1.0
 
     def unnormalized(s2, power):
-        return s2**power * s2 ** -(shape + 1) * np.exp(-scale / s2) * np.prod(norm(0, s2**0.5).pdf(y))
+        return (
+            s2**power * s2 ** -(shape + 1) * np.exp(-scale / s2) * np.prod(norm(0, s2**0.5).pdf(y))
+        )
 
-    truth = integrate.quad(unnormalized, 0, np.inf, args=(1,))[0] / integrate.quad(unnormalized, 0, np.inf, args=(0,))[0]
+    truth = (
+        integrate.quad(unnormalized, 0, np.inf, args=(1,))[0]
+        / integrate.quad(unnormalized, 0, np.inf, args=(0,))[0]
+    )
     posterior = conjugate.NormalKnownMean(shape=shape, scale=scale).posterior(y)
     printed = (scale + len(y) / 2 * np.square(y).sum()) / (shape + len(y) / 2 - 1)
     assert posterior.mean == pytest.approx(truth, rel=1e-6)
@@ -111,7 +127,7 @@ def test_discriminative_memberships_fall_with_the_squared_distance():
 def test_the_discriminative_objective_is_maximised():
     """Printed: "the function that is minimised". Clusters that separate the classes have the larger log posterior."""
     apart, mixed, prior = np.array([[9.0, 1.0], [1.0, 9.0]]), np.full((2, 2), 5.0), np.ones(2)
-    assert discriminative.log_posterior(apart, prior) > discriminative.log_posterior(mixed, prior)
+    assert contingency.log_posterior(apart, prior) > contingency.log_posterior(mixed, prior)
 
 
 def test_the_online_rule_compares_with_the_class_of_the_sample():
@@ -132,7 +148,9 @@ def test_the_online_rule_compares_with_the_class_of_the_sample():
     Y = discriminative.memberships(X, centers, 1.0)
     of_centers = numeric_gradient(lambda m: cost(m, logits), centers)
     of_logits = numeric_gradient(lambda gamma: cost(centers, gamma), logits)
-    np.testing.assert_allclose(discriminative.drift(X, classes, Y, Y, log_psi(logits), centers), -of_centers / 2, atol=1e-6)
+    np.testing.assert_allclose(
+        discriminative.drift(X, classes, Y, Y, log_psi(logits), centers), -of_centers / 2, atol=1e-6
+    )
     psi = np.exp(log_psi(logits))
     corrected = Y.sum(axis=0)[:, None] * psi - Y.T @ classes
     printed = Y.sum(axis=0)[:, None] * (psi - np.eye(2, 3))
@@ -153,9 +171,13 @@ def test_the_contingency_factor_divides_once_for_each_cluster():
     """Printed: Gamma(S + R_j) inside the product over classes. Then a table of one class would not have evidence for nothing."""
     table, prior = np.array([[3.0, 1.0], [2.0, 4.0]]), 1.0
     rows = table.sum(axis=1)
-    own = (gammaln(prior + table) - gammaln(prior)).sum() - (gammaln(2 * prior + rows) - gammaln(2 * prior)).sum()
+    own = (gammaln(prior + table) - gammaln(prior)).sum() - (
+        gammaln(2 * prior + rows) - gammaln(2 * prior)
+    ).sum()
     pooled = table.sum(axis=0)
-    shared = (gammaln(prior + pooled) - gammaln(prior)).sum() - (gammaln(2 * prior + pooled.sum()) - gammaln(2 * prior))
+    shared = (gammaln(prior + pooled) - gammaln(prior)).sum() - (
+        gammaln(2 * prior + pooled.sum()) - gammaln(2 * prior)
+    )
     assert metrics.contingency_bayes_factor(table, prior) == pytest.approx(own - shared)
     printed = (gammaln(prior + table) - gammaln(2 * prior + rows)[:, None]).sum()
     corrected = gammaln(prior + table).sum() - gammaln(2 * prior + rows).sum()
@@ -169,9 +191,11 @@ def test_the_distortion_is_mutual_information_of_class_given_cluster():
     sums, printed = [], []
     for _ in range(4):
         joint = rng.dirichlet(rng.uniform(0.2, 3, size=4), size=50).T @ classes / 50
-        information = discriminative.mutual_information(joint)
+        information = contingency.mutual_information(joint)
         sums.append(information - (joint * np.log(joint / joint.sum(axis=1, keepdims=True))).sum())
-        printed.append(information - (joint * np.log(joint / joint.sum(axis=0, keepdims=True))).sum())
+        printed.append(
+            information - (joint * np.log(joint / joint.sum(axis=0, keepdims=True))).sum()
+        )
     assert np.ptp(sums) < 1e-12
     assert np.ptp(printed) > 0.01
 
@@ -191,7 +215,9 @@ def test_the_fuzzy_exponent():
     def objective(U):
         return (U**2.5 * D).sum()
 
-    corrected, printed = (D ** (-power / 1.5) / (D ** (-power / 1.5)).sum(axis=1, keepdims=True) for power in (1, 2))
+    corrected, printed = (
+        D ** (-power / 1.5) / (D ** (-power / 1.5)).sum(axis=1, keepdims=True) for power in (1, 2)
+    )
     np.testing.assert_allclose(model.memberships_, corrected, atol=1e-9)
     assert objective(corrected) < objective(printed)
     assert model.objective_ == pytest.approx(objective(corrected))
@@ -203,7 +229,12 @@ def test_the_gaussian_density_has_the_dimension_in_it():
     model = GaussianMixture(1).fit(X)
     truth = multivariate_normal(model.means_[0], model.covariances_[0])
     determinant = np.linalg.det(model.covariances_[0])
-    printed = truth.logpdf(X) + 1.5 * np.log(2 * np.pi) + 0.5 * np.log(determinant) - 0.5 * np.log(2 * np.pi * determinant)
+    printed = (
+        truth.logpdf(X)
+        + 1.5 * np.log(2 * np.pi)
+        + 0.5 * np.log(determinant)
+        - 0.5 * np.log(2 * np.pi * determinant)
+    )
     np.testing.assert_allclose(model.score_samples(X), truth.logpdf(X), atol=1e-6)
     assert np.abs(printed - truth.logpdf(X)).min() > 1
 
@@ -213,7 +244,11 @@ def test_the_gradient_in_a_mean_has_the_inverse_covariance():
     x, mean, covariance = np.array([1.0, 2.0]), np.zeros(2), np.array([[2.0, 0.3], [0.3, 0.5]])
     numeric = np.array(
         [
-            (multivariate_normal(mean + step, covariance).logpdf(x) - multivariate_normal(mean - step, covariance).logpdf(x)) / 2e-6
+            (
+                multivariate_normal(mean + step, covariance).logpdf(x)
+                - multivariate_normal(mean - step, covariance).logpdf(x)
+            )
+            / 2e-6
             for step in 1e-6 * np.eye(2)
         ]
     )
@@ -225,5 +260,8 @@ def test_the_adjusted_rand_index_does_not_reach_minus_one():
     """Printed: from -1 to 1. Two partitions of four objects that disagree as much as they can give -1/2."""
     assert metrics.adjusted_rand_index([0, 0, 1, 1], [0, 1, 0, 1]) == pytest.approx(-0.5)
     rng = np.random.default_rng(4)
-    values = [metrics.adjusted_rand_index(rng.integers(0, 3, 6), rng.integers(0, 3, 6)) for _ in range(300)]
+    values = [
+        metrics.adjusted_rand_index(rng.integers(0, 3, 6), rng.integers(0, 3, 6))
+        for _ in range(300)
+    ]
     assert min(values) >= -0.5 - 1e-12

@@ -3,23 +3,26 @@
 from importlib import import_module
 from typing import Any
 
+from .models import MODELS
+
 __version__ = "0.1.0"
 
 _HOMES = {
-    "PairwiseProbabilisticClustering": "models.pairwise",
-    "EvidenceAccumulation": "models.consensus",
-    "ClusteringEnsemble": "models.ensemble",
-    "CompletelyPositiveFactorization": "models.factorization",
-    "SpectralClustering": "models.spectral",
-    "FuzzyCMeans": "models.fuzzy",
-    "GaussianMixture": "models.gaussian",
-    "DirichletProcessMixture": "models.dirichlet_process",
-    "DiscriminativeClustering": "models.discriminative",
-    "InformationBottleneck": "models.bottleneck",
-    "EvidenceWarning": "_validation",
-    "MemoryBudgetError": "_memory",
+    **{model.name: f"models.{model.module}" for model in MODELS},
+    "EvidenceWarning": "core.validation",
+    "MemoryBudgetError": "core.memory",
 }
-_MODULES = ("conjugate", "dask", "datasets", "memberships", "metrics", "plot", "report", "selection", "similarity")
+_MODULES = (
+    "conjugate",
+    "dask",
+    "datasets",
+    "memberships",
+    "metrics",
+    "plot",
+    "report",
+    "selection",
+    "similarity",
+)
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ._arrays import is_numpy, namespace, to_numpy
-from ._memory import reserve
-from .kernels.simplex import normalize
-from .kernels.simplex import project as project_simplex
+from .core.arrays import is_numpy, namespace, to_numpy
+from .core.memory import reserve
+from .numerics.simplex import normalize
+from .numerics.simplex import project as project_simplex
 
 __all__ = [
     "align",
@@ -43,12 +43,20 @@ def check_memberships(memberships: Any, name: str = "memberships") -> Any:
     >>> check_memberships([[1, 0], [0.25, 0.75]]).shape
     (2, 2)
     """
-    U = memberships if hasattr(memberships, "ndim") and not hasattr(memberships, "iloc") else np.asarray(memberships)
+    U = (
+        memberships
+        if hasattr(memberships, "ndim") and not hasattr(memberships, "iloc")
+        else np.asarray(memberships)
+    )
     if U.ndim != 2 or 0 in U.shape:
-        raise ValueError(f"{name} must be an array (n_objects, n_clusters), both at least 1; got shape {tuple(U.shape)}")
+        raise ValueError(
+            f"{name} must be an array (n_objects, n_clusters), both at least 1; got shape {tuple(U.shape)}"
+        )
     xp = namespace(U)
     if is_numpy(U) and U.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must hold numbers, got dtype {U.dtype}: for labels pass a one-dimensional array")
+        raise TypeError(
+            f"{name} must hold numbers, got dtype {U.dtype}: for labels pass a one-dimensional array"
+        )
     if not xp.isdtype(U.dtype, "real floating"):
         U = xp.astype(U, xp.float64)
     off = xp.max(xp.abs(xp.sum(U, axis=1) - 1.0))
@@ -84,7 +92,11 @@ def harden(memberships: Any, *, threshold: float = 0.0) -> Any:
         raise ValueError(f"threshold must lie in [0, 1], got {threshold!r}")
     xp = namespace(U)
     labels = xp.argmax(U, axis=1)
-    return xp.where(xp.max(U, axis=1) >= threshold, labels, xp.full_like(labels, -1)) if threshold > 0 else labels
+    return (
+        xp.where(xp.max(U, axis=1) >= threshold, labels, xp.full_like(labels, -1))
+        if threshold > 0
+        else labels
+    )
 
 
 def entropy(memberships: Any, *, relative: bool = False) -> Any:
@@ -161,7 +173,11 @@ def sizes(memberships: Any, sample_weight: Any = None) -> Any:
     """
     U = check_memberships(memberships)
     xp = namespace(U)
-    total = xp.sum(U, axis=0, dtype=xp.float64) if sample_weight is None else xp.asarray(sample_weight, dtype=xp.float64) @ U
+    total = (
+        xp.sum(U, axis=0, dtype=xp.float64)
+        if sample_weight is None
+        else xp.asarray(sample_weight, dtype=xp.float64) @ U
+    )
     return xp.astype(total, U.dtype)
 
 
@@ -190,15 +206,24 @@ def one_hot(labels: Any, n_clusters: int | None = None, *, dtype: Any = np.float
     """
     labels = to_numpy(labels)
     if labels.ndim != 1 or not len(labels):
-        raise ValueError(f"labels must be one-dimensional, with at least one object; got shape {labels.shape}")
+        raise ValueError(
+            f"labels must be one-dimensional, with at least one object; got shape {labels.shape}"
+        )
     if labels.dtype.kind not in "iu":
         labels = np.unique(labels, return_inverse=True)[1]
     if labels.min() < -1:
         raise ValueError(f"labels must be 0, 1, ... or -1 for unknown, got {labels.min()}")
     k = max(1, int(labels.max()) + 1) if n_clusters is None else n_clusters
     if labels.max() >= k:
-        raise ValueError(f"labels go up to {labels.max()} but n_clusters={k}: ask for at least {labels.max() + 1} clusters")
-    reserve((len(labels), k), dtype, "one_hot memberships", "encode the labels as 0, 1, ..., k - 1 first")
+        raise ValueError(
+            f"labels go up to {labels.max()} but n_clusters={k}: ask for at least {labels.max() + 1} clusters"
+        )
+    reserve(
+        (len(labels), k),
+        dtype,
+        "one_hot memberships",
+        "encode the labels as 0, 1, ..., k - 1 first",
+    )
     U = np.zeros((len(labels), k), dtype=dtype)
     known = np.flatnonzero(labels >= 0)
     U[known, labels[known]] = 1
@@ -232,7 +257,9 @@ def align(memberships: Any, reference: Any) -> Any:
     """
     U, V = check_memberships(memberships), check_memberships(reference, "reference")
     if U.shape[0] != V.shape[0]:
-        raise ValueError(f"memberships and reference must describe the same objects, got {U.shape[0]} and {V.shape[0]} rows")
+        raise ValueError(
+            f"memberships and reference must describe the same objects, got {U.shape[0]} and {V.shape[0]} rows"
+        )
     xp = namespace(U)
     order = _partners(to_numpy(U.T @ xp.astype(V, U.dtype)))
     width = max(U.shape[1], V.shape[1])
@@ -250,7 +277,9 @@ def _partners(overlap: np.ndarray) -> np.ndarray:
     return order
 
 
-def average(memberships: Sequence[Any], weights: Any = None, *, reference: Any = None) -> np.ndarray:
+def average(
+    memberships: Sequence[Any], weights: Any = None, *, reference: Any = None
+) -> np.ndarray:
     """The memberships nearest, in squared distance, to several memberships of the same objects after alignment.
 
     Minimises  ``sum_b weight_b |U_b P_b - M|^2``  over M and permutations P_b by turns: align all to M, take their mean.
@@ -280,13 +309,22 @@ def average(memberships: Sequence[Any], weights: Any = None, *, reference: Any =
         raise ValueError("memberships is empty: give at least one array (n, k)")
     shares = np.ones(len(members)) if weights is None else np.asarray(weights, dtype=np.float64)
     if shares.shape != (len(members),) or not (shares >= 0).all() or shares.sum() <= 0:
-        raise ValueError(f"weights must be {len(members)} nonnegative numbers with a positive sum, got {weights!r}")
-    center = max(members, key=lambda U: U.shape[1]) if reference is None else to_numpy(check_memberships(reference, "reference"))
+        raise ValueError(
+            f"weights must be {len(members)} nonnegative numbers with a positive sum, got {weights!r}"
+        )
+    center = (
+        max(members, key=lambda U: U.shape[1])
+        if reference is None
+        else to_numpy(check_memberships(reference, "reference"))
+    )
     width = max(center.shape[1], *(U.shape[1] for U in members))
     center = np.pad(center, ((0, 0), (0, width - center.shape[1])))
     for _ in range(100):
         previous = center
-        center = normalize(sum(share * align(U, center) for share, U in zip(shares, members)) / shares.sum())
+        center = normalize(
+            sum(share * align(U, center) for share, U in zip(shares, members, strict=True))
+            / shares.sum()
+        )
         if np.array_equal(center, previous):
             break
     return center
@@ -316,23 +354,37 @@ def cooccurrence(memberships: Any, pairs: Any = None) -> Any:
     xp = namespace(U)
     n = U.shape[0]
     if pairs is None:
-        reserve((n, n), to_numpy(U[:1]).dtype, "the co-occurrence of all pairs", "pass the pairs you need")
+        reserve(
+            (n, n),
+            to_numpy(U[:1]).dtype,
+            "the co-occurrence of all pairs",
+            "pass the pairs you need",
+        )
         together = U @ U.T
         diagonal = xp.arange(n, device=getattr(U, "device", None))
         together[diagonal, diagonal] = 1.0
         return together
     indices = to_numpy(pairs)
     if indices.ndim != 2 or indices.shape[1] != 2 or indices.dtype.kind not in "iu":
-        raise ValueError(f"pairs must be integers of shape (m, 2), got {indices.dtype} of shape {indices.shape}")
+        raise ValueError(
+            f"pairs must be integers of shape (m, 2), got {indices.dtype} of shape {indices.shape}"
+        )
     if indices.size and not (-n <= indices.min() and indices.max() < n):
-        raise IndexError(f"pairs name objects from {indices.min()} to {indices.max()}, but there are {n} objects")
-    blocks = [indices[start : start + _BLOCK] for start in range(0, len(indices), _BLOCK)] or [indices]
+        raise IndexError(
+            f"pairs name objects from {indices.min()} to {indices.max()}, but there are {n} objects"
+        )
+    blocks = [indices[start : start + _BLOCK] for start in range(0, len(indices), _BLOCK)] or [
+        indices
+    ]
     return xp.concat([_together(U, block % n) for block in blocks])
 
 
 def _together(U: Any, pairs: np.ndarray) -> Any:
     xp = namespace(U)
-    first, second = (xp.asarray(column, device=getattr(U, "device", None)) for column in (pairs[:, 0], pairs[:, 1]))
+    first, second = (
+        xp.asarray(column, device=getattr(U, "device", None))
+        for column in (pairs[:, 0], pairs[:, 1])
+    )
     chance = xp.sum(xp.take(U, first, axis=0) * xp.take(U, second, axis=0), axis=1)
     return xp.where(first == second, xp.ones_like(chance), chance)
 

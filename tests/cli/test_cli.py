@@ -69,7 +69,10 @@ def data(tmp_path):
     with (tmp_path / "data.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["name", "x", "y", "kind", "weight"])
-        writer.writerows([f"o{i}", *row, "abc"[label], 1 + i % 2] for i, (row, label) in enumerate(zip(X, labels)))
+        writer.writerows(
+            [f"o{i}", *row, "abc"[label], 1 + i % 2]
+            for i, (row, label) in enumerate(zip(X, labels, strict=True))
+        )
     return "data.csv"
 
 
@@ -98,7 +101,12 @@ def test_fit_writes_a_whole_result(run, data, tmp_path, drawn):
     assert ids == [f"o{i}" for i in range(60)]
     np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-12)
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
-    assert (summary["schema"], summary["n_clusters"], summary["seed"], summary["converged"]) == (1, 3, 0, True)
+    assert (summary["schema"], summary["n_clusters"], summary["seed"], summary["converged"]) == (
+        1,
+        3,
+        0,
+        True,
+    )
     assert summary["input"]["columns"] == ["x", "y"]
     assert len(summary["input"]["sha256"]) == 64
     assert summary["metrics"]["adjusted Rand index"] > 0.9
@@ -107,7 +115,9 @@ def test_fit_writes_a_whole_result(run, data, tmp_path, drawn):
 
 @pytest.mark.parametrize("table", ["csv", "parquet"])
 def test_noise_is_called_noise(run, data, tmp_path, drawn, table):
-    code, out, err = run("fit", data, *ROLES, "--clusters", 3, "--set", "noise=0.5", "--table", table, "--out", "r")
+    code, out, err = run(
+        "fit", data, *ROLES, "--clusters", 3, "--set", "noise=0.5", "--table", table, "--out", "r"
+    )
     assert code == 0, err
     assert "60 objects in 3 clusters and noise" in out
     assert json.loads((tmp_path / "r" / "summary.json").read_text())["n_clusters"] == 3
@@ -128,7 +138,9 @@ def test_fit_equals_the_library(run, data, tmp_path):
 
     run("fit", data, *ROLES, "--clusters", 3, "--seed", 5, "--set", "fuzzifier=1.5", "--out", "r")
     X, _ = blobs()
-    expected = FuzzyCMeans(3, fuzzifier=1.5, random_state=5).fit(X, sample_weight=1 + np.arange(60) % 2)
+    expected = FuzzyCMeans(3, fuzzifier=1.5, random_state=5).fit(
+        X, sample_weight=1 + np.arange(60) % 2
+    )
     np.testing.assert_array_equal(memberships("r/memberships.csv")[1], expected.memberships_)
 
 
@@ -162,7 +174,11 @@ def test_no_overwriting_without_force(run, data, tmp_path):
 def test_parquet_table(run, data, tmp_path):
     pq = pytest.importorskip("pyarrow.parquet")
     assert run("fit", data, *ROLES, "--out", "r", "--table", "parquet")[0] == 0
-    assert pq.read_table(tmp_path / "r" / "memberships.parquet").column_names[:3] == ["id", "cluster", "certainty"]
+    assert pq.read_table(tmp_path / "r" / "memberships.parquet").column_names[:3] == [
+        "id",
+        "cluster",
+        "certainty",
+    ]
     assert run("score", data, "r", "--column", "kind")[0] == 0
 
 
@@ -175,7 +191,11 @@ def test_predict_matches_columns_by_name(run, data, tmp_path):
     assert code == 0, err
     rows = list(csv.reader(io.StringIO(out)))
     assert [row[0] for row in rows[1:]] == [f"n{i}" for i in range(60)]
-    np.testing.assert_allclose(np.array([row[3:] for row in rows[1:]], dtype=float), memberships("r/memberships.csv")[1], atol=1e-12)
+    np.testing.assert_allclose(
+        np.array([row[3:] for row in rows[1:]], dtype=float),
+        memberships("r/memberships.csv")[1],
+        atol=1e-12,
+    )
     assert run("predict", "r", "new.csv", "--out", "p.csv")[0] == 0
     assert run("predict", "r", "new.csv", "--out", "p.csv")[0] == 2
     (tmp_path / "bad.csv").write_text("x,z\n1,2\n")
@@ -191,7 +211,9 @@ def test_score_labels_and_memberships_in_any_order(run, data, tmp_path):
     turned = json.loads(run("score", "shuffled.csv", "r", "--column", "kind", "--json")[1])
     assert plain["adjusted Rand index"] > 0.9
     kinds, U = [line.split(",")[3] for line in lines[1:]], memberships("r/memberships.csv")[1]
-    assert plain["adjusted Rand index"] == pytest.approx(adjusted_rand_score(kinds, U.argmax(axis=1)))
+    assert plain["adjusted Rand index"] == pytest.approx(
+        adjusted_rand_score(kinds, U.argmax(axis=1))
+    )
     assert plain["soft adjusted Rand index"] == pytest.approx(adjusted_rand_index(kinds, U))
     assert plain["soft matched accuracy"] < plain["matched accuracy"]
     assert turned["adjusted Rand index"] == pytest.approx(plain["adjusted Rand index"])
@@ -204,11 +226,20 @@ def test_score_labels_and_memberships_in_any_order(run, data, tmp_path):
 
 
 def test_score_takes_no_measurement_for_an_id(run, tmp_path):
-    (tmp_path / "known.csv").write_text("length,kind\n" + "".join(f"{row % 4},{'ab'[row % 2]}\n" for row in range(8)))
+    (tmp_path / "known.csv").write_text(
+        "length,kind\n" + "".join(f"{row % 4},{'ab'[row % 2]}\n" for row in range(8))
+    )
     (tmp_path / "other.csv").write_text("label\n" + "".join(f"{row % 2}\n" for row in range(8)))
-    (tmp_path / "soft.csv").write_text("cluster_0,cluster_1\n" + "".join(f"{row % 2},{1 - row % 2}\n" for row in range(8)))
+    (tmp_path / "soft.csv").write_text(
+        "cluster_0,cluster_1\n" + "".join(f"{row % 2},{1 - row % 2}\n" for row in range(8))
+    )
     for other in ("other.csv", "soft.csv"):
-        assert json.loads(run("score", "known.csv", other, "--column", "kind", "--json")[1])["Rand index"] == 1
+        assert (
+            json.loads(run("score", "known.csv", other, "--column", "kind", "--json")[1])[
+                "Rand index"
+            ]
+            == 1
+        )
 
 
 def test_report_is_written_again(run, data, tmp_path, drawn):
@@ -227,7 +258,9 @@ def test_inspect(run, data, tmp_path):
     assert json.loads(run("inspect", "r", "--json")[1])["n_clusters"] == 3
     assert json.loads(run("inspect", "r/model.skops", "--json")[1])["would be loaded"] is True
     np.save(tmp_path / "w.npy", np.eye(5))
-    assert json.loads(run("inspect", "w.npy", "--json")[1])["looks like"].startswith("a similarity matrix")
+    assert json.loads(run("inspect", "w.npy", "--json")[1])["looks like"].startswith(
+        "a similarity matrix"
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,10 +273,31 @@ def test_inspect(run, data, tmp_path):
         (["fit", "data.csv", *ROLES, "--clusters", "61"], 2, "ask for at most 60 clusters"),
         (["fit", "data.csv", *ROLES, "--set", "fuzzifier=-1"], 2, "fuzzifier"),
         (["fit", "data.csv", *ROLES, "--set", "magic=1"], 2, "--set takes parameter=value"),
-        (["fit", "data.csv", *ROLES, "--similarity", "knn"], 2, "--similarity does not apply to fuzzy-c-means"),
-        (["fit", "data.csv", "--class-column", "kind", "--model", "spectral", "--weight-column", "weight"], 2, "takes no weights"),
+        (
+            ["fit", "data.csv", *ROLES, "--similarity", "knn"],
+            2,
+            "--similarity does not apply to fuzzy-c-means",
+        ),
+        (
+            [
+                "fit",
+                "data.csv",
+                "--class-column",
+                "kind",
+                "--model",
+                "spectral",
+                "--weight-column",
+                "weight",
+            ],
+            2,
+            "takes no weights",
+        ),
         (["fit", "data.csv", "--drop", "kind", "--model", "discriminative"], 2, "--class-column"),
-        (["fit", "data.csv", *ROLES, "--set", "max_iter=1", "--strict", "--set", "tol=0"], 3, "did not converge"),
+        (
+            ["fit", "data.csv", *ROLES, "--set", "max_iter=1", "--strict", "--set", "tol=0"],
+            3,
+            "did not converge",
+        ),
         (["fit", "data.csv", *ROLES, "--nonsense"], 2, "No such option"),
         (["fit", "data.csv", *ROLES, "--out", "no/such/folder"], 2, "there is no folder"),
         (["fit"], 2, "Missing argument"),
@@ -256,7 +310,9 @@ def test_inspect(run, data, tmp_path):
 def test_errors_take_one_line_and_leave_nothing(run, data, tmp_path, words, code, said):
     got, out, err = run(*words)
     assert (got, said in err) == (code, True), err
-    errors = [line for line in err.splitlines() if "ids are taken" not in line and "warning:" not in line]
+    errors = [
+        line for line in err.splitlines() if "ids are taken" not in line and "warning:" not in line
+    ]
     assert len(errors) == 1
     assert out == ""
     assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
@@ -279,7 +335,9 @@ def test_missing_values_are_named(run, tmp_path):
     assert (code, "row 2 has no value in column 'b'" in err) == (2, True)
 
 
-def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_answer(run, data, tmp_path, monkeypatch):
+def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_answer(
+    run, data, tmp_path, monkeypatch
+):
     from sfumato.io import checkpoint
 
     words = ("fit", data, *ROLES, "--set", "n_init=4", "--set", "tol=1e-12")
@@ -301,7 +359,9 @@ def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_answer(run, data, tm
     assert (code, "kept for other data" in err) == (2, True)
     code, _, err = run(*words, "--out", "r", "--resume")
     assert (code, "going on after 20 iterations" in err) == (0, True)
-    assert (tmp_path / "r/memberships.csv").read_bytes() == (tmp_path / "whole/memberships.csv").read_bytes()
+    assert (tmp_path / "r/memberships.csv").read_bytes() == (
+        tmp_path / "whole/memberships.csv"
+    ).read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "r", "whole"]
 
 
@@ -310,7 +370,9 @@ def hostile_table(tmp_path):
     with (tmp_path / "hostile.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([HOSTILE[0], HOSTILE[1], HOSTILE[3], HOSTILE[5]])
-        writer.writerows([HOSTILE[i % 16] + str(i // 16), *row, HOSTILE[i % 3]] for i, row in enumerate(X))
+        writer.writerows(
+            [HOSTILE[i % 16] + str(i // 16), *row, HOSTILE[i % 3]] for i, row in enumerate(X)
+        )
     return "hostile.csv"
 
 
@@ -346,7 +408,17 @@ def test_hostile_names_everywhere(run, tmp_path, drawn):
 def test_version_and_help(run):
     assert run("--version")[1].startswith("sfumato ")
     assert run()[:2] == run("--help")[:2]
-    commands = ("fit", "consensus", "predict", "score", "choose", "report", "inspect", "demo", "reproduce")
+    commands = (
+        "fit",
+        "consensus",
+        "predict",
+        "score",
+        "choose",
+        "report",
+        "inspect",
+        "demo",
+        "reproduce",
+    )
     for words in ([], *([command] for command in commands)):
         code, out, _ = run(*words, "--help")
         assert code == 0
@@ -354,7 +426,20 @@ def test_version_and_help(run):
 
 
 def test_choose_finds_three_and_draws_the_curve(run, data, tmp_path):
-    words = ("choose", data, "--drop", "kind", "--drop", "weight", "--from", 2, "--to", 4, "--set", "n_init=1")
+    words = (
+        "choose",
+        data,
+        "--drop",
+        "kind",
+        "--drop",
+        "weight",
+        "--from",
+        2,
+        "--to",
+        4,
+        "--set",
+        "n_init=1",
+    )
     code, out, err = run(*words, "--plot", "curve.png")
     assert code == 0, err
     assert "Chosen: 3" in out
@@ -374,12 +459,29 @@ def test_choose_in_json_and_auto_by_held_out_agreement(run, data, tmp_path):
 
 @pytest.mark.parametrize("model", ["gaussian-mixture", "dirichlet-process"])
 def test_auto_finds_three(run, data, tmp_path, model):
-    code, _, err = run("fit", data, "--drop", "kind", "--drop", "weight", "--model", model, "--clusters", "auto", "--out", "r")
+    code, _, err = run(
+        "fit",
+        data,
+        "--drop",
+        "kind",
+        "--drop",
+        "weight",
+        "--model",
+        model,
+        "--clusters",
+        "auto",
+        "--out",
+        "r",
+    )
     assert code == 0, err
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
     assert (summary["n_clusters"], summary["clusters_asked_for"]) == (3, "auto")
     curve = json.loads((tmp_path / "r" / "pictures.json").read_text())["selection"]
-    assert curve is None if model == "dirichlet-process" else curve["n_clusters"][int(np.argmax(curve["scores"]))] == 3
+    assert (
+        curve is None
+        if model == "dirichlet-process"
+        else curve["n_clusters"][int(np.argmax(curve["scores"]))] == 3
+    )
 
 
 def test_consensus_of_labelings_and_of_features(run, data, tmp_path):
@@ -387,12 +489,25 @@ def test_consensus_of_labelings_and_of_features(run, data, tmp_path):
     truth = np.arange(60) % 3
     noisy = [np.where(rng.random(60) < 0.9, truth, rng.integers(3, size=60)) for _ in range(15)]
     lines = ["id," + ",".join(f"p{j}" for j in range(15))]
-    lines += [f"o{i}," + ",".join("uvw"[labels[i]] if (i + j) % 11 else "" for j, labels in enumerate(noisy)) for i in range(60)]
+    lines += [
+        f"o{i},"
+        + ",".join("uvw"[labels[i]] if (i + j) % 11 else "" for j, labels in enumerate(noisy))
+        for i in range(60)
+    ]
     (tmp_path / "l.csv").write_text("\n".join(lines) + "\n")
     code, _, err = run("consensus", "l.csv", "--clusters", 3, "--out", "r")
     assert code == 0, err
-    assert json.loads(run("score", data, "r", "--column", "kind", "--json")[1])["matched accuracy"] > 0.9
-    head = "\n".join([lines[0], *lines[1:4], lines[1].replace("u", "never-seen").replace("v", "never-seen").replace("o0", "new")])
+    assert (
+        json.loads(run("score", data, "r", "--column", "kind", "--json")[1])["matched accuracy"]
+        > 0.9
+    )
+    head = "\n".join(
+        [
+            lines[0],
+            *lines[1:4],
+            lines[1].replace("u", "never-seen").replace("v", "never-seen").replace("o0", "new"),
+        ]
+    )
     (tmp_path / "new.csv").write_text(head + "\n")
     code, out, err = run("predict", "r", "new.csv")
     assert code == 0, err
@@ -400,16 +515,32 @@ def test_consensus_of_labelings_and_of_features(run, data, tmp_path):
     predicted = [row.split(",")[:2] for row in out.splitlines()[1:]]
     assert [row[0] for row in predicted] == ["o0", "o1", "o2", "new"]
     assert [int(row[1]) for row in predicted[:3]] == U[:3].argmax(axis=1).tolist()
-    code, _, err = run("consensus", data, "--features", "--drop", "weight", "--class-column", "kind", "--out", "f")
+    code, _, err = run(
+        "consensus", data, "--features", "--drop", "weight", "--class-column", "kind", "--out", "f"
+    )
     assert code == 0, err
-    assert json.loads((tmp_path / "f/summary.json").read_text())["metrics"]["adjusted Rand index"] > 0.9
+    assert (
+        json.loads((tmp_path / "f/summary.json").read_text())["metrics"]["adjusted Rand index"]
+        > 0.9
+    )
     assert "similarity" in json.loads((tmp_path / "f/pictures.json").read_text())
 
 
 def test_a_similarity_matrix(run, tmp_path):
     X, labels = blobs()
     np.save(tmp_path / "w.npy", np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 8))
-    code, _, err = run("fit", "w.npy", "--model", "pairwise", "--similarity", "precomputed", "--clusters", 3, "--out", "r")
+    code, _, err = run(
+        "fit",
+        "w.npy",
+        "--model",
+        "pairwise",
+        "--similarity",
+        "precomputed",
+        "--clusters",
+        3,
+        "--out",
+        "r",
+    )
     assert code == 0, err
     (tmp_path / "labels.csv").write_text("\n".join(["label", *map(str, labels)]))
     assert json.loads(run("score", "labels.csv", "r", "--json")[1])["matched accuracy"] > 0.9
@@ -428,7 +559,10 @@ def test_demo(run, tmp_path, drawn):
     assert code == 0, err
     assert "150 objects in 3 clusters (consensus)" in out
     assert (tmp_path / "d" / "report.html").is_file()
-    assert json.loads((tmp_path / "d" / "summary.json").read_text())["metrics"]["adjusted Rand index"] > 0.5
+    assert (
+        json.loads((tmp_path / "d" / "summary.json").read_text())["metrics"]["adjusted Rand index"]
+        > 0.5
+    )
     assert run("demo", "--out", "d")[0] == 2
     assert run("demo", "--out", "d", "--force")[0] == 0
 

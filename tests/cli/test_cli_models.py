@@ -6,19 +6,28 @@ import warnings
 import numpy as np
 import pytest
 
-from sfumato._loop import checkpoints
 from sfumato.cli.models import MODELS, make
+from sfumato.core.loop import checkpoints
 from sfumato.io.checkpoint import Checkpoint
 from sfumato.io.trusted import load, save, untrusted
 
 LABELS = np.arange(60) % 3
 X = np.random.default_rng(0).normal(size=(60, 3)) + 4 * np.eye(3)[LABELS]
 COUNTS = np.random.default_rng(1).poisson(np.exp(X / 2)) + 1.0
-L = np.column_stack([np.where(np.random.default_rng(seed).random(60) < 0.9, LABELS, (LABELS + 1) % 3) for seed in range(9)])
+L = np.column_stack(
+    [
+        np.where(np.random.default_rng(seed).random(60) < 0.9, LABELS, (LABELS + 1) % 3)
+        for seed in range(9)
+    ]
+)
 CASES = {
     **{name: (name, {"information-bottleneck": COUNTS}.get(name, X), ()) for name in MODELS},
     "labelings": ("consensus", L, ("ensemble=precomputed",)),
-    "similarity": ("pairwise", np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 4), ("similarity=precomputed",)),
+    "similarity": (
+        "pairwise",
+        np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 4),
+        ("similarity=precomputed",),
+    ),
     "gibbs": ("dirichlet-process", X, ("inference=gibbs", "burn_in=10", "n_draws=10")),
 }
 
@@ -100,13 +109,19 @@ def test_unknown_names_and_settings_are_refused():
         make("magic", 3, seed=0)
     with pytest.raises(ValueError, match="--set takes parameter=value"):
         make("pairwise", 3, seed=0, settings=["n_clusters=4"])
-    model = make("fuzzy-c-means", 3, seed=0, settings=["fuzzifier=1.5", "noise=None", "covariance_type=full"])
+    model = make(
+        "fuzzy-c-means", 3, seed=0, settings=["fuzzifier=1.5", "noise=None", "covariance_type=full"]
+    )
     assert (model.fuzzifier, model.noise, model.covariance_type) == (1.5, None, "full")
 
 
 def test_a_consensus_of_linkages_is_saved_and_loaded(tmp_path):
     from sfumato import ClusteringEnsemble, EvidenceAccumulation
 
-    model = EvidenceAccumulation(3, ensemble=ClusteringEnsemble(4, algorithms="All"), random_state=0).fit(X)
+    model = EvidenceAccumulation(
+        3, ensemble=ClusteringEnsemble(4, algorithms="All"), random_state=0
+    ).fit(X)
     save(model, tmp_path / "model.skops")
-    np.testing.assert_array_equal(load(tmp_path / "model.skops").predict_proba(X + 0.1), model.predict_proba(X + 0.1))
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.skops").predict_proba(X + 0.1), model.predict_proba(X + 0.1)
+    )

@@ -30,12 +30,27 @@ def test_kill_9_in_the_middle_then_resume(tmp_path):
     """Kept every moment, killed without warning, taken up again: byte for byte the memberships of a run left alone."""
     X = np.random.default_rng(0).normal(size=(2000, 4))
     np.save(tmp_path / "x.npy", X)
-    words = ["fit", "x.npy", "--clusters", "6", "--seed", "1", "--set", "n_init=2", "--set", "tol=1e-13", "--set", "max_iter=100"]
+    words = [
+        "fit",
+        "x.npy",
+        "--clusters",
+        "6",
+        "--seed",
+        "1",
+        "--set",
+        "n_init=2",
+        "--set",
+        "tol=1e-13",
+        "--set",
+        "max_iter=100",
+    ]
     often = "from sfumato.io.checkpoint import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] = 0.0; "
     slow = "import time; from sfumato.models.fuzzy import FuzzyCMeans; u = FuzzyCMeans._update; "
     slow += "FuzzyCMeans._update = lambda *a: (time.sleep(0.01), u(*a))[1]; "
     command = [sys.executable, "-c", often + slow + "import sfumato.__main__"]
-    process = subprocess.Popen([*command, *words, "--out", "cut"], cwd=tmp_path, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*command, *words, "--out", "cut"], cwd=tmp_path, stderr=subprocess.PIPE
+    )
     deadline = time.monotonic() + 60
     while not (tmp_path / "cut.checkpoint").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -44,10 +59,19 @@ def test_kill_9_in_the_middle_then_resume(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not (tmp_path / "cut").exists()
-    resumed = subprocess.run([*SFUMATO, *words, "--out", "cut", "--resume"], cwd=tmp_path, capture_output=True, text=True)
+    resumed = subprocess.run(
+        [*SFUMATO, *words, "--out", "cut", "--resume"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert (resumed.returncode, "going on after" in resumed.stderr) == (0, True), resumed.stderr
-    assert subprocess.run([*SFUMATO, *words, "--out", "whole"], cwd=tmp_path, capture_output=True).returncode == 0
-    assert (tmp_path / "cut/memberships.csv").read_bytes() == (tmp_path / "whole/memberships.csv").read_bytes()
+    assert (
+        subprocess.run(
+            [*SFUMATO, *words, "--out", "whole"], cwd=tmp_path, capture_output=True
+        ).returncode
+        == 0
+    )
+    assert (tmp_path / "cut/memberships.csv").read_bytes() == (
+        tmp_path / "whole/memberships.csv"
+    ).read_bytes()
     assert not [path for path in tmp_path.iterdir() if "checkpoint" in path.name]
 
 
@@ -82,7 +106,10 @@ def write_million(path, n):
         file.write("id,a,b,c,d\n")
         for start in range(0, n, 50_000):
             rows = rng.normal(size=(50_000, 4)) + 8 * np.eye(4)[rng.integers(3, size=50_000)]
-            file.writelines(f"cell-{start + i},{r[0]:.4f},{r[1]:.4f},{r[2]:.4f},{r[3]:.4f}\n" for i, r in enumerate(rows.tolist()))
+            file.writelines(
+                f"cell-{start + i},{r[0]:.4f},{r[1]:.4f},{r[2]:.4f},{r[3]:.4f}\n"
+                for i, r in enumerate(rows.tolist())
+            )
 
 
 @pytest.mark.slow
@@ -91,7 +118,18 @@ def test_a_million_rows_in_bounded_memory(tmp_path):
     n = 1_000_000
     write_million(tmp_path / "big.csv", n)
     done = subprocess.run(
-        [*SFUMATO, "fit", "big.csv", "--model", "fuzzy-c-means", "--clusters", "3", "--out", "r", "--json"],
+        [
+            *SFUMATO,
+            "fit",
+            "big.csv",
+            "--model",
+            "fuzzy-c-means",
+            "--clusters",
+            "3",
+            "--out",
+            "r",
+            "--json",
+        ],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -119,8 +157,13 @@ def test_hostile_files_are_refused_before_anything_heavy_is_loaded(tmp_path):
         folder = tmp_path / name.replace(".", "-")
         folder.mkdir()
         (folder / name).write_bytes(content)
-        done = subprocess.run([sys.executable, "-c", light, "fit", name], cwd=folder, capture_output=True, text=True)
-        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), (name, done.stderr)
+        done = subprocess.run(
+            [sys.executable, "-c", light, "fit", name], cwd=folder, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), (
+            name,
+            done.stderr,
+        )
         assert [path.name for path in folder.iterdir()] == [name]
 
 

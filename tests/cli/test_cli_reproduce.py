@@ -3,9 +3,9 @@
 import pytest
 import sklearn.datasets
 
-from sfumato import experiments
+from sfumato import papers
 from sfumato.cli import main
-from sfumato.experiments import Outcome, Table
+from sfumato.papers import Outcome, Table
 
 
 @pytest.fixture
@@ -28,19 +28,27 @@ def small(monkeypatch):
 
     def run_one(name, shelf, *, n_seeds):
         shelf.find("house votes")
-        return Outcome(Table(name, ("data", "measured"), [("iris", ".9")], tuple(shelf.notes.values())))
+        return Outcome(
+            Table(name, ("data", "measured"), [("iris", ".9")], tuple(shelf.notes.values()))
+        )
 
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch_openml)
-    monkeypatch.setattr(experiments, "run", run_one)
+    monkeypatch.setattr(papers, "run", run_one)
 
 
 def test_the_table_goes_on_without_what_is_missing(run, small, tmp_path):
     code, out, err = run("rounding-table", "--out", "papers")
     assert code == 0
     assert "| iris | .9 |" in out
-    assert "- house votes: left out, OpenML could not be reached (timed out); pass --data DIR with house-votes-84.csv" in out
+    assert (
+        "- house votes: left out, OpenML could not be reached (timed out); pass --data DIR with house-votes-84.csv"
+        in out
+    )
     assert err.count("\n") == 2
-    assert sorted(path.name for path in (tmp_path / "papers").iterdir()) == ["rounding-table.csv", "rounding-table.md"]
+    assert sorted(path.name for path in (tmp_path / "papers").iterdir()) == [
+        "rounding-table.csv",
+        "rounding-table.md",
+    ]
 
 
 def test_offline_asks_nobody(run, small):
@@ -51,7 +59,7 @@ def test_offline_asks_nobody(run, small):
 
 def test_all_writes_every_table_once(run, small, tmp_path):
     assert run("all", "--out", "papers")[0] == 0
-    assert {path.stem for path in (tmp_path / "papers").iterdir()} == set(experiments.EXPERIMENTS)
+    assert {path.stem for path in (tmp_path / "papers").iterdir()} == set(papers.EXPERIMENTS)
 
 
 @pytest.mark.parametrize(

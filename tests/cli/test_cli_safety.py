@@ -89,19 +89,25 @@ ERRORS = [OSError(errno.ENOSPC, "No space left on device"), MemoryError()]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=["full disk", "no memory"])
-def test_a_checkpoint_that_cannot_be_written_warns_and_the_fit_goes_on(run, data, tmp_path, monkeypatch, error):  # noqa: F811
+def test_a_checkpoint_that_cannot_be_written_warns_and_the_fit_goes_on(
+    run, data, tmp_path, monkeypatch, error
+):  # noqa: F811
     assert run("fit", data, *ROLES, *WORDS, "--out", "whole")[0] == 0
     often(monkeypatch)
     failing(monkeypatch, error, 3)
     code, _, err = run("fit", data, *ROLES, *WORDS, "--out", "r")
     assert (code, err.count("could not be written")) == (0, 1), err
     assert "the last good one is kept" in err
-    assert (tmp_path / "r/memberships.csv").read_bytes() == (tmp_path / "whole/memberships.csv").read_bytes()
+    assert (tmp_path / "r/memberships.csv").read_bytes() == (
+        tmp_path / "whole/memberships.csv"
+    ).read_bytes()
     assert names(tmp_path) == ["data.csv", "r", "whole"]
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError, RuntimeError])
-def test_the_last_good_checkpoint_survives_whatever_ends_the_fit(run, data, tmp_path, monkeypatch, stop):  # noqa: F811
+def test_the_last_good_checkpoint_survives_whatever_ends_the_fit(
+    run, data, tmp_path, monkeypatch, stop
+):  # noqa: F811
     words = ("fit", data, *ROLES, *WORDS)
     assert run(*words, "--out", "whole")[0] == 0
     with monkeypatch.context() as patched:
@@ -125,7 +131,9 @@ def test_the_last_good_checkpoint_survives_whatever_ends_the_fit(run, data, tmp_
     assert (code, "--resume" in err, "--force" in err) == (2, True, True)
     code, _, err = run(*words, "--out", "r", "--resume")
     assert (code, "going on after 5 iterations" in err) == (0, True), err
-    assert (tmp_path / "r/memberships.csv").read_bytes() == (tmp_path / "whole/memberships.csv").read_bytes()
+    assert (tmp_path / "r/memberships.csv").read_bytes() == (
+        tmp_path / "whole/memberships.csv"
+    ).read_bytes()
     assert names(tmp_path) == ["data.csv", "r", "whole"]
 
 
@@ -141,7 +149,9 @@ def test_stopped_before_the_first_step_nothing_is_promised(run, data, tmp_path, 
     assert names(tmp_path) == ["data.csv"]
 
 
-@pytest.mark.parametrize("error", [*ERRORS, KeyboardInterrupt()], ids=["full disk", "no memory", "Ctrl-C"])
+@pytest.mark.parametrize(
+    "error", [*ERRORS, KeyboardInterrupt()], ids=["full disk", "no memory", "Ctrl-C"]
+)
 def test_a_result_that_cannot_be_written_leaves_the_fit(run, data, tmp_path, monkeypatch, error):  # noqa: F811
     words = ("fit", data, *ROLES, "--out", "r")
 
@@ -151,7 +161,10 @@ def test_a_result_that_cannot_be_written_leaves_the_fit(run, data, tmp_path, mon
     with monkeypatch.context() as patched:
         patched.setattr(fitting, "write_result", fail)
         code, _, err = run(*words)
-    assert (code, "--resume" in err) == (130 if isinstance(error, KeyboardInterrupt) else 4 if isinstance(error, MemoryError) else 1, True)
+    assert (code, "--resume" in err) == (
+        130 if isinstance(error, KeyboardInterrupt) else 4 if isinstance(error, MemoryError) else 1,
+        True,
+    )
     assert names(tmp_path) == ["data.csv", "r.checkpoint"]
     code, _, err = run(*words, "--resume")
     assert (code, "going on after" in err) == (0, True)
@@ -162,20 +175,39 @@ def test_a_full_disk_is_noticed_before_the_fit(run, data, monkeypatch):  # noqa:
     usage = shutil.disk_usage(".")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=0))
     monkeypatch.setattr(fitting, "_fit", lambda *_: pytest.fail("the fit has begun"))
-    for words in (("fit", data, *ROLES, "--out", "r"), ("predict", "r", data, "--out", "p.csv"), ("choose", data, "--plot", "c.png")):
+    for words in (
+        ("fit", data, *ROLES, "--out", "r"),
+        ("predict", "r", data, "--out", "p.csv"),
+        ("choose", data, "--plot", "c.png"),
+    ):
         code, _, err = run(*words)
         assert (code, "of space are left" in err) == (2, True), err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written_is_noticed_before_the_fit(run, data, tmp_path, monkeypatch):  # noqa: F811
+def test_a_folder_that_may_not_be_written_is_noticed_before_the_fit(
+    run, data, tmp_path, monkeypatch
+):  # noqa: F811
     (tmp_path / "locked").mkdir(mode=0o500)
     monkeypatch.setattr(fitting, "_fit", lambda *_: pytest.fail("the fit has begun"))
     code, _, err = run("fit", data, *ROLES, "--out", "locked/r")
     assert (code, "cannot be written to" in err) == (2, True)
 
 
-CHOOSE = ("--drop", "kind", "--drop", "weight", "--from", 2, "--to", 3, "--set", "n_init=1", "--plot", "curve.png")
+CHOOSE = (
+    "--drop",
+    "kind",
+    "--drop",
+    "weight",
+    "--from",
+    2,
+    "--to",
+    3,
+    "--set",
+    "n_init=1",
+    "--plot",
+    "curve.png",
+)
 
 
 def test_the_curve_of_choose_replaces_nothing_unasked(run, data, tmp_path, monkeypatch):  # noqa: F811
@@ -209,7 +241,9 @@ def test_a_report_replaces_nothing_unasked(run, data, tmp_path):  # noqa: F811
     assert run("report", "r")[0] == 0
 
 
-def test_predict_follows_no_link_and_replaces_nothing_that_appears(run, data, tmp_path, monkeypatch):  # noqa: F811
+def test_predict_follows_no_link_and_replaces_nothing_that_appears(
+    run, data, tmp_path, monkeypatch
+):  # noqa: F811
     from sfumato.cli import using
 
     assert run("fit", data, *ROLES, "--out", "r")[0] == 0
@@ -235,15 +269,37 @@ def test_an_id_with_a_carriage_return_goes_through_every_command(run, tmp_path):
         file.write("id,x,y\n" + "".join(f'"{i}\r=cmd",{x},{y}\n' for i, (x, y) in enumerate(X)))
     assert run("fit", "odd.csv", "--out", "r")[0] == 0
     assert list(read_result(tmp_path / "r").ids) == [f"{i}\r=cmd" for i in range(60)]
-    for words in (["report", "r"], ["score", "r", "r"], ["predict", "r", "odd.csv", "--out", "p.csv"], ["score", "p.csv", "r"]):
+    for words in (
+        ["report", "r"],
+        ["score", "r", "r"],
+        ["predict", "r", "odd.csv", "--out", "p.csv"],
+        ["score", "p.csv", "r"],
+    ):
         code, _, err = run(*words)
         assert code == 0, err
 
 
 DAMAGE = {
-    "summary.json": ["{}", "[" * 100_000, '{"schema": 1}', '{"schema": 1, "input": {}}', '{"schema": 1, "input": 3}', "\x00"],
-    "pictures.json": ["[" * 100_000, '{"selection": {"scores": 1}}', '{"class_codes": [99]}', '{"coordinates": [1], "history": {}}'],
-    "memberships.csv": ["", "id,cluster,certainty,cluster_0\n", "id,cluster,certainty,cluster_0\na,0,1,nan\n", "\x00\x01"],
+    "summary.json": [
+        "{}",
+        "[" * 100_000,
+        '{"schema": 1}',
+        '{"schema": 1, "input": {}}',
+        '{"schema": 1, "input": 3}',
+        "\x00",
+    ],
+    "pictures.json": [
+        "[" * 100_000,
+        '{"selection": {"scores": 1}}',
+        '{"class_codes": [99]}',
+        '{"coordinates": [1], "history": {}}',
+    ],
+    "memberships.csv": [
+        "",
+        "id,cluster,certainty,cluster_0\n",
+        "id,cluster,certainty,cluster_0\na,0,1,nan\n",
+        "\x00\x01",
+    ],
     "model.skops": ["", "PK\x03\x04", "{}"],
 }
 
@@ -271,7 +327,12 @@ def test_a_model_that_lost_what_it_learned_is_bad_input(run, data, tmp_path):  #
     from sfumato import FuzzyCMeans
 
     assert run("fit", data, *ROLES, "--out", "r")[0] == 0
-    for thing in (FuzzyCMeans(3), {"a": 1}, [1, 2], FuzzyCMeans(3, random_state=0).fit(blobs()[0][:, :1])):
+    for thing in (
+        FuzzyCMeans(3),
+        {"a": 1},
+        [1, 2],
+        FuzzyCMeans(3, random_state=0).fit(blobs()[0][:, :1]),
+    ):
         trusted.save(thing, tmp_path / "r/model.skops")
         code, _, err = run("predict", "r", data)
         assert (code, len(err.splitlines())) == (2, 1), err

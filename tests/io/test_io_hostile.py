@@ -19,7 +19,18 @@ from sfumato.io.results import read_memberships, write_memberships
 from sfumato.io.summaries import read_summary
 from sfumato.io.trusted import load, save, untrusted
 
-ODD = ["x\r=cmd|' /C calc'!A0", "\r", "a\r\nb", "\x85", "p\u2028q", "\x0b\x0c", " lead", "\x1c", '"\r"', "plain"]
+ODD = [
+    "x\r=cmd|' /C calc'!A0",
+    "\r",
+    "a\r\nb",
+    "\x85",
+    "p\u2028q",
+    "\x0b\x0c",
+    " lead",
+    "\x1c",
+    '"\r"',
+    "plain",
+]
 
 
 def test_line_breaks_of_every_kind_stay_inside_their_cell(tmp_path):
@@ -32,7 +43,13 @@ def test_line_breaks_of_every_kind_stay_inside_their_cell(tmp_path):
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=6), min_size=2, max_size=8))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=6),
+        min_size=2,
+        max_size=8,
+    )
+)
 def test_ids_come_back_whatever_they_are(tmp_path_factory, ids):
     path = tmp_path_factory.mktemp("ids") / "m.csv"
     U = np.full((len(ids), 2), 0.5)
@@ -56,7 +73,9 @@ def test_wide_tables_are_read_to_the_end_of_their_header(tmp_path, title):
     p = 20_000
     X = np.random.default_rng(0).integers(100, size=(12, p))
     rows = "".join(f"s{i}," + ",".join(map(str, row)) + "\n" for i, row in enumerate(X.tolist()))
-    (tmp_path / "wide.csv").write_text("sample," + ",".join(title.format(j) for j in range(p)) + "\n" + rows)
+    (tmp_path / "wide.csv").write_text(
+        "sample," + ",".join(title.format(j) for j in range(p)) + "\n" + rows
+    )
     assert (tmp_path / "wide.csv").stat().st_size > text._SAMPLE
     table = read(tmp_path / "wide.csv")
     np.testing.assert_array_equal(table.values, X)
@@ -77,7 +96,9 @@ def test_wide_rows_are_taken_a_few_at_a_time(tmp_path, monkeypatch):
     X = np.arange(700).reshape(70, 10)
     (tmp_path / "x.csv").write_text("\n".join(",".join(map(str, row)) for row in X.tolist()))
     heard = []
-    table = read(tmp_path / "x.csv", Roles(header=False), report=lambda share, said: heard.append(said))
+    table = read(
+        tmp_path / "x.csv", Roles(header=False), report=lambda share, said: heard.append(said)
+    )
     np.testing.assert_array_equal(table.values, X)
     assert len(heard) > 10
 
@@ -125,7 +146,13 @@ def test_a_packed_file_says_how_far_it_is_and_how_much_fits(tmp_path):
     assert 0 < heard[0][0] <= heard[-1][0] <= 1
 
 
-WHOLE = {"schema": 1, "model": "m", "n_objects": 3, "metrics": {"a": 0.5}, "input": {"name": "x", "columns": ["a"], "labels": None}}
+WHOLE = {
+    "schema": 1,
+    "model": "m",
+    "n_objects": 3,
+    "metrics": {"a": 0.5},
+    "input": {"name": "x", "columns": ["a"], "labels": None},
+}
 DAMAGE = {
     "number": {**WHOLE, "n_objects": "three"},
     "truth": {**WHOLE, "n_objects": True},
@@ -143,7 +170,9 @@ def test_a_summary_with_another_type_is_refused(tmp_path, case):
         read_summary(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["[" * 100_000, "\x00", "null", '{"schema": 1', '{"a": ' * 5000], ids=range(5))
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, "\x00", "null", '{"schema": 1', '{"a": ' * 5000], ids=range(5)
+)
 def test_a_summary_that_is_no_object_is_refused(tmp_path, content):
     (tmp_path / "summary.json").write_text(content)
     with pytest.raises(InputError, match="is damaged"):
@@ -176,8 +205,12 @@ TAMPERED = {
     "no schema": lambda name, content: b"" if name == "schema.json" else content,
     "deep schema": lambda name, content: deep(content) if name == "schema.json" else content,
     "list": lambda name, content: b"[]" if name == "schema.json" else content,
-    "no loader": lambda name, content: content.replace(b'"__loader__"', b'"__cracker__"') if name == "schema.json" else content,
-    "strange loader": lambda name, content: content.replace(b"NdArrayNode", b"NoSuchNode") if name == "schema.json" else content,
+    "no loader": lambda name, content: (
+        content.replace(b'"__loader__"', b'"__cracker__"') if name == "schema.json" else content
+    ),
+    "strange loader": lambda name, content: (
+        content.replace(b"NdArrayNode", b"NoSuchNode") if name == "schema.json" else content
+    ),
     "cut arrays": lambda name, content: content if name == "schema.json" else content[:40],
     "empty arrays": lambda name, content: content if name == "schema.json" else b"",
 }

@@ -102,10 +102,16 @@ def test_a_thesis_put_there_in_the_last_moment_stays_too(tmp_path, ways):
         if len(asked) == 2:
             (target / "thesis.txt").write_text("five years")
 
-    with pytest.raises(InputError, match="result lies in .*r.1$"), Output(target, check, force=True) as output:
+    with (
+        pytest.raises(InputError, match="result lies in .*r.1$"),
+        Output(target, check, force=True) as output,
+    ):
         write(output)
     assert names(tmp_path) == ["r", "r.1"]
-    assert ((target / "thesis.txt").read_text(), (target / "summary.json").read_text()) == ("five years", "old")
+    assert ((target / "thesis.txt").read_text(), (target / "summary.json").read_text()) == (
+        "five years",
+        "old",
+    )
     assert (tmp_path / "r.1/summary.json").read_text() == "new"
 
 
@@ -125,7 +131,11 @@ def test_files_follow_the_same_rules(tmp_path, ways):
         partial.write_text("old")
     with pytest.raises(InputError, match="exists"), Output(target, check):
         pass
-    with Output(target, check, force=True) as output, pytest.raises(ZeroDivisionError), output.file() as partial:
+    with (
+        Output(target, check, force=True) as output,
+        pytest.raises(ZeroDivisionError),
+        output.file() as partial,
+    ):
         partial.write_text(f"half {1 / 0}")
     assert (names(tmp_path), target.read_text()) == (["f.csv"], "old")
     with Output(target, check, force=True) as output, output.file() as partial:
@@ -133,7 +143,10 @@ def test_files_follow_the_same_rules(tmp_path, ways):
     assert (names(tmp_path), target.read_text()) == (["f.csv"], "new")
     (tmp_path / "folder").mkdir()
     for place in (tmp_path / "folder", tmp_path / "no/such.csv"):
-        with pytest.raises(InputError, match="is not a file|there is no folder"), Output(place, check, force=True):
+        with (
+            pytest.raises(InputError, match="is not a file|there is no folder"),
+            Output(place, check, force=True),
+        ):
             pass
 
 
@@ -156,7 +169,9 @@ def test_a_second_writer_is_refused_at_once_and_told_who_is_writing(tmp_path, mo
     monkeypatch.setattr(claims, "_PAUSE", 0)
     with Output(tmp_path / "r", check_target) as output:
         with (
-            pytest.raises(InputError, match=f"being written by process {os.getpid()} on .* since 20"),
+            pytest.raises(
+                InputError, match=f"being written by process {os.getpid()} on .* since 20"
+            ),
             Output(tmp_path / "r", check_target),
         ):
             pass
@@ -170,12 +185,18 @@ def test_a_second_writer_is_refused_at_once_and_told_who_is_writing(tmp_path, mo
 
 def test_without_locks_two_writers_lose_nothing(tmp_path, monkeypatch, ways):
     monkeypatch.setattr(claims, "fcntl", None)
-    with Output(tmp_path / "r", check_target) as first, Output(tmp_path / "r", check_target) as second:
+    with (
+        Output(tmp_path / "r", check_target) as first,
+        Output(tmp_path / "r", check_target) as second,
+    ):
         write(first, "first")
         with pytest.raises(InputError, match="result lies in .*r.1$"):
             write(second, "second")
     assert names(tmp_path) == ["r", "r.1"]
-    assert [(tmp_path / name / "summary.json").read_text() for name in ("r", "r.1")] == ["first", "second"]
+    assert [(tmp_path / name / "summary.json").read_text() for name in ("r", "r.1")] == [
+        "first",
+        "second",
+    ]
 
 
 KILLED = """
@@ -213,16 +234,23 @@ def test_what_a_killed_writer_had_moved_aside_goes_back(tmp_path):
     (tmp_path / f".sfumato-{token}-a.partial.replaced").mkdir()
     (tmp_path / f".sfumato-{token}-a.partial.replaced/summary.json").write_text("old")
     (tmp_path / f".sfumato-{token}-a.partial").mkdir()
-    (tmp_path / ".r.lock").write_text(json.dumps({"sfumato": "is writing", "token": token, "target": "r"}))
+    (tmp_path / ".r.lock").write_text(
+        json.dumps({"sfumato": "is writing", "token": token, "target": "r"})
+    )
     with pytest.raises(InputError, match="add --force"), Output(tmp_path / "r", check_target):
         pass
     assert (names(tmp_path), (tmp_path / "r/summary.json").read_text()) == (["r"], "old")
 
 
-@pytest.mark.parametrize("content", ["my notes", "[" * 4000, '{"sfumato": "is writing", "token": "../../x"}'])
+@pytest.mark.parametrize(
+    "content", ["my notes", "[" * 4000, '{"sfumato": "is writing", "token": "../../x"}']
+)
 def test_a_lock_that_is_not_ours_is_left_alone(tmp_path, content):
     (tmp_path / ".r.lock").write_text(content)
-    with pytest.raises(InputError, match="is not a lock of this program"), Output(tmp_path / "r", check_target):
+    with (
+        pytest.raises(InputError, match="is not a lock of this program"),
+        Output(tmp_path / "r", check_target),
+    ):
         pass
     assert (tmp_path / ".r.lock").read_text() == content
 
@@ -234,7 +262,10 @@ def test_links_in_the_place_of_a_lock_are_not_followed(tmp_path):
         pass
     (tmp_path / ".r.lock").unlink()
     (tmp_path / ".r.lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(InputError, match="cannot be written to"), Output(tmp_path / "r", check_target):
+    with (
+        pytest.raises(InputError, match="cannot be written to"),
+        Output(tmp_path / "r", check_target),
+    ):
         pass
     assert (tmp_path / "precious").read_text() == ""
 
@@ -263,7 +294,11 @@ def test_data_are_on_the_disk_before_a_name_points_to_them(tmp_path, monkeypatch
         with output.folder() as folder:
             (folder / "summary.json").write_text("{}")
             (folder / "report.html").write_text("")
-    assert set(log[:3]) == {("sync", "summary.json"), ("sync", "report.html"), ("sync", folder.name)}
+    assert set(log[:3]) == {
+        ("sync", "summary.json"),
+        ("sync", "report.html"),
+        ("sync", folder.name),
+    }
     assert log[2:] == [("sync", folder.name), ("rename", "r"), ("sync", tmp_path.name)]
     log.clear()
     with whole_file(tmp_path / "c") as partial:
@@ -273,7 +308,14 @@ def test_data_are_on_the_disk_before_a_name_points_to_them(tmp_path, monkeypatch
     assert (tmp_path / "c").read_text() == "x"
 
 
-@pytest.mark.parametrize("code, said", [(errno.EROFS, "Read-only"), (errno.EACCES, "Permission denied"), (errno.ENOSPC, "no space left")])
+@pytest.mark.parametrize(
+    "code, said",
+    [
+        (errno.EROFS, "Read-only"),
+        (errno.EACCES, "Permission denied"),
+        (errno.ENOSPC, "no space left"),
+    ],
+)
 def test_what_cannot_be_written_is_noticed_before_the_work(tmp_path, monkeypatch, code, said):
     opened = os.open
 
@@ -283,7 +325,10 @@ def test_what_cannot_be_written_is_noticed_before_the_work(tmp_path, monkeypatch
         return opened(path, flags, *mode, **more)
 
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(InputError, match=f"cannot be written to: .*{said}"), Output(tmp_path / "r", check_target):
+    with (
+        pytest.raises(InputError, match=f"cannot be written to: .*{said}"),
+        Output(tmp_path / "r", check_target),
+    ):
         pytest.fail("the work has begun")
 
 
@@ -292,7 +337,10 @@ def test_a_disk_that_is_full_is_noticed_before_the_work(tmp_path, monkeypatch):
 
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=3 * 2**20))
-    with Output(tmp_path / "r", check_target) as output, pytest.raises(InputError, match=r"only 3.0 MB .* at least 5.0 MB"):
+    with (
+        Output(tmp_path / "r", check_target) as output,
+        pytest.raises(InputError, match=r"only 3.0 MB .* at least 5.0 MB"),
+    ):
         output.need(5 * 2**20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=0))
     with pytest.raises(InputError, match="only 0.0 MB"), Output(tmp_path / "r", check_target):

@@ -78,7 +78,11 @@ def test_a_first_column_called_id_is_never_a_feature(write):
 def test_roles(write):
     path = write("name,w,x,kind,y\nada,2,1.5,red,7\nbea,1,2.5,blue,8\n")
     table = read(path, Roles(weight="w", classes="kind"))
-    assert (table.ids, table.columns, table.classes) == (["ada", "bea"], ["x", "y"], ["red", "blue"])
+    assert (table.ids, table.columns, table.classes) == (
+        ["ada", "bea"],
+        ["x", "y"],
+        ["red", "blue"],
+    )
     np.testing.assert_array_equal(table.weights, [2, 1])
     assert read(path, Roles(drop=("w", "kind"), id="name")).columns == ["x", "y"]
     assert read(path, Roles(keep=("y", "x"))).values.tolist() == [[7, 1.5], [8, 2.5]]
@@ -149,11 +153,16 @@ def test_progress_is_told(write):
     assert 0 < heard[0] < heard[-1] <= 1
 
 
-names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(lambda s: s.strip() == s)
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(
+    lambda s: s.strip() == s
+)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(names, st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=2, max_size=8), st.sampled_from([",", ";", "\t"]))
+@given(
+    st.lists(st.tuples(names, st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=2, max_size=8),
+    st.sampled_from([",", ";", "\t"]),
+)
 def test_what_a_csv_writer_writes_comes_back(tmp_path_factory, rows, delimiter):
     buffer = io.StringIO()
     csv.writer(buffer, delimiter=delimiter).writerows([["label", "x", "y"], *rows])
@@ -161,7 +170,7 @@ def test_what_a_csv_writer_writes_comes_back(tmp_path_factory, rows, delimiter):
     path.write_bytes(buffer.getvalue().encode())
     table = read(path, Roles(id="label"))
     np.testing.assert_array_equal(table.values, np.array([row[1:] for row in rows]))
-    from sfumato._names import from_cell
+    from sfumato.core.text import from_cell
 
     assert table.ids == [from_cell(row[0]) for row in rows]
 
@@ -192,7 +201,9 @@ def test_npz_one_array_known_names_and_ids(tmp_path):
 
 
 def test_sparse_files(tmp_path):
-    matrix = sp.random_array((30, 20), density=0.1, random_state=np.random.default_rng(0), format="csc")
+    matrix = sp.random_array(
+        (30, 20), density=0.1, random_state=np.random.default_rng(0), format="csc"
+    )
     sp.save_npz(tmp_path / "s.npz", matrix)
     mmwrite(tmp_path / "s.mtx", sp.coo_matrix(matrix))
     (tmp_path / "s.mtx.gz").write_bytes(gzip.compress((tmp_path / "s.mtx").read_bytes()))
@@ -211,23 +222,34 @@ def test_parquet(tmp_path):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table({"name": ["ada", "bea"], "x": [1.5, None], "y": [2, 3], "w": [1, 2]}), tmp_path / "t.parquet")
+    pq.write_table(
+        pa.table({"name": ["ada", "bea"], "x": [1.5, None], "y": [2, 3], "w": [1, 2]}),
+        tmp_path / "t.parquet",
+    )
     table = read(tmp_path / "t.parquet", Roles(weight="w"))
     assert (table.ids, table.columns, table.id_column) == (["ada", "bea"], ["x", "y"], "name")
     np.testing.assert_array_equal(table.values, [[1.5, 2], [np.nan, 3]])
     with pytest.raises(InputError, match="column 'name' holds string"):
         read(tmp_path / "t.parquet", Roles(id="x"))
     pq.write_table(pa.table({"p": ["a", "b", None], "q": [1, -1, 2]}), tmp_path / "l.parquet")
-    np.testing.assert_array_equal(read(tmp_path / "l.parquet", Roles(labels=True)).values, [[0, 0], [1, -1], [-1, 2]])
+    np.testing.assert_array_equal(
+        read(tmp_path / "l.parquet", Roles(labels=True)).values, [[0, 0], [1, -1], [-1, 2]]
+    )
 
 
 def test_anndata(tmp_path):
     anndata = pytest.importorskip("anndata", reason="anndata is not installed")
     pd = pytest.importorskip("pandas")
     obs = pd.DataFrame({"kind": ["a", "b"]}, index=["cell1", "cell2"])
-    anndata.AnnData(X, obs=obs, var=pd.DataFrame(index=["g1", "g2", "g3"])).write_h5ad(tmp_path / "x.h5ad")
+    anndata.AnnData(X, obs=obs, var=pd.DataFrame(index=["g1", "g2", "g3"])).write_h5ad(
+        tmp_path / "x.h5ad"
+    )
     table = read(tmp_path / "x.h5ad", Roles(classes="kind", keep=("g3", "g1")))
-    assert (table.ids, table.columns, table.classes) == (["cell1", "cell2"], ["g3", "g1"], ["a", "b"])
+    assert (table.ids, table.columns, table.classes) == (
+        ["cell1", "cell2"],
+        ["g3", "g1"],
+        ["a", "b"],
+    )
     np.testing.assert_allclose(table.values, X[:, [2, 0]])
 
 
@@ -266,11 +288,26 @@ HOSTILE = {
         b"%%MatrixMarket matrix coordinate real general\n1000000000 1000000000 1\n1 1 1.0\n",
         "almost every object would be empty",
     ),
-    "deep.mtx": (b"%%MatrixMarket matrix coordinate real general\n1000 1000 999999999\n1 1 1.0\n", "declares 999,999,999 entries"),
-    "dense.mtx": (b"%%MatrixMarket matrix array real general\n1000000000 1000000000\n1.0\n", "declares 1,000,000,000,000,000,000 entries"),
-    "sizes.mtx": (b"%%MatrixMarket matrix coordinate real general\nmany\n", "header cannot be read"),
-    "header.mtx": (b"%%MatrixMarket matrix coordinate real general\n% nothing\n", "no line of sizes"),
-    "index.mtx": (b"%%MatrixMarket matrix coordinate real general\n2 2 1\n5 1 1.0\n", "not a whole Matrix Market file"),
+    "deep.mtx": (
+        b"%%MatrixMarket matrix coordinate real general\n1000 1000 999999999\n1 1 1.0\n",
+        "declares 999,999,999 entries",
+    ),
+    "dense.mtx": (
+        b"%%MatrixMarket matrix array real general\n1000000000 1000000000\n1.0\n",
+        "declares 1,000,000,000,000,000,000 entries",
+    ),
+    "sizes.mtx": (
+        b"%%MatrixMarket matrix coordinate real general\nmany\n",
+        "header cannot be read",
+    ),
+    "header.mtx": (
+        b"%%MatrixMarket matrix coordinate real general\n% nothing\n",
+        "no line of sizes",
+    ),
+    "index.mtx": (
+        b"%%MatrixMarket matrix coordinate real general\n2 2 1\n5 1 1.0\n",
+        "not a whole Matrix Market file",
+    ),
     "text.gz": (gzip.compress(b"a,b\n1,2\n")[:-6], "cannot be read to its end|not a whole gzip"),
 }
 

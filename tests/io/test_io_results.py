@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato import FuzzyCMeans
-from sfumato._loop import checkpoints
+from sfumato.core.loop import checkpoints
 from sfumato.io import InputError, Result, read_result, write_result
 from sfumato.io.checkpoint import Checkpoint
 from sfumato.io.output import Output
@@ -139,7 +139,9 @@ def test_models_come_back(tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 3))
     model = FuzzyCMeans(3, random_state=0).fit(X)
     save(model, tmp_path / "m.skops")
-    np.testing.assert_array_equal(load(tmp_path / "m.skops").predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(
+        load(tmp_path / "m.skops").predict_proba(X), model.predict_proba(X)
+    )
 
 
 def test_a_checkpoint_on_disk_gives_the_same_memberships(tmp_path):

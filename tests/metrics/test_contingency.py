@@ -21,7 +21,9 @@ def log_sequence_probability(row, prior):
 def test_equals_dirichlet_multinomials(seed):
     rng = np.random.default_rng(seed)
     table, prior = rng.integers(0, 20, size=(3, 4)), rng.uniform(0.2, 3.0, size=4)
-    expected = sum(log_sequence_probability(row, prior) for row in table) - log_sequence_probability(table.sum(axis=0), prior)
+    expected = sum(
+        log_sequence_probability(row, prior) for row in table
+    ) - log_sequence_probability(table.sum(axis=0), prior)
     assert contingency_bayes_factor(table, prior) == pytest.approx(expected, abs=1e-9)
 
 
@@ -44,11 +46,19 @@ def test_dependence_is_above_zero_and_independence_below():
 
 def test_does_not_depend_on_the_order_of_rows_or_columns():
     table = np.random.default_rng(0).integers(0, 9, size=(4, 3))
-    assert contingency_bayes_factor(table[::-1, [2, 0, 1]]) == pytest.approx(contingency_bayes_factor(table))
+    assert contingency_bayes_factor(table[::-1, [2, 0, 1]]) == pytest.approx(
+        contingency_bayes_factor(table)
+    )
 
 
 @pytest.mark.parametrize(
-    "table, prior, name", [([1, 2], 1.0, "table"), ([[1, -1]], 1.0, "table"), ([[1, 2]], 0.0, "prior"), ([[1, 2]], [1, 1, 1], "prior")]
+    "table, prior, name",
+    [
+        ([1, 2], 1.0, "table"),
+        ([[1, -1]], 1.0, "table"),
+        ([[1, 2]], 0.0, "prior"),
+        ([[1, 2]], [1, 1, 1], "prior"),
+    ],
 )
 def test_errors_name_the_argument(table, prior, name):
     with pytest.raises(ValueError, match=f"^{name} must"):

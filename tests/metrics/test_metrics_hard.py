@@ -55,8 +55,22 @@ def test_all_equal_scikit_learn():
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [([0], [0]), ([0] * 6, [0] * 6), (range(6), range(6)), ([0] * 6, range(6)), ([0, 0, 1, 1], [0, 1, 0, 1]), ([3, 3, 7], [1, 2, 2])],
-    ids=["one object", "one cluster", "singletons", "one against singletons", "independent", "gaps in the names"],
+    [
+        ([0], [0]),
+        ([0] * 6, [0] * 6),
+        (range(6), range(6)),
+        ([0] * 6, range(6)),
+        ([0, 0, 1, 1], [0, 1, 0, 1]),
+        ([3, 3, 7], [1, 2, 2]),
+    ],
+    ids=[
+        "one object",
+        "one cluster",
+        "singletons",
+        "one against singletons",
+        "independent",
+        "gaps in the names",
+    ],
 )
 def test_degenerate_cases_equal_scikit_learn(first, second):
     a, b = np.array(first), np.array(second)
@@ -66,7 +80,13 @@ def test_degenerate_cases_equal_scikit_learn(first, second):
 
 def test_labels_of_any_kind():
     names = np.array(["x", "y", "x", "z"])
-    for labels in (names, names.astype(object), list(names), np.array([-1, 5, -1, 8]), np.array([0.5, 1.0, 0.5, 9.0])):
+    for labels in (
+        names,
+        names.astype(object),
+        list(names),
+        np.array([-1, 5, -1, 8]),
+        np.array([0.5, 1.0, 0.5, 9.0]),
+    ):
         assert metrics.adjusted_rand_index(labels, [0, 1, 0, 2]) == 1
     mixed = np.array(["a", 1, "a", None], dtype=object)
     assert metrics.rand_index(mixed, [0, 1, 0, 2]) == 1
@@ -77,8 +97,12 @@ def test_silhouette_equals_scikit_learn():
     X = rng.normal(size=(80, 3))
     labels = rng.integers(4, size=80)
     labels[0] = 9
-    assert metrics.fuzzy_silhouette(X, labels) == pytest.approx(peer.silhouette_score(X, labels), abs=1e-12)
-    assert metrics.fuzzy_silhouette(X, one_hot(labels)) == pytest.approx(peer.silhouette_score(X, labels), abs=1e-12)
+    assert metrics.fuzzy_silhouette(X, labels) == pytest.approx(
+        peer.silhouette_score(X, labels), abs=1e-12
+    )
+    assert metrics.fuzzy_silhouette(X, one_hot(labels)) == pytest.approx(
+        peer.silhouette_score(X, labels), abs=1e-12
+    )
 
 
 def test_a_million_objects_do_not_overflow():
@@ -86,16 +110,29 @@ def test_a_million_objects_do_not_overflow():
     rng = np.random.default_rng(0)
     a = rng.integers(3, size=n)
     b = np.where(rng.random(n) < 0.9, a, rng.integers(3, size=n))
-    assert metrics.adjusted_rand_index(a, b) == pytest.approx(peer.adjusted_rand_score(a, b), abs=1e-12)
+    assert metrics.adjusted_rand_index(a, b) == pytest.approx(
+        peer.adjusted_rand_score(a, b), abs=1e-12
+    )
     assert metrics.rand_index(a, b) == pytest.approx(peer.rand_score(a, b), abs=1e-12)
     lonely = np.zeros(n, dtype=int)
     lonely[0] = 1
     assert metrics.adjusted_rand_index(lonely, lonely) == 1
     assert metrics.adjusted_rand_index(np.arange(n), np.arange(n)) == 1
-    assert metrics.adjusted_rand_index(lonely, a) == pytest.approx(peer.adjusted_rand_score(lonely, a), abs=1e-12)
+    assert metrics.adjusted_rand_index(lonely, a) == pytest.approx(
+        peer.adjusted_rand_score(lonely, a), abs=1e-12
+    )
 
 
-@pytest.mark.parametrize("name", ["rand_index", "adjusted_rand_index", "matched_accuracy", "normalized_mutual_information", "brier_score"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rand_index",
+        "adjusted_rand_index",
+        "matched_accuracy",
+        "normalized_mutual_information",
+        "brier_score",
+    ],
+)
 def test_bad_input_is_named(name):
     measure = getattr(metrics, name)
     with pytest.raises(ValueError, match="same objects, got 2 and 3"):

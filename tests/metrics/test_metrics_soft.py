@@ -10,8 +10,20 @@ from sfumato import metrics
 from sfumato.datasets import make_gaussians, make_memberships
 from sfumato.memberships import harden, margin, one_hot
 
-PAIR_MEASURES = ["rand_index", "adjusted_rand_index", "pair_precision", "pair_recall", "pair_f1", "brier_score"]
-COMPARISONS = [*PAIR_MEASURES, "matched_accuracy", "normalized_mutual_information", "adjusted_mutual_information"]
+PAIR_MEASURES = [
+    "rand_index",
+    "adjusted_rand_index",
+    "pair_precision",
+    "pair_recall",
+    "pair_f1",
+    "brier_score",
+]
+COMPARISONS = [
+    *PAIR_MEASURES,
+    "matched_accuracy",
+    "normalized_mutual_information",
+    "adjusted_mutual_information",
+]
 
 
 def soft(seed, n=30, k=3, concentration=0.4):
@@ -24,8 +36,18 @@ def double_loop(V, U, w):
     for i in range(len(U)):
         for j in range(i):
             weight, p, q = w[i] * w[j], U[i] @ U[j], V[i] @ V[j]
-            tp, fp, fn, tn = tp + weight * p * q, fp + weight * p * (1 - q), fn + weight * (1 - p) * q, tn + weight * (1 - p) * (1 - q)
-            pp, qq, pairs, difference = pp + weight * p * p, qq + weight * q * q, pairs + weight, difference + weight * (p - q) ** 2
+            tp, fp, fn, tn = (
+                tp + weight * p * q,
+                fp + weight * p * (1 - q),
+                fn + weight * (1 - p) * q,
+                tn + weight * (1 - p) * (1 - q),
+            )
+            pp, qq, pairs, difference = (
+                pp + weight * p * p,
+                qq + weight * q * q,
+                pairs + weight,
+                difference + weight * (p - q) ** 2,
+            )
     expected = (tp + fp) * (tp + fn) / pairs
     ratios = {
         "rand_index": (tp + tn, pairs),
@@ -39,7 +61,14 @@ def double_loop(V, U, w):
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(st.integers(0, 10**6), st.integers(2, 15), st.integers(1, 4), st.integers(2, 5), st.booleans(), st.booleans())
+@given(
+    st.integers(0, 10**6),
+    st.integers(2, 15),
+    st.integers(1, 4),
+    st.integers(2, 5),
+    st.booleans(),
+    st.booleans(),
+)
 def test_pair_measures_equal_the_double_loop(seed, n, k, other, weighted, hard):
     U, V = soft(seed, n, other), soft(seed + 1, n, k)
     w = np.random.default_rng(seed).integers(1, 4, size=n).astype(float) if weighted else np.ones(n)
@@ -57,7 +86,9 @@ def test_information_equals_its_definition():
     r, c = P.sum(1), P.sum(0)
     shared = np.sum(P * np.log(P / np.outer(r, c)))
     expected = 2 * shared / -(np.sum(r * np.log(r)) + np.sum(c * np.log(c)))
-    assert metrics.normalized_mutual_information(V, U, sample_weight=w) == pytest.approx(expected, abs=1e-12)
+    assert metrics.normalized_mutual_information(V, U, sample_weight=w) == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 def test_soft_chance_information_meets_shuffling():
@@ -67,7 +98,9 @@ def test_soft_chance_information_meets_shuffling():
     assert abs(np.mean(values)) < 3 * np.std(values) / np.sqrt(300)
     labels = [harden(V), harden(U)]
     near = [0.999 * one_hot(a, 3) + 0.001 / 3 for a in labels]
-    assert metrics.adjusted_mutual_information(*near) == pytest.approx(adjusted_mutual_info_score(*labels), abs=0.003)
+    assert metrics.adjusted_mutual_information(*near) == pytest.approx(
+        adjusted_mutual_info_score(*labels), abs=0.003
+    )
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
@@ -78,10 +111,14 @@ def test_names_of_clusters_do_not_matter(name, side):
     order = np.random.default_rng(0).permutation((V, U)[side].shape[1])
     renamed = (V[:, order], U) if side == 0 else (V, U[:, order])
     assert getattr(metrics, name)(*renamed) == pytest.approx(expected, abs=1e-13)
-    assert getattr(metrics, name)(*renamed, interval=0.9).low == pytest.approx(getattr(metrics, name)(V, U, interval=0.9).low, abs=1e-12)
+    assert getattr(metrics, name)(*renamed, interval=0.9).low == pytest.approx(
+        getattr(metrics, name)(V, U, interval=0.9).low, abs=1e-12
+    )
 
 
-@pytest.mark.parametrize("name", ["matched_accuracy", "normalized_mutual_information", "adjusted_mutual_information"])
+@pytest.mark.parametrize(
+    "name", ["matched_accuracy", "normalized_mutual_information", "adjusted_mutual_information"]
+)
 @pytest.mark.parametrize("hard", [True, False])
 def test_weights_are_copies(name, hard):
     U, V = soft(5), soft(6)
@@ -89,7 +126,9 @@ def test_weights_are_copies(name, hard):
         U, V = harden(U), harden(V)
     w = np.random.default_rng(1).integers(0, 4, size=30)
     value = getattr(metrics, name)(V, U, sample_weight=w)
-    assert value == pytest.approx(getattr(metrics, name)(np.repeat(V, w, axis=0), np.repeat(U, w, axis=0)), abs=1e-12)
+    assert value == pytest.approx(
+        getattr(metrics, name)(np.repeat(V, w, axis=0), np.repeat(U, w, axis=0)), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", PAIR_MEASURES)
@@ -110,13 +149,17 @@ def test_a_soft_clustering_against_itself():
     assert metrics.adjusted_rand_index(vague, vague) == 1
     assert metrics.adjusted_rand_index(vague, np.full((10, 2), 0.5)) == 0
     assert metrics.adjusted_rand_index(np.arange(10) % 2, vague) == 0
-    assert metrics.adjusted_mutual_information(np.arange(10) % 2, vague) == pytest.approx(0, abs=1e-12)
+    assert metrics.adjusted_mutual_information(np.arange(10) % 2, vague) == pytest.approx(
+        0, abs=1e-12
+    )
 
 
 def test_float32_memberships_are_summed_in_float64():
     U, V = soft(0, n=100_000), soft(1, n=100_000)
     exact = metrics.adjusted_rand_index(V, U)
-    assert metrics.adjusted_rand_index(V.astype(np.float32), U.astype(np.float32)) == pytest.approx(exact, abs=1e-7)
+    assert metrics.adjusted_rand_index(V.astype(np.float32), U.astype(np.float32)) == pytest.approx(
+        exact, abs=1e-7
+    )
 
 
 def test_calibration_of_the_true_posterior():
@@ -150,8 +193,12 @@ def test_partition_coefficient_and_entropy():
     U = soft(0, k=4)
     w = np.random.default_rng(0).integers(0, 3, size=30)
     repeated = np.repeat(U, w, axis=0)
-    assert metrics.partition_coefficient(U, sample_weight=w) == pytest.approx(np.mean(np.sum(repeated**2, axis=1)))
-    assert metrics.partition_entropy(U, sample_weight=w) == pytest.approx(-np.mean(np.sum(repeated * np.log(repeated), axis=1)))
+    assert metrics.partition_coefficient(U, sample_weight=w) == pytest.approx(
+        np.mean(np.sum(repeated**2, axis=1))
+    )
+    assert metrics.partition_entropy(U, sample_weight=w) == pytest.approx(
+        -np.mean(np.sum(repeated * np.log(repeated), axis=1))
+    )
     vague = np.full((5, 4), 0.25)
     assert metrics.partition_coefficient(vague, normalized=True) == pytest.approx(0)
     assert metrics.partition_entropy(vague, normalized=True) == pytest.approx(1)
@@ -164,7 +211,9 @@ def test_xie_beni_equals_its_definition_and_never_prefers_coincident_centers():
     rng = np.random.default_rng(0)
     X, U = rng.normal(size=(30, 2)), soft(0)
     centers = (U**2).T @ X / (U**2).sum(0)[:, None]
-    spread = sum(U[i, r] ** 2 * np.sum((X[i] - centers[r]) ** 2) for i in range(30) for r in range(3))
+    spread = sum(
+        U[i, r] ** 2 * np.sum((X[i] - centers[r]) ** 2) for i in range(30) for r in range(3)
+    )
     gap = min(np.sum((centers[r] - centers[s]) ** 2) for r in range(3) for s in range(r))
     assert metrics.xie_beni(X, U) == pytest.approx(spread / (30 * gap))
     assert metrics.xie_beni(X + 5, U, centers=centers + 5) == pytest.approx(spread / (30 * gap))
@@ -207,7 +256,16 @@ def test_input_is_not_written_to():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["rand_index", "adjusted_rand_index", "brier_score", "matched_accuracy", "normalized_mutual_information"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rand_index",
+        "adjusted_rand_index",
+        "brier_score",
+        "matched_accuracy",
+        "normalized_mutual_information",
+    ],
+)
 @pytest.mark.parametrize("hard", [True, False])
 def test_interval_covers_the_population_value(name, hard):
     """Clusterings of objects drawn afresh from a large population, whose value is known."""
@@ -218,6 +276,8 @@ def test_interval_covers_the_population_value(name, hard):
     inside = 0
     for trial in range(300):
         rows = rng.integers(200_000, size=150)
-        estimate = getattr(metrics, name)(population.labels[rows], clustering[rows], interval=0.95, random_state=trial)
+        estimate = getattr(metrics, name)(
+            population.labels[rows], clustering[rows], interval=0.95, random_state=trial
+        )
         inside += estimate.low <= truth <= estimate.high
     assert 0.90 <= inside / 300 <= 0.98

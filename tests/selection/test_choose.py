@@ -5,7 +5,13 @@ from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.mixture import GaussianMixture as PeerMixture
 from sklearn.preprocessing import StandardScaler
 
-from sfumato import EvidenceAccumulation, EvidenceWarning, FuzzyCMeans, GaussianMixture, SpectralClustering
+from sfumato import (
+    EvidenceAccumulation,
+    EvidenceWarning,
+    FuzzyCMeans,
+    GaussianMixture,
+    SpectralClustering,
+)
 from sfumato.datasets import make_block_similarity, make_gaussians, make_labelings, make_noise
 from sfumato.selection import CRITERIA, choose_n_clusters
 from sfumato.selection._evidence import Features, Labelings, Similarity, as_evidence
@@ -38,7 +44,9 @@ def test_similarities_and_labelings():
     assert dense.n_clusters == 4
     sparse = choose_n_clusters(estimator, sp.csr_array(simulated.evidence), range(3, 6), **QUICK)
     assert sparse.n_clusters == 4
-    labelings = make_labelings(80, 3, n_partitions=30, noise=0.2, missing=0.1, random_state=0).evidence
+    labelings = make_labelings(
+        80, 3, n_partitions=30, noise=0.2, missing=0.1, random_state=0
+    ).evidence
     estimator = EvidenceAccumulation(ensemble="precomputed", n_init=1)
     assert choose_n_clusters(estimator, labelings, [2, 3, 4], **QUICK).n_clusters == 3
 
@@ -47,7 +55,15 @@ def test_similarities_and_labelings():
 def test_noise_has_one_cluster_whatever_the_criterion(criterion):
     X = make_noise(150, random_state=0).evidence
     with pytest.warns(EvidenceWarning, match="structureless"):
-        choice = choose_n_clusters(KMeans(n_init=2), X, [1, 2, 4], criterion=criterion, n_splits=2, n_references=6, random_state=1)
+        choice = choose_n_clusters(
+            KMeans(n_init=2),
+            X,
+            [1, 2, 4],
+            criterion=criterion,
+            n_splits=2,
+            n_references=6,
+            random_state=1,
+        )
     assert choice.n_clusters == 1
     assert not choice.supported
     assert choice.preferred > 1
@@ -56,13 +72,17 @@ def test_noise_has_one_cluster_whatever_the_criterion(criterion):
 def test_noise_without_one_among_the_candidates_is_warned_about():
     X = make_noise(150, random_state=0).evidence
     with pytest.warns(EvidenceWarning, match="too little"):
-        choice = choose_n_clusters(KMeans(n_init=2), X, [2, 4], n_splits=2, n_references=6, random_state=1)
+        choice = choose_n_clusters(
+            KMeans(n_init=2), X, [2, 4], n_splits=2, n_references=6, random_state=1
+        )
     assert choice.n_clusters == choice.preferred > 1
 
 
 @pytest.mark.parametrize("criterion", ["bic", "icl", "silhouette", "eigengap", "lifetime"])
 def test_criteria_find_well_separated_blobs(criterion):
-    choice = choose_n_clusters(GaussianMixture(n_init=1), blobs(), range(1, 6), criterion=criterion, **QUICK)
+    choice = choose_n_clusters(
+        GaussianMixture(n_init=1), blobs(), range(1, 6), criterion=criterion, **QUICK
+    )
     assert choice.n_clusters == 3
     assert choice.criterion == criterion
 
@@ -71,20 +91,35 @@ def test_criteria_find_well_separated_blobs(criterion):
 def test_criteria_on_labelings(criterion):
     L = make_labelings(60, 3, n_partitions=30, noise=0.05, random_state=0).evidence
     estimator = EvidenceAccumulation(ensemble="precomputed", n_init=1)
-    choice = choose_n_clusters(estimator, L, range(2, 5), criterion=criterion, n_splits=2, n_references=0, random_state=0)
+    choice = choose_n_clusters(
+        estimator, L, range(2, 5), criterion=criterion, n_splits=2, n_references=0, random_state=0
+    )
     assert choice.preferred == 3 or criterion == "pac"
     assert all(row.failure is None for row in choice.table)
 
 
 def test_a_criterion_of_your_own_and_weights():
     X = blobs()
-    own = choose_n_clusters(KMeans(n_init=2), X, [2, 3, 4], criterion=lambda trial, k: -abs(k - 3), n_references=0, random_state=0)
+    own = choose_n_clusters(
+        KMeans(n_init=2),
+        X,
+        [2, 3, 4],
+        criterion=lambda trial, k: -abs(k - 3),
+        n_references=0,
+        random_state=0,
+    )
     assert own.n_clusters == 3
     plain = choose_n_clusters(GaussianMixture(n_init=1), X, [2, 3, 4], **QUICK)
-    weighted = choose_n_clusters(GaussianMixture(n_init=1), X, [2, 3, 4], sample_weight=np.ones(150), **QUICK)
-    np.testing.assert_allclose([row.score for row in weighted.table], [row.score for row in plain.table])
+    weighted = choose_n_clusters(
+        GaussianMixture(n_init=1), X, [2, 3, 4], sample_weight=np.ones(150), **QUICK
+    )
+    np.testing.assert_allclose(
+        [row.score for row in weighted.table], [row.score for row in plain.table]
+    )
     with pytest.raises(ValueError, match="sample_weight goes with features"):
-        choose_n_clusters(SpectralClustering(similarity="precomputed"), np.eye(4), [2], sample_weight=np.ones(4))
+        choose_n_clusters(
+            SpectralClustering(similarity="precomputed"), np.eye(4), [2], sample_weight=np.ones(4)
+        )
 
 
 def test_failures_are_kept_with_their_reason():
@@ -106,7 +141,13 @@ def test_failures_are_kept_with_their_reason():
 def test_same_seed_same_answer_whatever_n_jobs_and_progress():
     X = blobs()
     seen = []
-    one = choose_n_clusters(KMeans(n_init=1), X, [2, 3], progress=lambda done, total: seen.append((done, total)), **QUICK)
+    one = choose_n_clusters(
+        KMeans(n_init=1),
+        X,
+        [2, 3],
+        progress=lambda done, total: seen.append((done, total)),
+        **QUICK,
+    )
     two = choose_n_clusters(KMeans(n_init=1), X, [2, 3], n_jobs=2, **QUICK)
     assert one.table == two.table
     np.testing.assert_array_equal(one.reference, two.reference)
@@ -152,10 +193,17 @@ def test_structureless_evidence_keeps_its_outer_shape():
 
 def test_kinds_of_evidence():
     assert isinstance(as_evidence(FuzzyCMeans(), np.ones((3, 2))), Features)
-    assert isinstance(as_evidence(SpectralClustering(similarity="precomputed"), np.eye(3)), Similarity)
-    assert isinstance(as_evidence(EvidenceAccumulation(ensemble="precomputed"), [["a", "b"], ["a", "c"]]), Labelings)
+    assert isinstance(
+        as_evidence(SpectralClustering(similarity="precomputed"), np.eye(3)), Similarity
+    )
+    assert isinstance(
+        as_evidence(EvidenceAccumulation(ensemble="precomputed"), [["a", "b"], ["a", "c"]]),
+        Labelings,
+    )
     with pytest.raises(TypeError, match="rows can be taken"):
-        as_evidence(SpectralClustering(similarity="precomputed"), sp.linalg.aslinearoperator(np.eye(3)))
+        as_evidence(
+            SpectralClustering(similarity="precomputed"), sp.linalg.aslinearoperator(np.eye(3))
+        )
 
 
 def test_every_criterion_has_a_name_and_a_docstring():
@@ -175,7 +223,13 @@ def test_default_finds_the_true_number_in_eight_of_ten_draws(family):
             data = make_labelings(100, k, n_partitions=40, noise=0.4, random_state=seed).evidence
             estimator = EvidenceAccumulation(ensemble="precomputed", consensus="average")
         else:
-            data = make_gaussians(300, k, separation=5, elongation=5 if family == "anisotropic" else 1, random_state=seed).evidence
+            data = make_gaussians(
+                300,
+                k,
+                separation=5,
+                elongation=5 if family == "anisotropic" else 1,
+                random_state=seed,
+            ).evidence
             estimator = GaussianMixture(n_init=2)
         hits += choose_n_clusters(estimator, data, range(1, 9), random_state=seed).n_clusters == k
     assert hits >= 8

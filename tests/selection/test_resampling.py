@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from sfumato import EvidenceAccumulation, FuzzyCMeans, GaussianMixture, MemoryBudgetError, SpectralClustering
+from sfumato import (
+    EvidenceAccumulation,
+    FuzzyCMeans,
+    GaussianMixture,
+    MemoryBudgetError,
+    SpectralClustering,
+)
 from sfumato.datasets import make_block_similarity, make_gaussians, make_labelings
 from sfumato.memberships import align, cooccurrence
 from sfumato.selection import bootstrap
@@ -38,15 +44,30 @@ def test_cooccurrence_intervals_need_no_names():
     X = make_gaussians(100, 3, separation=3, random_state=0).evidence
     result = bootstrap(FuzzyCMeans(3, n_init=1), X, 12, random_state=0)
     pairs = np.array([(0, 1), (2, 50), (7, 7)])
-    shuffled = result._replace(draws=np.stack([draw[:, np.random.default_rng(i).permutation(3)] for i, draw in enumerate(result.draws)]))
+    shuffled = result._replace(
+        draws=np.stack(
+            [
+                draw[:, np.random.default_rng(i).permutation(3)]
+                for i, draw in enumerate(result.draws)
+            ]
+        )
+    )
     np.testing.assert_allclose(shuffled.cooccurrence(pairs), result.cooccurrence(pairs), atol=1e-12)
-    np.testing.assert_allclose(result.cooccurrence(pairs).value, cooccurrence(result.memberships, pairs))
+    np.testing.assert_allclose(
+        result.cooccurrence(pairs).value, cooccurrence(result.memberships, pairs)
+    )
 
 
 def test_same_seed_same_answer_whatever_n_jobs():
     X = make_gaussians(80, 2, random_state=0).evidence
     seen = []
-    one = bootstrap(FuzzyCMeans(2, n_init=1), X, 4, random_state=3, progress=lambda done, total: seen.append((done, total)))
+    one = bootstrap(
+        FuzzyCMeans(2, n_init=1),
+        X,
+        4,
+        random_state=3,
+        progress=lambda done, total: seen.append((done, total)),
+    )
     two = bootstrap(FuzzyCMeans(2, n_init=1), X, 4, random_state=3, n_jobs=2)
     np.testing.assert_array_equal(one.draws, two.draws)
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]

@@ -37,7 +37,10 @@ def test_fit_temperature_has_the_least_brier_score_and_pairs_equal_the_reference
     U = temper(simulated.memberships, 0.3)
     best = fit_temperature(U, simulated.labels)
     score = brier_score(simulated.labels, temper(U, best))
-    assert all(score <= brier_score(simulated.labels, temper(U, best * factor)) for factor in (0.2, 0.9, 1.1, 5))
+    assert all(
+        score <= brier_score(simulated.labels, temper(U, best * factor))
+        for factor in (0.2, 0.9, 1.1, 5)
+    )
     pairs = np.stack(np.triu_indices(150, 1), axis=1)
     together = simulated.labels[pairs[:, 0]] == simulated.labels[pairs[:, 1]]
     assert np.mean((cooccurrence(temper(U, best), pairs) - together) ** 2) == pytest.approx(score)
@@ -54,7 +57,10 @@ def test_fit_temperature_asks_for_one_truth():
 
 
 def test_report_tells_the_honest_from_the_vague():
-    models = {"mixture": GaussianMixture(covariance_type="spherical", n_init=1), "fuzzy": FuzzyCMeans(n_init=1)}
+    models = {
+        "mixture": GaussianMixture(covariance_type="spherical", n_init=1),
+        "fuzzy": FuzzyCMeans(n_init=1),
+    }
     rows = calibration_report(models, separations=[3.0], n_draws=3, n_objects=300)
     mixture, fuzzy = rows
     assert [row.model for row in rows] == ["mixture", "fuzzy"]

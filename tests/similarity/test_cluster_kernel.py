@@ -50,14 +50,21 @@ def test_transfers_follow_the_definition(K, transfer, form):
 def test_known_objects_are_extended_to_themselves(K, transfer):
     kernel = cluster_kernel(K, 10, transfer=transfer)
     for rows in (K[:7], sp.csr_array(K[:7]), 3 * K[:7]):
-        np.testing.assert_allclose(kernel.extend(rows) @ kernel.factor.T, kernel.toarray()[:7], atol=1e-6)
+        np.testing.assert_allclose(
+            kernel.extend(rows) @ kernel.factor.T, kernel.toarray()[:7], atol=1e-6
+        )
 
 
 def test_cut_keeps_the_eigenvalues_above_it(K):
     for transfer in ("step", "linear-step", "poly-step"):
         by_number = cluster_kernel(K, 7, transfer=transfer)
-        cut = (by_number.eigenvalues[6] + (by_number.following if transfer != "poly-step" else by_number.eigenvalues[7])) / 2
-        np.testing.assert_allclose(cluster_kernel(K, transfer=transfer, cut=cut).toarray(), by_number.toarray(), atol=1e-8)
+        cut = (
+            by_number.eigenvalues[6]
+            + (by_number.following if transfer != "poly-step" else by_number.eigenvalues[7])
+        ) / 2
+        np.testing.assert_allclose(
+            cluster_kernel(K, transfer=transfer, cut=cut).toarray(), by_number.toarray(), atol=1e-8
+        )
 
 
 def test_many_eigenvalues_above_the_cut():
@@ -79,8 +86,13 @@ def test_few_labels_do_better_with_the_cluster_kernel():
     accuracy = {"plain": [], "bent": []}
     for seed in range(5):
         rng = np.random.default_rng(seed)
-        known = np.concatenate([rng.choice(np.flatnonzero(y == c), 3, replace=False) for c in (0, 1)])
-        for name, K in (("plain", plain), ("bent", cluster_kernel(plain, 4, transfer="linear-step").toarray())):
+        known = np.concatenate(
+            [rng.choice(np.flatnonzero(y == c), 3, replace=False) for c in (0, 1)]
+        )
+        for name, K in (
+            ("plain", plain),
+            ("bent", cluster_kernel(plain, 4, transfer="linear-step").toarray()),
+        ):
             machine = SVC(kernel="precomputed", C=10).fit(K[np.ix_(known, known)], y[known])
             accuracy[name].append(machine.score(K[:, known], y))
     assert np.mean(accuracy["bent"]) > np.mean(accuracy["plain"]) + 0.1
@@ -90,7 +102,13 @@ def test_precision_and_input_stay(K):
     single = K.astype(np.float32)
     single.flags.writeable = False
     kernel = cluster_kernel(single, 5)
-    assert kernel.factor.dtype == kernel.dtype == kernel.extend(single[:2]).dtype == (kernel @ single).dtype == np.float32
+    assert (
+        kernel.factor.dtype
+        == kernel.dtype
+        == kernel.extend(single[:2]).dtype
+        == (kernel @ single).dtype
+        == np.float32
+    )
     np.testing.assert_allclose(kernel.toarray(), cluster_kernel(K, 5).toarray(), atol=1e-3)
 
 

@@ -80,8 +80,12 @@ def test_frobenius_equals_dykstra(rng, scale):
     np.testing.assert_allclose(F, dykstra(K), atol=1e-7)
     np.testing.assert_allclose(F.sum(axis=1), 1, atol=1e-10)
     assert F.min() >= 0
-    np.testing.assert_allclose(doubly_stochastic(aslinearoperator(K), divergence="frobenius"), F, atol=1e-9)
-    np.testing.assert_allclose(doubly_stochastic(sp.csr_array(K), divergence="frobenius"), F, atol=1e-9)
+    np.testing.assert_allclose(
+        doubly_stochastic(aslinearoperator(K), divergence="frobenius"), F, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        doubly_stochastic(sp.csr_array(K), divergence="frobenius"), F, atol=1e-9
+    )
 
 
 def test_l1_moves_the_diagonal_only(rng):
@@ -127,7 +131,9 @@ def test_precision_stays_and_scale_does_not_matter(rng):
     K = gaussian(rng)
     assert (doubly_stochastic(K.astype(np.float32)) @ np.ones(40, np.float32)).dtype == np.float32
     for scale in (1e-12, 1e12):
-        np.testing.assert_allclose(doubly_stochastic(scale * K).toarray(), doubly_stochastic(K).toarray(), atol=1e-10)
+        np.testing.assert_allclose(
+            doubly_stochastic(scale * K).toarray(), doubly_stochastic(K).toarray(), atol=1e-10
+        )
 
 
 def test_memory_is_asked_for_before_it_is_taken(rng, monkeypatch):

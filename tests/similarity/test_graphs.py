@@ -12,8 +12,12 @@ from sfumato.similarity import Factored, cosine, gaussian, knn, self_tuning
 
 def test_gaussian_against_the_formula(rng):
     X, Y = rng.normal(size=(20, 3)) + 100, rng.normal(size=(7, 3)) + 100
-    np.testing.assert_allclose(gaussian(X, bandwidth=0.7), np.exp(-cdist(X, X, "sqeuclidean") / (2 * 0.49)), atol=1e-10)
-    np.testing.assert_allclose(gaussian(Y, X, bandwidth=0.7), np.exp(-cdist(Y, X, "sqeuclidean") / (2 * 0.49)), atol=1e-10)
+    np.testing.assert_allclose(
+        gaussian(X, bandwidth=0.7), np.exp(-cdist(X, X, "sqeuclidean") / (2 * 0.49)), atol=1e-10
+    )
+    np.testing.assert_allclose(
+        gaussian(Y, X, bandwidth=0.7), np.exp(-cdist(Y, X, "sqeuclidean") / (2 * 0.49)), atol=1e-10
+    )
 
 
 def test_the_bandwidth_is_learnt_from_the_known_objects(rng):
@@ -54,7 +58,9 @@ def test_cosine_is_an_operator_with_the_right_entries(rng, kind):
     np.testing.assert_allclose(W.toarray(), cosine_similarity(X), atol=1e-12)
     np.testing.assert_allclose(W.diagonal(), np.diag(cosine_similarity(X)), atol=1e-12)
     np.testing.assert_allclose(W.T @ V, W @ V)
-    np.testing.assert_allclose(cosine(kind(X[:3]), kind(X)).toarray(), cosine_similarity(X[:3], X), atol=1e-12)
+    np.testing.assert_allclose(
+        cosine(kind(X[:3]), kind(X)).toarray(), cosine_similarity(X[:3], X), atol=1e-12
+    )
 
 
 def test_rectangular_operators(rng):

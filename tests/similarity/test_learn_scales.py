@@ -11,12 +11,17 @@ from sfumato.similarity import gaussian, learn_scales
 def rings(rng, n=80, n_noise=2):
     labels = np.arange(n) % 2
     radius, angle = labels + 1 + 0.1 * rng.normal(size=n), rng.uniform(0, 2 * np.pi, n)
-    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle), rng.normal(size=(n, n_noise))]), labels
+    return np.column_stack(
+        [radius * np.cos(angle), radius * np.sin(angle), rng.normal(size=(n, n_noise))]
+    ), labels
 
 
 def accuracy(X, y, scales):
     return matched_accuracy(
-        y, SpectralClustering(2, similarity="precomputed", random_state=0).fit(gaussian(X * scales, bandwidth=1.0)).labels_
+        y,
+        SpectralClustering(2, similarity="precomputed", random_state=0)
+        .fit(gaussian(X * scales, bandwidth=1.0))
+        .labels_,
     )
 
 
@@ -33,7 +38,11 @@ def test_units_and_names_do_not_matter(rng):
     X, y = rings(rng, 50, 1)
     units = np.array([1e-3, 1.0, 1e3])
     expected = learn_scales(X, y, max_iter=20)
-    np.testing.assert_allclose(learn_scales(X * units + 7, np.array(["in", "out"])[y], max_iter=20) * units, expected, rtol=1e-2)
+    np.testing.assert_allclose(
+        learn_scales(X * units + 7, np.array(["in", "out"])[y], max_iter=20) * units,
+        expected,
+        rtol=1e-2,
+    )
 
 
 def test_a_constant_feature_is_harmless(rng):

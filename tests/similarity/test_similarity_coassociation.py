@@ -67,7 +67,9 @@ def test_rows_of_known_objects_are_the_rows_of_the_matrix(dtype):
 
 def test_a_label_that_is_new_counts_as_unseen():
     C = coassociation([[0, 0], [1, 1]])
-    np.testing.assert_allclose(C.rows([[0, 99], [99, 99]]) @ np.eye(2), [[1 / np.sqrt(2), 0], [0, 0]])
+    np.testing.assert_allclose(
+        C.rows([[0, 99], [99, 99]]) @ np.eye(2), [[1 / np.sqrt(2), 0], [0, 0]]
+    )
 
 
 def test_single_precision_stays():

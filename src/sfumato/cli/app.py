@@ -35,7 +35,12 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
 ) -> None:
     pass
 
@@ -70,16 +75,51 @@ def fit(
     from ..io import Roles
     from .fitting import Request, run
 
-    roles = Roles(id_column, weight_column, class_column, tuple(drop or ()), False, header, delimiter, encoding)
-    run(Request(data, roles, model, clusters, seed, similarity, tuple(settings or ()), out, table, force, strict, resume, as_json, quiet))
+    roles = Roles(
+        id_column,
+        weight_column,
+        class_column,
+        tuple(drop or ()),
+        False,
+        header,
+        delimiter,
+        encoding,
+    )
+    run(
+        Request(
+            data,
+            roles,
+            model,
+            clusters,
+            seed,
+            similarity,
+            tuple(settings or ()),
+            out,
+            table,
+            force,
+            strict,
+            resume,
+            as_json,
+            quiet,
+        )
+    )
 
 
 @app.command()
 def consensus(
     data: Annotated[
-        str, typer.Argument(help="Labelings, one clustering a column; or features, with --features. - for standard input.", metavar="DATA")
+        str,
+        typer.Argument(
+            help="Labelings, one clustering a column; or features, with --features. - for standard input.",
+            metavar="DATA",
+        ),
     ],
-    features: Annotated[bool, typer.Option("--features", help="DATA holds features: build the ensemble of clusterings first.")] = False,
+    features: Annotated[
+        bool,
+        typer.Option(
+            "--features", help="DATA holds features: build the ensemble of clusterings first."
+        ),
+    ] = False,
     clusters: o.Clusters = None,
     settings: o.Settings = None,
     seed: o.Seed = 0,
@@ -101,18 +141,45 @@ def consensus(
     from ..io import Roles
     from .fitting import Request, run
 
-    roles = Roles(id_column, None, class_column, tuple(drop or ()), not features, header, delimiter, encoding)
-    run(Request(data, roles, "consensus", clusters, seed, None, tuple(settings or ()), out, table, force, strict, resume, as_json, quiet))
+    roles = Roles(
+        id_column, None, class_column, tuple(drop or ()), not features, header, delimiter, encoding
+    )
+    run(
+        Request(
+            data,
+            roles,
+            "consensus",
+            clusters,
+            seed,
+            None,
+            tuple(settings or ()),
+            out,
+            table,
+            force,
+            strict,
+            resume,
+            as_json,
+            quiet,
+        )
+    )
 
 
 @app.command()
 def predict(
-    model: Annotated[Path, typer.Argument(help="Result folder of an earlier fit.", metavar="RESULT")],
+    model: Annotated[
+        Path, typer.Argument(help="Result folder of an earlier fit.", metavar="RESULT")
+    ],
     data: o.DataFile,
     id_column: o.IdColumn = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="CSV file for the memberships; - for standard output.")] = Path(
-        "-"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="CSV file for the memberships; - for standard output.",
+        ),
+    ] = Path("-"),
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -127,9 +194,18 @@ def predict(
 
 @app.command()
 def score(
-    first: Annotated[str, typer.Argument(help="Labels or memberships: a file or a result folder.", metavar="A")],
-    second: Annotated[str, typer.Argument(help="The other clustering of the same objects.", metavar="B")],
-    column: Annotated[str | None, typer.Option("--column", metavar="COLUMN", help="Column of labels, where a file has several.")] = None,
+    first: Annotated[
+        str, typer.Argument(help="Labels or memberships: a file or a result folder.", metavar="A")
+    ],
+    second: Annotated[
+        str, typer.Argument(help="The other clustering of the same objects.", metavar="B")
+    ],
+    column: Annotated[
+        str | None,
+        typer.Option(
+            "--column", metavar="COLUMN", help="Column of labels, where a file has several."
+        ),
+    ] = None,
     as_json: o.Json = False,
 ) -> None:
     """Agreement of two clusterings, hard or soft.
@@ -145,12 +221,23 @@ def score(
 def choose(
     data: o.DataFile,
     model: o.Model = "gaussian-mixture",
-    lowest: Annotated[int, typer.Option("--from", metavar="K", min=1, help="Fewest clusters to try.")] = 1,
-    highest: Annotated[int, typer.Option("--to", metavar="K", min=1, help="Most clusters to try.")] = 10,
+    lowest: Annotated[
+        int, typer.Option("--from", metavar="K", min=1, help="Fewest clusters to try.")
+    ] = 1,
+    highest: Annotated[
+        int, typer.Option("--to", metavar="K", min=1, help="Most clusters to try.")
+    ] = 10,
     criterion: Annotated[
-        str, typer.Option("--criterion", metavar="NAME", help="auto, held-out, bic, aic, icl, silhouette, eigengap, lifetime or pac.")
+        str,
+        typer.Option(
+            "--criterion",
+            metavar="NAME",
+            help="auto, held-out, bic, aic, icl, silhouette, eigengap, lifetime or pac.",
+        ),
     ] = "auto",
-    labelings: Annotated[bool, typer.Option("--labelings", help="DATA holds labelings (with --model consensus).")] = False,
+    labelings: Annotated[
+        bool, typer.Option("--labelings", help="DATA holds labelings (with --model consensus).")
+    ] = False,
     similarity: o.Similarity = None,
     settings: o.Settings = None,
     seed: o.Seed = 0,
@@ -158,7 +245,12 @@ def choose(
     weight_column: o.WeightColumn = None,
     class_column: o.ClassColumn = None,
     drop: o.Drop = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Write the curve to this PNG, SVG or PDF file.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot", metavar="FILE", help="Write the curve to this PNG, SVG or PDF file."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a picture that exists.")] = False,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
@@ -172,17 +264,39 @@ def choose(
 
     roles = Roles(id_column, weight_column, class_column, tuple(drop or ()), labelings)
     numbers = range(lowest, highest + 1)
-    choose(Asked(data, roles, model, numbers, criterion, similarity, tuple(settings or ()), seed, plot, force, as_json, quiet))
+    choose(
+        Asked(
+            data,
+            roles,
+            model,
+            numbers,
+            criterion,
+            similarity,
+            tuple(settings or ()),
+            seed,
+            plot,
+            force,
+            as_json,
+            quiet,
+        )
+    )
 
 
 @app.command()
 def report(
     result: Annotated[Path, typer.Argument(help="Result folder.", metavar="RESULT")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="HTML file; report.html in the folder if not given.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="HTML file; report.html in the folder if not given."
+        ),
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Title of the page.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file named with --out.")] = False,
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="Title of the page.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the file named with --out.")
+    ] = False,
 ) -> None:
     """Write the report of a result again."""
     from .using import report
@@ -192,7 +306,9 @@ def report(
 
 @app.command()
 def inspect(
-    file: Annotated[str, typer.Argument(help="Data file, result folder or model file.", metavar="FILE")],
+    file: Annotated[
+        str, typer.Argument(help="Data file, result folder or model file.", metavar="FILE")
+    ],
     as_json: o.Json = False,
 ) -> None:
     """Say what a file holds.
@@ -205,7 +321,12 @@ def inspect(
 
 
 @app.command()
-def demo(out: o.Out = Path("sfumato-demo"), force: o.Force = False, seed: o.Seed = 0, as_json: o.Json = False) -> None:
+def demo(
+    out: o.Out = Path("sfumato-demo"),
+    force: o.Force = False,
+    seed: o.Seed = 0,
+    as_json: o.Json = False,
+) -> None:
     """Soft consensus of a small real data set.
 
     Fisher's irises: a table here, a report in the folder.
@@ -225,16 +346,28 @@ def reproduce(
         ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the table (markdown and CSV) and the pictures.")
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FOLDER",
+            help="Folder for the table (markdown and CSV) and the pictures.",
+        ),
     ] = Path("sfumato-papers"),
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", metavar="FOLDER", help="Folder with data sets that do not come with scikit-learn; OpenML is asked for the others."
+            "--data",
+            metavar="FOLDER",
+            help="Folder with data sets that do not come with scikit-learn; OpenML is asked for the others.",
         ),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask OpenML: leave out what is not in --data.")] = False,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Runs to average over.")] = 10,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Do not ask OpenML: leave out what is not in --data.")
+    ] = False,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, help="Runs to average over.")
+    ] = 10,
     force: o.Force = False,
 ) -> None:
     """Run a table or figure of the papers again.

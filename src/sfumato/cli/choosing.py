@@ -36,13 +36,17 @@ class Asked(NamedTuple):
     quiet: bool
 
 
-def automatic(model: str, estimator: Any, table: Table, seed: int, terminal: Terminal) -> tuple[list[str], dict[str, Any] | None]:
+def automatic(
+    model: str, estimator: Any, table: Table, seed: int, terminal: Terminal
+) -> tuple[list[str], dict[str, Any] | None]:
     """Set the estimator to the number of clusters that the data speak for; gives warnings and, where scores are compared, their curve."""
     if model in _OWN_CHOICE:
         estimator.set_params(n_clusters="auto")
     elif model != "dirichlet-process":
         highest = min(_MOST, table.values.shape[0] - 1)
-        choice, said = _search(estimator, table, model, range(1, highest + 1), "auto", seed, terminal)
+        choice, said = _search(
+            estimator, table, model, range(1, highest + 1), "auto", seed, terminal
+        )
         estimator.set_params(n_clusters=choice.n_clusters)
         return said, _curve(choice)
     return [], None
@@ -52,16 +56,29 @@ def _curve(choice: Any) -> dict[str, Any]:
     """The scores as arguments of ``plot.selection``."""
     rows = [row for row in choice.table if np.isfinite(row.score)]
     held = {"n_clusters": [row.n_clusters for row in rows], "scores": [row.score for row in rows]}
-    return {**held, "spread": [row.standard_error for row in rows], "chosen": choice.n_clusters, "name": choice.criterion}
+    return {
+        **held,
+        "spread": [row.standard_error for row in rows],
+        "chosen": choice.n_clusters,
+        "name": choice.criterion,
+    }
 
 
 def _search(
-    estimator: Any, table: Table, model: str, candidates: range, criterion: str, seed: int, terminal: Terminal
+    estimator: Any,
+    table: Table,
+    model: str,
+    candidates: range,
+    criterion: str,
+    seed: int,
+    terminal: Terminal,
 ) -> tuple[Any, list[str]]:
     from ..selection import choose_n_clusters
 
     if model == "discriminative":
-        raise InputError("the number of clusters of the discriminative model is yours to give: it follows from the use, not from the data")
+        raise InputError(
+            "the number of clusters of the discriminative model is yours to give: it follows from the use, not from the data"
+        )
     with terminal.heard() as said, terminal.progress("trying numbers of clusters") as advance:
         choice = choose_n_clusters(
             estimator,
@@ -96,23 +113,45 @@ def choose(asked: Asked) -> None:
 def _chosen(asked: Asked, terminal: Terminal) -> Any:
     with terminal.progress("reading") as advance:
         table = read(asked.data, asked.roles, advance)
-    estimator = make(asked.model, None, seed=asked.seed, similarity=asked.similarity, settings=asked.settings)
+    estimator = make(
+        asked.model, None, seed=asked.seed, similarity=asked.similarity, settings=asked.settings
+    )
     prepare(estimator, table, asked.model, asked.roles)
-    return _search(estimator, table, asked.model, asked.candidates, asked.criterion, asked.seed, terminal)[0]
+    return _search(
+        estimator, table, asked.model, asked.candidates, asked.criterion, asked.seed, terminal
+    )[0]
 
 
 def _show(choice: Any, terminal: Terminal) -> None:
-    rows = [[row.n_clusters, row.score, row.standard_error, _mark(row, choice)] for row in choice.table]
-    terminal.table(f"Criterion {choice.criterion}: higher is better", ["clusters", "score", "standard error", ""], rows)
+    rows = [
+        [row.n_clusters, row.score, row.standard_error, _mark(row, choice)] for row in choice.table
+    ]
+    terminal.table(
+        f"Criterion {choice.criterion}: higher is better",
+        ["clusters", "score", "standard error", ""],
+        rows,
+    )
     if len(choice.reference):
         agreement = f"{choice.agreement:.2f} (without structure {choice.reference.mean():.2f})"
         verdict = "supported" if choice.supported else "not supported"
-        terminal.say(f"Agreement of halves of the data on {choice.preferred} clusters: {agreement}. {verdict.capitalize()}.")
+        terminal.say(
+            f"Agreement of halves of the data on {choice.preferred} clusters: {agreement}. {verdict.capitalize()}."
+        )
     terminal.say(f"Chosen: {choice.n_clusters}")
     scores = [
-        {"n_clusters": row.n_clusters, "score": _finite(row.score), "standard_error": _finite(row.standard_error)} for row in choice.table
+        {
+            "n_clusters": row.n_clusters,
+            "score": _finite(row.score),
+            "standard_error": _finite(row.standard_error),
+        }
+        for row in choice.table
     ]
-    found = {"n_clusters": choice.n_clusters, "preferred": choice.preferred, "criterion": choice.criterion, "supported": choice.supported}
+    found = {
+        "n_clusters": choice.n_clusters,
+        "preferred": choice.preferred,
+        "criterion": choice.criterion,
+        "supported": choice.supported,
+    }
     terminal.record({**found, "agreement": _finite(choice.agreement), "table": scores})
 
 

@@ -23,7 +23,9 @@ def prepare(estimator: Any, table: Table, model: str, roles: Roles) -> tuple[Any
         extra["sample_weight"] = table.weights
     if model == "discriminative":
         if table.classes is None:
-            raise InputError("the discriminative model needs known classes: name their column with --class-column")
+            raise InputError(
+                "the discriminative model needs known classes: name their column with --class-column"
+            )
         extra["y"] = np.unique(np.asarray(table.classes), return_inverse=True)[1]
     values = table.values
     if roles.labels:
@@ -45,4 +47,6 @@ def _refuse_missing(table: Table) -> None:
             row += start
             whose = f"object '{table.ids[row]}'" if table.ids is not None else f"row {row + 1}"
             fix = "fill it in, leave the column out with --drop, or use gaussian-mixture, which takes missing values"
-            raise InputError(f"{table.source}: {whose} has no value in column '{table.columns[column]}': {fix}")
+            raise InputError(
+                f"{table.source}: {whose} has no value in column '{table.columns[column]}': {fix}"
+            )

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import __version__
-from .._loop import checkpoints, progress
-from .._names import plain
+from ..core.loop import checkpoints, progress
+from ..core.text import plain
 from ..io import InputError, Roles, Table, read
 from ..io.checkpoint import Checkpoint
 from ..io.output import Output
 from ..io.results import check_target, has_noise, least_size, write_memberships, write_result
 from ..io.sniffing import number
+from .errors import NotConvergedError, StoppedError
 from .evidence import prepare
-from .main import NotConvergedError, StoppedError
 from .models import check_model, make, parse_clusters
 from .terminal import Terminal
 
@@ -52,7 +52,9 @@ def run(request: Request) -> None:
     request = request._replace(clusters="auto" if clusters is None else str(clusters))
     if request.table not in ("csv", "parquet"):
         raise InputError(f"--table must be csv or parquet, got '{request.table}'")
-    terminal = Terminal(as_json=request.as_json, quiet=request.quiet, to_errors=str(request.out) == "-")
+    terminal = Terminal(
+        as_json=request.as_json, quiet=request.quiet, to_errors=str(request.out) == "-"
+    )
     with _claimed(request) as output:
         with terminal.progress("reading") as advance:
             table = read(request.data, request.roles, advance)
@@ -60,7 +62,13 @@ def run(request: Request) -> None:
             _refuse_features(table)
         if table.id_column is not None and request.roles.id is None:
             terminal.remark(f"ids are taken from column '{table.id_column}'")
-        estimator = make(request.model, clusters, seed=request.seed, similarity=request.similarity, settings=request.settings)
+        estimator = make(
+            request.model,
+            clusters,
+            seed=request.seed,
+            similarity=request.similarity,
+            settings=request.settings,
+        )
         fit_and_write(request, estimator, table, terminal, output)
 
 
@@ -78,9 +86,13 @@ def _claimed(request: Request) -> Any:
 
 def _refuse_features(table: Table) -> None:
     """Labels may be called anything; a column of numbers that are not whole is none."""
-    for title, names in zip(table.columns, table.label_names or []):
+    for title, names in zip(table.columns, table.label_names or [], strict=False):
         numbers = [number(name) for name in names]
-        odd = [name for name, value in zip(names, numbers) if value is not None and value != round(value, 0) and value == value]
+        odd = [
+            name
+            for name, value in zip(names, numbers, strict=False)
+            if value is not None and value != round(value, 0) and value == value
+        ]
         if odd and None not in numbers:
             raise InputError(
                 f"column '{plain(title, 40)}' of {table.source} holds numbers such as {plain(odd[0], 20)}, not labels: "
@@ -88,7 +100,9 @@ def _refuse_features(table: Table) -> None:
             )
 
 
-def fit_and_write(request: Request, estimator: Any, table: Table, terminal: Terminal, output: Output | None) -> None:
+def fit_and_write(
+    request: Request, estimator: Any, table: Table, terminal: Terminal, output: Output | None
+) -> None:
     """Fit the estimator to the table and write the result folder."""
     from .summary import show, summarize, write_report
 
@@ -100,18 +114,27 @@ def fit_and_write(request: Request, estimator: Any, table: Table, terminal: Term
 
         said, curve = automatic(request.model, estimator, table, request.seed, terminal)
     if output is not None:
-        output.need(least_size(table.values.shape[0], 1 if request.clusters == "auto" else int(request.clusters or 1)))
+        output.need(
+            least_size(
+                table.values.shape[0],
+                1 if request.clusters == "auto" else int(request.clusters or 1),
+            )
+        )
     checkpoint = _checkpoint(request, estimator, table, terminal, output)
     began = time.monotonic()
     said += _fit(estimator, evidence, extra, request, checkpoint, terminal)
     if request.strict and not estimator.converged_:
         if checkpoint is not None:
             checkpoint.remove()
-        raise NotConvergedError(f"{request.model} did not converge in {estimator.n_iter_} iterations: raise it with --set max_iter=...")
+        raise NotConvergedError(
+            f"{request.model} did not converge in {estimator.n_iter_} iterations: raise it with --set max_iter=..."
+        )
     with _kept_until_written(checkpoint, terminal):
         result = summarize(request, estimator, table, said, curve, time.monotonic() - began)
         if output is None:
-            write_memberships(sys.stdout, result.memberships, result.ids, noise=has_noise(result.summary))
+            write_memberships(
+                sys.stdout, result.memberships, result.ids, noise=has_noise(result.summary)
+            )
         else:
             with output.folder() as folder, terminal.progress("writing") as advance:
                 write_result(folder, result, model=estimator, table=request.table, report=advance)
@@ -122,11 +145,18 @@ def fit_and_write(request: Request, estimator: Any, table: Table, terminal: Term
     terminal.record(result.summary)
 
 
-def _checkpoint(request: Request, estimator: Any, table: Table, terminal: Terminal, output: Output | None) -> Checkpoint | None:
+def _checkpoint(
+    request: Request, estimator: Any, table: Table, terminal: Terminal, output: Output | None
+) -> Checkpoint | None:
     if output is None or request.resume is None:
         return None
     task = _task(request, estimator, table)
-    return Checkpoint(_beside(request.out), task, token=output.claim.token, warn=lambda text: terminal.remark(f"warning: {text}"))
+    return Checkpoint(
+        _beside(request.out),
+        task,
+        token=output.claim.token,
+        warn=lambda text: terminal.remark(f"warning: {text}"),
+    )
 
 
 @contextmanager
@@ -155,7 +185,9 @@ def _stopped(checkpoint: Checkpoint | None) -> StoppedError:
     if checkpoint.write():
         return StoppedError("stopped: the same command with --resume goes on from here")
     if checkpoint.path.exists():
-        return StoppedError("stopped: the same command with --resume goes on from the last good checkpoint")
+        return StoppedError(
+            "stopped: the same command with --resume goes on from the last good checkpoint"
+        )
     return StoppedError("stopped; there is no checkpoint")
 
 
@@ -169,12 +201,21 @@ def _task(request: Request, estimator: Any, table: Table) -> str:
 
 
 def _fit(
-    estimator: Any, evidence: Any, extra: dict[str, Any], request: Request, checkpoint: Checkpoint | None, terminal: Terminal
+    estimator: Any,
+    evidence: Any,
+    extra: dict[str, Any],
+    request: Request,
+    checkpoint: Checkpoint | None,
+    terminal: Terminal,
 ) -> list[str]:
     """Fit, with a progress bar, checkpoints and Ctrl-C; gives what the model had to say."""
     if checkpoint is not None and request.resume:
         checkpoint.resume()
-        terminal.remark(f"going on after {checkpoint.resumed} iterations" if checkpoint.resumed else "nothing to resume: starting afresh")
+        terminal.remark(
+            f"going on after {checkpoint.resumed} iterations"
+            if checkpoint.resumed
+            else "nothing to resume: starting afresh"
+        )
     with terminal.heard() as said, _watched(estimator, request.model, terminal), _kept(checkpoint):
         estimator.fit(evidence, **extra)
     return said
@@ -189,7 +230,9 @@ def _watched(estimator: Any, name: str, terminal: Terminal) -> Iterator[None]:
             nonlocal starts
             starts += iteration == 1
             share = (min(max(starts, 1), most) - 1 + iteration / max_iter) / most
-            advance(share, f"start {max(starts, 1)}, iteration {iteration}, objective {objective:.6g}")
+            advance(
+                share, f"start {max(starts, 1)}, iteration {iteration}, objective {objective:.6g}"
+            )
 
         with progress(listen):
             yield
@@ -215,9 +258,36 @@ def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:
     flowers = load_iris()
     species = [str(flowers.target_names[label]) for label in flowers.target]
     ids = [f"{name} {place + 1}" for place, name in enumerate(species)]
-    table = Table(flowers.data, list(flowers.feature_names), ids, "flower", None, species, "iris", "built in", "built in")
+    table = Table(
+        flowers.data,
+        list(flowers.feature_names),
+        ids,
+        "flower",
+        None,
+        species,
+        "iris",
+        "built in",
+        "built in",
+    )
     terminal = Terminal(as_json=as_json)
-    request = Request("iris", Roles(classes="species"), "consensus", "3", seed, None, (), out, "csv", force, False, None, as_json, False)
+    request = Request(
+        "iris",
+        Roles(classes="species"),
+        "consensus",
+        "3",
+        seed,
+        None,
+        (),
+        out,
+        "csv",
+        force,
+        False,
+        None,
+        as_json,
+        False,
+    )
     with _claimed(request) as output:
-        terminal.say("Soft consensus of Fisher's irises: 150 flowers, 4 measurements; the species are kept aside for comparison.")
+        terminal.say(
+            "Soft consensus of Fisher's irises: 150 flowers, 4 measurements; the species are kept aside for comparison."
+        )
         fit_and_write(request, make("consensus", 3, seed=seed), table, terminal, output)

@@ -6,15 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-__all__ = ["NotConvergedError", "StoppedError", "main"]
+from .errors import NotConvergedError, StoppedError
 
-
-class NotConvergedError(Exception):
-    """The search stopped before it converged, and ``--strict`` was asked for."""
-
-
-class StoppedError(Exception):
-    """The user stopped the work; the message says how to take it up again."""
+__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from .app import app
     except ImportError as error:
-        print(f"sfumato: error: {error}: the command line needs more packages, pip install 'sfumato[cli]'", file=sys.stderr)
+        print(
+            f"sfumato: error: {error}: the command line needs more packages, pip install 'sfumato[cli]'",
+            file=sys.stderr,
+        )
         return 1
     try:
         code = int(app(words or ["--help"], standalone_mode=False, prog_name="sfumato") or 0)
@@ -63,8 +60,11 @@ def _explain(error: BaseException) -> int:
 
 
 def _say(text: str, code: int) -> int:
-    from .._names import plain
+    from ..core.text import plain
 
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    print(f"sfumato: {'' if code == 130 else 'error: '}{plain(lines[0] if lines else 'no reason given', 500)}", file=sys.stderr)
+    print(
+        f"sfumato: {'' if code == 130 else 'error: '}{plain(lines[0] if lines else 'no reason given', 500)}",
+        file=sys.stderr,
+    )
     return code

@@ -7,19 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from .. import models
+
 __all__ = ["MODELS", "check_model", "make", "parse_clusters"]
 
-MODELS = {
-    "pairwise": "PairwiseProbabilisticClustering",
-    "consensus": "EvidenceAccumulation",
-    "completely-positive": "CompletelyPositiveFactorization",
-    "spectral": "SpectralClustering",
-    "fuzzy-c-means": "FuzzyCMeans",
-    "gaussian-mixture": "GaussianMixture",
-    "dirichlet-process": "DirichletProcessMixture",
-    "discriminative": "DiscriminativeClustering",
-    "information-bottleneck": "InformationBottleneck",
-}
+MODELS = {model.command: model.name for model in models.MODELS if model.command}
 
 
 def parse_clusters(text: str | None, model: str) -> int | None:
@@ -39,7 +31,14 @@ def check_model(name: str) -> None:
         raise ValueError(f"--model must be one of {', '.join(MODELS)}; got '{name}'")
 
 
-def make(name: str, n_clusters: int | None, *, seed: int, similarity: str | None = None, settings: Sequence[str] = ()) -> Any:
+def make(
+    name: str,
+    n_clusters: int | None,
+    *,
+    seed: int,
+    similarity: str | None = None,
+    settings: Sequence[str] = (),
+) -> Any:
     """An estimator with the given parameters; ``settings`` are "parameter=value" with values in JSON or plain words."""
     import sfumato
 
@@ -51,12 +50,16 @@ def make(name: str, n_clusters: int | None, *, seed: int, similarity: str | None
         parameters["n_clusters"] = n_clusters
     if similarity is not None:
         if "similarity" not in known:
-            raise ValueError(f"--similarity does not apply to {name}, which takes features as they are")
+            raise ValueError(
+                f"--similarity does not apply to {name}, which takes features as they are"
+            )
         parameters["similarity"] = similarity
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or key not in known or key in ("n_clusters", "random_state"):
-            choices = ", ".join(choice for choice in known if choice not in ("n_clusters", "random_state"))
+            choices = ", ".join(
+                choice for choice in known if choice not in ("n_clusters", "random_state")
+            )
             raise ValueError(f"--set takes parameter=value, with one of {choices}; got '{setting}'")
         parameters[key] = _value(value)
     return kind(**{key: value for key, value in parameters.items() if key in known})

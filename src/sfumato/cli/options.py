@@ -10,9 +10,18 @@ import typer
 from .models import MODELS
 
 DataFile = Annotated[
-    str, typer.Argument(help="CSV, TSV, Parquet, NPY, NPZ, Matrix Market or AnnData file; - for standard input.", metavar="DATA")
+    str,
+    typer.Argument(
+        help="CSV, TSV, Parquet, NPY, NPZ, Matrix Market or AnnData file; - for standard input.",
+        metavar="DATA",
+    ),
 ]
-Model = Annotated[str, typer.Option("--model", "-m", metavar="MODEL", help=f"One of: {', '.join(MODELS)}.", show_default=True)]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model", "-m", metavar="MODEL", help=f"One of: {', '.join(MODELS)}.", show_default=True
+    ),
+]
 Clusters = Annotated[
     str | None,
     typer.Option(
@@ -31,31 +40,81 @@ Similarity = Annotated[
     ),
 ]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of the model, as name=value; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other parameter of the model, as name=value; may be repeated.",
+    ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of all that is random.", min=0)]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", help="Seed of all that is random.", min=0)
+]
 IdColumn = Annotated[
-    str | None, typer.Option("--id-column", metavar="COLUMN", help="Column of names. Found by itself when the first column is text.")
+    str | None,
+    typer.Option(
+        "--id-column",
+        metavar="COLUMN",
+        help="Column of names. Found by itself when the first column is text.",
+    ),
 ]
 WeightColumn = Annotated[
-    str | None, typer.Option("--weight-column", metavar="COLUMN", help="Column of weights: a weight of w counts as w copies.")
+    str | None,
+    typer.Option(
+        "--weight-column",
+        metavar="COLUMN",
+        help="Column of weights: a weight of w counts as w copies.",
+    ),
 ]
 ClassColumn = Annotated[
     str | None,
     typer.Option(
-        "--class-column", metavar="COLUMN", help="Column of known classes: used by the discriminative model, compared with by the others."
+        "--class-column",
+        metavar="COLUMN",
+        help="Column of known classes: used by the discriminative model, compared with by the others.",
     ),
 ]
-Drop = Annotated[list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Column to leave out; may be repeated.")]
-Header = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="Whether the first line holds names. Found by itself.", show_default=False)
+Drop = Annotated[
+    list[str] | None,
+    typer.Option("--drop", metavar="COLUMN", help="Column to leave out; may be repeated."),
 ]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", metavar="CHARACTER", help="Character between cells. Found by itself.")]
-Encoding = Annotated[str | None, typer.Option("--encoding", metavar="NAME", help="Encoding of a text file, UTF-8 if not given.")]
-Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the result; - writes memberships to standard output.")]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line holds names. Found by itself.",
+        show_default=False,
+    ),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter", metavar="CHARACTER", help="Character between cells. Found by itself."
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option("--encoding", metavar="NAME", help="Encoding of a text file, UTF-8 if not given."),
+]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FOLDER",
+        help="Folder for the result; - writes memberships to standard output.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace a result folder that exists.")]
-TableFormat = Annotated[str, typer.Option("--table", metavar="csv|parquet", help="Memberships as csv or parquet.")]
+TableFormat = Annotated[
+    str, typer.Option("--table", metavar="csv|parquet", help="Memberships as csv or parquet.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Exit with 3, and write nothing, if the search does not converge.")]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Exit with 3, and write nothing, if the search does not converge."
+    ),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where the same command was stopped.")]

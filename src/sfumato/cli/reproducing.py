@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .. import experiments
-from .._names import plain
+from .. import papers
+from ..core.text import plain
 from ..io import InputError
 from ..io.output import Output
 from .terminal import Terminal
@@ -15,17 +15,21 @@ from .terminal import Terminal
 __all__ = ["reproduce"]
 
 
-def reproduce(name: str, out: Path, data: Path | None, offline: bool, n_seeds: int, force: bool) -> None:
+def reproduce(
+    name: str, out: Path, data: Path | None, offline: bool, n_seeds: int, force: bool
+) -> None:
     """Run one experiment; print its table and write it, with its pictures, to a folder: whole or not at all."""
-    if name not in (*experiments.EXPERIMENTS, "all"):
-        raise InputError(f"EXPERIMENT must be one of {', '.join(experiments.EXPERIMENTS)} or all, got '{plain(name, 80)}'")
+    if name not in (*papers.EXPERIMENTS, "all"):
+        raise InputError(
+            f"EXPERIMENT must be one of {', '.join(papers.EXPERIMENTS)} or all, got '{plain(name, 80)}'"
+        )
     if data is not None and not data.is_dir():
         raise InputError(f"--data: {plain(data, 200)} is not a folder")
     os.environ.setdefault("MPLBACKEND", "Agg")
-    shelf = experiments.Shelf(data, online=not offline, say=Terminal().remark)
+    shelf = papers.Shelf(data, online=not offline, say=Terminal().remark)
     with Output(out, _check, force=force) as output, output.folder() as partial:
-        for each in experiments.EXPERIMENTS if name == "all" else [name]:
-            _write(each, experiments.run(each, shelf, n_seeds=n_seeds), partial)
+        for each in papers.EXPERIMENTS if name == "all" else [name]:
+            _write(each, papers.run(each, shelf, n_seeds=n_seeds), partial)
     for path in sorted(out.iterdir()):
         print(path)
 
@@ -37,9 +41,13 @@ def _check(out: Path, force: bool) -> None:
             raise InputError(f"--out: there is no folder {plain(out.parent, 200)} to write into")
         return
     if not (out.is_dir() and all(path.suffix in (".md", ".csv", ".png") for path in out.iterdir())):
-        raise InputError(f"--out: {plain(out, 200)} exists and is not a folder of tables and pictures: choose another name")
+        raise InputError(
+            f"--out: {plain(out, 200)} exists and is not a folder of tables and pictures: choose another name"
+        )
     if not force:
-        raise InputError(f"--out: {plain(out, 200)} exists: choose another name, or add --force to replace it")
+        raise InputError(
+            f"--out: {plain(out, 200)} exists: choose another name, or add --force to replace it"
+        )
 
 
 def _write(name: str, outcome: Any, folder: Path) -> None:

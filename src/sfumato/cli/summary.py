@@ -31,7 +31,14 @@ AGREEMENTS: dict[str, Any] = {
 }
 
 
-def summarize(request: Any, estimator: Any, table: Table, said: list[str], curve: dict[str, Any] | None, seconds: float) -> Result:
+def summarize(
+    request: Any,
+    estimator: Any,
+    table: Table,
+    said: list[str],
+    curve: dict[str, Any] | None,
+    seconds: float,
+) -> Result:
     """The result of a fit, ready to be written."""
     U = np.asarray(estimator.memberships_)
     parameters = {
@@ -73,7 +80,9 @@ def summarize(request: Any, estimator: Any, table: Table, said: list[str], curve
         "seconds": round(seconds, 3),
     }
     ids = [str(place) for place in range(len(U))] if table.ids is None else table.ids
-    pictures = _pictures(request, estimator, table, U) | {"selection": curve or _own_curve(estimator)}
+    pictures = _pictures(request, estimator, table, U) | {
+        "selection": curve or _own_curve(estimator)
+    }
     return Result(U, ids, summary, pictures)
 
 
@@ -85,11 +94,16 @@ def _spread(estimator: Any) -> dict[str, float]:
 
 def measures(U: np.ndarray, classes: Any) -> dict[str, float]:
     """Measures of the memberships alone, and where there are known classes of the labels and the memberships against them."""
-    found = {"partition coefficient": metrics.partition_coefficient(U), "partition entropy": metrics.partition_entropy(U)}
+    found = {
+        "partition coefficient": metrics.partition_coefficient(U),
+        "partition entropy": metrics.partition_entropy(U),
+    }
     if classes is not None:
         known = np.unique(np.asarray(classes), return_inverse=True)[1]
         shown = ("adjusted Rand index", "normalized mutual information", "matched accuracy")
-        found |= {name: AGREEMENTS[name](known, U.argmax(axis=1)) for name in shown} | {"Brier score": metrics.brier_score(known, U)}
+        found |= {name: AGREEMENTS[name](known, U.argmax(axis=1)) for name in shown} | {
+            "Brier score": metrics.brier_score(known, U)
+        }
     return {name: float(value) for name, value in found.items()}  # type: ignore[arg-type]
 
 
@@ -106,7 +120,9 @@ def agreement(reference: np.ndarray, clustering: np.ndarray) -> dict[str, float]
 def _pictures(request: Any, estimator: Any, table: Table, U: np.ndarray) -> dict[str, Any]:
     """What the report needs beyond memberships, small whatever the number of objects."""
     history = np.asarray(estimator.history_, dtype=float)
-    held: dict[str, Any] = {"history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None}
+    held: dict[str, Any] = {
+        "history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None
+    }
     similarity = None
     if request.similarity == "precomputed":
         similarity = table.values
@@ -117,10 +133,17 @@ def _pictures(request: Any, estimator: Any, table: Table, U: np.ndarray) -> dict
         held |= {"shown": shown.tolist(), "coordinates": coordinates.round(6).tolist()}
     if similarity is not None:
         means = plot.block_means(similarity, U, blocks=100)
-        held |= {"similarity": np.nan_to_num(means).round(5).tolist(), "scale": float(getattr(estimator, "scale_", 1.0))}
+        held |= {
+            "similarity": np.nan_to_num(means).round(5).tolist(),
+            "scale": float(getattr(estimator, "scale_", 1.0)),
+        }
     if table.classes is not None:
         kinds, codes = np.unique(np.asarray(table.classes), return_inverse=True)
-        held |= {"class_title": request.roles.classes, "class_names": kinds.tolist(), "class_codes": codes.tolist()}
+        held |= {
+            "class_title": request.roles.classes,
+            "class_names": kinds.tolist(),
+            "class_codes": codes.tolist(),
+        }
     return held
 
 
@@ -128,16 +151,29 @@ def _own_curve(estimator: Any) -> dict[str, Any] | None:
     """The scores that a model compared to choose its number of clusters itself."""
     tried = getattr(estimator, "candidates_", ())
     if hasattr(estimator, "scores_"):
-        scores = dict(zip(np.asarray(tried).tolist(), np.asarray(estimator.scores_, dtype=float).tolist(), strict=True))
+        scores = dict(
+            zip(
+                np.asarray(tried).tolist(),
+                np.asarray(estimator.scores_, dtype=float).tolist(),
+                strict=True,
+            )
+        )
         name = "score"
     else:
         name = getattr(estimator, "criterion", "")
         scores = {}
         for candidate in tried:
-            scores[candidate.n_clusters] = max(-getattr(candidate, name), scores.get(candidate.n_clusters, -np.inf))
+            scores[candidate.n_clusters] = max(
+                -getattr(candidate, name), scores.get(candidate.n_clusters, -np.inf)
+            )
     scores = {k: value for k, value in scores.items() if np.isfinite(value)}
     return (
-        {"n_clusters": list(scores), "scores": list(scores.values()), "chosen": int(estimator.n_clusters_), "name": name}
+        {
+            "n_clusters": list(scores),
+            "scores": list(scores.values()),
+            "chosen": int(estimator.n_clusters_),
+            "name": name,
+        }
         if scores
         else None
     )
@@ -155,7 +191,11 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         "SHA-256 of the data": summary["input"]["sha256"],
         "clusters asked for": summary["clusters_asked_for"],
         "seed": summary["seed"],
-        **{f"parameter {key}": value for key, value in summary["parameters"].items() if key != "random_state" and value is not None},
+        **{
+            f"parameter {key}": value
+            for key, value in summary["parameters"].items()
+            if key != "random_state" and value is not None
+        },
         "objective": f"{summary['objective']:.6g}",
         "time": f"{summary['seconds']:.1f} s, {summary['created']}",
         "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
@@ -189,14 +229,22 @@ def show(result: Result, terminal: Terminal) -> None:
     for cluster in range(U.shape[1]):
         members = own == cluster
         certainty = float(largest[members].mean()) if members.any() else None
-        typical = [str(result.ids[place]) for place in np.argsort(-U[:, cluster], kind="stable")[:3] if members[place]]
+        typical = [
+            str(result.ids[place])
+            for place in np.argsort(-U[:, cluster], kind="stable")[:3]
+            if members[place]
+        ]
         name = "noise" if noise and cluster == U.shape[1] - 1 else cluster
-        rows.append([name, int(members.sum()), f"{U[:, cluster].sum():,.1f}", certainty, ", ".join(typical)])
+        rows.append(
+            [name, int(members.sum()), f"{U[:, cluster].sum():,.1f}", certainty, ", ".join(typical)]
+        )
     title = f"{summary['n_objects']:,} objects in {U.shape[1] - noise} clusters{' and noise' if noise else ''} ({summary['model']})"
     terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
     shared = int((margin(U) < 0.2).sum()) if U.shape[1] > 1 else 0
     measured = ", ".join(f"{name} {value:.3f}" for name, value in summary["metrics"].items())
     between = f"{shared:,} object{'' if shared == 1 else 's'} shared by two clusters"
-    terminal.say(f"Certainty {summary['certainty']:.3f}; {between}. {measured[:1].upper()}{measured[1:]}.")
+    terminal.say(
+        f"Certainty {summary['certainty']:.3f}; {between}. {measured[:1].upper()}{measured[1:]}."
+    )
     if not summary["converged"]:
         terminal.say(f"The search did not converge in {summary['n_iter']} iterations.")

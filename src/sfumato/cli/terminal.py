@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .._names import plain
+from ..core.text import plain
 
 __all__ = ["Terminal"]
 
@@ -22,7 +22,9 @@ _NUMBER = re.compile(r"–|-?[\d,]+(\.\d+)?")
 class Terminal:
     """Tables for people, or one JSON object for programs."""
 
-    def __init__(self, *, as_json: bool = False, quiet: bool = False, to_errors: bool = False) -> None:
+    def __init__(
+        self, *, as_json: bool = False, quiet: bool = False, to_errors: bool = False
+    ) -> None:
         self.as_json, self.quiet, self.to_errors = as_json, quiet, to_errors
 
     def _console(self, *, errors: bool = False) -> Any:
@@ -38,7 +40,9 @@ class Terminal:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=Text(plain(title, 100)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(
+            title=Text(plain(title, 100)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+        )
         cells = [[_shown(value) for value in row] for row in rows]
         for place, heading in enumerate(headings):
             numeric = all(_NUMBER.fullmatch(row[place]) for row in cells)
@@ -64,7 +68,9 @@ class Terminal:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield said
-        said += dict.fromkeys(str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
+        said += dict.fromkeys(
+            str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)
+        )
         for text in said:
             self.remark(f"warning: {text}")
 
@@ -108,4 +114,10 @@ class Terminal:
 def _shown(value: Any) -> str:
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}" if isinstance(value, float) else plain(value, 90)
+    return (
+        f"{value:,}"
+        if isinstance(value, int)
+        else f"{value:.3f}"
+        if isinstance(value, float)
+        else plain(value, 90)
+    )

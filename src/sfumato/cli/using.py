@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._names import plain
+from ..core.text import plain
 from ..io import InputError, Roles, Table, read, read_result
 from ..io.output import Output, check_file
 from ..io.results import has_noise, read_memberships, write_memberships
@@ -23,7 +23,9 @@ from .terminal import Terminal
 __all__ = ["predict", "report", "score"]
 
 
-def predict(model: Path, data: str, id_column: str | None, out: Path, force: bool, quiet: bool) -> None:
+def predict(
+    model: Path, data: str, id_column: str | None, out: Path, force: bool, quiet: bool
+) -> None:
     """Memberships of the objects in ``data``, by the model in a result folder."""
     if str(out) == "-":
         memberships, ids, noise = _predicted(model, data, id_column, Terminal(quiet=quiet))
@@ -32,12 +34,17 @@ def predict(model: Path, data: str, id_column: str | None, out: Path, force: boo
     terminal = Terminal(quiet=quiet)
     with Output(out, check_file("--out"), force=force) as output:
         memberships, ids, noise = _predicted(model, data, id_column, terminal)
-        with output.file() as partial, partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        with (
+            output.file() as partial,
+            partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+        ):
             write_memberships(file, memberships, ids, noise=noise)
     terminal.say(f"{len(memberships):,} objects: {out}")
 
 
-def _predicted(model: Path, data: str, id_column: str | None, terminal: Terminal) -> tuple[np.ndarray, Sequence[str], bool]:
+def _predicted(
+    model: Path, data: str, id_column: str | None, terminal: Terminal
+) -> tuple[np.ndarray, Sequence[str], bool]:
     """Memberships of new objects, their ids, and whether the last column is noise."""
     summary = read_summary(model)
     held, noise = summary["input"], has_noise(summary)
@@ -48,7 +55,9 @@ def _predicted(model: Path, data: str, id_column: str | None, terminal: Terminal
     estimator = load(model / "model.skops")
     values = table.values if names is None else _recode(table, names)
     with terminal.heard(), _damaged(f"{plain(model, 200)}: the model cannot be used"):
-        memberships = check_memberships(np.asarray(estimator.predict_proba(values)), "the memberships")
+        memberships = check_memberships(
+            np.asarray(estimator.predict_proba(values)), "the memberships"
+        )
     ids = [str(place) for place in range(len(memberships))] if table.ids is None else table.ids
     return memberships, ids, noise
 
@@ -58,14 +67,24 @@ def _damaged(what: str) -> Iterator[None]:
     """An error of a kind that only a damaged file can bring about is the file's, not the program's."""
     try:
         yield
-    except (AttributeError, LookupError, ArithmeticError, RecursionError, np.linalg.LinAlgError) as error:
-        raise InputError(f"{what}, it may be damaged: {type(error).__name__} {plain(error, 80)}") from error
+    except (
+        AttributeError,
+        LookupError,
+        ArithmeticError,
+        RecursionError,
+        np.linalg.LinAlgError,
+    ) as error:
+        raise InputError(
+            f"{what}, it may be damaged: {type(error).__name__} {plain(error, 80)}"
+        ) from error
 
 
 def _recode(table: Table, names: list[list[str]]) -> np.ndarray:
     """Labels of new objects in the codes of the fitted ones; labels never seen there are unknown (-1)."""
     if len(names) != table.values.shape[1]:
-        raise InputError(f"summary.json is damaged: labels of {len(names)} columns, where there are {table.values.shape[1]}")
+        raise InputError(
+            f"summary.json is damaged: labels of {len(names)} columns, where there are {table.values.shape[1]}"
+        )
     codes = np.full(table.values.shape, -1, dtype=np.int32)
     for column, (theirs, ours) in enumerate(zip(table.label_names or [], names, strict=True)):
         known = {name: code for code, name in enumerate(ours)}
@@ -80,14 +99,18 @@ def score(first: str, second: str, column: str | None, as_json: bool) -> None:
     if left_ids is not None and right_ids is not None and list(left_ids) != list(right_ids):
         right = right[_match(left_ids, right_ids)]
     if len(left) != len(right):
-        raise InputError(f"{plain(first)} has {len(left):,} objects and {plain(second)} has {len(right):,}: they must be the same")
+        raise InputError(
+            f"{plain(first)} has {len(left):,} objects and {plain(second)} has {len(right):,}: they must be the same"
+        )
     seen = _labelled(left) & _labelled(right)
     terminal = Terminal(as_json=as_json)
     if not seen.all():
         terminal.remark(f"{int((~seen).sum()):,} objects without a label are left out")
     left, right = left[seen], right[seen]
     values = {name: float(value) for name, value in agreement(left, right).items()}
-    kinds = " against ".join("memberships" if side.ndim == 2 else "labels" for side in (right, left))
+    kinds = " against ".join(
+        "memberships" if side.ndim == 2 else "labels" for side in (right, left)
+    )
     terminal.table(f"{len(left):,} objects, {kinds}", ["measure", "value"], list(values.items()))
     terminal.record({"n_objects": len(left), **values})
 
@@ -118,11 +141,19 @@ def _labels(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
     table = read(path, Roles(labels=True))
     names = ", ".join(f"'{plain(name, 20)}'" for name in table.columns[:8])
     if len(table.columns) > 1 and column is None:
-        raise InputError(f"{table.source} has several columns ({names}) and they are not memberships: name one with --column")
+        raise InputError(
+            f"{table.source} has several columns ({names}) and they are not memberships: name one with --column"
+        )
     if len(table.columns) > 1 and column not in table.columns:
-        raise InputError(f"--column: {table.source} has no column of labels called '{plain(column, 40)}'; it has {names}")
-    values = np.asarray(table.values)[:, 0 if column not in table.columns else table.columns.index(column)]
-    return values if values.dtype.kind in "iu" else np.unique(values, return_inverse=True)[1], table.ids
+        raise InputError(
+            f"--column: {table.source} has no column of labels called '{plain(column, 40)}'; it has {names}"
+        )
+    values = np.asarray(table.values)[
+        :, 0 if column not in table.columns else table.columns.index(column)
+    ]
+    return values if values.dtype.kind in "iu" else np.unique(values, return_inverse=True)[
+        1
+    ], table.ids
 
 
 def _match(left: Any, right: Any) -> np.ndarray:
@@ -131,7 +162,9 @@ def _match(left: Any, right: Any) -> np.ndarray:
         raise InputError("the same id stands twice: objects cannot be matched by id")
     missing = [name for name in left if name not in places]
     if missing or len(left) != len(right):
-        raise InputError(f"the two files do not hold the same objects, e.g. '{plain(missing[0] if missing else 'an id', 40)}'")
+        raise InputError(
+            f"the two files do not hold the same objects, e.g. '{plain(missing[0] if missing else 'an id', 40)}'"
+        )
     return np.array([places[name] for name in left])
 
 

@@ -7,8 +7,8 @@ each leading index. Missing numbers (NaN) are left out; an object with a missing
 hang together (``DirichletMultinomial``, ``NormalInverseWishart``).
 """
 
-from ..kernels.conjugate import Moments
 from .counts import BetaBinomial, DirichletMultinomial
+from .kernel import Moments
 from .normal import NormalInverseGamma, NormalKnownMean, NormalKnownVariance
 from .wishart import NormalInverseWishart
 

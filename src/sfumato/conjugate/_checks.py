@@ -8,19 +8,31 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import _refuse_mask, check_number
+from ..core.validation import _refuse_mask, check_number
 
-__all__ = ["as_numbers", "as_shape", "check_finite", "check_level", "check_positive", "frozen", "spread_weight"]
+__all__ = [
+    "as_numbers",
+    "as_shape",
+    "check_finite",
+    "check_level",
+    "check_positive",
+    "frozen",
+    "spread_weight",
+]
 
 
 def spread_weight(weight: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
     """Checked weights, one for each observation."""
     if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
-        raise ValueError(f"weight must be finite and nonnegative, got {reprlib.repr(weight.tolist())}")
+        raise ValueError(
+            f"weight must be finite and nonnegative, got {reprlib.repr(weight.tolist())}"
+        )
     try:
         return np.broadcast_to(weight, leading)
     except ValueError as error:
-        raise ValueError(f"weight must have one number for each observation, {leading}, got shape {weight.shape}") from error
+        raise ValueError(
+            f"weight must have one number for each observation, {leading}, got shape {weight.shape}"
+        ) from error
 
 
 def as_numbers(value: Any, name: str) -> np.ndarray:
@@ -29,10 +41,16 @@ def as_numbers(value: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"{name} must be an array, got rows of different lengths: {reprlib.repr(value)}") from error
-    real = array.dtype.kind in "biuf" or (array.dtype.kind == "O" and all(isinstance(entry, Real) for entry in array.ravel()))
+        raise ValueError(
+            f"{name} must be an array, got rows of different lengths: {reprlib.repr(value)}"
+        ) from error
+    real = array.dtype.kind in "biuf" or (
+        array.dtype.kind == "O" and all(isinstance(entry, Real) for entry in array.ravel())
+    )
     if not real:
-        raise TypeError(f"{name} must hold numbers, got {reprlib.repr(value)} of dtype {array.dtype}")
+        raise TypeError(
+            f"{name} must hold numbers, got {reprlib.repr(value)} of dtype {array.dtype}"
+        )
     return array.astype(np.float64)
 
 
@@ -47,9 +65,13 @@ def check_positive(value: Any, name: str, *, above: Any = 0.0, most: float = np.
     """``value`` as an array of finite numbers greater than ``above``, none more than ``most``."""
     array = check_finite(value, name, f"greater than {np.max(above):g} and finite")
     if not (array > above).all():
-        raise ValueError(f"{name} must be greater than {np.max(above):g}, got {reprlib.repr(value)}")
+        raise ValueError(
+            f"{name} must be greater than {np.max(above):g}, got {reprlib.repr(value)}"
+        )
     if (array > most).any():
-        raise ValueError(f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: larger numbers do not add up")
+        raise ValueError(
+            f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: larger numbers do not add up"
+        )
     return array
 
 
@@ -73,4 +95,7 @@ def as_shape(size: int | tuple[int, ...] | None) -> tuple[int, ...]:
     """``size`` as in NumPy: nothing, a number or a shape."""
     if size is None:
         return ()
-    return tuple(check_number(part, "size", low=0, integer=True) for part in (size if isinstance(size, (tuple, list)) else (size,)))
+    return tuple(
+        check_number(part, "size", low=0, integer=True)
+        for part in (size if isinstance(size, (tuple, list)) else (size,))
+    )

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..kernels.conjugate import Moments
 from ._checks import as_numbers, frozen, spread_weight
+from .kernel import Moments
 
 __all__ = ["ConjugatePair", "Joint", "NormalizedPair"]
 
@@ -89,7 +89,9 @@ class ConjugatePair(ABC):
         """
         if not self._fits(statistics):
             name = type(self).__name__
-            raise TypeError(f"statistics must be those of {name}, as {name}.statistics(data) gives them, got {reprlib.repr(statistics)}")
+            raise TypeError(
+                f"statistics must be those of {name}, as {name}.statistics(data) gives them, got {reprlib.repr(statistics)}"
+            )
         first = np.shape(_numbers(statistics)[0])
         self._agree(first if isinstance(statistics, (tuple, Moments)) else first[:-1], "statistics")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -97,7 +99,9 @@ class ConjugatePair(ABC):
         try:
             return type(self)(**parameters)
         except ValueError as error:
-            raise ValueError(f"data and prior are too far apart, or too large, to add up: change units ({error})") from error
+            raise ValueError(
+                f"data and prior are too far apart, or too large, to add up: change units ({error})"
+            ) from error
 
     def log_predictive(self, data: Any) -> Any:
         """Log predictive density (or probability) of each observation on its own; 0 where missing.
@@ -143,17 +147,23 @@ class ConjugatePair(ABC):
         log_evidence : array of shape (...)
         """
         with np.errstate(all="ignore"):
-            log_evidence = self._log_ratio(self.statistics(data, weight)) + self._log_base(*self._check(data, weight))
+            log_evidence = self._log_ratio(self.statistics(data, weight)) + self._log_base(
+                *self._check(data, weight)
+            )
             return _told(log_evidence, "log_evidence")
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
         theirs = other._parameters()  # type: ignore[attr-defined]
-        return all(np.array_equal(value, theirs[name]) for name, value in self._parameters().items())
+        return all(
+            np.array_equal(value, theirs[name]) for name, value in self._parameters().items()
+        )
 
     def __hash__(self) -> int:
-        return hash((type(self), *(np.asarray(value).tobytes() for value in self._parameters().values())))
+        return hash(
+            (type(self), *(np.asarray(value).tobytes() for value in self._parameters().values()))
+        )
 
     def __getitem__(self, index: Any) -> Self:
         """The priors at ``index`` of the leading shape."""
@@ -170,12 +180,17 @@ class ConjugatePair(ABC):
 
     def _freeze(self, **parameters: Any) -> None:
         """Store the parameters, broadcast to one leading shape and read-only."""
-        shapes = {name: np.shape(v)[: np.ndim(v) - self._event.get(name, 0)] for name, v in parameters.items()}
+        shapes = {
+            name: np.shape(v)[: np.ndim(v) - self._event.get(name, 0)]
+            for name, v in parameters.items()
+        }
         try:
             leading = np.broadcast_shapes(*shapes.values())
         except ValueError as error:
             found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-            raise ValueError(f"parameters must have one leading shape, or shapes that broadcast, got {found}") from error
+            raise ValueError(
+                f"parameters must have one leading shape, or shapes that broadcast, got {found}"
+            ) from error
         for name, value in parameters.items():
             tail = np.shape(value)[np.ndim(value) - self._event.get(name, 0) :]
             object.__setattr__(self, name, frozen(np.broadcast_to(value, leading + tail)))
@@ -185,15 +200,21 @@ class ConjugatePair(ABC):
         data = as_numbers(data, "data")
         if data.ndim <= self._observation:
             what = "(..., n)" if not self._observation else "(..., n, d)"
-            raise ValueError(f"data must have shape {what}, got {data.shape}: wrap a single observation in a list")
+            raise ValueError(
+                f"data must have shape {what}, got {data.shape}: wrap a single observation in a list"
+            )
         if np.isinf(data).any():
             raise ValueError("data contains infinity: drop or clip those observations")
         missing = np.isnan(data)
         if missing.any() and not self._missing:
-            raise ValueError(f"data contains NaN, and the entries of one {type(self).__name__} observation hang together: drop those rows")
+            raise ValueError(
+                f"data contains NaN, and the entries of one {type(self).__name__} observation hang together: drop those rows"
+            )
         leading = data.shape if not self._observation else data.shape[:-1]
         self._agree(leading[:-1], "data")
-        weight = spread_weight(np.ones(()) if weight is None else as_numbers(weight, "weight"), leading)
+        weight = spread_weight(
+            np.ones(()) if weight is None else as_numbers(weight, "weight"), leading
+        )
         if missing.any():
             data, weight = np.where(missing, 0.0, data), np.where(missing, 0.0, weight)
         return data, weight
@@ -233,5 +254,7 @@ def _all_finite(parts: tuple[Any, ...]) -> bool:
 
 def _told(values: Any, name: str) -> Any:
     if not _all_finite((values,)):
-        raise ValueError(f"{name} overflows: data and prior are too far apart, or too large, for floating point: change units")
+        raise ValueError(
+            f"{name} overflows: data and prior are too far apart, or too large, for floating point: change units"
+        )
     return values

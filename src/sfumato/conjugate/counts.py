@@ -9,10 +9,10 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln
 
-from .._validation import as_generator, check_number
-from ..kernels.conjugate import dirichlet_log_ratio, log_binomial
+from ..core.validation import as_generator, check_number
 from ._checks import as_shape, check_level, check_positive
 from ._pair import ConjugatePair
+from .kernel import dirichlet_log_ratio, log_binomial
 
 __all__ = ["BetaBinomial", "DirichletMultinomial", "Tally"]
 
@@ -63,22 +63,39 @@ class BetaBinomial(ConjugatePair):
         trials = check_positive(self.trials, "trials", most=2.0**53)
         if (trials != np.floor(trials)).any():
             raise ValueError(f"trials must be a whole number, got {self.trials!r}")
-        self._freeze(a=check_positive(self.a, "a", most=MOST), b=check_positive(self.b, "b", most=MOST), trials=trials)
+        self._freeze(
+            a=check_positive(self.a, "a", most=MOST),
+            b=check_positive(self.b, "b", most=MOST),
+            trials=trials,
+        )
 
     def _check(self, data: Any, weight: Any) -> Any:
         data, weight = super()._check(data, weight)
-        if (data < 0).any() or (data > np.asarray(self.trials)[..., None]).any() or (data != np.floor(data)).any():
-            raise ValueError(f"data must be whole numbers from 0 to trials={self.trials}, NaN where missing")
+        if (
+            (data < 0).any()
+            or (data > np.asarray(self.trials)[..., None]).any()
+            or (data != np.floor(data)).any()
+        ):
+            raise ValueError(
+                f"data must be whole numbers from 0 to trials={self.trials}, NaN where missing"
+            )
         return data, weight
 
     def _summarize(self, data: Any, weight: Any) -> Tally:
-        return Tally((weight * data).sum(axis=-1), (weight * (np.asarray(self.trials)[..., None] - data)).sum(axis=-1))
+        return Tally(
+            (weight * data).sum(axis=-1),
+            (weight * (np.asarray(self.trials)[..., None] - data)).sum(axis=-1),
+        )
 
     def _fits(self, statistics: Any) -> bool:
         return isinstance(statistics, Tally)
 
     def _renewed(self, statistics: Tally) -> dict[str, Any]:
-        return {"a": self.a + statistics.successes, "b": self.b + statistics.failures, "trials": self.trials}
+        return {
+            "a": self.a + statistics.successes,
+            "b": self.b + statistics.failures,
+            "trials": self.trials,
+        }
 
     @property
     def distribution(self) -> Any:
@@ -101,7 +118,9 @@ class BetaBinomial(ConjugatePair):
 
     def sample(self, size: Any = None, random_state: Any = None) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ...)."""
-        return as_generator(random_state).beta(self.a, self.b, size=as_shape(size) + self.batch_shape)
+        return as_generator(random_state).beta(
+            self.a, self.b, size=as_shape(size) + self.batch_shape
+        )
 
     def predictive(self) -> Any:
         """Distribution of the next observation: beta-binomial (scipy)."""
@@ -109,14 +128,18 @@ class BetaBinomial(ConjugatePair):
 
     def _log_predictive(self, data: Any, weight: Any) -> Any:
         trials = np.asarray(self.trials)[..., None]
-        ratio = dirichlet_log_ratio(self._both()[..., None, :], np.stack([data + 0.0 * trials, trials - data], axis=-1))
+        ratio = dirichlet_log_ratio(
+            self._both()[..., None, :], np.stack([data + 0.0 * trials, trials - data], axis=-1)
+        )
         return weight * (ratio + _log_choose(trials, data))
 
     def _both(self) -> np.ndarray:
         return np.stack([self.a, self.b], axis=-1)
 
     def _log_ratio(self, statistics: Tally) -> Any:
-        return dirichlet_log_ratio(self._both(), np.stack(np.broadcast_arrays(*statistics), axis=-1))
+        return dirichlet_log_ratio(
+            self._both(), np.stack(np.broadcast_arrays(*statistics), axis=-1)
+        )
 
     def _log_base(self, data: Any, weight: Any) -> Any:
         return (weight * _log_choose(np.asarray(self.trials)[..., None], data)).sum(axis=-1)
@@ -180,15 +203,21 @@ class DirichletMultinomial(ConjugatePair):
     def __post_init__(self) -> None:
         concentration = check_positive(self.concentration, "concentration", most=MOST)
         if concentration.ndim == 0:
-            raise ValueError(f"concentration must have one entry a category, got {self.concentration!r}: e.g. np.ones(3)")
+            raise ValueError(
+                f"concentration must have one entry a category, got {self.concentration!r}: e.g. np.ones(3)"
+            )
         self._freeze(concentration=concentration)
 
     def _check(self, data: Any, weight: Any) -> Any:
         data, weight = super()._check(data, weight)
         if (data < 0).any() or data.shape[-1] != self.concentration.shape[-1]:
-            raise ValueError(f"data must hold nonnegative counts of {self.concentration.shape[-1]} categories, got shape {data.shape}")
+            raise ValueError(
+                f"data must hold nonnegative counts of {self.concentration.shape[-1]} categories, got shape {data.shape}"
+            )
         if (data != np.floor(data)).any():
-            raise ValueError(f"data must hold whole counts, got {data[data != np.floor(data)][0]:g}: put parts of a count into weight")
+            raise ValueError(
+                f"data must hold whole counts, got {data[data != np.floor(data)][0]:g}: put parts of a count into weight"
+            )
         return data, weight
 
     def _summarize(self, data: Any, weight: Any) -> Any:
@@ -205,7 +234,9 @@ class DirichletMultinomial(ConjugatePair):
 
     def _single(self, name: str) -> None:
         if self.batch_shape:
-            raise ValueError(f"{name} is for one prior, and this object holds {self.batch_shape}: index it")
+            raise ValueError(
+                f"{name} is for one prior, and this object holds {self.batch_shape}: index it"
+            )
 
     @property
     def distribution(self) -> Any:
@@ -229,12 +260,16 @@ class DirichletMultinomial(ConjugatePair):
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval of each probability on its own, (..., d) low and high."""
         rest = self.concentration.sum(axis=-1, keepdims=True) - self.concentration
-        return _beta_interval(level, self.concentration, np.maximum(rest, np.finfo(float).tiny), self.mean)
+        return _beta_interval(
+            level, self.concentration, np.maximum(rest, np.finfo(float).tiny), self.mean
+        )
 
     def sample(self, size: Any = None, random_state: Any = None) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ..., d)."""
         rng = as_generator(random_state)
-        gamma = rng.standard_gamma(self.concentration, size=as_shape(size) + self.concentration.shape)
+        gamma = rng.standard_gamma(
+            self.concentration, size=as_shape(size) + self.concentration.shape
+        )
         reached = rng.random(gamma.shape[:-1] + (1,)) < np.cumsum(self.mean, axis=-1)
         reached[..., -1] = True
         corner = reached & (np.cumsum(reached, axis=-1) == 1)  # what small concentrations tend to

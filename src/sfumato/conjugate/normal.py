@@ -10,10 +10,10 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln
 
-from .._validation import as_generator
-from ..kernels.conjugate import LOG_2PI, Moments, moments, normal_gamma_log_normalizer, pull
+from ..core.validation import as_generator
 from ._checks import as_shape, check_finite, check_level, check_positive
 from ._pair import ConjugatePair, Joint, NormalizedPair
+from .kernel import LOG_2PI, Moments, moments, normal_gamma_log_normalizer, pull
 
 __all__ = ["NormalInverseGamma", "NormalKnownMean", "NormalKnownVariance"]
 
@@ -33,7 +33,9 @@ class _Normal(ConjugatePair):
         return isinstance(statistics, Moments) and statistics.mean.ndim == statistics.count.ndim
 
     def _log_predictive(self, data: Any, weight: Any) -> Any:
-        predictive = type(self)(**{name: _along(value) for name, value in self._parameters().items()}).predictive()
+        predictive = type(self)(
+            **{name: _along(value) for name, value in self._parameters().items()}
+        ).predictive()
         return weight * predictive.logpdf(data)
 
     @abstractmethod
@@ -77,12 +79,19 @@ class NormalKnownVariance(_Normal):
     noise: Any = 1.0
 
     def __post_init__(self) -> None:
-        variance, noise = check_positive(self.variance, "variance"), check_positive(self.noise, "noise")
+        variance, noise = (
+            check_positive(self.variance, "variance"),
+            check_positive(self.noise, "noise"),
+        )
         self._freeze(mean=check_finite(self.mean, "mean"), variance=variance, noise=noise)
 
     def _renewed(self, statistics: Moments) -> dict[str, Any]:
         _, mean, _ = pull(self.noise / self.variance, self.mean, statistics)
-        return {"mean": mean, "variance": 1 / (1 / self.variance + statistics.count / self.noise), "noise": self.noise}
+        return {
+            "mean": mean,
+            "variance": 1 / (1 / self.variance + statistics.count / self.noise),
+            "noise": self.noise,
+        }
 
     @property
     def distribution(self) -> Any:
@@ -100,7 +109,9 @@ class NormalKnownVariance(_Normal):
 
     def sample(self, size: Any = None, random_state: Any = None) -> Any:
         """Means drawn from the distribution, of shape (size, ...)."""
-        return as_generator(random_state).normal(self.mean, np.sqrt(self.variance), size=as_shape(size) + self.batch_shape)
+        return as_generator(random_state).normal(
+            self.mean, np.sqrt(self.variance), size=as_shape(size) + self.batch_shape
+        )
 
     def predictive(self) -> Any:
         """Distribution of the next observation: normal (scipy)."""
@@ -147,7 +158,11 @@ class NormalKnownMean(_Normal, NormalizedPair):
 
     def _renewed(self, statistics: Moments) -> dict[str, Any]:
         square = statistics.scatter + statistics.count * (statistics.mean - self.center) ** 2
-        return {"shape": self.shape + statistics.count / 2, "scale": self.scale + square / 2, "center": self.center}
+        return {
+            "shape": self.shape + statistics.count / 2,
+            "scale": self.scale + square / 2,
+            "center": self.center,
+        }
 
     @property
     def distribution(self) -> Any:
@@ -170,7 +185,9 @@ class NormalKnownMean(_Normal, NormalizedPair):
 
     def sample(self, size: Any = None, random_state: Any = None) -> Any:
         """Variances drawn from the distribution, of shape (size, ...)."""
-        return _inverse_gamma_draws(as_generator(random_state), self.shape, self.scale, as_shape(size) + self.batch_shape)
+        return _inverse_gamma_draws(
+            as_generator(random_state), self.shape, self.scale, as_shape(size) + self.batch_shape
+        )
 
     def predictive(self) -> Any:
         """Distribution of the next observation: Student t (scipy)."""
@@ -216,12 +233,19 @@ class NormalInverseGamma(_Normal, NormalizedPair):
     scale: Any = 1.0
 
     def __post_init__(self) -> None:
-        kappa, shape, scale = (check_positive(getattr(self, name), name) for name in ("kappa", "shape", "scale"))
+        kappa, shape, scale = (
+            check_positive(getattr(self, name), name) for name in ("kappa", "shape", "scale")
+        )
         self._freeze(mean=check_finite(self.mean, "mean"), kappa=kappa, shape=shape, scale=scale)
 
     def _renewed(self, statistics: Moments) -> dict[str, Any]:
         kappa, mean, square = pull(self.kappa, self.mean, statistics)
-        return {"mean": mean, "kappa": kappa, "shape": self.shape + statistics.count / 2, "scale": self.scale + square / 2}
+        return {
+            "mean": mean,
+            "kappa": kappa,
+            "shape": self.shape + statistics.count / 2,
+            "scale": self.scale + square / 2,
+        }
 
     @property
     def variance(self) -> Any:
@@ -232,7 +256,9 @@ class NormalInverseGamma(_Normal, NormalizedPair):
     def distribution(self) -> Joint:
         """Marginal distributions: Student t of the mean, inverse gamma of the variance (scipy)."""
         width = np.sqrt(self.scale / (self.shape * self.kappa))
-        return Joint(stats.t(2 * self.shape, self.mean, width), stats.invgamma(self.shape, scale=self.scale))
+        return Joint(
+            stats.t(2 * self.shape, self.mean, width), stats.invgamma(self.shape, scale=self.scale)
+        )
 
     @property
     def mode(self) -> Joint:
@@ -252,7 +278,11 @@ class NormalInverseGamma(_Normal, NormalizedPair):
 
     def predictive(self) -> Any:
         """Distribution of the next observation: Student t (scipy)."""
-        return stats.t(2 * self.shape, self.mean, np.sqrt(self.scale * (self.kappa + 1) / (self.kappa * self.shape)))
+        return stats.t(
+            2 * self.shape,
+            self.mean,
+            np.sqrt(self.scale * (self.kappa + 1) / (self.kappa * self.shape)),
+        )
 
     def _log_normalizer(self) -> Any:
         return normal_gamma_log_normalizer(self.kappa, self.shape, self.scale)
@@ -262,7 +292,9 @@ def _inverse_gamma_mean(shape: Any, scale: Any) -> Any:
     return np.where(shape > 1, scale / np.where(shape > 1, shape - 1, 1.0), np.inf)[()]
 
 
-def _inverse_gamma_draws(rng: np.random.Generator, shape: Any, scale: Any, size: tuple[int, ...]) -> Any:
+def _inverse_gamma_draws(
+    rng: np.random.Generator, shape: Any, scale: Any, size: tuple[int, ...]
+) -> Any:
     """Draws that a tiny shape may make as large as numbers go, and not larger."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.minimum(scale / rng.gamma(shape, size=size), np.finfo(np.float64).max)

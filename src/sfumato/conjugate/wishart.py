@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from .._validation import as_generator
-from ..kernels.conjugate import (
+from ..core.validation import as_generator
+from ._checks import as_shape, check_finite, check_level, check_positive
+from ._pair import Joint, NormalizedPair
+from .kernel import (
     LOG_2PI,
     Moments,
     draw_inverse_wishart,
@@ -18,8 +20,6 @@ from ..kernels.conjugate import (
     student_log_density,
     vector_moments,
 )
-from ._checks import as_shape, check_finite, check_level, check_positive
-from ._pair import Joint, NormalizedPair
 
 __all__ = ["NormalInverseWishart"]
 
@@ -68,34 +68,55 @@ class NormalInverseWishart(NormalizedPair):
     def __post_init__(self) -> None:
         mean, scale = check_finite(self.mean, "mean"), check_finite(self.scale, "scale")
         if mean.ndim == 0 or scale.ndim < 2 or scale.shape[-2:] != (mean.shape[-1],) * 2:
-            raise ValueError(f"mean (d,) and scale (d, d) must agree, got shapes {mean.shape} and {scale.shape}")
+            raise ValueError(
+                f"mean (d,) and scale (d, d) must agree, got shapes {mean.shape} and {scale.shape}"
+            )
         width = np.sqrt(np.abs(np.diagonal(scale, axis1=-2, axis2=-1)))
-        if (np.abs(scale / 2 - np.swapaxes(scale, -1, -2) / 2) > 1e-8 * width[..., None] * width[..., None, :]).any():
-            raise ValueError("scale must be symmetric: average it with its transpose, (scale + scale.T) / 2")
+        if (
+            np.abs(scale / 2 - np.swapaxes(scale, -1, -2) / 2)
+            > 1e-8 * width[..., None] * width[..., None, :]
+        ).any():
+            raise ValueError(
+                "scale must be symmetric: average it with its transpose, (scale + scale.T) / 2"
+            )
         scale = scale / 2 + np.swapaxes(scale, -1, -2) / 2
         try:
             np.linalg.cholesky(scale)
         except np.linalg.LinAlgError as error:
-            raise ValueError("scale must be positive definite: add a small multiple of the identity") from error
-        kappa, df = check_positive(self.kappa, "kappa"), check_positive(self.df, "df", above=mean.shape[-1] - 1.0)
+            raise ValueError(
+                "scale must be positive definite: add a small multiple of the identity"
+            ) from error
+        kappa, df = (
+            check_positive(self.kappa, "kappa"),
+            check_positive(self.df, "df", above=mean.shape[-1] - 1.0),
+        )
         self._freeze(mean=mean, kappa=kappa, df=df, scale=scale)
 
     def _check(self, data: Any, weight: Any) -> Any:
         data, weight = super()._check(data, weight)
         if data.shape[-1] != self.mean.shape[-1]:
-            raise ValueError(f"data must hold vectors of length {self.mean.shape[-1]}, got shape {data.shape}")
+            raise ValueError(
+                f"data must hold vectors of length {self.mean.shape[-1]}, got shape {data.shape}"
+            )
         return data, weight
 
     def _summarize(self, data: Any, weight: Any) -> Moments:
         return vector_moments(data, weight)
 
     def _fits(self, statistics: Any) -> bool:
-        vectors = isinstance(statistics, Moments) and statistics.mean.ndim == statistics.count.ndim + 1
+        vectors = (
+            isinstance(statistics, Moments) and statistics.mean.ndim == statistics.count.ndim + 1
+        )
         return vectors and statistics.mean.shape[-1] == self.mean.shape[-1]
 
     def _renewed(self, statistics: Moments) -> dict[str, Any]:
         kappa, mean, square = pull(self.kappa, self.mean, statistics)
-        return {"mean": mean, "kappa": kappa, "df": self.df + statistics.count, "scale": self.scale + square}
+        return {
+            "mean": mean,
+            "kappa": kappa,
+            "df": self.df + statistics.count,
+            "scale": self.scale + square,
+        }
 
     @property
     def covariance(self) -> Any:
@@ -109,33 +130,49 @@ class NormalInverseWishart(NormalizedPair):
         d = self.mean.shape[-1]
         freedom, kappa = (np.asarray(value)[..., None] for value in (self.df - d + 1, self.kappa))
         diagonal = np.diagonal(self.scale, axis1=-2, axis2=-1)
-        return Joint(stats.t(freedom, self.mean, np.sqrt(diagonal / (kappa * freedom))), stats.invgamma(freedom / 2, scale=diagonal / 2))
+        return Joint(
+            stats.t(freedom, self.mean, np.sqrt(diagonal / (kappa * freedom))),
+            stats.invgamma(freedom / 2, scale=diagonal / 2),
+        )
 
     @property
     def mode(self) -> Joint:
         """Most probable pair of mean and covariance."""
-        return Joint(self.mean, self.scale / np.asarray(self.df + self.mean.shape[-1] + 2)[..., None, None])
+        return Joint(
+            self.mean, self.scale / np.asarray(self.df + self.mean.shape[-1] + 2)[..., None, None]
+        )
 
     def interval(self, level: float = 0.95) -> Joint:
         """Equal-tailed intervals (low, high) of each coordinate's mean and variance, each on its own, (..., d)."""
-        return Joint(*(tuple(marginal.ppf(q) for q in check_level(level)) for marginal in self.distribution))
+        return Joint(
+            *(tuple(marginal.ppf(q) for q in check_level(level)) for marginal in self.distribution)
+        )
 
     def sample(self, size: Any = None, random_state: Any = None) -> Joint:
         """Means (size, ..., d) and covariances (size, ..., d, d) drawn together."""
         rng = as_generator(random_state)
         root = draw_inverse_wishart(rng, np.asarray(self.df), self.scale, as_shape(size))
         step = (root @ rng.standard_normal(root.shape[:-1])[..., None])[..., 0]
-        return Joint(self.mean + step / np.sqrt(np.asarray(self.kappa))[..., None], root @ np.swapaxes(root, -1, -2))
+        return Joint(
+            self.mean + step / np.sqrt(np.asarray(self.kappa))[..., None],
+            root @ np.swapaxes(root, -1, -2),
+        )
 
     def _student(self) -> tuple[Any, Any, Any]:
         """Degrees of freedom, mean and shape matrix of the predictive."""
         df = np.asarray(self.df - self.mean.shape[-1] + 1)
-        return df, self.mean, self.scale * np.asarray((self.kappa + 1) / (self.kappa * df))[..., None, None]
+        return (
+            df,
+            self.mean,
+            self.scale * np.asarray((self.kappa + 1) / (self.kappa * df))[..., None, None],
+        )
 
     def predictive(self) -> Any:
         """Distribution of the next observation: multivariate Student t (scipy); for a single prior, ``posterior[i]`` of many."""
         if self.batch_shape:
-            raise ValueError(f"predictive is for one prior, and this object holds {self.batch_shape}: index it, or use log_predictive")
+            raise ValueError(
+                f"predictive is for one prior, and this object holds {self.batch_shape}: index it, or use log_predictive"
+            )
         df, mean, shape = self._student()
         return stats.multivariate_t(mean, shape, float(df))
 

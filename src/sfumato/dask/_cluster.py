@@ -23,7 +23,11 @@ def client() -> Any:
 
 def pinned(array: da.Array) -> list[Future]:
     """Blocks of rows as futures that stay on their workers."""
-    whole = array.rechunk({1: array.shape[1]}).astype(array.dtype if array.dtype in (np.float32, np.float64) else np.float64).persist()
+    whole = (
+        array.rechunk({1: array.shape[1]})
+        .astype(array.dtype if array.dtype in (np.float32, np.float64) else np.float64)
+        .persist()
+    )
     futures = client().futures_of(whole)
     by_key = {future.key: future for future in futures}
     return [by_key[key] for key in (row[0] for row in whole.__dask_keys__())]

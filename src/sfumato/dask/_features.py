@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
-import dask
 import dask.array as da
 import numpy as np
 from distributed import Future, wait
 from sklearn.base import BaseEstimator
 
-from .._rows import Rows, add
+import dask
+
+from ..core.rows import Rows, add
 from ._cluster import client, pinned, same
 
 __all__ = ["Features", "check_features"]
@@ -26,7 +27,11 @@ class _Pickler(cloudpickle.Pickler):
         if isinstance(obj, (Rows, Features, Future)):
             return _nothing, ()
         if isinstance(obj, BaseEstimator):
-            kept = {name: value for name, value in vars(obj).items() if name not in ("memberships_", "labels_", "history_")}
+            kept = {
+                name: value
+                for name, value in vars(obj).items()
+                if name not in ("memberships_", "labels_", "history_")
+            }
             return _revive, (type(obj), kept)
         return super().reducer_override(obj)
 
@@ -61,7 +66,9 @@ class SpreadRows(Rows):
         payload = _packed((function, self.view, self.n_jobs))
         columns = [self.X.cut(column) for column in self.columns]
         return [
-            client().submit(_local, payload, method, block, *(column[b] for column in columns), pure=False)
+            client().submit(
+                _local, payload, method, block, *(column[b] for column in columns), pure=False
+            )
             for b, block in enumerate(self.X.blocks)
         ]
 
@@ -75,8 +82,19 @@ class SpreadRows(Rows):
     def map(self, function: Callable[..., Any]) -> Any:
         parts = self._tasks("map", function)
         wait(parts)
-        shapes = client().gather([client().submit(lambda part: (part.shape, part.dtype), part, pure=False) for part in parts])
-        return da.concatenate([da.from_delayed(dask.delayed(part), *form) for part, form in zip(parts, shapes, strict=True)], axis=0)
+        shapes = client().gather(
+            [
+                client().submit(lambda part: (part.shape, part.dtype), part, pure=False)
+                for part in parts
+            ]
+        )
+        return da.concatenate(
+            [
+                da.from_delayed(dask.delayed(part), *form)
+                for part, form in zip(parts, shapes, strict=True)
+            ],
+            axis=0,
+        )
 
     def extremes(self) -> np.ndarray:
         parts = np.stack(client().gather(self._tasks("extremes")))
@@ -84,7 +102,12 @@ class SpreadRows(Rows):
 
     def through(self, view: Callable[[Any], Any]) -> Rows:
         first = self.view
-        return SpreadRows(self.X, *self.columns, n_jobs=self.n_jobs, view=view if first is None else lambda block: view(first(block)))
+        return SpreadRows(
+            self.X,
+            *self.columns,
+            n_jobs=self.n_jobs,
+            view=view if first is None else lambda block: view(first(block)),
+        )
 
     def kept(self) -> Rows:
         return self
@@ -112,8 +135,14 @@ class Features:
         if column is None:
             return [None] * len(self.blocks)
         if id(column) not in self._columns:
-            pieces = [column[low:high] for low, high in zip(self.bounds[:-1], self.bounds[1:])]
-            self._columns[id(column)] = column, [client().submit(same, piece, pure=False) for piece in pieces]
+            pieces = [
+                column[low:high]
+                for low, high in zip(self.bounds[:-1], self.bounds[1:], strict=True)
+            ]
+            self._columns[id(column)] = (
+                column,
+                [client().submit(same, piece, pure=False) for piece in pieces],
+            )
         return self._columns[id(column)][1]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -127,10 +156,13 @@ class Features:
         owner = np.searchsorted(self.bounds, indices, side="right") - 1
         wanted = [indices[owner == b] - self.bounds[b] for b in range(len(self.blocks))]
         parts = [
-            client().submit(lambda block, where: np.asarray(block[where]), self.blocks[b], wanted[b], pure=False) for b in np.unique(owner)
+            client().submit(
+                lambda block, where: np.asarray(block[where]), self.blocks[b], wanted[b], pure=False
+            )
+            for b in np.unique(owner)
         ]
         out = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
-        for b, part in zip(np.unique(owner), client().gather(parts)):
+        for b, part in zip(np.unique(owner), client().gather(parts), strict=True):
             out[owner == b] = part
         return out
 
@@ -138,12 +170,22 @@ class Features:
 def check_features(estimator: Any, X: da.Array, reset: bool, missing: bool) -> Features:
     """A dask array as features of an estimator: two-dimensional, of the fitted width, finite."""
     if X.ndim != 2:
-        raise ValueError(f"X must be two-dimensional (n_samples, n_features), got a dask array of shape {X.shape}")
+        raise ValueError(
+            f"X must be two-dimensional (n_samples, n_features), got a dask array of shape {X.shape}"
+        )
     if reset:
         estimator.n_features_in_ = X.shape[1]
     elif X.shape[1] != estimator.n_features_in_:
-        raise ValueError(f"X has {X.shape[1]} features, but {type(estimator).__name__} was fitted with {estimator.n_features_in_}")
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} was fitted with {estimator.n_features_in_}"
+        )
     features = Features(X)
-    if not missing and not Rows(features).sum(lambda block: (int(not np.isfinite(block.sum(dtype=np.float64))),))[0] == 0:
+    if (
+        not missing
+        and not Rows(features).sum(
+            lambda block: (int(not np.isfinite(block.sum(dtype=np.float64))),)
+        )[0]
+        == 0
+    ):
         raise ValueError("X contains NaN or infinity: drop or impute those rows")
     return features

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
+
+import dask
 
 __all__ = ["shards"]
 
@@ -38,9 +39,13 @@ def shards(folder: Any, pattern: str = "*") -> da.Array:
     ...     print(X.shape, float(X.sum()))
     (6, 4) 24.0
     """
-    paths = sorted(path for path in Path(folder).glob(pattern) if path.suffix in (".npy", ".parquet"))
+    paths = sorted(
+        path for path in Path(folder).glob(pattern) if path.suffix in (".npy", ".parquet")
+    )
     if not paths:
-        raise ValueError(f"folder={str(folder)!r} holds no .npy or .parquet file that matches {pattern!r}")
+        raise ValueError(
+            f"folder={str(folder)!r} holds no .npy or .parquet file that matches {pattern!r}"
+        )
     blocks = []
     for path in paths:
         shape, dtype = _header(path)
@@ -56,7 +61,9 @@ def _header(path: Path) -> tuple[tuple[int, int], np.dtype]:
 
     file = parquet.ParquetFile(path)
     single = all(str(field.type) == "float" for field in file.schema_arrow)
-    return (file.metadata.num_rows, file.metadata.num_columns), np.dtype(np.float32 if single else np.float64)
+    return (file.metadata.num_rows, file.metadata.num_columns), np.dtype(
+        np.float32 if single else np.float64
+    )
 
 
 def _load(path: str) -> np.ndarray:

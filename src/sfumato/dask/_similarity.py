@@ -11,7 +11,7 @@ import numpy as np
 from distributed import Future, wait
 from scipy.sparse.linalg import LinearOperator
 
-from ..kernels import pairwise
+from ..models.pairwise import kernel
 from ._cluster import client, pinned, same
 
 __all__ = ["Similarity"]
@@ -23,7 +23,13 @@ def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:
     """Squared norm, diagonal, least entry of a block of rows, and its products with a vector from both sides."""
     diagonal = block[np.arange(len(block)), np.arange(start, start + len(block))]
     norm = float(np.einsum("ij,ij->i", block, block).astype(np.float64).sum())
-    return norm, diagonal, float(block.min()), block @ probe, probe[start : start + len(block)] @ block
+    return (
+        norm,
+        diagonal,
+        float(block.min()),
+        block @ probe,
+        probe[start : start + len(block)] @ block,
+    )
 
 
 def _panel_part(block: np.ndarray, V: np.ndarray, start: int, rows: slice) -> tuple[Any, ...]:
@@ -31,7 +37,8 @@ def _panel_part(block: np.ndarray, V: np.ndarray, start: int, rows: slice) -> tu
     low, high = (min(max(edge - start, 0), len(block)) for edge in (rows.start, rows.stop))
     strip = block[:, rows].T
     return tuple(
-        strip[:, part] @ V[part] if part.stop > part.start else None for part in (slice(0, low), slice(low, high), slice(high, len(V)))
+        strip[:, part] @ V[part] if part.stop > part.start else None
+        for part in (slice(0, low), slice(low, high), slice(high, len(V)))
     )
 
 
@@ -53,33 +60,48 @@ class Similarity(LinearOperator):
     def __init__(self, W: da.Array) -> None:
         self.blocks = pinned(W)
         self.bounds = np.concatenate([[0], np.cumsum(W.chunks[0])])
-        super().__init__(np.dtype(W.dtype if W.dtype in (np.float32, np.float64) else np.float64), W.shape)
+        super().__init__(
+            np.dtype(W.dtype if W.dtype in (np.float32, np.float64) else np.float64), W.shape
+        )
         self.n = W.shape[0]
         probe = np.random.default_rng(0).standard_normal(self.n).astype(self.dtype)
         facts = client().gather(
-            [client().submit(_facts, block, int(low), probe, pure=False) for block, low in zip(self.blocks, self.bounds)]
+            [
+                client().submit(_facts, block, int(low), probe, pure=False)
+                for block, low in zip(self.blocks, self.bounds[:-1], strict=True)
+            ]
         )
         norms, diagonals, least, right, left = zip(*facts, strict=True)
         self._check(sum(norms), min(least), np.concatenate(right), np.sum(left, axis=0))
         self.norm, self.diagonal = float(sum(norms)), np.concatenate(diagonals)
         self.diagonal_norm = float(np.sum(np.square(self.diagonal, dtype=np.float64)))
-        self.panels = pairwise.panels(self.n, pairwise.N_PANELS)  # those of one process: the path to the answer is the same
+        self.panels = kernel.panels(
+            self.n, kernel.N_PANELS
+        )  # those of one process: the path to the answer is the same
 
     def _check(self, norm: float, least: float, right: np.ndarray, left: np.ndarray) -> None:
         if not np.isfinite(norm):
-            raise ValueError("W contains NaN or infinity: replace missing similarities (0 means never together) or drop those objects")
+            raise ValueError(
+                "W contains NaN or infinity: replace missing similarities (0 means never together) or drop those objects"
+            )
         if least < 0:
-            raise ValueError(f"W has negative similarities (smallest {least:g}): shift or clip them, e.g. W.clip(min=0)")
+            raise ValueError(
+                f"W has negative similarities (smallest {least:g}): shift or clip them, e.g. W.clip(min=0)"
+            )
         tolerance = 1e-4 if self.dtype == np.float32 else 1e-9
         if np.abs(right - left).max() > tolerance * max(norm, 1e-300) ** 0.5:
             raise ValueError("W is not symmetric: pass (W + W.T) / 2")
 
     def __matmul__(self, V: Any) -> Any:
-        return self._attempt(lambda: np.concatenate(self._products(np.asarray(V, dtype=self.dtype))))
+        return self._attempt(
+            lambda: np.concatenate(self._products(np.asarray(V, dtype=self.dtype)))
+        )
 
     def _products(self, V: np.ndarray) -> list[np.ndarray]:
         shared = client().scatter(V, broadcast=True, hash=False)
-        return client().gather([client().submit(np.matmul, block, shared, pure=False) for block in self.blocks])
+        return client().gather(
+            [client().submit(np.matmul, block, shared, pure=False) for block in self.blocks]
+        )
 
     def _matmat(self, V: Any) -> Any:
         return self @ V
@@ -109,24 +131,38 @@ class Similarity(LinearOperator):
             t_change += 2 * _columns(change, product)
             changes.append(change)
             for block, local, within in self._pieces(rows):
-                parts[block] = client().submit(_moved, parts[block], local, change[within], pure=False)
+                parts[block] = client().submit(
+                    _moved, parts[block], local, change[within], pure=False
+                )
         for curved in self._attempt(partial(self._curved, changes)):
             t_change += curved
         return t_old, t_old + t_change
 
     def _pieces(self, rows: slice) -> Iterator[tuple[int, slice, slice]]:
         """The blocks that hold rows of a panel, those rows within the block, and within the panel."""
-        for block, (start, stop) in enumerate(zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist())):
+        for block, (start, stop) in enumerate(
+            zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True)
+        ):
             low, high = max(rows.start, start), min(rows.stop, stop)
             if low < high:
-                yield block, slice(low - start, high - start), slice(low - rows.start, high - rows.start)
+                yield (
+                    block,
+                    slice(low - start, high - start),
+                    slice(low - rows.start, high - rows.start),
+                )
 
     def _spread(self, V: np.ndarray) -> list[Future]:
         """The rows of V, each where its rows of W are."""
         places = client().who_has(self.blocks)
         return [
-            client().submit(same, V[low:high].copy(), pure=False, workers=places.get(block.key) or None, allow_other_workers=True)
-            for block, low, high in zip(self.blocks, self.bounds[:-1], self.bounds[1:])
+            client().submit(
+                same,
+                V[low:high].copy(),
+                pure=False,
+                workers=places.get(block.key) or None,
+                allow_other_workers=True,
+            )
+            for block, low, high in zip(self.blocks, self.bounds[:-1], self.bounds[1:], strict=True)
         ]
 
     def _panel(self, parts: list[Future], V: np.ndarray, rows: slice) -> list[np.ndarray]:
@@ -134,7 +170,10 @@ class Similarity(LinearOperator):
         if any(part.status in ("error", "lost", "cancelled") for part in parts):
             parts[:] = self._spread(V)
         triples = zip(self.blocks, parts, self.bounds[:-1], strict=True)
-        tasks = [client().submit(_panel_part, block, part, int(low), rows, pure=False) for block, part, low in triples]
+        tasks = [
+            client().submit(_panel_part, block, part, int(low), rows, pure=False)
+            for block, part, low in triples
+        ]
         total = [np.zeros((rows.stop - rows.start, V.shape[1]), dtype=V.dtype) for _ in range(3)]
         for found in client().gather(tasks):
             for place, piece in zip(total, found, strict=True):
@@ -149,11 +188,19 @@ class Similarity(LinearOperator):
             for block, local, within in self._pieces(rows):
                 todo[block].append((local, rows, within, change))
         # one task a block: of several, idle workers would fetch some, and the block with them
-        return client().gather([client().submit(_curvature, block, pieces, pure=False) for block, pieces in zip(self.blocks, todo)])
+        return client().gather(
+            [
+                client().submit(_curvature, block, pieces, pure=False)
+                for block, pieces in zip(self.blocks, todo, strict=True)
+            ]
+        )
 
 
 def _curvature(block: np.ndarray, pieces: list[Any]) -> Any:
-    return sum(_columns(change[within], block[local, rows] @ change) for local, rows, within, change in pieces)
+    return sum(
+        _columns(change[within], block[local, rows] @ change)
+        for local, rows, within, change in pieces
+    )
 
 
 def _columns(A: np.ndarray, B: np.ndarray) -> np.ndarray:

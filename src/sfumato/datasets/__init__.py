@@ -4,7 +4,15 @@ Generators give a ``Simulated`` record ``(evidence, memberships, labels)``; load
 drawn from ``random_state`` alone.
 """
 
-from .features import Simulated, make_circles, make_gaussians, make_moons, make_noise, make_rings, make_spirals
+from .features import (
+    Simulated,
+    make_circles,
+    make_gaussians,
+    make_moons,
+    make_noise,
+    make_rings,
+    make_spirals,
+)
 from .real import Loaded, load_breast_cancer, load_digits, load_iris, load_wine
 from .relations import make_block_similarity, make_labelings, make_memberships, make_similarity
 

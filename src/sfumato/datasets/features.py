@@ -6,10 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels.simplex import softmax
 from ..memberships import one_hot
+from ..numerics.simplex import softmax
 
-__all__ = ["Simulated", "make_circles", "make_gaussians", "make_moons", "make_noise", "make_rings", "make_spirals"]
+__all__ = [
+    "Simulated",
+    "make_circles",
+    "make_gaussians",
+    "make_moons",
+    "make_noise",
+    "make_rings",
+    "make_spirals",
+]
 
 
 class Simulated(NamedTuple):
@@ -59,7 +67,11 @@ def make_gaussians(
     ((100, 2), (100, 3))
     """
     rng = np.random.default_rng(random_state)
-    shares = np.full(n_clusters, 1 / n_clusters) if weights is None else np.asarray(weights, dtype=float) / np.sum(weights)
+    shares = (
+        np.full(n_clusters, 1 / n_clusters)
+        if weights is None
+        else np.asarray(weights, dtype=float) / np.sum(weights)
+    )
     factors = np.stack([_factor(rng, n_features, elongation) for _ in range(n_clusters)])
     centers = _centers(rng, factors, separation)
     labels = rng.choice(n_clusters, size=n_objects, p=shares)
@@ -90,13 +102,17 @@ def _centers(rng: np.random.Generator, factors: np.ndarray, separation: float) -
     return layouts[best] * (separation / distances[best].min())
 
 
-def _posterior(X: np.ndarray, centers: np.ndarray, factors: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def _posterior(
+    X: np.ndarray, centers: np.ndarray, factors: np.ndarray, shares: np.ndarray
+) -> np.ndarray:
     whitened = np.linalg.solve(factors[:, None], (X[None] - centers[:, None])[..., None])[..., 0]
     with np.errstate(divide="ignore"):
         return softmax(np.log(shares) - np.square(whitened).sum(axis=2).T / 2)[0]
 
 
-def make_rings(n_objects: int = 300, n_clusters: int = 3, *, noise: float = 0.08, random_state: Any = None) -> Simulated:
+def make_rings(
+    n_objects: int = 300, n_clusters: int = 3, *, noise: float = 0.08, random_state: Any = None
+) -> Simulated:
     """Features on concentric rings of radius 1, 2, ..., objects in proportion to the radius.
 
     Parameters
@@ -120,11 +136,18 @@ def make_rings(n_objects: int = 300, n_clusters: int = 3, *, noise: float = 0.08
     rng = np.random.default_rng(random_state)
     radii = np.arange(1.0, n_clusters + 1)
     labels = rng.choice(n_clusters, size=n_objects, p=radii / radii.sum())
-    return _curve(rng, radii[labels], rng.uniform(0, 2 * np.pi, n_objects), labels, n_clusters, noise)
+    return _curve(
+        rng, radii[labels], rng.uniform(0, 2 * np.pi, n_objects), labels, n_clusters, noise
+    )
 
 
 def make_spirals(
-    n_objects: int = 300, n_clusters: int = 2, *, turns: float = 1.0, noise: float = 0.05, random_state: Any = None
+    n_objects: int = 300,
+    n_clusters: int = 2,
+    *,
+    turns: float = 1.0,
+    noise: float = 0.05,
+    random_state: Any = None,
 ) -> Simulated:
     """Features on spiral arms that wind around each other, spread evenly along each arm.
 
@@ -156,7 +179,14 @@ def make_spirals(
     return _curve(rng, radius, angle, labels, n_clusters, noise)
 
 
-def _curve(rng: Any, radius: np.ndarray, angle: np.ndarray, labels: np.ndarray, n_clusters: int, noise: float) -> Simulated:
+def _curve(
+    rng: Any,
+    radius: np.ndarray,
+    angle: np.ndarray,
+    labels: np.ndarray,
+    n_clusters: int,
+    noise: float,
+) -> Simulated:
     X = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
     return Simulated(X + rng.normal(scale=noise, size=X.shape), one_hot(labels, n_clusters), labels)
 
@@ -190,7 +220,9 @@ def make_moons(n_objects: int = 300, *, noise: float = 0.08, random_state: Any =
     return Simulated(X + rng.normal(scale=noise, size=X.shape), one_hot(labels, 2), labels)
 
 
-def make_circles(n_objects: int = 300, *, factor: float = 0.5, noise: float = 0.05, random_state: Any = None) -> Simulated:
+def make_circles(
+    n_objects: int = 300, *, factor: float = 0.5, noise: float = 0.05, random_state: Any = None
+) -> Simulated:
     """Features on two circles, the inner one of radius ``factor``, with as many objects on each.
 
     Parameters
@@ -215,7 +247,14 @@ def make_circles(n_objects: int = 300, *, factor: float = 0.5, noise: float = 0.
     """
     rng = np.random.default_rng(random_state)
     labels = rng.permutation(np.arange(n_objects) % 2)
-    return _curve(rng, np.where(labels == 0, 1.0, factor), rng.uniform(0, 2 * np.pi, n_objects), labels, 2, noise)
+    return _curve(
+        rng,
+        np.where(labels == 0, 1.0, factor),
+        rng.uniform(0, 2 * np.pi, n_objects),
+        labels,
+        2,
+        noise,
+    )
 
 
 def make_noise(n_objects: int = 300, *, n_features: int = 2, random_state: Any = None) -> Simulated:
@@ -238,4 +277,6 @@ def make_noise(n_objects: int = 300, *, n_features: int = 2, random_state: Any =
     (100, 1)
     """
     rng = np.random.default_rng(random_state)
-    return Simulated(rng.random((n_objects, n_features)), np.ones((n_objects, 1)), np.zeros(n_objects, dtype=int))
+    return Simulated(
+        rng.random((n_objects, n_features)), np.ones((n_objects, 1)), np.zeros(n_objects, dtype=int)
+    )

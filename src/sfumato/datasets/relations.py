@@ -6,14 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.simplex import draw
 from ..memberships import check_memberships, one_hot
+from ..numerics.simplex import draw
 from .features import Simulated
 
 __all__ = ["make_block_similarity", "make_labelings", "make_memberships", "make_similarity"]
 
 
-def make_memberships(n_objects: int = 300, n_clusters: int = 3, *, concentration: float = 0.3, random_state: Any = None) -> np.ndarray:
+def make_memberships(
+    n_objects: int = 300,
+    n_clusters: int = 3,
+    *,
+    concentration: float = 0.3,
+    random_state: Any = None,
+) -> np.ndarray:
     """Memberships drawn from a symmetric Dirichlet distribution.
 
     Parameters
@@ -37,7 +43,13 @@ def make_memberships(n_objects: int = 300, n_clusters: int = 3, *, concentration
 
 
 def make_similarity(
-    n_objects: int = 300, n_clusters: int = 3, *, memberships: Any = None, scale: float = 1.0, noise: float = 0.05, random_state: Any = None
+    n_objects: int = 300,
+    n_clusters: int = 3,
+    *,
+    memberships: Any = None,
+    scale: float = 1.0,
+    noise: float = 0.05,
+    random_state: Any = None,
 ) -> Simulated:
     """A similarity  scale * u_i'u_j  with Gaussian noise, cut at zero: what the pairwise model assumes.
 
@@ -65,7 +77,11 @@ def make_similarity(
     ((50, 50), True)
     """
     rng = np.random.default_rng(random_state)
-    U = draw(rng, (n_objects, n_clusters), 0.3) if memberships is None else check_memberships(memberships)
+    U = (
+        draw(rng, (n_objects, n_clusters), 0.3)
+        if memberships is None
+        else check_memberships(memberships)
+    )
     error = np.triu(rng.normal(scale=noise, size=(len(U), len(U))), 1)
     W = scale * np.clip(U @ U.T + error + error.T, 0, None)
     np.fill_diagonal(W, scale)
@@ -80,7 +96,13 @@ def _draw_labels(rng: np.random.Generator, U: np.ndarray, size: int | None = Non
 
 
 def make_block_similarity(
-    n_objects: int = 100, n_clusters: int = 5, *, stay: float = 0.45, spread: float = 1.5, noise: float = 0.5, random_state: Any = None
+    n_objects: int = 100,
+    n_clusters: int = 5,
+    *,
+    stay: float = 0.45,
+    spread: float = 1.5,
+    noise: float = 0.5,
+    random_state: Any = None,
 ) -> Simulated:
     """A similarity whose random walk is block stochastic, after the S100 set of Verma and Meila (2003).
 
@@ -126,7 +148,9 @@ def make_block_similarity(
     return Simulated(W * (n_objects / W.sum()), inside, labels)
 
 
-def _scale_blocks(W: np.ndarray, inside: np.ndarray, shares: np.ndarray, mass: np.ndarray) -> np.ndarray:
+def _scale_blocks(
+    W: np.ndarray, inside: np.ndarray, shares: np.ndarray, mass: np.ndarray
+) -> np.ndarray:
     """Symmetric scaling  x_i W_ij x_j, one x for each block, until row i has  shares_i mass_ab  in block b."""
     wanted = shares[:, None] * (inside @ mass)
     X = np.ones_like(wanted)
@@ -185,6 +209,8 @@ def make_labelings(
         U = (1 - noise) * pure + noise / n_clusters
     else:
         U = check_memberships(memberships)
-    L = np.stack([rng.permutation(U.shape[1])[_draw_labels(rng, U)] for _ in range(n_partitions)], axis=1)
+    L = np.stack(
+        [rng.permutation(U.shape[1])[_draw_labels(rng, U)] for _ in range(n_partitions)], axis=1
+    )
     L[rng.random(L.shape) < missing] = -1
     return Simulated(L, U, U.argmax(axis=1))

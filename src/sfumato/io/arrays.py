@@ -11,26 +11,44 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._memory import reserve
-from .._names import plain
+from ..core.memory import reserve
+from ..core.text import plain
 from ._tables import InputError, Roles, Table, assign_roles
 
 __all__ = ["read_matrix_market", "read_npy", "read_npz"]
 
 _SPARSE = {"format", "shape", "data"}
-_KNOWN = ("X", "features", "W", "similarity", "L", "labelings", "counts", "U", "memberships", "data", "arr_0")
+_KNOWN = (
+    "X",
+    "features",
+    "W",
+    "similarity",
+    "L",
+    "labelings",
+    "counts",
+    "U",
+    "memberships",
+    "data",
+    "arr_0",
+)
 
 
 def _header(stream: Any, source: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     """Shape, order and type that an NPY header declares; pickled objects are refused."""
     try:
         version = np.lib.format.read_magic(stream)
-        reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        reader = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
         shape, fortran, dtype = reader(stream)
     except (ValueError, EOFError, OSError, SyntaxError) as error:
         raise InputError(f"{source}: the NPY header is damaged ({plain(error, 80)})") from error
     if dtype.hasobject:
-        raise InputError(f"{source} holds Python objects (a pickle), which can run code when read: save numbers or text instead")
+        raise InputError(
+            f"{source} holds Python objects (a pickle), which can run code when read: save numbers or text instead"
+        )
     return shape, fortran, dtype
 
 
@@ -55,7 +73,11 @@ def read_npz(path: Path, source: str, roles: Roles) -> Table:
     """The array in an NPZ file: the only one, the one with a well-known name, or a sparse matrix of SciPy."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist() if info.filename.endswith(".npy")}
+            members = {
+                info.filename.removesuffix(".npy"): info
+                for info in archive.infolist()
+                if info.filename.endswith(".npy")
+            }
             if any(name.startswith("xl/") for name in archive.namelist()):
                 raise InputError(f"{source} is an Excel workbook: save the sheet as CSV")
             if not members:
@@ -63,13 +85,30 @@ def read_npz(path: Path, source: str, roles: Roles) -> Table:
             for name, info in members.items():
                 with archive.open(info) as stream:
                     shape, _, dtype = _header(stream, f"{source}, array '{plain(name, 30)}'")
-                    _declared(shape, dtype, info.file_size - stream.tell(), f"{source}, array '{plain(name, 30)}'")
-                reserve(shape, dtype, f"array '{plain(name, 30)}' of {source}", "save a smaller array, or NPY, which is mapped, not read")
+                    _declared(
+                        shape,
+                        dtype,
+                        info.file_size - stream.tell(),
+                        f"{source}, array '{plain(name, 30)}'",
+                    )
+                reserve(
+                    shape,
+                    dtype,
+                    f"array '{plain(name, 30)}' of {source}",
+                    "save a smaller array, or NPY, which is mapped, not read",
+                )
         with np.load(path, allow_pickle=False) as arrays:
             return _choose(arrays, list(members), path, source, roles)
     except (InputError, MemoryError):
         raise
-    except (ValueError, IndexError, zipfile.BadZipFile, EOFError, NotImplementedError, OSError) as error:
+    except (
+        ValueError,
+        IndexError,
+        zipfile.BadZipFile,
+        EOFError,
+        NotImplementedError,
+        OSError,
+    ) as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise
         raise InputError(f"{source} is not a whole NPZ file: {plain(error, 80)}") from error
@@ -85,7 +124,9 @@ def _choose(arrays: Any, names: list[str], path: Path, source: str, roles: Roles
     name = flat[0] if len(flat) == 1 else next((known for known in _KNOWN if known in flat), None)
     if name is None:
         held = ", ".join(f"'{plain(name, 20)}'" for name in flat[:8])
-        raise InputError(f"{source} holds several arrays ({held}): call the one to cluster 'X', or save it alone")
+        raise InputError(
+            f"{source} holds several arrays ({held}): call the one to cluster 'X', or save it alone"
+        )
     return _as_table(arrays[name], ids, source, roles)
 
 
@@ -95,14 +136,21 @@ def read_matrix_market(path: Path, source: str, roles: Roles) -> Table:
 
     rows, columns, entries, dense = _declared_market(path, source)
     if dense:
-        reserve((rows, columns), np.float64, f"the matrix in {source}", "save it in coordinate form if it is sparse")
+        reserve(
+            (rows, columns),
+            np.float64,
+            f"the matrix in {source}",
+            "save it in coordinate form if it is sparse",
+        )
     else:
         _plausible(rows, columns, entries, source)
     try:
         with _opened(path) as stream:
             matrix = mmread(stream)
     except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{source} is not a whole Matrix Market file: {plain(error, 100)}") from error
+        raise InputError(
+            f"{source} is not a whole Matrix Market file: {plain(error, 100)}"
+        ) from error
     return _as_table(matrix if dense else sp.csr_array(matrix), None, source, roles)
 
 
@@ -131,33 +179,49 @@ def _declared_market(path: Path, source: str) -> tuple[int, int, int, bool]:
             f"{source}: the Matrix Market header cannot be read ('{plain(line.decode('ascii', 'replace').strip(), 40)}')"
         ) from error
     if "complex" in kind:
-        raise InputError(f"{source} holds complex numbers, which cannot be clustered: take the real part or the modulus")
+        raise InputError(
+            f"{source} holds complex numbers, which cannot be clustered: take the real part or the modulus"
+        )
     room = (path.stat().st_size - start) * (1000 if packed else 1)
     half = 2 if {"symmetric", "skew-symmetric", "hermitian"} & set(kind) and dense else 1
     if entries * (2 if dense else 4) > half * (room + 2):
-        raise InputError(f"{source}: the header declares {entries:,} entries, more than {path.stat().st_size:,} bytes can hold")
+        raise InputError(
+            f"{source}: the header declares {entries:,} entries, more than {path.stat().st_size:,} bytes can hold"
+        )
     return rows, columns, entries, dense
 
 
 def _plausible(rows: int, columns: int, entries: int, source: str) -> None:
     """Refuse a sparse matrix that is almost all empty rows: nobody means that, and its row pointers alone could fill the memory."""
     if rows > 1_000_000 + 100 * entries:
-        raise InputError(f"{source} declares {rows:,} x {columns:,} but holds {entries:,} entries: almost every object would be empty")
-    reserve((rows + 2 * entries + 8 * columns,), np.float64, f"the matrix in {source}", "leave out empty columns")
+        raise InputError(
+            f"{source} declares {rows:,} x {columns:,} but holds {entries:,} entries: almost every object would be empty"
+        )
+    reserve(
+        (rows + 2 * entries + 8 * columns,),
+        np.float64,
+        f"the matrix in {source}",
+        "leave out empty columns",
+    )
 
 
 def _as_table(values: Any, ids: Any, source: str, roles: Roles) -> Table:
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2 or 0 in values.shape:
-        raise InputError(f"{source} must hold rows and columns, got an array of shape {values.shape}")
+        raise InputError(
+            f"{source} must hold rows and columns, got an array of shape {values.shape}"
+        )
     if values.dtype.kind not in "biuf" and not roles.labels:
         raise InputError(f"{source} must hold numbers, got {values.dtype}")
     if ids is not None and len(ids) != values.shape[0]:
         raise InputError(f"{source}: {len(ids)} ids for {values.shape[0]} rows")
     columns = [str(place) for place in range(values.shape[1])]
     special, evidence = assign_roles(columns, roles, source)
-    taken = {role: values[:, [place]].toarray().ravel() if sp.issparse(values) else values[:, place] for role, place in special.items()}
+    taken = {
+        role: values[:, [place]].toarray().ravel() if sp.issparse(values) else values[:, place]
+        for role, place in special.items()
+    }
     if special or roles.drop:
         values = values[:, evidence]
     names = taken.get("id", ids)

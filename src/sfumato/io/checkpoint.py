@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .._names import plain
+from ..core.text import plain
 from ._tables import InputError
 from .trusted import load, save, skops
 
@@ -36,7 +36,13 @@ class Checkpoint:
     """
 
     def __init__(
-        self, path: Path, task: str, *, every: float = 10.0, token: str = "checkpoint", warn: Callable[[str], None] | None = None
+        self,
+        path: Path,
+        task: str,
+        *,
+        every: float = 10.0,
+        token: str = "checkpoint",
+        warn: Callable[[str], None] | None = None,
     ) -> None:
         skops()  # an import that Ctrl-C cuts in two cannot be repeated
         self.path, self.task, self.every, self.token = path, task, every, token
@@ -84,7 +90,9 @@ class Checkpoint:
             reason = plain(getattr(error, "strerror", None) or str(error) or "out of memory", 100)
             if reason not in self._said:
                 left = "the last good one is kept" if self.path.exists() else "there is none yet"
-                self.warn(f"the checkpoint {plain(self.path.name)} could not be written ({reason}): {left}, and the fit goes on")
+                self.warn(
+                    f"the checkpoint {plain(self.path.name)} could not be written ({reason}): {left}, and the fit goes on"
+                )
             self._said.add(reason)
             return False
         finally:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .._names import plain
+from ..core.text import plain
 from ._tables import InputError
 from .moving import rename_new
 
@@ -64,8 +64,16 @@ class Claim:
     def _sign(self, handle: int) -> None:
         """Clean up after the writer that left this lock, and put our name in it."""
         _clean(_record(handle, self.path, self.option), self.target)
-        record = {"sfumato": "is writing", "pid": os.getpid(), "host": socket.gethostname(), "token": self.token}
-        record |= {"target": self.target.name, "since": datetime.now(UTC).isoformat(timespec="seconds")}
+        record = {
+            "sfumato": "is writing",
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "token": self.token,
+        }
+        record |= {
+            "target": self.target.name,
+            "since": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
         os.ftruncate(handle, 0)
         try:
             os.pwrite(handle, json.dumps(record).encode(), 0)
@@ -86,13 +94,17 @@ class Claim:
         facts = os.fstat(handle)
         if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1:
             os.close(handle)
-            raise InputError(f"{self.option}: {plain(self.path, 200)} is not a lock of this program: remove it")
+            raise InputError(
+                f"{self.option}: {plain(self.path, 200)} is not a lock of this program: remove it"
+            )
         return handle
 
     def _refuse(self, handle: int) -> None:
         held = _parsed(os.pread(handle, 4096, 0)) or {}
         who = f"process {held.get('pid', '?')} on {plain(held.get('host', 'an unknown machine'), 40)} since {held.get('since', '?')}"
-        raise InputError(f"{self.option}: {plain(self.target, 200)} is being written by {plain(who, 120)}: wait, or choose another name")
+        raise InputError(
+            f"{self.option}: {plain(self.target, 200)} is being written by {plain(who, 120)}: wait, or choose another name"
+        )
 
 
 def _try(handle: int, path: Path) -> str:
@@ -105,7 +117,9 @@ def _try(handle: int, path: Path) -> str:
         return "theirs"
     except OSError:
         return "none"
-    return "ours" if _is_at(handle, path) else "theirs"  # its owner may have let go, and taken the file along
+    return (
+        "ours" if _is_at(handle, path) else "theirs"
+    )  # its owner may have let go, and taken the file along
 
 
 def _is_at(handle: int, path: Path) -> bool:
@@ -121,7 +135,11 @@ def _parsed(content: bytes) -> dict[str, Any] | None:
         record = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    fits = isinstance(record, dict) and record.get("sfumato") == "is writing" and re.fullmatch("[0-9a-f]{16}", str(record.get("token")))
+    fits = (
+        isinstance(record, dict)
+        and record.get("sfumato") == "is writing"
+        and re.fullmatch("[0-9a-f]{16}", str(record.get("token")))
+    )
     return record if fits else None
 
 
@@ -153,13 +171,23 @@ def _sweep(folder: Path) -> None:
         return
     for path in folder.glob(".*.lock"):
         try:
-            handle = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+            handle = os.open(
+                path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+            )
         except OSError:
             continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            record = _parsed(os.pread(handle, 4096, 0)) if stat.S_ISREG(os.fstat(handle).st_mode) else None
-            if record is not None and path.name == f".{record.get('target')}.lock" and _is_at(handle, path):
+            record = (
+                _parsed(os.pread(handle, 4096, 0))
+                if stat.S_ISREG(os.fstat(handle).st_mode)
+                else None
+            )
+            if (
+                record is not None
+                and path.name == f".{record.get('target')}.lock"
+                and _is_at(handle, path)
+            ):
                 _clean(record, folder / str(record["target"]))
                 path.unlink(missing_ok=True)
         except OSError:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._memory import reserve
-from .._names import plain
+from ..core.memory import reserve
+from ..core.text import plain
 from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles
 
 __all__ = ["read_anndata", "read_parquet"]
@@ -24,15 +24,27 @@ def read_parquet(path: Path, source: str, roles: Roles) -> Table:
     try:
         with pq.ParquetFile(path) as file:
             columns = file.schema_arrow.names
-            special, evidence = assign_roles(columns, _with_ids(file.schema_arrow, roles, pa), source)
-            reserve((file.metadata.num_rows, len(evidence)), np.float64, f"the table in {source}", "keep fewer columns or rows")
+            special, evidence = assign_roles(
+                columns, _with_ids(file.schema_arrow, roles, pa), source
+            )
+            reserve(
+                (file.metadata.num_rows, len(evidence)),
+                np.float64,
+                f"the table in {source}",
+                "keep fewer columns or rows",
+            )
             table = file.read()
         kept = {role: table.column(place) for role, place in special.items()}
-        values = [_column(table.column(place), columns[place], roles.labels, source, pa) for place in evidence]
+        values = [
+            _column(table.column(place), columns[place], roles.labels, source, pa)
+            for place in evidence
+        ]
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise
-        raise InputError(f"{source} is not a whole Parquet file: {plain(str(error).splitlines()[0], 120)}") from error
+        raise InputError(
+            f"{source} is not a whole Parquet file: {plain(str(error).splitlines()[0], 120)}"
+        ) from error
     if not table.num_rows:
         raise InputError(f"{source} has no rows")
     return Table(
@@ -40,7 +52,9 @@ def read_parquet(path: Path, source: str, roles: Roles) -> Table:
         [columns[place] for place in evidence],
         [str(name) for name in kept["id"].to_pylist()] if "id" in kept else None,
         columns[special["id"]] if "id" in special else None,
-        _column(kept["weight"], roles.weight or "", False, source, pa) if "weight" in kept else None,
+        _column(kept["weight"], roles.weight or "", False, source, pa)
+        if "weight" in kept
+        else None,
         [str(name) for name in kept["classes"].to_pylist()] if "classes" in kept else None,
         source,
     )
@@ -52,10 +66,16 @@ def _with_ids(schema: Any, roles: Roles, pa: Any) -> Roles:
         return roles
     for name in schema.names:
         if name == "__index_level_0__" or (
-            name == schema.names[0] and name.lower() in ID_TITLES and name not in (roles.classes, *roles.drop)
+            name == schema.names[0]
+            and name.lower() in ID_TITLES
+            and name not in (roles.classes, *roles.drop)
         ):
             return roles._replace(id=name)
-    text = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
+    text = [
+        field.name
+        for field in schema
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    ]
     text = [name for name in text if name not in (roles.classes, roles.weight, *roles.drop)]
     return roles._replace(id=text[0]) if len(text) == 1 and not roles.labels else roles
 
@@ -63,14 +83,25 @@ def _with_ids(schema: Any, roles: Roles, pa: Any) -> Roles:
 def _column(column: Any, name: str, labels: bool, source: str, pa: Any) -> np.ndarray:
     kind = column.type
     if labels:
-        coded = column.combine_chunks().dictionary_encode() if not pa.types.is_dictionary(kind) else column.combine_chunks()
+        coded = (
+            column.combine_chunks().dictionary_encode()
+            if not pa.types.is_dictionary(kind)
+            else column.combine_chunks()
+        )
         words = ["" if word is None else str(word) for word in coded.dictionary.to_pylist()]
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
         unseen = [place for place, word in enumerate(words) if word in ("", "-1", "-1.0", "nan")]
         return np.where(np.isin(codes, unseen), -1, codes).astype(np.int32)
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)):
+    if not (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    ):
         fix = "leave it out with --drop, --id-column or --class-column"
-        raise InputError(f"{source}, column '{plain(name, 40)}' holds {plain(kind, 30)}, not numbers: {fix}")
+        raise InputError(
+            f"{source}, column '{plain(name, 40)}' holds {plain(kind, 30)}, not numbers: {fix}"
+        )
     return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
 
 
@@ -79,14 +110,20 @@ def read_anndata(path: Path, source: str, roles: Roles) -> Table:
     try:
         import anndata
     except ImportError as error:
-        raise ImportError(f"{source} is an HDF5 file; AnnData files need the anndata package: pip install anndata") from error
+        raise ImportError(
+            f"{source} is an HDF5 file; AnnData files need the anndata package: pip install anndata"
+        ) from error
     try:
         data = anndata.read_h5ad(path)
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise InputError(f"{source} is not a whole AnnData file: {plain(error, 100)}") from error
     reduced = "X_pca" in data.obsm
     values = data.obsm["X_pca"] if reduced else data.X
-    columns = [f"PC{place + 1}" for place in range(values.shape[1])] if reduced else [str(name) for name in data.var_names]
+    columns = (
+        [f"PC{place + 1}" for place in range(values.shape[1])]
+        if reduced
+        else [str(name) for name in data.var_names]
+    )
     annotation = {"weight": roles.weight, "classes": roles.classes, "id": roles.id}
     for role, name in annotation.items():
         if name is not None and name not in data.obs:

@@ -66,12 +66,16 @@ def rename_new(source: Path, target: Path) -> None:
     if _renameat2(source, target, _NOREPLACE):
         return
     if source.is_dir():
-        os.mkdir(target)  # takes the name, or fails; a rename replaces only a folder that is still empty
+        os.mkdir(
+            target
+        )  # takes the name, or fails; a rename replaces only a folder that is still empty
         try:
             source.rename(target)
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+                raise FileExistsError(
+                    errno.EEXIST, os.strerror(errno.EEXIST), str(target)
+                ) from error
             target.rmdir()
             raise
         return

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from .._names import plain
+from ..core.text import plain
 from ._tables import InputError
 from .claims import Claim
 from .moving import exchange, rename_new, sync, sync_tree, temporary
@@ -38,7 +38,9 @@ class Output:
         The option that named ``target``, for messages.
     """
 
-    def __init__(self, target: Path, check: Check, *, force: bool = False, option: str = "--out") -> None:
+    def __init__(
+        self, target: Path, check: Check, *, force: bool = False, option: str = "--out"
+    ) -> None:
         self.shown, self.check, self.force, self.option = target, check, force, option
         self.target = target.resolve()
         self.claim = Claim(self.target, option)
@@ -48,17 +50,30 @@ class Output:
         try:
             self.claim.take()
         except OSError as error:
-            reason = "there is no space left" if error.errno in (errno.ENOSPC, errno.EDQUOT) else plain(error.strerror or error, 100)
-            raise InputError(f"{self.option}: {plain(self.target.parent, 200)} cannot be written to: {reason}") from error
+            reason = (
+                "there is no space left"
+                if error.errno in (errno.ENOSPC, errno.EDQUOT)
+                else plain(error.strerror or error, 100)
+            )
+            raise InputError(
+                f"{self.option}: {plain(self.target.parent, 200)} cannot be written to: {reason}"
+            ) from error
         try:
-            self.check(self.shown, self.force)  # cleaning up after a dead writer may have put its old result back
+            self.check(
+                self.shown, self.force
+            )  # cleaning up after a dead writer may have put its old result back
             self.need(_LEAST)
         except InputError:
             self.claim.release()
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.claim.release()
 
     def need(self, size: float) -> None:
@@ -66,7 +81,9 @@ class Output:
         free = shutil.disk_usage(self.target.parent).free
         if free < size:
             room = f"{free / 2**20:,.1f} MB of space are left in {plain(self.target.parent, 200)}"
-            raise InputError(f"{self.option}: only {room}, and the result takes at least {max(size, _LEAST) / 2**20:,.1f} MB")
+            raise InputError(
+                f"{self.option}: only {room}, and the result takes at least {max(size, _LEAST) / 2**20:,.1f} MB"
+            )
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
@@ -141,8 +158,12 @@ def check_file(option: str) -> Check:
         if path.is_dir() or (path.exists() and not path.is_file()):
             raise InputError(f"{option}: {plain(path, 200)} is not a file: choose another name")
         if os.path.lexists(path) and not force:
-            raise InputError(f"{option}: {plain(path, 200)} exists: choose another name, or add --force to replace it")
+            raise InputError(
+                f"{option}: {plain(path, 200)} exists: choose another name, or add --force to replace it"
+            )
         if not path.parent.is_dir():
-            raise InputError(f"{option}: there is no folder {plain(path.parent, 200)} to write into")
+            raise InputError(
+                f"{option}: there is no folder {plain(path.parent, 200)} to write into"
+            )
 
     return check

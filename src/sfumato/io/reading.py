@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from .._names import plain
+from ..core.text import plain
 from ._tables import InputError, Roles, Table
 
 __all__ = ["kind_of", "read"]
@@ -32,11 +32,22 @@ def kind_of(path: Path) -> str:
         except (OSError, EOFError) as error:
             raise InputError(f"{plain(path.name)} is not a whole gzip file") from error
         return "matrix-market" if start.startswith(b"%%MatrixMarket") else "text"
-    signatures = {b"\x93NUMPY": "npy", b"PK\x03\x04": "npz", b"PAR1": "parquet", b"%%MatrixMarket": "matrix-market", b"\x89HDF": "anndata"}
-    return next((kind for mark, kind in signatures.items() if start.startswith(mark)), "pickle" if start.startswith(_PICKLES) else "text")
+    signatures = {
+        b"\x93NUMPY": "npy",
+        b"PK\x03\x04": "npz",
+        b"PAR1": "parquet",
+        b"%%MatrixMarket": "matrix-market",
+        b"\x89HDF": "anndata",
+    }
+    return next(
+        (kind for mark, kind in signatures.items() if start.startswith(mark)),
+        "pickle" if start.startswith(_PICKLES) else "text",
+    )
 
 
-def read(path: str | Path, roles: Roles = Roles(), report: Callable[..., None] | None = None) -> Table:  # noqa: B008
+def read(
+    path: str | Path, roles: Roles | None = None, report: Callable[..., None] | None = None
+) -> Table:
     """The table in a file, or on standard input for ``-``.
 
     Parameters
@@ -62,6 +73,7 @@ def read(path: str | Path, roles: Roles = Roles(), report: Callable[..., None] |
     >>> table.ids, table.columns, table.values.tolist()
     (['ada', 'bea'], ['length', 'width'], [[1.5, 2.0], [0.5, 1.0]])
     """
+    roles = roles or Roles()
     if str(path) == "-":
         return _read_pipe(sys.stdin.buffer, "standard input", roles, report)
     path = Path(path)
@@ -71,7 +83,9 @@ def read(path: str | Path, roles: Roles = Roles(), report: Callable[..., None] |
     return _read(path, plain(path.name), roles, report)
 
 
-def _read_pipe(pipe: BinaryIO, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
+def _read_pipe(
+    pipe: BinaryIO, source: str, roles: Roles, report: Callable[..., None] | None
+) -> Table:
     """The table that comes through a pipe, by way of a file: its kind is told from its beginning, and it is read more than once."""
     with tempfile.NamedTemporaryFile(prefix="sfumato-") as spool:
         try:
@@ -84,7 +98,9 @@ def _read_pipe(pipe: BinaryIO, source: str, roles: Roles, report: Callable[..., 
             if error.errno != errno.ENOSPC:
                 raise
             folder = plain(Path(spool.name).parent, 80)
-            raise InputError(f"{source} is more than {folder} has space for: save it to a file, and name that") from error
+            raise InputError(
+                f"{source} is more than {folder} has space for: save it to a file, and name that"
+            ) from error
         return _read(Path(spool.name), source, roles, report)
 
 
@@ -92,7 +108,9 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
     try:
         before = path.stat()
         if not stat.S_ISREG(before.st_mode):
-            raise InputError(f"{source} is a {'folder' if path.is_dir() else 'device'}, not a file of data")
+            raise InputError(
+                f"{source} is a {'folder' if path.is_dir() else 'device'}, not a file of data"
+            )
         if before.st_size == 0:
             raise InputError(f"{source} is empty: there is no table in it")
         kind = kind_of(path)
@@ -100,8 +118,14 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         table = _by_kind(kind, path, source, roles, report)._replace(kind=kind, digest=digest)
         after = path.stat()
-        if (before.st_ino, before.st_size, before.st_mtime_ns) != (after.st_ino, after.st_size, after.st_mtime_ns):
-            raise InputError(f"{source} changed while it was read: wait until it is complete, or copy it first")
+        if (before.st_ino, before.st_size, before.st_mtime_ns) != (
+            after.st_ino,
+            after.st_size,
+            after.st_mtime_ns,
+        ):
+            raise InputError(
+                f"{source} changed while it was read: wait until it is complete, or copy it first"
+            )
         return table
     except FileNotFoundError as error:
         raise InputError(f"no file called {plain(path, 200)}") from error
@@ -109,7 +133,9 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
         raise InputError(f"{source} may not be read by you: check its permissions") from error
 
 
-def _by_kind(kind: str, path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
+def _by_kind(
+    kind: str, path: Path, source: str, roles: Roles, report: Callable[..., None] | None
+) -> Table:
     if kind == "text":
         from .text import read_text
 
@@ -123,8 +149,14 @@ def _by_kind(kind: str, path: Path, source: str, roles: Roles, report: Callable[
 
         return read_anndata(path, source, roles)
     if kind == "pickle":
-        raise InputError(f"{source} is a Python pickle, which can run code when it is read: save the data as CSV, NPY or Parquet")
+        raise InputError(
+            f"{source} is a Python pickle, which can run code when it is read: save the data as CSV, NPY or Parquet"
+        )
     from . import arrays
 
-    reader = {"npy": arrays.read_npy, "npz": arrays.read_npz, "matrix-market": arrays.read_matrix_market}[kind]
+    reader = {
+        "npy": arrays.read_npy,
+        "npz": arrays.read_npz,
+        "matrix-market": arrays.read_matrix_market,
+    }[kind]
     return reader(path, source, roles)

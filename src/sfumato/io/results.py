@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
-from .._names import plain, to_cell
+from ..core.text import plain, to_cell
 from ..memberships import check_memberships
 from ._tables import InputError, Roles
 from .reading import kind_of, read
@@ -27,7 +27,14 @@ __all__ = [
     "write_result",
 ]
 
-_OWN = {"memberships.csv", "memberships.parquet", "summary.json", "pictures.json", "model.skops", "report.html"}
+_OWN = {
+    "memberships.csv",
+    "memberships.parquet",
+    "summary.json",
+    "pictures.json",
+    "model.skops",
+    "report.html",
+}
 _BLOCK = 20_000
 
 
@@ -47,9 +54,13 @@ def check_target(folder: Path, force: bool) -> None:
             raise InputError(f"--out: there is no folder {plain(folder.parent, 200)} to write into")
         return
     if not folder.is_dir() or any(path.name not in _OWN for path in folder.iterdir()):
-        raise InputError(f"--out: {plain(folder, 200)} exists and is not a result folder: choose another name")
+        raise InputError(
+            f"--out: {plain(folder, 200)} exists and is not a result folder: choose another name"
+        )
     if not force:
-        raise InputError(f"--out: {plain(folder, 200)} exists: choose another name, or add --force to replace it")
+        raise InputError(
+            f"--out: {plain(folder, 200)} exists: choose another name, or add --force to replace it"
+        )
 
 
 def least_size(n: int, k: int) -> int:
@@ -58,16 +69,33 @@ def least_size(n: int, k: int) -> int:
 
 
 def write_result(
-    folder: Path, result: Result, *, model: Any = None, table: str = "csv", report: Callable[[float], None] | None = None
+    folder: Path,
+    result: Result,
+    *,
+    model: Any = None,
+    table: str = "csv",
+    report: Callable[[float], None] | None = None,
 ) -> None:
     """Fill ``folder``: memberships.csv or .parquet, summary.json, pictures.json, model.skops."""
     if table == "parquet":
-        _write_parquet(folder / "memberships.parquet", result.memberships, result.ids, has_noise(result.summary))
+        _write_parquet(
+            folder / "memberships.parquet",
+            result.memberships,
+            result.ids,
+            has_noise(result.summary),
+        )
     else:
-        with (folder / "memberships.csv").open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            write_memberships(file, result.memberships, result.ids, report, noise=has_noise(result.summary))
+        with (folder / "memberships.csv").open(
+            "w", encoding="utf-8", errors="backslashreplace", newline=""
+        ) as file:
+            write_memberships(
+                file, result.memberships, result.ids, report, noise=has_noise(result.summary)
+            )
     for name, content in (("summary.json", result.summary), ("pictures.json", result.pictures)):
-        (folder / name).write_text(json.dumps(content, indent=2 if name == "summary.json" else None) + "\n", encoding="utf-8")
+        (folder / name).write_text(
+            json.dumps(content, indent=2 if name == "summary.json" else None) + "\n",
+            encoding="utf-8",
+        )
     if model is not None:
         from .trusted import save
 
@@ -85,18 +113,34 @@ def _columns(k: int, noise: bool) -> list[str]:
 
 
 def write_memberships(
-    file: TextIO, memberships: np.ndarray, ids: Sequence[str], report: Callable[[float], None] | None = None, *, noise: bool = False
+    file: TextIO,
+    memberships: np.ndarray,
+    ids: Sequence[str],
+    report: Callable[[float], None] | None = None,
+    *,
+    noise: bool = False,
 ) -> None:
     """A line for every object: its id, its cluster, its largest membership, and all its memberships, the last of which may be ``noise``."""
     n, k = memberships.shape
-    writer, careful = (csv.writer(file, lineterminator="\n", quoting=quoting) for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC))
+    writer, careful = (
+        csv.writer(file, lineterminator="\n", quoting=quoting)
+        for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC)
+    )
     writer.writerow(["id", "cluster", "certainty", *_columns(k, noise)])
     for start in range(0, n, _BLOCK):
         block = memberships[start : start + _BLOCK]
         names = [to_cell(str(name)) for name in ids[start : start + _BLOCK]]
-        odd = any("\r" in name or name.startswith(" ") for name in names)  # bare, the one would end the row, the other be lost
+        odd = any(
+            "\r" in name or name.startswith(" ") for name in names
+        )  # bare, the one would end the row, the other be lost
         (careful if odd else writer).writerows(
-            zip(names, block.argmax(axis=1).tolist(), block.max(axis=1).tolist(), *block.T.tolist(), strict=True)
+            zip(
+                names,
+                block.argmax(axis=1).tolist(),
+                block.max(axis=1).tolist(),
+                *block.T.tolist(),
+                strict=True,
+            )
         )
         if report is not None:
             report(min(1.0, (start + _BLOCK) / n))
@@ -108,15 +152,26 @@ def _write_parquet(path: Path, memberships: np.ndarray, ids: Sequence[str], nois
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ImportError("Parquet files need pyarrow: pip install 'sfumato[io]'") from error
-    columns = {"id": [str(name) for name in ids], "cluster": memberships.argmax(axis=1), "certainty": memberships.max(axis=1)}
-    columns |= {name: np.ascontiguousarray(column) for name, column in zip(_columns(len(memberships.T), noise), memberships.T, strict=True)}
+    columns = {
+        "id": [str(name) for name in ids],
+        "cluster": memberships.argmax(axis=1),
+        "certainty": memberships.max(axis=1),
+    }
+    columns |= {
+        name: np.ascontiguousarray(column)
+        for name, column in zip(_columns(len(memberships.T), noise), memberships.T, strict=True)
+    }
     pq.write_table(pa.table(columns), path)
 
 
 def read_result(folder: Path) -> Result:
     """The result in a folder."""
     summary = read_summary(folder)
-    found = [path for path in (folder / "memberships.csv", folder / "memberships.parquet") if path.is_file()]
+    found = [
+        path
+        for path in (folder / "memberships.csv", folder / "memberships.parquet")
+        if path.is_file()
+    ]
     if not found:
         raise InputError(f"{plain(folder, 200)} holds no memberships")
     memberships, ids = read_memberships(found[0])
@@ -130,7 +185,9 @@ def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:
         memberships = check_memberships(np.asarray(table.values), plain(path.name))
     except (ValueError, TypeError) as error:
         raise InputError(str(error)) from error
-    return memberships, [str(place) for place in range(len(memberships))] if table.ids is None else list(table.ids)
+    return memberships, [
+        str(place) for place in range(len(memberships))
+    ] if table.ids is None else list(table.ids)
 
 
 def _is_ours(path: Path) -> bool:

@@ -37,12 +37,18 @@ def number(cell: str, decimal: str = ".") -> float | None:
         return None
 
 
-def sniff(sample: str, source: str, *, header: bool | None = None, delimiter: str | None = None) -> Dialect:
+def sniff(
+    sample: str, source: str, *, header: bool | None = None, delimiter: str | None = None
+) -> Dialect:
     """The dialect of the text that begins with ``sample``."""
     if not sample.strip():
         raise InputError(f"{source} is empty: there is no table in it")
     candidates = (delimiter,) if delimiter else _DELIMITERS
-    choices = [(_fitness(rows, mark), -place, mark, rows) for place, mark in enumerate(candidates) if (rows := _cut(sample, mark))]
+    choices = [
+        (_fitness(rows, mark), -place, mark, rows)
+        for place, mark in enumerate(candidates)
+        if (rows := _cut(sample, mark))
+    ]
     if not choices:
         raise InputError(f"{source}: the text cannot be cut into cells; quotes may be open")
     _, _, mark, rows = max(choices, key=lambda choice: choice[:2])
@@ -101,7 +107,12 @@ def _has_header(rows: list[list[str]], decimal: str) -> bool:
     if not columns:
         return number(first[0], decimal) is None
     text = [number(cell, decimal) is None for cell in first]
-    numeric = [sum(number(cell, decimal) is not None for cell in column) > 0.5 * len(column) for column in columns]
+    numeric = [
+        sum(number(cell, decimal) is not None for cell in column) > 0.5 * len(column)
+        for column in columns
+    ]
     if any(numeric):
         return any(is_text for is_text, is_number in zip(text, numeric, strict=True) if is_number)
-    return all(text) and all(cell not in column for cell, column in zip(first, columns, strict=True))
+    return all(text) and all(
+        cell not in column for cell, column in zip(first, columns, strict=True)
+    )

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .._names import plain
+from ..core.text import plain
 from ._tables import InputError
 
 __all__ = ["SCHEMA", "read_object", "read_summary"]
@@ -21,7 +21,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "converged": (bool,),
     "warnings": (list,),
 }
-_INPUT: dict[str, tuple[type, ...]] = {"name": (str,), "sha256": (str,), "columns": (list,), "labels": (list, type(None))}
+_INPUT: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "sha256": (str,),
+    "columns": (list,),
+    "labels": (list, type(None)),
+}
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -30,7 +35,9 @@ def read_summary(folder: Path) -> dict[str, Any]:
         raise InputError(f"{plain(folder, 200)} is not a result folder: it has no summary.json")
     summary = read_object(folder / "summary.json")
     if summary.get("schema") != SCHEMA:
-        raise InputError(f"{plain(folder.name)}: summary.json has schema {plain(summary.get('schema'), 20)}, this version reads {SCHEMA}")
+        raise InputError(
+            f"{plain(folder.name)}: summary.json has schema {plain(summary.get('schema'), 20)}, this version reads {SCHEMA}"
+        )
     _check_types(summary)
     return summary
 
@@ -38,7 +45,11 @@ def read_summary(folder: Path) -> dict[str, Any]:
 def read_object(path: Path) -> dict[str, Any]:
     """The object in a JSON file; an empty one where there is no file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), object_hook=_Held) if path.is_file() else {}
+        content = (
+            json.loads(path.read_text(encoding="utf-8"), object_hook=_Held)
+            if path.is_file()
+            else {}
+        )
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path.name} is damaged: {plain(error, 80)}") from error
     if not isinstance(content, dict):
@@ -50,7 +61,9 @@ class _Held(dict[str, Any]):
     """An object from a file: what is asked for and not there is an error of the file, not of the program."""
 
     def __missing__(self, key: str) -> Any:
-        raise InputError(f"the result folder is damaged: '{plain(key, 40)}' is missing in its summary")
+        raise InputError(
+            f"the result folder is damaged: '{plain(key, 40)}' is missing in its summary"
+        )
 
 
 def _check_types(summary: dict[str, Any]) -> None:
@@ -59,7 +72,9 @@ def _check_types(summary: dict[str, Any]) -> None:
     held = summary.get("input", {})
     _check(held, _INPUT)
     lists = [held.get("columns", []), *(held.get("labels") or [])]
-    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists):
+    if not all(
+        isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists
+    ):
         raise InputError("summary.json is damaged: 'columns' and 'labels' must be names")
     if not all(isinstance(value, int | float) for value in summary.get("metrics", {}).values()):
         raise InputError("summary.json is damaged: 'metrics' must be numbers")
@@ -67,5 +82,11 @@ def _check_types(summary: dict[str, Any]) -> None:
 
 def _check(held: dict[str, Any], types: dict[str, tuple[type, ...]]) -> None:
     for name, kinds in types.items():
-        if name in held and type(held[name]) not in kinds and not (dict in kinds and isinstance(held[name], dict)):
-            raise InputError(f"summary.json is damaged: '{name}' cannot be {plain(json.dumps(held[name]), 40)}")
+        if (
+            name in held
+            and type(held[name]) not in kinds
+            and not (dict in kinds and isinstance(held[name], dict))
+        ):
+            raise InputError(
+                f"summary.json is damaged: '{name}' cannot be {plain(json.dumps(held[name]), 40)}"
+            )

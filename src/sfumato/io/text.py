@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .._memory import SHARE, memory_budget, reserve
-from .._names import from_cell, plain
+from ..core.memory import SHARE, memory_budget, reserve
+from ..core.text import from_cell, plain
 from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles
 from .sniffing import MISSING, Dialect, number, sniff
 
@@ -24,17 +24,33 @@ _SAMPLE, _LONGEST = 2**18, 2**26  # characters from which the dialect is told: a
 _ENOUGH = 3  # lines that the sample holds to their end, however long: the header and some rows
 
 
-def read_text(path: Path, source: str, roles: Roles, report: Callable[..., None] | None = None) -> Table:
+def read_text(
+    path: Path, source: str, roles: Roles, report: Callable[..., None] | None = None
+) -> Table:
     """The table in a text file; ``report`` hears the share of the file that has been read, and how much that is."""
     size = max(path.stat().st_size, 1)
     try:
         with path.open("rb") as raw, _decoded(raw, roles.encoding) as text:
             sample, whole = _beginning(text, source)
             if "\x00" in sample:
-                raise InputError(f"{source} is not text, nor any other kind of file that can be read here: see sfumato fit --help")
-            dialect = sniff(sample if whole else _whole_lines(sample), source, header=roles.header, delimiter=roles.delimiter)
-            reader = csv.reader(_lines(sample, text), delimiter=dialect.delimiter, skipinitialspace=True, strict=True)
-            progress = None if report is None else (lambda text: report(min(1.0, raw.tell() / size), text))
+                raise InputError(
+                    f"{source} is not text, nor any other kind of file that can be read here: see sfumato fit --help"
+                )
+            dialect = sniff(
+                sample if whole else _whole_lines(sample),
+                source,
+                header=roles.header,
+                delimiter=roles.delimiter,
+            )
+            reader = csv.reader(
+                _lines(sample, text),
+                delimiter=dialect.delimiter,
+                skipinitialspace=True,
+                strict=True,
+            )
+            progress = (
+                None if report is None else (lambda text: report(min(1.0, raw.tell() / size), text))
+            )
             return _collect(reader, dialect, roles, source, progress)
     except UnicodeDecodeError as error:
         raise InputError(
@@ -62,7 +78,9 @@ def _beginning(text: io.TextIOWrapper, source: str) -> tuple[str, bool]:
     while len(sample) >= _SAMPLE and _complete(sample) < _ENOUGH:
         if len(sample) > _LONGEST:
             if not _complete(sample):
-                raise InputError(f"{source}: the first line has more than {len(sample):,} characters: is it a table, one row a line?")
+                raise InputError(
+                    f"{source}: the first line has more than {len(sample):,} characters: is it a table, one row a line?"
+                )
             return sample, False
         more = text.read(len(sample))
         if not more:
@@ -85,14 +103,18 @@ def _lines(sample: str, rest: io.TextIOWrapper) -> Iterator[str]:
     """Lines of the file, of which ``sample`` has been read."""
     start = io.StringIO(sample, newline="")
     for line in start:
-        if line.endswith(("\n", "\r")) and not (line.endswith("\r") and start.tell() == len(sample)):
+        if line.endswith(("\n", "\r")) and not (
+            line.endswith("\r") and start.tell() == len(sample)
+        ):
             yield line
         else:
             yield line + rest.readline()
     yield from rest
 
 
-def _collect(reader: Any, dialect: Dialect, roles: Roles, source: str, progress: Callable[[str], None] | None) -> Table:
+def _collect(
+    reader: Any, dialect: Dialect, roles: Roles, source: str, progress: Callable[[str], None] | None
+) -> Table:
     rows = _Rows(reader, dialect, source)
     roles = _with_ids(rows, roles)
     special, evidence = assign_roles(dialect.columns, roles, source)
@@ -101,12 +123,23 @@ def _collect(reader: Any, dialect: Dialect, roles: Roles, source: str, progress:
     blocks, total, most = [], 0, 0
     for block in rows:
         total += len(block)
-        reserve((2 * total, len(evidence)), np.float64, f"the table in {source}", "use a smaller file, or NPY, which is mapped, not read")
+        reserve(
+            (2 * total, len(evidence)),
+            np.float64,
+            f"the table in {source}",
+            "use a smaller file, or NPY, which is mapped, not read",
+        )
         cells = list(zip(*block, strict=True))
         for role, place in special.items():
-            kept[role].append(rows.numbers(cells[place], place) if role == "weight" else [from_cell(cell) for cell in cells[place]])
+            kept[role].append(
+                rows.numbers(cells[place], place)
+                if role == "weight"
+                else [from_cell(cell) for cell in cells[place]]
+            )
         if roles.labels:
-            values = [_codes(cells[place], coder) for place, coder in zip(evidence, coders, strict=True)]
+            values = [
+                _codes(cells[place], coder) for place, coder in zip(evidence, coders, strict=True)
+            ]
         else:
             values = [rows.numbers(cells[place], place) for place in evidence]
         blocks.append(np.column_stack(values))
@@ -130,17 +163,28 @@ def _collect(reader: Any, dialect: Dialect, roles: Roles, source: str, progress:
 def _with_ids(rows: _Rows, roles: Roles) -> Roles:
     """The first column holds ids when nobody said otherwise and it is text beside numbers, has no title, or is called "id"."""
     columns = rows.dialect.columns
-    if roles.id is not None or len(columns) < 2 or columns[0] in (roles.weight, roles.classes) or columns[0] in roles.drop:
+    if (
+        roles.id is not None
+        or len(columns) < 2
+        or columns[0] in (roles.weight, roles.classes)
+        or columns[0] in roles.drop
+    ):
         return roles
     first = rows.peek()
     if not first:
         return roles
     if roles.keep is not None:
-        return roles if columns[0] in roles.keep else roles._replace(id="0" if columns[0] == "" else columns[0])
+        return (
+            roles
+            if columns[0] in roles.keep
+            else roles._replace(id="0" if columns[0] == "" else columns[0])
+        )
     untitled = rows.dialect.header and columns[0] == ""
     texts = [number(cell, rows.dialect.decimal) is None for cell in first]
     title = columns[0].strip().lower() if rows.dialect.header else None
-    titled = title in ID_TITLES or (title in ("name", "object", "key", "cell", "sample") and (roles.labels or texts[0]))
+    titled = title in ID_TITLES or (
+        title in ("name", "object", "key", "cell", "sample") and (roles.labels or texts[0])
+    )
     if untitled or titled or (texts[0] and not roles.labels and not all(texts)):
         return roles._replace(id=columns[0] if columns.count(columns[0]) == 1 else "0")
     return roles
@@ -184,17 +228,27 @@ class _Rows:
         for index, row in enumerate(self.block):
             if row and len(row) != width:
                 said = "the header has" if self.dialect.header else "the first line has"
-                raise InputError(f"{self.source}, line {self._line_of(index)}: {len(row)} cells where {said} {width}")
+                raise InputError(
+                    f"{self.source}, line {self._line_of(index)}: {len(row)} cells where {said} {width}"
+                )
 
     def _line_of(self, index: int) -> int:
-        return self.line + index + sum(cell.count("\n") for row in self.block[:index] for cell in row if "\n" in cell)
+        return (
+            self.line
+            + index
+            + sum(cell.count("\n") for row in self.block[:index] for cell in row if "\n" in cell)
+        )
 
     def numbers(self, cells: tuple[str, ...], place: int) -> np.ndarray:
         """Cells of a column as numbers, missing ones as NaN."""
         try:
             if self.dialect.decimal == ",":
-                return self._finite(np.array([float(cell.replace(",", ".")) for cell in cells]), cells, place)
-            return self._finite(np.fromiter(map(float, cells), np.float64, len(cells)), cells, place)
+                return self._finite(
+                    np.array([float(cell.replace(",", ".")) for cell in cells]), cells, place
+                )
+            return self._finite(
+                np.fromiter(map(float, cells), np.float64, len(cells)), cells, place
+            )
         except ValueError:
             values = [number(cell, self.dialect.decimal) for cell in cells]
         if None in values:
@@ -210,10 +264,17 @@ class _Rows:
         rows = [at for at, row in enumerate(self.block) if row]
         where = f"line {self._line_of(rows[index])}, column {place + 1} ('{plain(self.dialect.columns[place], 40)}')"
         fix = "make it a number, or leave the column out with --drop, --id-column or --class-column"
-        raise InputError(f"{self.source}, {where}: '{plain(cells[index], 40)}' is not a finite number: {fix}")
+        raise InputError(
+            f"{self.source}, {where}: '{plain(cells[index], 40)}' is not a finite number: {fix}"
+        )
 
 
 def _codes(cells: tuple[str, ...], coder: dict[str, int]) -> np.ndarray:
     """Labels of a column as 0, 1, ... in order of appearance, -1 where there is none."""
-    values = [-1 if (label := cell.strip()) == "-1" or label.lower() in MISSING else coder.setdefault(label, len(coder)) for cell in cells]
+    values = [
+        -1
+        if (label := cell.strip()) == "-1" or label.lower() in MISSING
+        else coder.setdefault(label, len(coder))
+        for cell in cells
+    ]
     return np.array(values, dtype=np.int32)

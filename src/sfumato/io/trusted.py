@@ -7,14 +7,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .._memory import reserve
-from .._names import plain
+from ..core.memory import reserve
+from ..core.text import plain
 from ._tables import InputError
 from .moving import whole_file
 
 __all__ = ["load", "save", "skops", "untrusted"]
 
-_OURS = ("sfumato.models.", "sfumato.kernels.", "sfumato.similarity.", "sfumato.conjugate.", "sfumato._")
+_OURS = (
+    "sfumato.models.",
+    "sfumato.numerics.",
+    "sfumato.similarity.",
+    "sfumato.conjugate.",
+    "sfumato.core.",
+)
 _OTHERS = frozenset(
     {
         "numpy.dtype",
@@ -31,7 +37,9 @@ def skops() -> Any:
     try:
         import skops.io
     except ImportError as error:
-        raise ImportError("models are saved and loaded with skops: pip install 'sfumato[cli]'") from error
+        raise ImportError(
+            "models are saved and loaded with skops: pip install 'sfumato[cli]'"
+        ) from error
     return skops.io
 
 
@@ -81,10 +89,14 @@ def load(path: Path) -> Any:
         raise InputError(f"no model called {plain(path, 200)}")
     strange = untrusted(path)
     if strange:
-        raise InputError(f"{plain(path.name)} asks for {plain(', '.join(strange), 120)}, which no model of this library holds: not loaded")
+        raise InputError(
+            f"{plain(path.name)} asks for {plain(', '.join(strange), 120)}, which no model of this library holds: not loaded"
+        )
     try:
         return skops().load(path, trusted=skops().get_untrusted_types(file=path))
     except MemoryError:
         raise
     except Exception as error:
-        raise InputError(f"{plain(path.name)} cannot be loaded; it may come from another version: {plain(error, 100)}") from error
+        raise InputError(
+            f"{plain(path.name)} cannot be loaded; it may come from another version: {plain(error, 100)}"
+        ) from error

@@ -3,8 +3,19 @@
 from ._sides import Estimate
 from .calibration import CalibrationCurve, brier_score, calibration_curve, stability
 from .contingency import contingency_bayes_factor
-from .information import adjusted_mutual_information, matched_accuracy, normalized_mutual_information
-from .pairs import adjusted_rand_index, pair_confusion, pair_f1, pair_precision, pair_recall, rand_index
+from .information import (
+    adjusted_mutual_information,
+    matched_accuracy,
+    normalized_mutual_information,
+)
+from .pairs import (
+    adjusted_rand_index,
+    pair_confusion,
+    pair_f1,
+    pair_precision,
+    pair_recall,
+    rand_index,
+)
 from .validity import fuzzy_silhouette, partition_coefficient, partition_entropy, xie_beni
 
 __all__ = [

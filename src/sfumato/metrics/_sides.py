@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._arrays import to_numpy
+from ..core.arrays import to_numpy
 from ..memberships import check_memberships
 
 __all__ = [
@@ -49,14 +49,20 @@ class Estimate(NamedTuple):
 def as_side(clustering: Any, name: str = "clustering") -> Side:
     """Memberships (n, k) checked, or labels (n,) of any kind as a sparse one-hot array (n, number of distinct labels)."""
     if isinstance(clustering, np.ma.MaskedArray) and np.ma.is_masked(clustering):
-        raise ValueError(f"{name} is a masked array, whose mask would be ignored: drop those objects first")
+        raise ValueError(
+            f"{name} is a masked array, whose mask would be ignored: drop those objects first"
+        )
     values = to_numpy(clustering)
     if values.ndim == 2:
         return check_memberships(values, name)
     if values.ndim != 1 or not len(values):
-        raise ValueError(f"{name} must be labels (n,) or memberships (n, k) of at least one object, got shape {values.shape}")
+        raise ValueError(
+            f"{name} must be labels (n,) or memberships (n, k) of at least one object, got shape {values.shape}"
+        )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"{name} contains NaN or infinity: drop those objects, or give them a label of their own")
+        raise ValueError(
+            f"{name} contains NaN or infinity: drop those objects, or give them a label of their own"
+        )
     codes = _codes(values)
     n = len(codes)
     return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, int(codes.max()) + 1))
@@ -76,7 +82,9 @@ def as_sides(reference: Any, clustering: Any) -> tuple[Side, Side]:
     """Both sides of a comparison, of the same objects."""
     left, right = as_side(reference, "reference"), as_side(clustering, "clustering")
     if left.shape[0] != right.shape[0]:
-        raise ValueError(f"reference and clustering must describe the same objects, got {left.shape[0]} and {right.shape[0]}")
+        raise ValueError(
+            f"reference and clustering must describe the same objects, got {left.shape[0]} and {right.shape[0]}"
+        )
     return left, right
 
 
@@ -86,7 +94,9 @@ def as_weights(sample_weight: Any, n: int) -> np.ndarray | None:
         return None
     weights = to_numpy(sample_weight).astype(np.float64)
     if weights.shape != (n,):
-        raise ValueError(f"sample_weight must hold one weight for each of the {n} objects, got shape {weights.shape}")
+        raise ValueError(
+            f"sample_weight must hold one weight for each of the {n} objects, got shape {weights.shape}"
+        )
     if not (np.isfinite(weights).all() and weights.min() >= 0 and weights.sum() > 0):
         raise ValueError("sample_weight must be finite and nonnegative, with a positive sum")
     return weights
@@ -103,7 +113,11 @@ def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
         (n, k), k_right = left.shape, right.shape[1]
         if k * k_right <= 4 * n + 1024:
             cells = left.indices.astype(np.int64) * k_right + right.indices
-            return np.bincount(cells, weights, minlength=k * k_right).reshape(k, k_right).astype(np.float64)
+            return (
+                np.bincount(cells, weights, minlength=k * k_right)
+                .reshape(k, k_right)
+                .astype(np.float64)
+            )
         return left.T @ (right if weights is None else sp.diags_array(weights) @ right)
     if is_hard(right):
         return overlap(right, left, weights).T
@@ -140,7 +154,11 @@ def squared_norms(side: Side) -> np.ndarray | float:
 
 
 def measure(
-    function: Callable[[np.ndarray | None], float], n: int, sample_weight: Any, interval: float | None, random_state: Any
+    function: Callable[[np.ndarray | None], float],
+    n: int,
+    sample_weight: Any,
+    interval: float | None,
+    random_state: Any,
 ) -> float | Estimate:
     """``function(weights)``, and around it the percentile bootstrap over objects if an ``interval`` such as 0.95 is asked for.
 
@@ -150,15 +168,24 @@ def measure(
     value = float(function(weights))
     if interval is None:
         return value
-    draws = [function(resampled) for resampled in bootstrap_weights(np.random.default_rng(random_state), n, weights, interval)]
+    draws = [
+        function(resampled)
+        for resampled in bootstrap_weights(
+            np.random.default_rng(random_state), n, weights, interval
+        )
+    ]
     low, high = np.quantile(draws, [(1 - interval) / 2, (1 + interval) / 2])
     return Estimate(value, float(low), float(high))
 
 
-def bootstrap_weights(rng: np.random.Generator, n: int, weights: np.ndarray | None, interval: float) -> Iterator[np.ndarray]:
+def bootstrap_weights(
+    rng: np.random.Generator, n: int, weights: np.ndarray | None, interval: float
+) -> Iterator[np.ndarray]:
     """Weights times multinomial counts: the objects drawn with replacement, again and again."""
     if not 0 < interval < 1:
-        raise ValueError(f"interval must be a level between 0 and 1, such as 0.95, or None; got {interval!r}")
+        raise ValueError(
+            f"interval must be a level between 0 and 1, such as 0.95, or None; got {interval!r}"
+        )
     for _ in range(_RESAMPLES):
         counts = np.bincount(rng.integers(n, size=n), minlength=n).astype(np.float64)
         resampled = counts if weights is None else counts * weights

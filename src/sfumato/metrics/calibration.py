@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..memberships import cooccurrence
-from ._sides import Estimate, Side, as_side, as_sides, as_weights, bootstrap_weights, is_hard, measure
+from ._sides import (
+    Estimate,
+    Side,
+    as_side,
+    as_sides,
+    as_weights,
+    bootstrap_weights,
+    is_hard,
+    measure,
+)
 from .pairs import adjusted_rand, brier, count_pairs, score
 
 __all__ = ["CalibrationCurve", "brier_score", "calibration_curve", "stability"]
@@ -84,8 +93,13 @@ def calibration_curve(
     weights = as_weights(sample_weight, n)
 
     def shares(weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        pair_weight = np.ones(len(pairs)) if weights is None else weights[pairs[:, 0]] * weights[pairs[:, 1]]
-        weight, predicted, observed = (np.bincount(bins, pair_weight * value, minlength=n_bins) for value in (1.0, chance, truth))
+        pair_weight = (
+            np.ones(len(pairs)) if weights is None else weights[pairs[:, 0]] * weights[pairs[:, 1]]
+        )
+        weight, predicted, observed = (
+            np.bincount(bins, pair_weight * value, minlength=n_bins)
+            for value in (1.0, chance, truth)
+        )
         filled = np.where(weight > 0, weight, np.nan)
         return weight, predicted / filled, observed / filled
 
@@ -93,7 +107,12 @@ def calibration_curve(
     used = weight > 0
     low = high = None
     if interval is not None:
-        draws = np.stack([shares(resampled)[2][used] for resampled in bootstrap_weights(rng, n, weights, interval)])
+        draws = np.stack(
+            [
+                shares(resampled)[2][used]
+                for resampled in bootstrap_weights(rng, n, weights, interval)
+            ]
+        )
         low, high = np.nanquantile(draws, [(1 - interval) / 2, (1 + interval) / 2], axis=0)
     return CalibrationCurve(predicted[used], observed[used], weight[used], low, high)
 
@@ -113,7 +132,12 @@ def _together(side: Side, pairs: np.ndarray) -> np.ndarray:
 
 
 def brier_score(
-    reference: Any, clustering: Any, *, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    reference: Any,
+    clustering: Any,
+    *,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Mean squared difference of co-occurrences,  mean over pairs of (p_ij - q_ij)^2:  0 is perfect.
 
@@ -145,7 +169,11 @@ def brier_score(
 
 
 def stability(
-    clusterings: Sequence[Any] | np.ndarray, *, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    clusterings: Sequence[Any] | np.ndarray,
+    *,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Mean adjusted Rand index over all pairs of clusterings of the same objects.
 
@@ -178,6 +206,13 @@ def stability(
         )
 
     def mean_agreement(weights: np.ndarray | None) -> float:
-        return float(np.mean([adjusted_rand(count_pairs(a, b, weights, squares=True)) for a, b in combinations(sides, 2)]))
+        return float(
+            np.mean(
+                [
+                    adjusted_rand(count_pairs(a, b, weights, squares=True))
+                    for a, b in combinations(sides, 2)
+                ]
+            )
+        )
 
     return measure(mean_agreement, sides[0].shape[0], sample_weight, interval, random_state)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.discriminative import log_posterior
+from ..numerics.contingency import log_posterior
 
 __all__ = ["contingency_bayes_factor"]
 
@@ -46,11 +46,17 @@ def contingency_bayes_factor(table: Any, prior: Any = 1.0) -> float:
     """
     r = np.asarray(table, dtype=np.float64)
     if r.ndim != 2 or 0 in r.shape:
-        raise ValueError(f"table must hold clusters in rows and classes in columns, both at least 1; got shape {r.shape}")
+        raise ValueError(
+            f"table must hold clusters in rows and classes in columns, both at least 1; got shape {r.shape}"
+        )
     if not np.isfinite(r).all() or r.min() < 0:
-        raise ValueError(f"table must hold finite nonnegative counts, got {r.min():g} as the smallest: count the pairs of labels first")
+        raise ValueError(
+            f"table must hold finite nonnegative counts, got {r.min():g} as the smallest: count the pairs of labels first"
+        )
     p = np.asarray(prior, dtype=np.float64)
     if p.shape not in ((), (1,), r.shape[1:]) or not np.isfinite(p).all() or p.min() <= 0:
-        raise ValueError(f"prior must be a positive number or {r.shape[1]} of them, one for each column of table; got {prior!r}")
+        raise ValueError(
+            f"prior must be a positive number or {r.shape[1]} of them, one for each column of table; got {prior!r}"
+        )
     p = np.broadcast_to(p, r.shape[1:])
     return log_posterior(r, p) - log_posterior(r.sum(axis=0, keepdims=True), p)

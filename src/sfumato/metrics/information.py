@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 
-from .._memory import reserve
+from ..core.memory import reserve
 from ._sides import Estimate, Side, as_sides, is_hard, measure, overlap, total
 
 __all__ = ["adjusted_mutual_information", "matched_accuracy", "normalized_mutual_information"]
@@ -22,7 +22,10 @@ def _information(table: Any) -> tuple[float, float, float]:
     """Mutual information of a table and the entropies of its margins."""
     cells = sp.coo_array(table)
     mass = cells.data.sum()
-    rows, columns = np.asarray(table.sum(axis=1)).ravel() / mass, np.asarray(table.sum(axis=0)).ravel() / mass
+    rows, columns = (
+        np.asarray(table.sum(axis=1)).ravel() / mass,
+        np.asarray(table.sum(axis=0)).ravel() / mass,
+    )
     cell = cells.data / mass
     filled = cell > 0
     cell, r, c = cell[filled], rows[cells.coords[0][filled]], columns[cells.coords[1][filled]]
@@ -78,14 +81,24 @@ def _adjusted(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 def _matched(table: Any) -> float:
     if sp.issparse(table):
-        reserve(table.shape, np.float64, "the table of all clusters against all clusters", "compare clusterings with fewer clusters")
+        reserve(
+            table.shape,
+            np.float64,
+            "the table of all clusters against all clusters",
+            "compare clusterings with fewer clusters",
+        )
         table = table.toarray()
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].sum() / table.sum())
 
 
 def normalized_mutual_information(
-    reference: Any, clustering: Any, *, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    reference: Any,
+    clustering: Any,
+    *,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Mutual information of the two labels of an object over the mean of their entropies.
 
@@ -113,11 +126,22 @@ def normalized_mutual_information(
     1.0
     """
     left, right = as_sides(reference, clustering)
-    return measure(lambda w: _normalized(overlap(left, right, w)), left.shape[0], sample_weight, interval, random_state)
+    return measure(
+        lambda w: _normalized(overlap(left, right, w)),
+        left.shape[0],
+        sample_weight,
+        interval,
+        random_state,
+    )
 
 
 def adjusted_mutual_information(
-    reference: Any, clustering: Any, *, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    reference: Any,
+    clustering: Any,
+    *,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Mutual information above chance:  (I - E) / (mean entropy - E),  E what shuffled objects would share (Vinh et al. 2010).
 
@@ -146,11 +170,22 @@ def adjusted_mutual_information(
     1.0
     """
     left, right = as_sides(reference, clustering)
-    return measure(lambda weights: _adjusted(left, right, weights), left.shape[0], sample_weight, interval, random_state)
+    return measure(
+        lambda weights: _adjusted(left, right, weights),
+        left.shape[0],
+        sample_weight,
+        interval,
+        random_state,
+    )
 
 
 def matched_accuracy(
-    reference: Any, clustering: Any, *, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    reference: Any,
+    clustering: Any,
+    *,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Share of objects in the right cluster when clusters are paired one to one in the best way.
 
@@ -178,4 +213,10 @@ def matched_accuracy(
     0.75
     """
     left, right = as_sides(reference, clustering)
-    return measure(lambda w: _matched(overlap(left, right, w)), left.shape[0], sample_weight, interval, random_state)
+    return measure(
+        lambda w: _matched(overlap(left, right, w)),
+        left.shape[0],
+        sample_weight,
+        interval,
+        random_state,
+    )

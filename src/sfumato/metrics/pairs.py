@@ -17,7 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ._sides import Estimate, Side, as_sides, as_weights, is_hard, measure, overlap, self_overlap, squared_norms, total
+from ._sides import (
+    Estimate,
+    Side,
+    as_sides,
+    as_weights,
+    is_hard,
+    measure,
+    overlap,
+    self_overlap,
+    squared_norms,
+    total,
+)
 
 __all__ = [
     "adjusted_rand_index",
@@ -43,7 +54,9 @@ class Pairs(NamedTuple):
         return self.tn + self.fp + self.fn + self.tp
 
 
-def count_pairs(reference: Side, clustering: Side, weights: np.ndarray | None, *, squares: bool = False) -> Pairs:
+def count_pairs(
+    reference: Side, clustering: Side, weights: np.ndarray | None, *, squares: bool = False
+) -> Pairs:
     """Expected pair counts; with ``squares`` also the vagueness, which costs two more tables on memberships."""
     w2 = np.ones(reference.shape[0]) if weights is None else weights**2
     mass = float(reference.shape[0] if weights is None else weights.sum())
@@ -51,13 +64,18 @@ def count_pairs(reference: Side, clustering: Side, weights: np.ndarray | None, *
     table = overlap(reference, clustering, weights)
     entries = table.data if sp.issparse(table) else table
     tp = (np.square(entries).sum() - np.sum(w2 * v2 * u2)) / 2
-    q, p = ((np.square(total(side, weights)).sum() - np.sum(w2 * norm)) / 2 for side, norm in ((reference, v2), (clustering, u2)))
+    q, p = (
+        (np.square(total(side, weights)).sum() - np.sum(w2 * norm)) / 2
+        for side, norm in ((reference, v2), (clustering, u2))
+    )
     pairs = (mass**2 - w2.sum()) / 2
     vagueness = 0.0
     for side, norm, together in ((reference, v2, q), (clustering, u2, p)):
         if squares and not is_hard(side):
             vagueness += together - (self_overlap(side, weights) - np.sum(w2 * norm**2)) / 2
-    return Pairs(*(max(0.0, float(count)) for count in (pairs - p - q + tp, p - tp, q - tp, tp, vagueness)))
+    return Pairs(
+        *(max(0.0, float(count)) for count in (pairs - p - q + tp, p - tp, q - tp, tp, vagueness))
+    )
 
 
 def _rand(c: Pairs) -> float:
@@ -100,7 +118,11 @@ def score(
 ) -> Any:
     left, right = as_sides(reference, clustering)
     return measure(
-        lambda weights: formula(count_pairs(left, right, weights, squares=squares)), left.shape[0], sample_weight, interval, random_state
+        lambda weights: formula(count_pairs(left, right, weights, squares=squares)),
+        left.shape[0],
+        sample_weight,
+        interval,
+        random_state,
     )
 
 
@@ -131,7 +153,12 @@ def pair_confusion(reference: Any, clustering: Any, *, sample_weight: Any = None
 
 
 def rand_index(
-    reference: Any, clustering: Any, *, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    reference: Any,
+    clustering: Any,
+    *,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Share of pairs on which the two clusterings agree: together in both or apart in both.
 
@@ -163,7 +190,12 @@ def rand_index(
 
 
 def adjusted_rand_index(
-    reference: Any, clustering: Any, *, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    reference: Any,
+    clustering: Any,
+    *,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Agreement of co-occurrences above chance:  (sum pq - E) / ((sum p^2 + sum q^2)/2 - E),  E = sum p sum q / pairs.
 
@@ -190,11 +222,18 @@ def adjusted_rand_index(
     >>> adjusted_rand_index([0, 0, 1, 1], [1, 1, 0, 0])
     1.0
     """
-    return score(adjusted_rand, reference, clustering, sample_weight, interval, random_state, squares=True)
+    return score(
+        adjusted_rand, reference, clustering, sample_weight, interval, random_state, squares=True
+    )
 
 
 def pair_precision(
-    reference: Any, clustering: Any, *, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    reference: Any,
+    clustering: Any,
+    *,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Of the pairs the clustering puts together, the share the reference puts together too (1 if it puts none together).
 
@@ -222,7 +261,12 @@ def pair_precision(
 
 
 def pair_recall(
-    reference: Any, clustering: Any, *, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    reference: Any,
+    clustering: Any,
+    *,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Of the pairs the reference puts together, the share the clustering puts together too (1 if there are none).
 
@@ -250,7 +294,12 @@ def pair_recall(
 
 
 def pair_f1(
-    reference: Any, clustering: Any, *, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    reference: Any,
+    clustering: Any,
+    *,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Harmonic mean of pair precision and pair recall:  2 TP / (2 TP + FP + FN).
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._arrays import to_numpy
+from ..core.arrays import to_numpy
 from ..memberships import entropy, margin
 from ._sides import Estimate, Side, as_side, is_hard, measure
 
@@ -22,12 +22,25 @@ def _dense(clustering: Any) -> np.ndarray:
     return side.toarray() if is_hard(side) else side
 
 
-def _mean(values: np.ndarray, sample_weight: Any, interval: float | None, random_state: Any) -> float | Estimate:
-    return measure(lambda weights: np.average(values, weights=weights), len(values), sample_weight, interval, random_state)
+def _mean(
+    values: np.ndarray, sample_weight: Any, interval: float | None, random_state: Any
+) -> float | Estimate:
+    return measure(
+        lambda weights: np.average(values, weights=weights),
+        len(values),
+        sample_weight,
+        interval,
+        random_state,
+    )
 
 
 def partition_coefficient(
-    clustering: Any, *, normalized: bool = False, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    clustering: Any,
+    *,
+    normalized: bool = False,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Mean of |u_i|^2, between 1/k (everything could be anywhere) and 1 (every object is sure). Bezdek (1981).
 
@@ -61,7 +74,12 @@ def partition_coefficient(
 
 
 def partition_entropy(
-    clustering: Any, *, normalized: bool = False, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    clustering: Any,
+    *,
+    normalized: bool = False,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Mean entropy of the memberships in nats, between 0 (every object is sure) and log k. Bezdek (1981).
 
@@ -87,7 +105,9 @@ def partition_entropy(
     >>> partition_entropy([[1.0, 0.0], [0.5, 0.5]], normalized=True)
     0.5
     """
-    return _mean(entropy(_dense(clustering), relative=normalized), sample_weight, interval, random_state)
+    return _mean(
+        entropy(_dense(clustering), relative=normalized), sample_weight, interval, random_state
+    )
 
 
 def _features(X: Any, n: int) -> np.ndarray:
@@ -146,10 +166,18 @@ def xie_beni(
         raise ValueError("xie_beni compares clusters and needs at least two, got one")
     middle = X.mean(axis=0)
     fixed = None if centers is None else np.asarray(centers, dtype=np.float64) - middle
-    return measure(lambda weights: _xie_beni(X - middle, U**fuzzifier, fixed, weights), len(U), sample_weight, interval, random_state)
+    return measure(
+        lambda weights: _xie_beni(X - middle, U**fuzzifier, fixed, weights),
+        len(U),
+        sample_weight,
+        interval,
+        random_state,
+    )
 
 
-def _xie_beni(X: np.ndarray, powers: np.ndarray, centers: np.ndarray | None, weights: np.ndarray | None) -> float:
+def _xie_beni(
+    X: np.ndarray, powers: np.ndarray, centers: np.ndarray | None, weights: np.ndarray | None
+) -> float:
     from scipy.spatial.distance import cdist, pdist
 
     powers = powers if weights is None else powers * weights[:, None]
@@ -164,7 +192,13 @@ def _xie_beni(X: np.ndarray, powers: np.ndarray, centers: np.ndarray | None, wei
 
 
 def fuzzy_silhouette(
-    X: Any, clustering: Any, *, exponent: float = 1.0, sample_weight: Any = None, interval: float | None = None, random_state: Any = 0
+    X: Any,
+    clustering: Any,
+    *,
+    exponent: float = 1.0,
+    sample_weight: Any = None,
+    interval: float | None = None,
+    random_state: Any = 0,
 ) -> float | Estimate:
     """Mean silhouette, in which an object counts by the margin of its membership:  sum_i margin_i^a s_i / sum_i margin_i^a.
 
@@ -238,6 +272,10 @@ def _silhouettes(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.n
         means[rows, own] = np.inf
         far = means.min(axis=1)
         widest = np.maximum(near, far)
-        return np.where((rest > 0) & (widest > 0), (far - near) / np.where(widest > 0, widest, 1), 0.0)
+        return np.where(
+            (rest > 0) & (widest > 0), (far - near) / np.where(widest > 0, widest, 1), 0.0
+        )
 
-    return np.concatenate(list(pairwise_distances_chunked(X, reduce_func=reduce, working_memory=64)))
+    return np.concatenate(
+        list(pairwise_distances_chunked(X, reduce_func=reduce, working_memory=64))
+    )

@@ -1,1 +1,96 @@
-"""Estimators: parameters plus hooks; file names are those of the kernels they stand on."""
+"""The one table of models: the package, the command line, the reference pages and the tests read it.
+
+Nothing is imported here, so that ``import sfumato`` and ``sfumato --help`` stay quick.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["MODELS", "Model"]
+
+
+class Model(NamedTuple):
+    """One estimator: where it is defined, what it is called on the command line, and what it reads."""
+
+    name: str  # the public class
+    module: str  # its file, below sfumato.models
+    command: str | None  # its name on the command line; None for transformers
+    evidence: tuple[
+        str, ...
+    ]  # "features", "similarity", "labelings" or "counts", the usual one first
+    summary: str  # when to use it, in one line
+
+
+MODELS = (
+    Model(
+        "PairwiseProbabilisticClustering",
+        "pairwise.estimator",
+        "pairwise",
+        ("features", "similarity"),
+        "a similarity matrix, or features through a neighbour graph; compact or curved clusters",
+    ),
+    Model(
+        "EvidenceAccumulation",
+        "consensus.estimator",
+        "consensus",
+        ("features", "labelings"),
+        "the best default for features, and the consensus of many clusterings",
+    ),
+    Model(
+        "ClusteringEnsemble",
+        "consensus.ensemble",
+        None,
+        ("features",),
+        "many clusterings of the same objects, as input to a consensus",
+    ),
+    Model(
+        "CompletelyPositiveFactorization",
+        "factorization.estimator",
+        "completely-positive",
+        ("features", "similarity"),
+        "a similarity matrix, factorized after doubly stochastic scaling",
+    ),
+    Model(
+        "SpectralClustering",
+        "spectral.estimator",
+        "spectral",
+        ("features", "similarity"),
+        "a similarity matrix or neighbour graph; clusters of any shape, quickly",
+    ),
+    Model(
+        "FuzzyCMeans",
+        "fuzzy.estimator",
+        "fuzzy-c-means",
+        ("features",),
+        "round clusters of similar size in few features; very fast",
+    ),
+    Model(
+        "GaussianMixture",
+        "gaussian.estimator",
+        "gaussian-mixture",
+        ("features",),
+        "elliptical clusters that overlap, weights, missing values, a density",
+    ),
+    Model(
+        "DirichletProcessMixture",
+        "dirichlet_process.estimator",
+        "dirichlet-process",
+        ("features", "counts"),
+        "an unknown number of clusters in features, counts or yes/no columns",
+    ),
+    Model(
+        "DiscriminativeClustering",
+        "discriminative.estimator",
+        "discriminative",
+        ("features",),
+        "features with a known class: clusters that say the most about it",
+    ),
+    Model(
+        "InformationBottleneck",
+        "bottleneck.estimator",
+        "information-bottleneck",
+        ("counts",),
+        "a table of counts: clusters of rows that keep what they say about columns",
+    ),
+)

@@ -11,7 +11,9 @@ from ._style import axes_or_new, palette
 __all__ = ["conjugate"]
 
 
-def conjugate(prior: Any, data: Any, *, level: float = 0.9, grid: Any = None, ax: Any = None) -> Any:
+def conjugate(
+    prior: Any, data: Any, *, level: float = 0.9, grid: Any = None, ax: Any = None
+) -> Any:
     """Densities of a parameter before and after the data, and the likelihood between them.
 
     Parameters
@@ -38,9 +40,15 @@ def conjugate(prior: Any, data: Any, *, level: float = 0.9, grid: Any = None, ax
     """
     posterior = prior.posterior(data)
     if not hasattr(posterior, "distribution") or np.ndim(posterior.mean) != 0:
-        raise ValueError(f"prior must be on one number (BetaBinomial, NormalKnownVariance, NormalKnownMean), got {prior!r}")
+        raise ValueError(
+            f"prior must be on one number (BetaBinomial, NormalKnownVariance, NormalKnownMean), got {prior!r}"
+        )
     if grid is None:
-        ends = [member.distribution.ppf(share) for member in (prior, posterior) for share in (0.005, 0.995)]
+        ends = [
+            member.distribution.ppf(share)
+            for member in (prior, posterior)
+            for share in (0.005, 0.995)
+        ]
         grid = np.linspace(min(ends), max(ends), 400)
     grid = np.asarray(grid, dtype=float)
     before, after = prior.distribution.pdf(grid), posterior.distribution.pdf(grid)
@@ -49,7 +57,13 @@ def conjugate(prior: Any, data: Any, *, level: float = 0.9, grid: Any = None, ax
     ax = axes_or_new(ax)
     colors = palette(3)
     ax.plot(grid, before, ":", color=colors[0], label="prior")
-    ax.plot(grid, likelihood / area if area > 0 else likelihood, "--", color=colors[1], label="likelihood")
+    ax.plot(
+        grid,
+        likelihood / area if area > 0 else likelihood,
+        "--",
+        color=colors[1],
+        label="likelihood",
+    )
     ax.plot(grid, after, color=colors[2], label="posterior")
     low, high = posterior.interval(level)
     ax.axvspan(low, high, color=colors[2], alpha=0.12, linewidth=0, label=f"{level:.0%} interval")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import to_numpy
+from ..core.arrays import to_numpy
 from ._style import axes_or_new, literal, palette
 
 __all__ = ["calibration", "history", "information", "selection"]
@@ -39,15 +39,35 @@ def calibration(stated: Any, observed: Any, counts: Any = None, *, ax: Any = Non
     ax = axes_or_new(ax)
     seen = (counts > 0) & np.isfinite(stated) & np.isfinite(observed)
     ax.plot([0, 1], [0, 1], color="grey", linewidth=1, linestyle="--", label="perfect")
-    ax.plot(stated[seen], observed[seen], color=palette(1)[0], linewidth=1.4, label="observed (area: cases)")
+    ax.plot(
+        stated[seen],
+        observed[seen],
+        color=palette(1)[0],
+        linewidth=1.4,
+        label="observed (area: cases)",
+    )
     area = 20 + 180 * counts[seen] / max(counts.max(initial=0), 1e-300)
     ax.scatter(stated[seen], observed[seen], s=area, color=palette(1)[0], alpha=0.8, linewidths=0)
-    ax.set(xlabel="stated probability", ylabel="observed frequency", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
+    ax.set(
+        xlabel="stated probability",
+        ylabel="observed frequency",
+        xlim=(-0.03, 1.03),
+        ylim=(-0.03, 1.03),
+        aspect="equal",
+    )
     ax.legend(loc="upper left", frameon=False)
     return ax
 
 
-def selection(n_clusters: Any, scores: Any, *, spread: Any = None, chosen: int | None = None, name: str = "score", ax: Any = None) -> Any:
+def selection(
+    n_clusters: Any,
+    scores: Any,
+    *,
+    spread: Any = None,
+    chosen: int | None = None,
+    name: str = "score",
+    ax: Any = None,
+) -> Any:
     """Score of every number of clusters, with the chosen one marked.
 
     Parameters
@@ -76,9 +96,13 @@ def selection(n_clusters: Any, scores: Any, *, spread: Any = None, chosen: int |
     ax.plot(n_clusters, scores, color=colour[0], marker="o", markersize=5)
     if spread is not None:
         spread = to_numpy(spread)
-        ax.fill_between(n_clusters, scores - spread, scores + spread, color=colour[0], alpha=0.2, linewidth=0)
+        ax.fill_between(
+            n_clusters, scores - spread, scores + spread, color=colour[0], alpha=0.2, linewidth=0
+        )
     if chosen is not None:
-        ax.axvline(chosen, color=colour[1], linewidth=1.2, linestyle="--", label=f"chosen: {chosen}")
+        ax.axvline(
+            chosen, color=colour[1], linewidth=1.2, linestyle="--", label=f"chosen: {chosen}"
+        )
         ax.legend(frameon=False)
     ax.set_xticks(n_clusters if len(n_clusters) <= 15 else n_clusters[:: len(n_clusters) // 10])
     ax.set(xlabel="number of clusters", ylabel=literal(name))
@@ -106,7 +130,13 @@ def history(objective: Any, *, name: str = "objective", ax: Any = None) -> Any:
     """
     values = to_numpy(np.asarray(objective, dtype=float))
     ax = axes_or_new(ax)
-    ax.plot(np.arange(1, len(values) + 1), values, color=palette(1)[0], marker="o" if len(values) <= 30 else None, markersize=3.5)
+    ax.plot(
+        np.arange(1, len(values) + 1),
+        values,
+        color=palette(1)[0],
+        marker="o" if len(values) <= 30 else None,
+        markersize=3.5,
+    )
     ax.set(xlabel="iteration", ylabel=literal(name))
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.margins(x=0.03)
@@ -144,5 +174,7 @@ def information(compression: Any, relevance: Any, *, ax: Any = None) -> Any:
 def _same_length(first: Any, second: Any, *names: str) -> tuple[np.ndarray, np.ndarray]:
     first, second = to_numpy(np.asarray(first)), to_numpy(np.asarray(second))
     if first.ndim != 1 or first.shape != second.shape:
-        raise ValueError(f"{names[0]} and {names[1]} must be two lists of one length, got shapes {first.shape} and {second.shape}")
+        raise ValueError(
+            f"{names[0]} and {names[1]} must be two lists of one length, got shapes {first.shape} and {second.shape}"
+        )
     return first, second

@@ -7,15 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import to_numpy
-from ._style import as_memberships, axes_or_new, blend, cluster_names, legend_above, literal, ordering, palette, thin
+from ..core.arrays import to_numpy
+from ._style import (
+    as_memberships,
+    axes_or_new,
+    blend,
+    cluster_names,
+    legend_above,
+    literal,
+    ordering,
+    palette,
+    thin,
+)
 
 __all__ = ["memberships", "profiles", "scatter", "simplex", "uncertainty"]
 
 _WIDEST = 1200
 
 
-def memberships(memberships: Any, *, names: Sequence[Any] | None = None, ordered: bool = True, ax: Any = None) -> Any:
+def memberships(
+    memberships: Any, *, names: Sequence[Any] | None = None, ordered: bool = True, ax: Any = None
+) -> Any:
     """Heat map of memberships: a band for every cluster, objects from left to right, the fuller the colour the larger the membership.
 
     Parameters
@@ -43,7 +55,9 @@ def memberships(memberships: Any, *, names: Sequence[Any] | None = None, ordered
     image = np.empty((k, len(shown), 4))
     image[..., :3] = palette(k)[:, None, :]
     image[..., 3] = shown.T
-    ax.imshow(image, aspect="auto", interpolation="nearest", extent=(0, n, k - 0.5, -0.5), resample=False)
+    ax.imshow(
+        image, aspect="auto", interpolation="nearest", extent=(0, n, k - 0.5, -0.5), resample=False
+    )
     ax.set_yticks(range(k), labels=cluster_names(names, k))
     ax.set_xlabel("objects, cluster by cluster" if ordered else "objects")
     for edge in np.arange(0.5, k - 0.5):
@@ -51,7 +65,9 @@ def memberships(memberships: Any, *, names: Sequence[Any] | None = None, ordered
     return ax
 
 
-def profiles(memberships: Any, *, names: Sequence[Any] | None = None, ordered: bool = True, ax: Any = None) -> Any:
+def profiles(
+    memberships: Any, *, names: Sequence[Any] | None = None, ordered: bool = True, ax: Any = None
+) -> Any:
     """Membership curves: one line for every cluster over the objects.
 
     Parameters
@@ -79,8 +95,20 @@ def profiles(memberships: Any, *, names: Sequence[Any] | None = None, ordered: b
     where = (np.arange(len(shown)) + 0.5) * n / len(shown)
     labels = cluster_names(names, k)
     for curve, colour, name in zip(shown.T, palette(k), labels, strict=True):
-        ax.plot(where, curve, color=colour, label=name, linewidth=1.6, drawstyle="steps-mid" if n <= 60 else "default")
-    ax.set(xlim=(0, n), ylim=(-0.02, 1.02), ylabel="membership", xlabel="objects, cluster by cluster" if ordered else "objects")
+        ax.plot(
+            where,
+            curve,
+            color=colour,
+            label=name,
+            linewidth=1.6,
+            drawstyle="steps-mid" if n <= 60 else "default",
+        )
+    ax.set(
+        xlim=(0, n),
+        ylim=(-0.02, 1.02),
+        ylabel="membership",
+        xlabel="objects, cluster by cluster" if ordered else "objects",
+    )
     legend_above(ax, labels)
     return ax
 
@@ -106,18 +134,31 @@ def simplex(memberships: Any, *, names: Sequence[Any] | None = None, ax: Any = N
     """
     U = as_memberships(memberships)
     if U.shape[1] != 3:
-        raise ValueError(f"simplex draws three clusters, got {U.shape[1]}: use plot.memberships or plot.profiles instead")
+        raise ValueError(
+            f"simplex draws three clusters, got {U.shape[1]}: use plot.memberships or plot.profiles instead"
+        )
     ax = axes_or_new(ax)
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
     outline = np.vstack([corners, corners[:1]])
     ax.plot(*outline.T, color="grey", linewidth=1)
     for other in range(3):
         middle = (corners.sum(axis=0) - corners[other]) / 2
-        ax.plot(*np.transpose([corners.mean(axis=0), middle]), color="grey", linewidth=0.8, linestyle=":")
+        ax.plot(
+            *np.transpose([corners.mean(axis=0), middle]),
+            color="grey",
+            linewidth=0.8,
+            linestyle=":",
+        )
     points = U @ corners
     ax.scatter(*points.T, c=blend(U), s=_size(len(U)), alpha=0.75, linewidths=0)
-    places = [("left", "top", (0.0, -0.03)), ("right", "top", (1.0, -0.03)), ("center", "bottom", (0.5, corners[2, 1] + 0.03))]
-    for (across, up, place), name, colour in zip(places, cluster_names(names, 3), palette(3), strict=True):
+    places = [
+        ("left", "top", (0.0, -0.03)),
+        ("right", "top", (1.0, -0.03)),
+        ("center", "bottom", (0.5, corners[2, 1] + 0.03)),
+    ]
+    for (across, up, place), name, colour in zip(
+        places, cluster_names(names, 3), palette(3), strict=True
+    ):
         ax.text(*place, name, ha=across, va=up, color=colour, fontweight="bold")
     ax.set(xlim=(-0.04, 1.04), ylim=(-0.12, 1.0), aspect="equal")
     ax.axis("off")
@@ -156,7 +197,9 @@ def scatter(
     """
     U, X = as_memberships(memberships), to_numpy(X)
     if X.shape != (len(U), 2):
-        raise ValueError(f"X must hold two coordinates for each of the {len(U)} objects, got shape {X.shape}: choose two columns")
+        raise ValueError(
+            f"X must hold two coordinates for each of the {len(U)} objects, got shape {X.shape}: choose two columns"
+        )
     ax = axes_or_new(ax)
     k = U.shape[1]
     certainty = (U.max(axis=1) * k - 1) / max(k - 1, 1) if k > 1 else np.ones(len(U))
@@ -175,7 +218,9 @@ def _size(n: int) -> float:
     return float(np.clip(9000 / max(n, 1), 4, 36))
 
 
-def uncertainty(memberships: Any, *, names: Sequence[Any] | None = None, bins: int = 20, ax: Any = None) -> Any:
+def uncertainty(
+    memberships: Any, *, names: Sequence[Any] | None = None, bins: int = 20, ax: Any = None
+) -> Any:
     """Histogram of every object's largest membership, stacked by cluster: mass on the right is certain.
 
     Parameters
@@ -200,10 +245,23 @@ def uncertainty(memberships: Any, *, names: Sequence[Any] | None = None, bins: i
     k = U.shape[1]
     labels, own, largest = cluster_names(names, k), U.argmax(axis=1), U.max(axis=1)
     edges = np.linspace(min(1.0 / k, 0.9), 1.0, bins + 1)
-    counts = np.array([np.histogram(np.clip(largest[own == cluster], edges[0], 1.0), edges)[0] for cluster in range(k)])
+    counts = np.array(
+        [
+            np.histogram(np.clip(largest[own == cluster], edges[0], 1.0), edges)[0]
+            for cluster in range(k)
+        ]
+    )
     floor = np.zeros(bins)
     for row, colour, name in zip(counts, palette(k), labels, strict=True):
-        ax.bar(edges[:-1], row, width=np.diff(edges) * 0.9, bottom=floor, align="edge", color=colour, label=name)
+        ax.bar(
+            edges[:-1],
+            row,
+            width=np.diff(edges) * 0.9,
+            bottom=floor,
+            align="edge",
+            color=colour,
+            label=name,
+        )
         floor = floor + row
     ax.set(xlabel="largest membership", ylabel="objects", xlim=(edges[0], 1.0))
     legend_above(ax, labels)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._arrays import to_numpy
+from ..core.arrays import to_numpy
 from ._style import as_memberships, axes_or_new, literal, ordering
 
 __all__ = ["block_means", "contingency", "heat_map", "reconstruction", "similarity"]
@@ -41,7 +41,9 @@ def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.nda
     groups = _groups(W.shape[0], memberships, blocks)
     shares = sp.csc_array(groups / groups.sum(axis=0))
     columns = range(0, shares.shape[1], 16)
-    return np.hstack([shares.T @ np.asarray(W @ shares[:, start : start + 16].toarray()) for start in columns])
+    return np.hstack(
+        [shares.T @ np.asarray(W @ shares[:, start : start + 16].toarray()) for start in columns]
+    )
 
 
 def _groups(n: int, memberships: Any, blocks: int) -> sp.csr_array:
@@ -73,10 +75,14 @@ def similarity(W: Any, memberships: Any = None, *, blocks: int = 200, ax: Any = 
     >>> ax = plot.similarity(np.eye(4))
     """
     W = W if hasattr(W, "shape") else np.asarray(W)
-    return heat_map(block_means(W, memberships, blocks=blocks), W.shape[0], "similarity", axes_or_new(ax))
+    return heat_map(
+        block_means(W, memberships, blocks=blocks), W.shape[0], "similarity", axes_or_new(ax)
+    )
 
 
-def reconstruction(memberships: Any, scale: float = 1.0, *, blocks: int = 200, ax: Any = None) -> Any:
+def reconstruction(
+    memberships: Any, scale: float = 1.0, *, blocks: int = 200, ax: Any = None
+) -> Any:
     """Heat map of the similarity that memberships stand for, scale * U U', to hold beside ``similarity``.
 
     Parameters
@@ -103,7 +109,13 @@ def reconstruction(memberships: Any, scale: float = 1.0, *, blocks: int = 200, a
 
 def heat_map(means: np.ndarray, n: int, name: str, ax: Any) -> Any:
     """Block means of the pairs of ``n`` objects, with a colour bar."""
-    image = ax.imshow(means, cmap="magma", interpolation="nearest", extent=(0, n, n, 0), vmin=min(0.0, float(np.nanmin(means))))
+    image = ax.imshow(
+        means,
+        cmap="magma",
+        interpolation="nearest",
+        extent=(0, n, n, 0),
+        vmin=min(0.0, float(np.nanmin(means))),
+    )
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
     bar.outline.set_visible(False)
     ax.set(title=name, xlabel="objects", ylabel="objects")
@@ -145,14 +157,31 @@ def contingency(
     rows, columns = table.shape
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
     ax.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    ax.set_yticks(range(rows), labels=[literal(name) for name in (range(rows) if row_names is None else row_names)])
-    headings = [literal(name, 14) for name in (range(columns) if column_names is None else column_names)]
+    ax.set_yticks(
+        range(rows),
+        labels=[literal(name) for name in (range(rows) if row_names is None else row_names)],
+    )
+    headings = [
+        literal(name, 14) for name in (range(columns) if column_names is None else column_names)
+    ]
     slanted = sum(map(len, headings)) > 40
-    ax.set_xticks(range(columns), labels=headings, rotation=40 if slanted else 0, ha="right" if slanted else "center")
+    ax.set_xticks(
+        range(columns),
+        labels=headings,
+        rotation=40 if slanted else 0,
+        ha="right" if slanted else "center",
+    )
     ax.set(ylabel=literal(row_title), xlabel=literal(column_title))
     if columns <= 8 and rows <= 40:
         whole = columns > 5 or np.array_equal(table, np.round(table))
         for (i, j), value in np.ndenumerate(table):
             shade = "white" if shares[i, j] > 0.5 else "black"
-            ax.text(j, i, f"{value:.0f}" if whole else f"{value:.1f}", ha="center", va="center", color=shade)
+            ax.text(
+                j,
+                i,
+                f"{value:.0f}" if whole else f"{value:.1f}",
+                ha="center",
+                va="center",
+                color=shade,
+            )
     return ax

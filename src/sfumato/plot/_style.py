@@ -8,11 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import to_numpy
-from .._names import plain
+from ..core.arrays import to_numpy
+from ..core.text import plain
 from ..memberships import check_memberships
 
-__all__ = ["as_memberships", "axes_or_new", "blend", "cluster_names", "legend_above", "literal", "ordering", "palette", "thin"]
+__all__ = [
+    "as_memberships",
+    "axes_or_new",
+    "blend",
+    "cluster_names",
+    "legend_above",
+    "literal",
+    "ordering",
+    "palette",
+    "thin",
+]
 
 _COLOURS = ("#2f74d0", "#e07b1a", "#1f9d6b", "#d0437f", "#8b5fd3", "#b39a16", "#25a5c4", "#a3603b")
 
@@ -52,9 +62,13 @@ def palette(n_clusters: int) -> np.ndarray:
     >>> palette(3).shape
     (3, 3)
     """
-    chosen = [tuple(int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)) for code in _COLOURS[:n_clusters]]
+    chosen = [
+        tuple(int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)) for code in _COLOURS[:n_clusters]
+    ]
     extra = range(n_clusters - len(chosen))
-    chosen += [colorsys.hls_to_rgb((0.1 + 0.618034 * i) % 1.0, (0.42, 0.6)[i % 2], 0.6) for i in extra]
+    chosen += [
+        colorsys.hls_to_rgb((0.1 + 0.618034 * i) % 1.0, (0.42, 0.6)[i % 2], 0.6) for i in extra
+    ]
     return np.array(chosen).reshape(-1, 3)
 
 
@@ -77,7 +91,9 @@ def cluster_names(names: Sequence[Any] | None, n_clusters: int) -> list[str]:
     if names is None:
         return [f"cluster {number}" for number in range(n_clusters)]
     if len(names) != n_clusters:
-        raise ValueError(f"names must hold one name for each of the {n_clusters} clusters, got {len(names)}")
+        raise ValueError(
+            f"names must hold one name for each of the {n_clusters} clusters, got {len(names)}"
+        )
     return [literal(name) for name in names]
 
 

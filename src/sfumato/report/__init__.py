@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import to_numpy
-from .._names import plain
+from ..core.arrays import to_numpy
+from ..core.text import plain
 from ..io.moving import whole_file
 from ..memberships import check_memberships
 from ._findings import answer, doubtful, trust
@@ -91,26 +91,46 @@ def render(
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
-        raise ImportError("reports need jinja2 and matplotlib: pip install 'sfumato[cli]'") from error
+        raise ImportError(
+            "reports need jinja2 and matplotlib: pip install 'sfumato[cli]'"
+        ) from error
 
     U = check_memberships(to_numpy(memberships))
     names = range(len(U)) if names is None else names
     if len(names) != len(U):
-        raise ValueError(f"names must hold one name for each of the {len(U)} objects, got {len(names)}")
+        raise ValueError(
+            f"names must hold one name for each of the {len(U)} objects, got {len(names)}"
+        )
     if cluster_names is None:
         cluster_names = [f"cluster {i}" for i in range(U.shape[1] - noise)] + ["noise"] * noise
     labels = [plain(cluster_names[i], 40) for i in range(U.shape[1])]
     style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
-    environment = Environment(loader=PackageLoader("sfumato", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment = Environment(
+        loader=PackageLoader("sfumato", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
     environment.filters["name"] = lambda name, width=80: plain(name, width)
     return environment.get_template("template.html").render(
         title=title,
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         answer=answer(U, names, labels, noise),
-        pictures=pictures(U, labels, Material(coordinates, shown, similarity, scale, history, classes, class_title, selection)),
+        pictures=pictures(
+            U,
+            labels,
+            Material(
+                coordinates, shown, similarity, scale, history, classes, class_title, selection
+            ),
+        ),
         doubtful=doubtful(U, names, labels),
-        trust=trust(U, converged=converged, n_iter=None if history is None else len(history), warnings=warnings),
+        trust=trust(
+            U,
+            converged=converged,
+            n_iter=None if history is None else len(history),
+            warnings=warnings,
+        ),
         metrics={key: _number(value) for key, value in (metrics or {}).items()},
         made=made or {},
     )

@@ -22,7 +22,9 @@ class Finding(NamedTuple):
     text: str
 
 
-def answer(U: np.ndarray, names: Sequence[Any], labels: Sequence[str], noise: bool = False) -> dict[str, Any]:
+def answer(
+    U: np.ndarray, names: Sequence[Any], labels: Sequence[str], noise: bool = False
+) -> dict[str, Any]:
     """Headline figures, and a row for every cluster, ``noise`` in the last."""
     n, k = U.shape
     largest, own = U.max(axis=1), U.argmax(axis=1)
@@ -59,7 +61,9 @@ def _first(values: np.ndarray, count: int) -> np.ndarray:
     return np.argsort(values, kind="stable")[:count]
 
 
-def doubtful(U: np.ndarray, names: Sequence[Any], labels: Sequence[str], count: int = 12) -> list[dict[str, Any]]:
+def doubtful(
+    U: np.ndarray, names: Sequence[Any], labels: Sequence[str], count: int = 12
+) -> list[dict[str, Any]]:
     """The objects whose best two clusters are nearest to a tie, the nearest first."""
     k = U.shape[1]
     if k == 1:
@@ -69,25 +73,38 @@ def doubtful(U: np.ndarray, names: Sequence[Any], labels: Sequence[str], count: 
         if margin(U[i : i + 1])[0] >= 0.95:
             break
         best = [int(c) for c in np.argsort(-U[i], kind="stable")[:3] if U[i, c] >= 0.005]
-        parts = [{"name": labels[c], "colour": _colour(c, k), "value": float(U[i, c])} for c in best]
+        parts = [
+            {"name": labels[c], "colour": _colour(c, k), "value": float(U[i, c])} for c in best
+        ]
         rows.append({"name": names[i], "parts": parts})
     return rows
 
 
-def trust(U: np.ndarray, *, converged: bool | None, n_iter: int | None, warnings: Sequence[str]) -> list[Finding]:
+def trust(
+    U: np.ndarray, *, converged: bool | None, n_iter: int | None, warnings: Sequence[str]
+) -> list[Finding]:
     """What speaks for the answer and what against it."""
     found = [Finding("caution", text) for text in warnings]
     if converged is not None:
         after = f" after {n_iter} iteration{'' if n_iter == 1 else 's'}" if n_iter else ""
         stopped = f"The search stopped{after} before it converged: the memberships may still move. Allow more iterations."
-        found.append(Finding("good", f"The search converged{after}.") if converged else Finding("caution", stopped))
+        found.append(
+            Finding("good", f"The search converged{after}.")
+            if converged
+            else Finding("caution", stopped)
+        )
     return found + _sureness(U) + _sizes(U)
 
 
 def _sureness(U: np.ndarray) -> list[Finding]:
     n, k = U.shape
     if k == 1:
-        return [Finding("note", "With one cluster every membership is 1: there is nothing to be unsure about.")]
+        return [
+            Finding(
+                "note",
+                "With one cluster every membership is 1: there is nothing to be unsure about.",
+            )
+        ]
     largest = U.max(axis=1)
     sure, shared = float((largest >= SURE).mean()), float((margin(U) < SHARED).mean())
     found = [
@@ -98,7 +115,12 @@ def _sureness(U: np.ndarray) -> list[Finding]:
         )
     ]
     if (largest.mean() * k - 1) / (k - 1) < 0.25:
-        found.append(Finding("caution", f"Memberships are vague: the evidence hardly separates {k} clusters. Try fewer, or another model."))
+        found.append(
+            Finding(
+                "caution",
+                f"Memberships are vague: the evidence hardly separates {k} clusters. Try fewer, or another model.",
+            )
+        )
     if n > 1 and (largest > 0.999).mean() > 0.98:
         text = "Almost every membership is 0 or 1. Far-apart clusters look like this, and so does a model that is surer than it should be."
         found.append(Finding("note", text + " A second model, or a consensus, is a cheap check."))
@@ -108,10 +130,23 @@ def _sureness(U: np.ndarray) -> list[Finding]:
 def _sizes(U: np.ndarray) -> list[Finding]:
     n, k = U.shape
     counts = np.bincount(U.argmax(axis=1), minlength=k)
-    empty, small = int((counts == 0).sum()), int(((counts > 0) & (counts < max(3, 0.005 * n))).sum())
+    empty, small = (
+        int((counts == 0).sum()),
+        int(((counts > 0) & (counts < max(3, 0.005 * n))).sum()),
+    )
     found = []
     if empty:
-        found.append(Finding("caution", f"{empty} of the {k} clusters are the first choice of no object: fewer clusters may be enough."))
+        found.append(
+            Finding(
+                "caution",
+                f"{empty} of the {k} clusters are the first choice of no object: fewer clusters may be enough.",
+            )
+        )
     if small and k > 1:
-        found.append(Finding("caution", f"{small} of the {k} clusters are very small: they may hold outliers rather than a group."))
+        found.append(
+            Finding(
+                "caution",
+                f"{small} of the {k} clusters are very small: they may hold outliers rather than a group.",
+            )
+        )
     return found

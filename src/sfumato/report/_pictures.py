@@ -13,12 +13,16 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 
 from .. import plot
-from .._names import plain
+from ..core.text import plain
 from ..plot._pairs import heat_map
 
 __all__ = ["Material", "Picture", "pictures", "projection"]
 
-_LIGHT = {"paper": "#fdfeff", "ink": "#1d2530", "line": "#8a94a3"}  # colours that nothing else in a picture has
+_LIGHT = {
+    "paper": "#fdfeff",
+    "ink": "#1d2530",
+    "line": "#8a94a3",
+}  # colours that nothing else in a picture has
 _DARK = {"paper": "#1a2029", "ink": "#e4e8ee", "line": "#76808f"}
 _OBJECTS = 3000
 
@@ -32,7 +36,9 @@ class Picture(NamedTuple):
     dark: str
 
 
-def projection(X: Any, *, limit: int = _OBJECTS, random_state: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def projection(
+    X: Any, *, limit: int = _OBJECTS, random_state: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Two coordinates for a sample of the objects: their features if there are two, else the first two principal components.
 
     Parameters
@@ -87,7 +93,9 @@ def _components(rows: Any) -> np.ndarray:
 
 def _signed(coordinates: np.ndarray) -> np.ndarray:
     """Signs that do not depend on the solver: the largest entry of a component is positive."""
-    return coordinates * np.where(coordinates[np.abs(coordinates).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
+    return coordinates * np.where(
+        coordinates[np.abs(coordinates).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0
+    )
 
 
 class Material(NamedTuple):
@@ -103,20 +111,33 @@ class Material(NamedTuple):
     selection: Mapping[str, Any] | None = None
 
 
-Plan = tuple[str, str, Callable[[Any], Any], float]  # title, caption, how to draw it on axes, height in inches
+Plan = tuple[
+    str, str, Callable[[Any], Any], float
+]  # title, caption, how to draw it on axes, height in inches
 
 
 def pictures(U: np.ndarray, labels: Sequence[str], material: Material) -> list[Picture]:
     """Every picture that the material allows."""
-    plans = [*_of_objects(U, labels, material), *_of_memberships(U, labels), *_of_material(U, labels, material)]
-    return [Picture(title, caption, *_images(draw, height)) for title, caption, draw, height in plans]
+    plans = [
+        *_of_objects(U, labels, material),
+        *_of_memberships(U, labels),
+        *_of_material(U, labels, material),
+    ]
+    return [
+        Picture(title, caption, *_images(draw, height)) for title, caption, draw, height in plans
+    ]
 
 
 def _of_objects(U: np.ndarray, labels: Sequence[str], material: Material) -> Iterator[Plan]:
     n, k = U.shape
     if material.coordinates is not None:
-        caption = "Each object takes the blended colour of its clusters; the fainter, the less certain."
-        at, rows = np.asarray(material.coordinates), (slice(None) if material.shown is None else np.asarray(material.shown))
+        caption = (
+            "Each object takes the blended colour of its clusters; the fainter, the less certain."
+        )
+        at, rows = (
+            np.asarray(material.coordinates),
+            (slice(None) if material.shown is None else np.asarray(material.shown)),
+        )
         yield "Map", caption, lambda ax: _bare(plot.scatter(at, U[rows], names=labels, ax=ax)), 4.2
     if k == 3:
         some = U if n <= _OBJECTS else U[np.linspace(0, n - 1, _OBJECTS).astype(int)]
@@ -128,7 +149,12 @@ def _of_memberships(U: np.ndarray, labels: Sequence[str]) -> Iterator[Plan]:
     k = U.shape[1]
     if 1 < k <= 30:
         caption = "One column for each object, one band for each cluster: full colour is a membership of 1."
-        yield "Memberships", caption, lambda ax: plot.memberships(U, names=labels, ax=ax), max(3.1, 0.9 + 0.35 * k)
+        yield (
+            "Memberships",
+            caption,
+            lambda ax: plot.memberships(U, names=labels, ax=ax),
+            max(3.1, 0.9 + 0.35 * k),
+        )
     if 1 < k <= 8:
         caption = "The same as curves: where two cross, objects are shared."
         yield "Profiles", caption, lambda ax: plot.profiles(U, names=labels, ax=ax), 3.1
@@ -139,24 +165,42 @@ def _of_memberships(U: np.ndarray, labels: Sequence[str]) -> Iterator[Plan]:
 
 def _of_material(U: np.ndarray, labels: Sequence[str], material: Material) -> Iterator[Plan]:
     if material.history is not None and len(material.history) > 1:
-        yield "Search", "The objective after every iteration.", lambda ax: plot.history(material.history, ax=ax), 3.1
+        yield (
+            "Search",
+            "The objective after every iteration.",
+            lambda ax: plot.history(material.history, ax=ax),
+            3.1,
+        )
     if material.selection is not None:
         caption = "The score of every number of clusters that was tried: higher is better."
-        yield "Number of clusters", caption, lambda ax: plot.selection(**(material.selection or {}), ax=ax), 3.1
+        yield (
+            "Number of clusters",
+            caption,
+            lambda ax: plot.selection(**(material.selection or {}), ax=ax),
+            3.1,
+        )
     if material.similarity is not None:
         means = np.asarray(material.similarity)
         caption = "The evidence: how alike objects are, in the order of their clusters."
         yield "Similarity", caption, lambda ax: heat_map(means, len(U), "", ax), 4.2
-        caption = (
-            "What the memberships make of it: the chance that two objects belong together. Its blocks should be those of the evidence."
+        caption = "What the memberships make of it: the chance that two objects belong together. Its blocks should be those of the evidence."
+        yield (
+            "Reconstruction",
+            caption,
+            lambda ax: _untitled(plot.reconstruction(U, material.scale, ax=ax)),
+            4.2,
         )
-        yield "Reconstruction", caption, lambda ax: _untitled(plot.reconstruction(U, material.scale, ax=ax)), 4.2
     if material.classes is not None:
         kinds, table = _table(material.classes, U)
         names = {"row_names": kinds, "column_names": labels, "row_title": material.class_title}
         if len(kinds) <= 30:
             caption = "Objects of each known class, shared out by membership."
-            yield "Known classes", caption, lambda ax: plot.contingency(table, **names, ax=ax), max(3.1, 1.2 + 0.35 * len(kinds))
+            yield (
+                "Known classes",
+                caption,
+                lambda ax: plot.contingency(table, **names, ax=ax),
+                max(3.1, 1.2 + 0.35 * len(kinds)),
+            )
 
 
 def _table(classes: Sequence[Any], U: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -197,9 +241,19 @@ def _svg(draw: Callable[[Any], Any], height: float) -> str:
     paper, ink, line = _LIGHT.values()
     style: dict[Any, Any] = {
         **{
-            f"axes.{part}": colour for part, colour in (("facecolor", paper), ("edgecolor", line), ("labelcolor", ink), ("titlecolor", ink))
+            f"axes.{part}": colour
+            for part, colour in (
+                ("facecolor", paper),
+                ("edgecolor", line),
+                ("labelcolor", ink),
+                ("titlecolor", ink),
+            )
         },
-        **{f"{axis}tick.{part}": colour for axis in "xy" for part, colour in (("color", line), ("labelcolor", ink))},
+        **{
+            f"{axis}tick.{part}": colour
+            for axis in "xy"
+            for part, colour in (("color", line), ("labelcolor", ink))
+        },
         "text.color": ink,
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -207,9 +261,13 @@ def _svg(draw: Callable[[Any], Any], height: float) -> str:
         "svg.hashsalt": "sfumato",
         "savefig.facecolor": paper,
     }
-    default: dict[Any, Any] = {key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"}
+    default: dict[Any, Any] = {
+        key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"
+    }
     with matplotlib.rc_context({**default, **style}), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a glyph that the font lacks is drawn as a box
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # a glyph that the font lacks is drawn as a box
         figure = Figure(figsize=(5.2, height), layout="constrained")
         ax = figure.subplots()
         draw(ax)

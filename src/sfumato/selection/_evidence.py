@@ -12,11 +12,20 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from .._validation import check_labelings, check_weights
+from ..core.validation import check_labelings, check_weights
 from ..memberships import one_hot
 from ..metrics import adjusted_rand_index
 
-__all__ = ["Evidence", "Features", "Labelings", "Similarity", "as_evidence", "labels_of", "memberships_of", "with_clusters"]
+__all__ = [
+    "Evidence",
+    "Features",
+    "Labelings",
+    "Similarity",
+    "as_evidence",
+    "labels_of",
+    "memberships_of",
+    "with_clusters",
+]
 
 
 def with_clusters(estimator: Any, n_clusters: int, rng: np.random.Generator) -> Any:
@@ -54,7 +63,11 @@ class Features(NamedTuple):
         return Features(self.data[rows], None if self.weights is None else self.weights[rows])
 
     def fit(self, model: Any) -> Any:
-        return model.fit(self.data) if self.weights is None else model.fit(self.data, sample_weight=self.weights)
+        return (
+            model.fit(self.data)
+            if self.weights is None
+            else model.fit(self.data, sample_weight=self.weights)
+        )
 
     def seen_from(self, rows: np.ndarray, new: Any = slice(None)) -> Any:
         """What a model fitted on the part ``rows`` is told about the objects ``new``."""
@@ -74,13 +87,19 @@ class Features(NamedTuple):
         if sp.issparse(X) or np.isnan(np.asarray(X, dtype=np.float64)).any():
             columns = sp.csc_array(X) if sp.issparse(X) else np.asarray(X)
             shuffled = [columns[:, [j]][rng.permutation(X.shape[0])] for j in range(X.shape[1])]
-            return self._replace(data=sp.csr_array(sp.hstack(shuffled)) if sp.issparse(X) else np.hstack(shuffled))
+            return self._replace(
+                data=sp.csr_array(sp.hstack(shuffled)) if sp.issparse(X) else np.hstack(shuffled)
+            )
         X = np.asarray(X, dtype=np.float64)
         center = X.mean(axis=0)
         axes = np.linalg.svd(X - center, full_matrices=False)[2]
         scores = (X - center) @ axes.T
         drawn = rng.uniform(scores.min(axis=0), scores.max(axis=0), size=scores.shape)
-        return self._replace(data=(drawn @ axes + center).astype(self.data.dtype if self.data.dtype.kind == "f" else np.float64))
+        return self._replace(
+            data=(drawn @ axes + center).astype(
+                self.data.dtype if self.data.dtype.kind == "f" else np.float64
+            )
+        )
 
 
 class Similarity(NamedTuple):
@@ -111,7 +130,11 @@ class Similarity(NamedTuple):
 
     def structureless(self, rng: np.random.Generator) -> Similarity:
         """Similarities relative to what the degrees expect, shuffled over all pairs."""
-        W = self.data.toarray() if sp.issparse(self.data) else np.asarray(self.data, dtype=np.float64)
+        W = (
+            self.data.toarray()
+            if sp.issparse(self.data)
+            else np.asarray(self.data, dtype=np.float64)
+        )
         root = np.sqrt(W.sum(axis=1))
         expected = np.outer(root, root)
         relative = np.divide(W, expected, out=np.zeros_like(W), where=expected > 0)
@@ -149,7 +172,13 @@ class Labelings(NamedTuple):
         order = rng.permutation(self.data.shape[1])
         half = len(order) // 2
         one, two = (self.part(columns) for columns in (order[:half], order[half:]))
-        return [float(adjusted_rand_index(labels_of(one.fit(first), one.data), labels_of(two.fit(second), two.data)))]
+        return [
+            float(
+                adjusted_rand_index(
+                    labels_of(one.fit(first), one.data), labels_of(two.fit(second), two.data)
+                )
+            )
+        ]
 
     def structureless(self, rng: np.random.Generator) -> Labelings:
         """Every partition with its labels dealt out anew among the objects it saw."""
@@ -163,15 +192,24 @@ class Labelings(NamedTuple):
 Evidence = Features | Similarity | Labelings
 
 
-def _compare_halves(evidence: Any, first: Any, second: Any, rng: np.random.Generator) -> list[float]:
+def _compare_halves(
+    evidence: Any, first: Any, second: Any, rng: np.random.Generator
+) -> list[float]:
     order = rng.permutation(evidence.n_objects)
     half = len(order) // 2
     parts = order[:half], order[half:]
-    models = [evidence.part(rows).fit(model) for rows, model in zip(parts, (first, second))]
+    models = [
+        evidence.part(rows).fit(model) for rows, model in zip(parts, (first, second), strict=True)
+    ]
     agreements = []
-    for (own, rows), (other, other_rows) in (zip(models, parts), zip(reversed(models), reversed(parts))):
+    for (own, rows), (other, other_rows) in (
+        zip(models, parts, strict=True),
+        zip(reversed(models), reversed(parts), strict=True),
+    ):
         predicted = other.predict(evidence.seen_from(other_rows, rows))
-        agreements.append(float(adjusted_rand_index(labels_of(own, evidence.part(rows).data), predicted)))
+        agreements.append(
+            float(adjusted_rand_index(labels_of(own, evidence.part(rows).data), predicted))
+        )
     return agreements
 
 
@@ -185,12 +223,22 @@ def as_evidence(estimator: Any, data: Any, sample_weight: Any = None) -> Evidenc
         return isinstance(parameters.get(name), str) and parameters[name] == "precomputed"
 
     if sample_weight is not None and (precomputed("ensemble") or precomputed("similarity")):
-        raise ValueError("sample_weight goes with features: pairwise and consensus models take no weights of objects")
+        raise ValueError(
+            "sample_weight goes with features: pairwise and consensus models take no weights of objects"
+        )
     if precomputed("ensemble"):
         return Labelings(check_labelings(data))
     if any(map(precomputed, ("similarity", "affinity", "metric"))):
         if not (sp.issparse(data) or isinstance(data, np.ndarray)):
-            raise TypeError(f"the similarity must be an array or a sparse array, whose rows can be taken; got {type(data).__name__}")
+            raise TypeError(
+                f"the similarity must be an array or a sparse array, whose rows can be taken; got {type(data).__name__}"
+            )
         return Similarity(sp.csr_array(data) if sp.issparse(data) else data)
-    X = sp.csr_array(data) if sp.issparse(data) else data.to_numpy() if hasattr(data, "to_numpy") else np.asarray(data)
+    X = (
+        sp.csr_array(data)
+        if sp.issparse(data)
+        else data.to_numpy()
+        if hasattr(data, "to_numpy")
+        else np.asarray(data)
+    )
     return Features(X, check_weights(sample_weight, X))

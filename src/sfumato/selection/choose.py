@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from .._validation import EvidenceWarning, as_generator, check_number
+from ..core.validation import EvidenceWarning, as_generator, check_number
 from ._evidence import as_evidence
 from .criteria import CRITERIA, Trial, held_out
 
@@ -50,10 +50,14 @@ class Choice(NamedTuple):
         lines = [f"{'clusters':>8}  {self.criterion:>12}  {'std. error':>10}"]
         for row in self.table:
             mark = " <-" if row.n_clusters == self.preferred else ""
-            lines.append(f"{row.n_clusters:>8}  {row.score:>12.4g}  {row.standard_error:>10.2g}{mark}  {row.failure or ''}".rstrip())
+            lines.append(
+                f"{row.n_clusters:>8}  {row.score:>12.4g}  {row.standard_error:>10.2g}{mark}  {row.failure or ''}".rstrip()
+            )
         if len(self.reference):
             verdict = "supported" if self.supported else "not supported"
-            lines.append(f"held-out agreement {self.agreement:.2f}, without structure {self.reference.mean():.2f}: {verdict}")
+            lines.append(
+                f"held-out agreement {self.agreement:.2f}, without structure {self.reference.mean():.2f}: {verdict}"
+            )
         lines.append(f"chosen: {self.n_clusters}")
         return "\n".join(lines)
 
@@ -116,15 +120,31 @@ def choose_n_clusters(
     3
     """
     data = as_evidence(estimator, evidence, sample_weight)
-    sizes = sorted({check_number(k, "candidates", low=1, high=data.n_objects, integer=True) for k in candidates})
+    sizes = sorted(
+        {
+            check_number(k, "candidates", low=1, high=data.n_objects, integer=True)
+            for k in candidates
+        }
+    )
     if not sizes:
         raise ValueError("candidates is empty: name at least one number of clusters")
     name, function = _criterion(criterion, estimator)
     rng = as_generator(random_state)
-    trial = Trial(estimator, data, check_number(n_splits, "n_splits", low=1, integer=True), int(rng.integers(2**31)))
+    trial = Trial(
+        estimator,
+        data,
+        check_number(n_splits, "n_splits", low=1, integer=True),
+        int(rng.integers(2**31)),
+    )
     n_references = check_number(n_references, "n_references", low=0, integer=True)
     report = Progress(progress, len(sizes) + 1 + n_references)
-    table = tuple(report.each(Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_candidate)(function, trial, k) for k in sizes)))
+    table = tuple(
+        report.each(
+            Parallel(n_jobs=n_jobs, return_as="generator")(
+                delayed(_candidate)(function, trial, k) for k in sizes
+            )
+        )
+    )
     preferred = _preferred(table, held_out=function is held_out)
     agreement, reference = _test(trial, preferred, n_references, rng, n_jobs, report)
     supported = preferred > 1 and (not len(reference) or _clearly_above(agreement, reference))
@@ -136,7 +156,9 @@ def choose_n_clusters(
             EvidenceWarning,
             stacklevel=2,
         )
-    return Choice(chosen, preferred, name, table, agreement, reference, supported, trial.fit(chosen))
+    return Choice(
+        chosen, preferred, name, table, agreement, reference, supported, trial.fit(chosen)
+    )
 
 
 class Progress:
@@ -156,9 +178,13 @@ class Progress:
 def _criterion(criterion: Any, estimator: Any) -> tuple[str, Callable[[Trial, int], Any]]:
     if callable(criterion):
         return getattr(criterion, "__name__", "criterion"), criterion
-    name = ("bic" if hasattr(estimator, "bic") else "held-out") if criterion == "auto" else criterion
+    name = (
+        ("bic" if hasattr(estimator, "bic") else "held-out") if criterion == "auto" else criterion
+    )
     if name not in CRITERIA:
-        raise ValueError(f"criterion must be 'auto', a function, or one of {', '.join(map(repr, CRITERIA))}; got {criterion!r}")
+        raise ValueError(
+            f"criterion must be 'auto', a function, or one of {', '.join(map(repr, CRITERIA))}; got {criterion!r}"
+        )
     return name, CRITERIA[name]
 
 
@@ -176,24 +202,40 @@ def _preferred(table: tuple[Candidate, ...], *, held_out: bool) -> int:
     scores = {row.n_clusters: row.score for row in table if np.isfinite(row.score)}
     if not scores:
         reasons = {row.failure for row in table if row.failure}
-        raise ValueError(f"every candidate failed: {'; '.join(sorted(reasons)) or 'the criterion is not defined for them'}")
+        raise ValueError(
+            f"every candidate failed: {'; '.join(sorted(reasons)) or 'the criterion is not defined for them'}"
+        )
     if not held_out:
         return max(scores, key=lambda k: (scores[k], -k))
     capped = {k: min(score, _PERFECT) for k, score in scores.items() if k > 1}
     return max(capped, key=lambda k: (capped[k], k), default=1)
 
 
-def _test(trial: Trial, n_clusters: int, n_references: int, rng: Any, n_jobs: int | None, report: Progress) -> tuple[float, np.ndarray]:
+def _test(
+    trial: Trial, n_clusters: int, n_references: int, rng: Any, n_jobs: int | None, report: Progress
+) -> tuple[float, np.ndarray]:
     """Held-out agreement at ``n_clusters``, on the evidence and on structureless draws."""
     if n_clusters == 1 or n_references == 0:
         return (1.0 if n_clusters == 1 else np.nan), np.empty(0)
     brief = trial._replace(n_splits=(trial.n_splits + 1) // 2)
-    draws = [trial, *(brief._replace(evidence=trial.evidence.structureless(draw)) for draw in rng.spawn(n_references))]
+    draws = [
+        trial,
+        *(
+            brief._replace(evidence=trial.evidence.structureless(draw))
+            for draw in rng.spawn(n_references)
+        ),
+    ]
     rows = list(
-        report.each(Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_candidate)(held_out, draw, n_clusters) for draw in draws))
+        report.each(
+            Parallel(n_jobs=n_jobs, return_as="generator")(
+                delayed(_candidate)(held_out, draw, n_clusters) for draw in draws
+            )
+        )
     )
     if rows[0].failure:
-        raise ValueError(f"{n_clusters} clusters cannot be tested on halves of the evidence ({rows[0].failure}): set n_references=0")
+        raise ValueError(
+            f"{n_clusters} clusters cannot be tested on halves of the evidence ({rows[0].failure}): set n_references=0"
+        )
     reference = np.array([row.score for row in rows[1:]])
     return rows[0].score, reference[np.isfinite(reference)]
 

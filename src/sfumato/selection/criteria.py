@@ -14,13 +14,32 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
-from .._memory import reserve
-from ..kernels.spectral import degrees, leading_eigenvectors, normalized_operator
+from ..core.memory import reserve
 from ..metrics import fuzzy_silhouette
+from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
 from ..similarity import coassociation, knn
-from ._evidence import Evidence, Features, Labelings, Similarity, labels_of, memberships_of, with_clusters
+from ._evidence import (
+    Evidence,
+    Features,
+    Labelings,
+    Similarity,
+    labels_of,
+    memberships_of,
+    with_clusters,
+)
 
-__all__ = ["CRITERIA", "Trial", "aic", "ambiguity", "bic", "eigengap", "held_out", "icl", "lifetime", "silhouette"]
+__all__ = [
+    "CRITERIA",
+    "Trial",
+    "aic",
+    "ambiguity",
+    "bic",
+    "eigengap",
+    "held_out",
+    "icl",
+    "lifetime",
+    "silhouette",
+]
 
 
 class Trial(NamedTuple):
@@ -44,7 +63,9 @@ class Trial(NamedTuple):
     def features(self, criterion: str) -> Features:
         """The features with their weights, for criteria that need them."""
         if not isinstance(self.evidence, Features):
-            raise TypeError(f"criterion={criterion!r} needs features, not {type(self.evidence).__name__.lower()}: use 'held-out'")
+            raise TypeError(
+                f"criterion={criterion!r} needs features, not {type(self.evidence).__name__.lower()}: use 'held-out'"
+            )
         return self.evidence
 
 
@@ -59,14 +80,18 @@ def held_out(trial: Trial, n_clusters: int) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(trial.n_splits):
-            values += trial.evidence.compare(trial.model(n_clusters, rng), trial.model(n_clusters, rng), rng)
+            values += trial.evidence.compare(
+                trial.model(n_clusters, rng), trial.model(n_clusters, rng), rng
+            )
     return np.array(values)
 
 
 def _information(name: str) -> Callable[[Trial, int], float]:
     def criterion(trial: Trial, n_clusters: int) -> float:
         if not hasattr(trial.estimator, name):
-            raise TypeError(f"criterion={name!r} needs an estimator with a method {name}, such as GaussianMixture: use 'held-out'")
+            raise TypeError(
+                f"criterion={name!r} needs an estimator with a method {name}, such as GaussianMixture: use 'held-out'"
+            )
         X, weights = trial.features(name)
         measure = getattr(trial.fit(n_clusters), name)
         return -float(measure(X) if weights is None else measure(X, sample_weight=weights))
@@ -84,7 +109,9 @@ def silhouette(trial: Trial, n_clusters: int) -> float:
     if n_clusters < 2:
         return np.nan
     model = trial.fit(n_clusters)
-    clustering = memberships_of(model, X) if hasattr(model, "predict_proba") else labels_of(model, X)
+    clustering = (
+        memberships_of(model, X) if hasattr(model, "predict_proba") else labels_of(model, X)
+    )
     return float(fuzzy_silhouette(X, clustering, sample_weight=weights))
 
 
@@ -98,7 +125,9 @@ def eigengap(trial: Trial, n_clusters: int) -> float:
     if n_clusters >= evidence.n_objects:
         return np.nan
     degree = degrees(W)
-    values = leading_eigenvectors(normalized_operator(W, np.maximum(degree, 1e-300)), n_clusters + 1).values
+    values = leading_eigenvectors(
+        normalized_operator(W, np.maximum(degree, 1e-300)), n_clusters + 1
+    ).values
     return float(values[n_clusters - 1] - values[n_clusters]) if n_clusters > 1 else np.nan
 
 
@@ -115,7 +144,9 @@ def _tree(evidence: Evidence) -> np.ndarray:
     n = evidence.n_objects
     reserve((n, n), np.float64, "the distances for the linkage", "use criterion='held-out'")
     if isinstance(evidence, Features):
-        return linkage(evidence.data.toarray() if sp.issparse(evidence.data) else evidence.data, "average")
+        return linkage(
+            evidence.data.toarray() if sp.issparse(evidence.data) else evidence.data, "average"
+        )
     W: Any = coassociation(evidence.data) if isinstance(evidence, Labelings) else evidence.data
     W = np.nan_to_num(W if isinstance(W, np.ndarray) else W.toarray())
     distances = 1 - (W + W.T) / max(2 * float(W.max()), 1e-300)

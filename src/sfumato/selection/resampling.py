@@ -10,8 +10,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from .._memory import reserve
-from .._validation import as_generator, check_number
+from ..core.memory import reserve
+from ..core.validation import as_generator, check_number
 from ..memberships import align, cooccurrence
 from ._evidence import Evidence, as_evidence, memberships_of, with_clusters
 from .choose import Progress
@@ -108,15 +108,29 @@ def bootstrap(
     if "random_state" in model.get_params(deep=False):
         model.set_params(random_state=int(rng.integers(2**31)))
     model = data.fit(model)
-    memberships = np.asarray(model.memberships_ if hasattr(model, "memberships_") else memberships_of(model, data.data))
-    reserve((n_resamples, *memberships.shape), memberships.dtype, "the memberships of all resamples", "ask for fewer resamples")
-    jobs = (delayed(_resampled)(estimator, data, memberships.shape[1], stream) for stream in rng.spawn(n_resamples))
+    memberships = np.asarray(
+        model.memberships_ if hasattr(model, "memberships_") else memberships_of(model, data.data)
+    )
+    reserve(
+        (n_resamples, *memberships.shape),
+        memberships.dtype,
+        "the memberships of all resamples",
+        "ask for fewer resamples",
+    )
+    jobs = (
+        delayed(_resampled)(estimator, data, memberships.shape[1], stream)
+        for stream in rng.spawn(n_resamples)
+    )
     drawn: Iterable[np.ndarray] = Parallel(n_jobs=n_jobs, return_as="generator")(jobs)
-    draws = np.stack([_in_order(U, memberships) for U in Progress(progress, n_resamples).each(drawn)])
+    draws = np.stack(
+        [_in_order(U, memberships) for U in Progress(progress, n_resamples).each(drawn)]
+    )
     return Uncertainty(memberships, draws, model)
 
 
-def _resampled(estimator: Any, evidence: Evidence, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
+def _resampled(
+    estimator: Any, evidence: Evidence, n_clusters: int, rng: np.random.Generator
+) -> np.ndarray:
     chosen = evidence.resample(rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -128,4 +142,8 @@ def _in_order(memberships: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Aligned to the reference and as wide: clusters without a partner add to none, so the rows are shared out again."""
     aligned = align(memberships, reference)
     k = reference.shape[1]
-    return aligned if aligned.shape[1] == k else aligned[:, :k] + aligned[:, k:].sum(axis=1, keepdims=True) / k
+    return (
+        aligned
+        if aligned.shape[1] == k
+        else aligned[:, :k] + aligned[:, k:].sum(axis=1, keepdims=True) / k
+    )

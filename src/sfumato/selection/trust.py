@@ -14,11 +14,11 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 
-from .._validation import check_number
+from ..core.validation import check_number
 from ..datasets import make_gaussians
-from ..kernels.simplex import softmax
 from ..memberships import align, check_memberships, cooccurrence, harden
 from ..metrics import brier_score, calibration_curve
+from ..numerics.simplex import softmax
 
 __all__ = ["Reliability", "calibration_report", "fit_temperature", "temper"]
 
@@ -49,7 +49,12 @@ def temper(memberships: Any, temperature: float) -> np.ndarray:
 
 
 def fit_temperature(
-    memberships: Any, reference: Any = None, *, pairs: Any = None, together: Any = None, sample_weight: Any = None
+    memberships: Any,
+    reference: Any = None,
+    *,
+    pairs: Any = None,
+    together: Any = None,
+    sample_weight: Any = None,
 ) -> float:
     """The temperature at which co-occurrences meet the truth best (least Brier score).
 
@@ -83,7 +88,9 @@ def fit_temperature(
         raise ValueError("give either reference, or pairs with together")
     truth = None if together is None else np.asarray(together, dtype=np.float64)
     if truth is not None and truth.shape != (len(pairs),):
-        raise ValueError(f"together must hold one value for each of the {len(pairs)} pairs, got shape {truth.shape}")
+        raise ValueError(
+            f"together must hold one value for each of the {len(pairs)} pairs, got shape {truth.shape}"
+        )
 
     def loss(log_temperature: float) -> float:
         tempered = temper(U, float(np.exp(log_temperature)))
@@ -94,7 +101,9 @@ def fit_temperature(
     grid = np.linspace(-np.log(50), np.log(50), 27)
     best = int(np.argmin([loss(value) for value in grid]))
     bracket = (grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)])
-    return float(np.exp(minimize_scalar(loss, bounds=bracket, method="bounded", options={"xatol": 1e-4}).x))
+    return float(
+        np.exp(minimize_scalar(loss, bounds=bracket, method="bounded", options={"xatol": 1e-4}).x)
+    )
 
 
 class Reliability(NamedTuple):
@@ -152,7 +161,9 @@ def calibration_report(
     True
     """
     if not isinstance(estimators, Mapping):
-        raise TypeError(f"estimators must map names to estimators, such as {{'mixture': GaussianMixture()}}, got {estimators!r}")
+        raise TypeError(
+            f"estimators must map names to estimators, such as {{'mixture': GaussianMixture()}}, got {estimators!r}"
+        )
     rows = []
     for separation in separations:
         draws = [

@@ -8,10 +8,23 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from .._arrays import namespace
-from .._memory import reserve
-from .._validation import EvidenceWarning, check_choice, check_number, check_rows, check_similarity
-from ..kernels.spectral import Spectrum, degrees, dtype_of, leading_eigenvectors, normalized_operator, unit_rows
+from ..core.arrays import namespace
+from ..core.memory import reserve
+from ..core.validation import (
+    EvidenceWarning,
+    check_choice,
+    check_number,
+    check_rows,
+    check_similarity,
+)
+from ..numerics.eigen import (
+    Spectrum,
+    degrees,
+    dtype_of,
+    leading_eigenvectors,
+    normalized_operator,
+    unit_rows,
+)
 
 __all__ = ["ClusterKernel", "cluster_kernel"]
 
@@ -32,7 +45,12 @@ class ClusterKernel(LinearOperator):
 
     def __init__(self, factor: Any, projection: Any, eigenvalues: Any, following: float) -> None:
         super().__init__(dtype_of(factor), (factor.shape[0], factor.shape[0]))
-        self.factor, self.projection, self.eigenvalues, self.following = factor, projection, eigenvalues, following
+        self.factor, self.projection, self.eigenvalues, self.following = (
+            factor,
+            projection,
+            eigenvalues,
+            following,
+        )
 
     def __matmul__(self, X: Any) -> Any:
         return self.factor @ (self.factor.T @ X)
@@ -53,7 +71,12 @@ class ClusterKernel(LinearOperator):
     def toarray(self) -> Any:
         """The matrix itself, (n, n)."""
         n = self.shape[0]
-        reserve((n, n), self.dtype, "the cluster kernel as a dense matrix", "keep it as an operator, or use its factor")
+        reserve(
+            (n, n),
+            self.dtype,
+            "the cluster kernel as a dense matrix",
+            "keep it as an operator, or use its factor",
+        )
         return self.factor @ self.factor.T
 
     def extend(self, rows: Any) -> Any:
@@ -73,7 +96,12 @@ class ClusterKernel(LinearOperator):
 
 
 def cluster_kernel(
-    K: Any, n_components: int | None = None, *, transfer: str = "step", cut: float | None = None, power: float = 3.0
+    K: Any,
+    n_components: int | None = None,
+    *,
+    transfer: str = "step",
+    cut: float | None = None,
+    power: float = 3.0,
 ) -> ClusterKernel:
     """Cluster kernel of a similarity: the spectrum of D^-1/2 K D^-1/2 transferred by a function, then a unit diagonal.
 
@@ -122,8 +150,12 @@ def cluster_kernel(
     _question_cut(spectrum, above, transfer)
     xp = namespace(spectrum.values)
     values = xp.clip(spectrum.values, min=0.0)
-    usable = xp.where(values > n * xp.finfo(values.dtype).eps * values[0], values, xp.ones_like(values))
-    phi = xp.where(usable == values, _transferred(values, above, transfer, power), xp.zeros_like(values))
+    usable = xp.where(
+        values > n * xp.finfo(values.dtype).eps * values[0], values, xp.ones_like(values)
+    )
+    phi = xp.where(
+        usable == values, _transferred(values, above, transfer, power), xp.zeros_like(values)
+    )
     features = spectrum.vectors * phi**0.5
     projection = A.scaling[:, None] * (features / usable)
     return ClusterKernel(unit_rows(features), projection, spectrum.values, spectrum.following)
@@ -134,9 +166,13 @@ def _positive_degrees(K: Any) -> Any:
     degree = degrees(K)
     n_isolated = int((degree <= 0).sum())
     if bool((degree < 0).any()):
-        raise ValueError("K has negative degrees (row sums): similarities must be nonnegative, e.g. shift or clip them")
+        raise ValueError(
+            "K has negative degrees (row sums): similarities must be nonnegative, e.g. shift or clip them"
+        )
     if n_isolated == K.shape[0]:
-        raise ValueError("K is zero everywhere: no object is similar to any other, so there is nothing to cluster")
+        raise ValueError(
+            "K is zero everywhere: no object is similar to any other, so there is nothing to cluster"
+        )
     if n_isolated:
         warnings.warn(
             f"{n_isolated} of {K.shape[0]} objects have no similarity to any other: they keep similarity 0 to everything",
@@ -146,7 +182,9 @@ def _positive_degrees(K: Any) -> Any:
     return degree
 
 
-def _spectrum(A: Any, n: int, n_components: int | None, transfer: str, cut: float | None) -> tuple[int, Spectrum]:
+def _spectrum(
+    A: Any, n: int, n_components: int | None, transfer: str, cut: float | None
+) -> tuple[int, Spectrum]:
     """How many eigenvalues lie above the cut, and the eigenpairs that the transfer keeps."""
     if n_components is not None:
         above = check_number(n_components, "n_components", low=1, high=n, integer=True)
@@ -172,7 +210,12 @@ def _down_to(A: Any, n: int, cut: float) -> Spectrum:
     above = int((spectrum.values >= cut).sum())
     if above == k:
         return spectrum
-    return Spectrum(spectrum.values[:above], spectrum.vectors[:, :above], float(spectrum.values[above]), spectrum.residual)
+    return Spectrum(
+        spectrum.values[:above],
+        spectrum.vectors[:, :above],
+        float(spectrum.values[above]),
+        spectrum.residual,
+    )
 
 
 def _transferred(values: Any, above: int, transfer: str, power: float) -> Any:

@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from .._arrays import namespace
-from .._memory import reserve
-from .._validation import as_labels, check_labelings
-from ..kernels import coassociation as kernel
+from ..core.arrays import namespace
+from ..core.memory import reserve
+from ..core.validation import as_labels, check_labelings
+from ..numerics import label_table as kernel
 
 __all__ = ["Coassociation", "coassociation"]
 
@@ -53,7 +53,9 @@ def coassociation(L: Any, partition_weight: Any = None) -> Coassociation:
     weights = check_partition_weight(partition_weight, labels.shape[1])
     table = kernel.encode(labels, weights)
     L = as_labels(L)
-    categories = [_representatives(labels[:, column], L[:, column]) for column in range(labels.shape[1])]
+    categories = [
+        _representatives(labels[:, column], L[:, column]) for column in range(labels.shape[1])
+    ]
     return Coassociation(table, categories)
 
 
@@ -71,12 +73,16 @@ class Coassociation(LinearOperator):
 
     def to(self, device: Any) -> Coassociation:
         """The same operator with its labels in torch on ``device``: it multiplies torch arrays there."""
-        from ..kernels.coassociation_torch import on_device
+        from ..numerics.label_table_torch import on_device
 
         return Coassociation(on_device(self.table, device), self.categories)
 
     def __matmul__(self, V: Any) -> Any:
-        return _multiply(self.table, self.table, V) if type(V).__module__.startswith("torch") else super().__matmul__(V)
+        return (
+            _multiply(self.table, self.table, V)
+            if type(V).__module__.startswith("torch")
+            else super().__matmul__(V)
+        )
 
     def _matmat(self, V: Any) -> np.ndarray:
         return _multiply(self.table, self.table, V)
@@ -95,7 +101,10 @@ class Coassociation(LinearOperator):
         columns = self.table.columns()
         n, m = columns.shape
         values = np.sqrt(self.table.column_weight)[columns] * self.table.scale[:, None]
-        F = sp.csr_array((values.reshape(-1), columns.reshape(-1), np.arange(0, n * m + 1, m)), shape=(n, int(self.table.offsets[-1])))
+        F = sp.csr_array(
+            (values.reshape(-1), columns.reshape(-1), np.arange(0, n * m + 1, m)),
+            shape=(n, int(self.table.offsets[-1])),
+        )
         F.eliminate_zeros()
         return F
 
@@ -106,7 +115,12 @@ class Coassociation(LinearOperator):
     def toarray(self) -> np.ndarray:
         """Exact ratios (times together) / (times seen together), (n, n); NaN for pairs never seen together."""
         n = self.shape[0]
-        reserve((3, n, n), np.float64, "the explicit co-association matrix", "keep the operator, which only multiplies")
+        reserve(
+            (3, n, n),
+            np.float64,
+            "the explicit co-association matrix",
+            "keep the operator, which only multiplies",
+        )
         together, seen = kernel.pair_counts(self.table)
         if not seen.min() > 0:
             seen[seen <= 0] = np.nan
@@ -127,7 +141,9 @@ class Coassociation(LinearOperator):
         L = as_labels(L)
         m = self.table.codes.shape[1]
         if L.shape[1] != m:
-            raise ValueError(f"L must hold the labels of new objects by the same {m} partitions, (n_new, {m}); got shape {L.shape}")
+            raise ValueError(
+                f"L must hold the labels of new objects by the same {m} partitions, (n_new, {m}); got shape {L.shape}"
+            )
         if self.categories is None:
             return kernel.recode(self.table, L)
         codes = [_known_codes(known, L[:, column]) for column, known in enumerate(self.categories)]
@@ -156,7 +172,10 @@ class Rows(LinearOperator):
 def _multiply(left: kernel.Table, right: kernel.Table, V: Any) -> np.ndarray:
     if type(V).__module__.startswith("torch"):
         xp = namespace(V)
-        here, there = (xp.asarray(side.scale[:, None], dtype=V.dtype, device=V.device) for side in (left, right))
+        here, there = (
+            xp.asarray(side.scale[:, None], dtype=V.dtype, device=V.device)
+            for side in (left, right)
+        )
         return here * kernel.gather(left, kernel.scatter(right, there * V))
     V = np.asarray(V)
     dtype = V.dtype if V.dtype in (np.float32, np.float64) else np.dtype(np.float64)
@@ -173,11 +192,17 @@ def check_partition_weight(partition_weight: Any, n_partitions: int) -> np.ndarr
     except (TypeError, ValueError) as error:
         raise TypeError(f"partition_weight must hold numbers: {error}") from error
     if weights.shape != (n_partitions,):
-        raise ValueError(f"partition_weight must have one entry for each of the {n_partitions} partitions, got shape {weights.shape}")
+        raise ValueError(
+            f"partition_weight must have one entry for each of the {n_partitions} partitions, got shape {weights.shape}"
+        )
     if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() <= 0:
-        raise ValueError("partition_weight must be finite and nonnegative with a positive sum: give 0 to partitions that should not count")
+        raise ValueError(
+            "partition_weight must be finite and nonnegative with a positive sum: give 0 to partitions that should not count"
+        )
     if not 1e-100 < weights.max() < 1e100:
-        raise ValueError(f"partition_weight must have its largest weight between 1e-100 and 1e100, got {weights.max():g}: divide by it")
+        raise ValueError(
+            f"partition_weight must have its largest weight between 1e-100 and 1e100, got {weights.max():g}: divide by it"
+        )
     return weights
 
 
@@ -190,7 +215,11 @@ def _representatives(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def _known_codes(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Codes of labels in a column whose known labels, in the order of their codes, are ``known``; -1 for others."""
-    both = (known, labels) if known.dtype.kind == labels.dtype.kind else (known.astype(object), labels.astype(object))
+    both = (
+        (known, labels)
+        if known.dtype.kind == labels.dtype.kind
+        else (known.astype(object), labels.astype(object))
+    )
     codes = check_labelings(np.concatenate(both)[:, None])[:, 0]
     lookup = np.full(codes.max() + 2, -1, dtype=np.int32)
     lookup[codes[: len(known)]] = np.arange(len(known))

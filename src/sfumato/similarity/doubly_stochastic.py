@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._arrays import namespace, to_numpy
-from .._memory import reserve
-from .._validation import EvidenceWarning, check_choice, check_number, check_rows, check_similarity
-from ..kernels.scaled import Scaled, Shifted, degrees, dtype_of
-from ..kernels.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
+from ..core.arrays import namespace, to_numpy
+from ..core.memory import reserve
+from ..core.validation import (
+    EvidenceWarning,
+    check_choice,
+    check_number,
+    check_rows,
+    check_similarity,
+)
+from ..numerics.operators import Scaled, Shifted, degrees, dtype_of
+from ..numerics.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
 
 __all__ = ["DoublyStochastic", "doubly_stochastic"]
 
@@ -30,7 +36,9 @@ class DoublyStochastic(Scaled):
         return scaled * _reciprocal(scaled.sum(axis=1))[:, None]
 
 
-def doubly_stochastic(W: Any, *, divergence: str = "relative-entropy", tol: float | None = None, max_iter: int = 500) -> Any:
+def doubly_stochastic(
+    W: Any, *, divergence: str = "relative-entropy", tol: float | None = None, max_iter: int = 500
+) -> Any:
     """Doubly stochastic similarity (rows and columns sum to one) nearest to W.
 
     Parameters
@@ -65,11 +73,17 @@ def doubly_stochastic(W: Any, *, divergence: str = "relative-entropy", tol: floa
     """
     check_choice(divergence, "divergence", ("relative-entropy", "frobenius", "l1"))
     W = check_similarity(W)
-    tol = (1e-5 if dtype_of(W) == np.float32 else 1e-11) if tol is None else check_number(tol, "tol", low=0, strict=True)
+    tol = (
+        (1e-5 if dtype_of(W) == np.float32 else 1e-11)
+        if tol is None
+        else check_number(tol, "tol", low=0, strict=True)
+    )
     check_number(max_iter, "max_iter", low=1, integer=True)
     if divergence == "l1":
         return _move_diagonal(W)
-    return _least_squares(W, tol, max_iter) if divergence == "frobenius" else _scale(W, tol, max_iter)
+    return (
+        _least_squares(W, tol, max_iter) if divergence == "frobenius" else _scale(W, tol, max_iter)
+    )
 
 
 def _scale(W: Any, tol: float, max_iter: int) -> DoublyStochastic:
@@ -78,7 +92,10 @@ def _scale(W: Any, tol: float, max_iter: int) -> DoublyStochastic:
     xp = namespace(degree)
     _refuse(np.flatnonzero(to_numpy(degree) <= 0), "have no similarity to any object")
     if isinstance(W, np.ndarray) or sp.issparse(W):
-        _refuse(without_support(W), "have a similarity that no doubly stochastic matrix can share (the matrix lacks total support)")
+        _refuse(
+            without_support(W),
+            "have a similarity that no doubly stochastic matrix can share (the matrix lacks total support)",
+        )
     x, before = degree**-0.5, np.inf
     for _ in range(max_iter):
         error = xp.abs(x * (W @ x) - 1)
@@ -90,7 +107,10 @@ def _scale(W: Any, tol: float, max_iter: int) -> DoublyStochastic:
         else:
             x = xp.exp(newton(lambda y: entropy_dual(W, y), xp.log(x)))
         before = worst
-    _refuse(np.flatnonzero(to_numpy(error) > tol), f"do not reach a row sum of one within {tol:g} in max_iter={max_iter} steps")
+    _refuse(
+        np.flatnonzero(to_numpy(error) > tol),
+        f"do not reach a row sum of one within {tol:g} in max_iter={max_iter} steps",
+    )
     raise AssertionError
 
 
@@ -105,8 +125,19 @@ def _refuse(objects: np.ndarray, why: str) -> None:
 
 def _least_squares(W: Any, tol: float, max_iter: int) -> np.ndarray:
     n = W.shape[0]
-    reserve((n, 3 * n), dtype_of(W), "the nearest matrix in the Frobenius norm", "use divergence='relative-entropy', which forms nothing")
-    K = W if isinstance(W, np.ndarray) else W.toarray() if hasattr(W, "toarray") else W @ np.eye(n, dtype=dtype_of(W))
+    reserve(
+        (n, 3 * n),
+        dtype_of(W),
+        "the nearest matrix in the Frobenius norm",
+        "use divergence='relative-entropy', which forms nothing",
+    )
+    K = (
+        W
+        if isinstance(W, np.ndarray)
+        else W.toarray()
+        if hasattr(W, "toarray")
+        else W @ np.eye(n, dtype=dtype_of(W))
+    )
     y = 0.5 * (1 - K.sum(axis=1)) / n + 0.25 * (K.mean() - 1 / n)
     for _ in range(max_iter):
         if np.abs(frobenius_dual(K, y).gradient).max() <= tol:

@@ -15,8 +15,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array
 
-from .._memory import reserve
-from .._validation import EvidenceWarning, check_number
+from ..core.memory import reserve
+from ..core.validation import EvidenceWarning, check_number
 from .operators import Factored
 
 __all__ = ["cosine", "gaussian", "knn", "self_tuning"]
@@ -78,7 +78,9 @@ def self_tuning(X: Any, Y: Any = None, *, n_neighbors: int = 7) -> np.ndarray:
     check_number(n_neighbors, "n_neighbors", low=1, integer=True)
     known = X if Y is None else Y
     scale_known = _positive_each(_neighbor_distances(known, n_neighbors))
-    scale_new = scale_known if Y is None else _positive_each(_neighbor_distances(known, n_neighbors, X))
+    scale_new = (
+        scale_known if Y is None else _positive_each(_neighbor_distances(known, n_neighbors, X))
+    )
     W = _squared_distances(X, Y)
     W /= -scale_new[:, None]
     W /= scale_known[None, :]
@@ -111,7 +113,9 @@ def knn(X: Any, Y: Any = None, *, n_neighbors: int = 10) -> sp.csr_array:
     X, Y = _features(X, Y)
     known = X if Y is None else Y
     n_neighbors = min(check_number(n_neighbors, "n_neighbors", low=1, integer=True), known.shape[0])
-    finder = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1 if X.shape[0] > FEW else None).fit(known)
+    finder = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1 if X.shape[0] > FEW else None).fit(
+        known
+    )
     if Y is None:
         graph = sp.csr_array(finder.kneighbors_graph(X).astype(X.dtype))
         return sp.csr_array((graph + graph.T) * 0.5)
@@ -125,9 +129,13 @@ def _links(finder: NearestNeighbors, X: Any, known: Any, n_neighbors: int) -> sp
     """
     reach = finder.kneighbors(known)[0][:, -1]
     distance, index = finder.kneighbors(X, min(max(5 * n_neighbors, 64), known.shape[0]))
-    weight = 0.5 * (distance <= distance[:, n_neighbors - 1 : n_neighbors]) + 0.5 * (distance <= reach[index])
+    weight = 0.5 * (distance <= distance[:, n_neighbors - 1 : n_neighbors]) + 0.5 * (
+        distance <= reach[index]
+    )
     starts = np.arange(0, weight.size + 1, weight.shape[1])
-    rows = sp.csr_array((weight.ravel().astype(X.dtype), index.ravel(), starts), shape=(X.shape[0], known.shape[0]))
+    rows = sp.csr_array(
+        (weight.ravel().astype(X.dtype), index.ravel(), starts), shape=(X.shape[0], known.shape[0])
+    )
     rows.eliminate_zeros()
     return rows
 
@@ -163,14 +171,19 @@ def _features(X: Any, Y: Any) -> tuple[Any, Any]:
         return X, None
     Y = check_array(Y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
     if X.shape[1] != Y.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} features but Y has {Y.shape[1]}: they must describe the same features")
+        raise ValueError(
+            f"X has {X.shape[1]} features but Y has {Y.shape[1]}: they must describe the same features"
+        )
     return X, Y
 
 
 def _squared_distances(X: Any, Y: Any) -> np.ndarray:
     known = X if Y is None else Y
     reserve(
-        (X.shape[0], known.shape[0]), X.dtype, "a dense similarity matrix", "use similarity='cluster-kernel' or 'knn', which stay sparse"
+        (X.shape[0], known.shape[0]),
+        X.dtype,
+        "a dense similarity matrix",
+        "use similarity='cluster-kernel' or 'knn', which stay sparse",
     )
     if not sp.issparse(known):
         center = known.mean(axis=0)
@@ -180,7 +193,11 @@ def _squared_distances(X: Any, Y: Any) -> np.ndarray:
 
 def _neighbor_distances(known: Any, n_neighbors: int, queries: Any = None) -> np.ndarray:
     """Distance to the n-th neighbour; an object is not its own neighbour."""
-    n_neighbors = max(1, min(n_neighbors, known.shape[0] - 1)) if queries is None else min(n_neighbors, known.shape[0])
+    n_neighbors = (
+        max(1, min(n_neighbors, known.shape[0] - 1))
+        if queries is None
+        else min(n_neighbors, known.shape[0])
+    )
     if known.shape[0] == 1 and queries is None:
         return np.ones(1)
     finder = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1).fit(known)
@@ -190,7 +207,11 @@ def _neighbor_distances(known: Any, n_neighbors: int, queries: Any = None) -> np
 def _positive(scale: float) -> float:
     if scale > 0:
         return float(scale)
-    warnings.warn("most objects coincide with their neighbours: a bandwidth of 1 is used", EvidenceWarning, stacklevel=3)
+    warnings.warn(
+        "most objects coincide with their neighbours: a bandwidth of 1 is used",
+        EvidenceWarning,
+        stacklevel=3,
+    )
     return 1.0
 
 

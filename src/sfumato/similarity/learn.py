@@ -8,15 +8,17 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from .._validation import check_number
-from ..kernels.spectral_cost import Cost, neighbor_cost, scale_gradient, spectral_cost
+from ..core.validation import check_number
+from .spectral_cost import Cost, neighbor_cost, scale_gradient, spectral_cost
 
 __all__ = ["learn_scales"]
 
 START_WIDTHS = (1.0, 2.0, 4.0)
 
 
-def learn_scales(X: Any, labels: Any, *, penalty: float = 1e-3, max_iter: int = 200, tol: float = 1e-6) -> np.ndarray:
+def learn_scales(
+    X: Any, labels: Any, *, penalty: float = 1e-3, max_iter: int = 200, tol: float = 1e-6
+) -> np.ndarray:
     """Scale of every feature with which spectral clustering finds known partitions best.
 
     Minimises the spectral cost J of the partitions under the similarity exp(-1/2 sum_f s_f^2 (x_f - y_f)^2), summed over the data sets,
@@ -66,15 +68,22 @@ def learn_scales(X: Any, labels: Any, *, penalty: float = 1e-3, max_iter: int = 
 
     flat = [np.full(spread.size, np.log(width / np.sqrt(spread.size))) for width in START_WIDTHS]
     guided = [_descend(neighbor_cost, sets, start, 0.0, max_iter, tol).x for start in flat]
-    ends = [_descend(spectral_cost, sets, start, penalty, max_iter, tol) for start in (*flat, *guided)]
+    ends = [
+        _descend(spectral_cost, sets, start, penalty, max_iter, tol) for start in (*flat, *guided)
+    ]
     return np.exp(min(ends, key=lambda end: end.fun).x) / spread
 
 
-def _descend(cost: Cost, sets: list[Any], start: np.ndarray, penalty: float, max_iter: int, tol: float) -> Any:
+def _descend(
+    cost: Cost, sets: list[Any], start: np.ndarray, penalty: float, max_iter: int, tol: float
+) -> Any:
     """Minimise the penalised cost, summed over the data sets, by the logarithms of the scales."""
 
     def objective(log_scales: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = penalty * np.exp(2 * log_scales).sum(), 2 * penalty * np.exp(2 * log_scales)
+        value, gradient = (
+            penalty * np.exp(2 * log_scales).sum(),
+            2 * penalty * np.exp(2 * log_scales),
+        )
         for X, y in sets:
             more, slope = scale_gradient(cost, X, y, log_scales)
             value, gradient = value + more, gradient + slope
@@ -82,7 +91,14 @@ def _descend(cost: Cost, sets: list[Any], start: np.ndarray, penalty: float, max
 
     bounds = [(-9.0, 5.0)] * start.size
     options = {"maxiter": max_iter, "gtol": tol}
-    return minimize(objective, np.clip(start, -9, 5), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return minimize(
+        objective,
+        np.clip(start, -9, 5),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options=options,
+    )
 
 
 def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -95,8 +111,12 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         check_consistent_length(features, known)
         classes, codes = np.unique(np.asarray(known), return_inverse=True)
         if not 1 < classes.size < len(codes):
-            raise ValueError(f"labels must name at least 2 clusters and fewer than n={len(codes)}, got {classes.size}")
+            raise ValueError(
+                f"labels must name at least 2 clusters and fewer than n={len(codes)}, got {classes.size}"
+            )
         sets.append((features, codes))
     if len({features.shape[1] for features, _ in sets}) > 1:
-        raise ValueError(f"the data sets must have the same features, got {[features.shape[1] for features, _ in sets]}")
+        raise ValueError(
+            f"the data sets must have the same features, got {[features.shape[1] for features, _ in sets]}"
+        )
     return sets

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from .._memory import reserve
+from ..core.memory import reserve
 
 __all__ = ["Factored"]
 
@@ -54,6 +54,11 @@ class Factored(LinearOperator):
 
     def toarray(self) -> np.ndarray:
         """The matrix, if it fits."""
-        reserve(self.shape, self.dtype, "the explicit similarity matrix", "use the operator itself, which only multiplies")
+        reserve(
+            self.shape,
+            self.dtype,
+            "the explicit similarity matrix",
+            "use the operator itself, which only multiplies",
+        )
         product = self.factor @ self.right.T
         return product.toarray() if sp.issparse(product) else product

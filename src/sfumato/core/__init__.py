@@ -1,0 +1,1 @@
+"""Machinery that every model shares: arrays, memory, row blocks, the loop, validation and base classes."""

@@ -1,0 +1,125 @@
+"""The one module that knows array libraries.
+
+Kernels are written once, against the array API standard, and find their library in the data: ``xp = namespace(U)``. NumPy (2.0 and
+later) is such a library by itself; torch and CuPy come through ``array-api-compat``.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from .memory import memory_budget
+
+__all__ = [
+    "add_at",
+    "cpu_count",
+    "device",
+    "free_memory",
+    "inplace",
+    "is_numpy",
+    "namespace",
+    "reader",
+    "to_numpy",
+]
+
+# Array libraries that a module of ours above this layer reads; it is imported when such an array arrives.
+READERS = {"dask": "sfumato.dask"}
+
+
+def namespace(*arrays: Any) -> Any:
+    """Array library of the arguments: NumPy unless one of them belongs to another library."""
+    for array in arrays:
+        if isinstance(array, (np.ndarray, np.generic)) or array is None:
+            continue
+        root = type(array).__module__.partition(".")[0]
+        if root in ("torch", "cupy"):
+            return _compat(root)
+        if root not in ("scipy", "sfumato", "numpy") and hasattr(array, "__array_namespace__"):
+            return array.__array_namespace__()
+    return np
+
+
+def _compat(root: str) -> Any:
+    try:
+        if root == "torch":
+            import array_api_compat.torch as xp
+        else:
+            import array_api_compat.cupy as xp  # type: ignore[no-redef]
+    except ImportError as error:
+        raise ImportError(
+            f"{root} arrays need array-api-compat: pip install 'sfumato[gpu]'"
+        ) from error
+    return xp
+
+
+def reader(array: Any) -> Any:
+    """The module of ours that reads arrays of this library (see ``READERS``), or None."""
+    name = READERS.get(type(array).__module__.partition(".")[0])
+    return import_module(name) if name else None
+
+
+def is_numpy(*arrays: Any) -> bool:
+    """True when the arguments are handled by NumPy."""
+    return namespace(*arrays) is np
+
+
+def to_numpy(array: Any) -> np.ndarray:
+    """The same numbers as a NumPy array, copied from the device if need be."""
+    if isinstance(array, np.ndarray):
+        return array
+    if hasattr(array, "detach"):
+        return array.detach().cpu().numpy()
+    if hasattr(array, "get") and type(array).__module__.startswith("cupy"):
+        return array.get()
+    try:
+        return np.asarray(array)
+    except (TypeError, ValueError, RuntimeError):
+        return np.from_dlpack(array)
+
+
+def inplace(function: str, array: Any) -> Any:
+    """``function(array)``, written over ``array`` where the library can: ``inplace("exp", D)``."""
+    if isinstance(array, np.ndarray):
+        return getattr(np, function)(array, out=array)
+    if type(array).__module__.startswith("torch"):
+        return getattr(array, function + "_")()
+    return getattr(namespace(array), function)(array)
+
+
+def add_at(vector: Any, index: Any, values: Any) -> Any:
+    """``vector[index] += values`` for distinct indices; in place where the library can."""
+    xp = namespace(vector)
+    if xp.__name__.startswith("array_api_strict"):
+        hit = xp.arange(vector.shape[0])[None, :] == index[:, None]
+        vector += xp.sum(
+            xp.where(hit, values[:, None], xp.zeros((1, 1), dtype=vector.dtype)), axis=0
+        )
+    else:
+        vector[index] += values
+
+
+def device(array: Any) -> Any:
+    """Where the array lives."""
+    return getattr(array, "device", None)
+
+
+def free_memory(array: Any) -> int:
+    """Bytes still free where the array lives."""
+    if getattr(array, "is_cuda", False):
+        import torch
+
+        return int(torch.cuda.mem_get_info(array.device)[0])
+    return memory_budget()
+
+
+def cpu_count() -> int:
+    """Cores this process may run on."""
+    import os
+
+    if sys.platform == "linux":
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1

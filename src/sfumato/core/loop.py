@@ -1,0 +1,213 @@
+"""One loop for every model: tolerance, history, progress, restarts, and acceleration as a wrapper around a step.
+
+A *step* is ``step(state) -> (state, objective)`` and never makes the objective worse. ``objective`` belongs to the state that comes
+back or, where knowing that would cost another pass over the data (EM), to the state that went in; the loop does not mind.
+An objective may also be a vector, one entry for each of several runs that share their passes.
+
+An *accelerator* takes a step and gives a step on a larger state; ``.settled`` of that state is the model's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Extrapolation", "Run", "Squarem", "best", "checkpoints", "iterate", "progress"]
+
+Step = Callable[[Any], tuple[Any, Any]]
+
+_listener: ContextVar[Callable[[int, int, float], None] | None] = ContextVar(
+    "sfumato_progress", default=None
+)
+_keeper: ContextVar[Any] = ContextVar("sfumato_checkpoints", default=None)
+
+
+class Run(NamedTuple):
+    """What a loop leaves: the last state, its history of objectives, and why it stopped."""
+
+    state: Any
+    objective: Any
+    history: np.ndarray
+    n_iter: int
+    converged: bool
+
+
+@contextmanager
+def progress(listener: Callable[[int, int, float], None]):
+    """Within this context every loop reports ``listener(iteration, max_iter, objective)``."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+@contextmanager
+def checkpoints(keeper: Any):
+    """Within this context every outermost loop starts where ``keeper.recall(state)`` says and shows ``keeper`` what it reaches.
+
+    ``recall`` gives the place of the loop among its like, and the state and history to go on from; ``keep(place, state, history)``
+    is told after every step. Loops inside a step are part of that step.
+    """
+    token = _keeper.set(keeper)
+    try:
+        yield
+    finally:
+        _keeper.reset(token)
+
+
+def iterate(
+    step: Step,
+    state: Any,
+    *,
+    max_iter: int,
+    tol: float,
+    relative_to: Any = None,
+    horizon: float = np.inf,
+) -> Run:
+    """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
+
+    ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the objective itself. Of several runs, all
+    minimised, none is waited for that would not reach the best one within ``horizon`` steps at its present pace.
+    """
+    report, keeper = _listener.get(), _keeper.get()
+    history: list[Any] = []
+    if keeper is not None:
+        place, state, history = keeper.recall(state)
+    with checkpoints(None):
+        while len(history) < max_iter and not _settled(history, tol, relative_to, horizon):
+            state, objective = step(state)
+            history.append(np.asarray(objective, dtype=np.float64))
+            if report is not None:
+                report(len(history), max_iter, float(history[-1].min()))
+            if keeper is not None:
+                keeper.keep(place, state, history)
+    converged = _settled(history, tol, relative_to, horizon)
+    return Run(
+        state, history[-1] if history else np.inf, np.asarray(history), len(history), converged
+    )
+
+
+def _settled(history: list[Any], tol: float, relative_to: Any, horizon: float) -> bool:
+    if len(history) < 2:
+        return False
+    size = np.abs(history[-1]) if relative_to is None else relative_to
+    size = size(history[-1]) if callable(size) else size
+    change = np.abs(history[-1] - history[-2])
+    behind = history[-1] - history[-1].min()
+    return bool(np.all((change <= tol * size) | (behind / horizon > change)))
+
+
+def best(runs: list[Run], *, larger: bool) -> Run:
+    """The run with the largest (or smallest) objective."""
+    return runs[earliest_best([run.objective for run in runs], larger=larger)]
+
+
+def earliest_best(objectives: Any, *, larger: bool) -> int:
+    """Index of the largest (or smallest) objective; of those that agree with it to one part in a million, the earliest.
+
+    Starts that end in the same optimum differ by rounding, and rounding must not choose among them.
+    """
+    values = np.asarray(objectives, dtype=np.float64) * (-1.0 if larger else 1.0)
+    lowest = values.min()
+    return int(np.argmax(values <= lowest + 1e-6 * np.abs(lowest)))
+
+
+class Extrapolation(NamedTuple):
+    """Safeguarded extrapolation: step from  current + momentum * (current - previous),  keep it only if the objective fell.
+
+    ``combine(current, previous, momentum)`` gives the extrapolated state, back inside its constraints. For objectives that are
+    minimised and known for the state that a step returns. A failure costs one step: the plain one follows at once. Several runs that
+    share their steps (a vector of objectives) succeed or fail each for itself; ``select(mask, one, other)`` puts a state together.
+    """
+
+    current: Any
+    previous: Any = None
+    objective: Any = np.inf
+    momentum: Any = 0.5
+    cap: Any = 2.0
+
+    @property
+    def settled(self) -> Any:
+        """The state whose objective is known to be the best so far."""
+        return self.current
+
+    @classmethod
+    def accelerate(
+        cls,
+        step: Step,
+        combine: Callable[[Any, Any, Any], Any],
+        select: Callable[[Any, Any, Any], Any],
+    ) -> Callable[[Extrapolation], Any]:
+        def accelerated(state: Extrapolation) -> tuple[Extrapolation, Any]:
+            current, previous, objective, momentum, cap = state
+            if previous is not None:
+                trial, value = step(combine(current, previous, momentum))
+                good = value <= objective
+                cap = np.where(good, cap, np.maximum(0.5, 0.9 * momentum))
+                momentum = np.where(good, np.minimum(1.1 * momentum, cap), momentum / 2)
+                if np.all(good):
+                    return cls(trial, current, value, momentum, cap), value
+                if np.any(good):
+                    current = select(good, trial, current)
+            trial, value = step(current)
+            return cls(trial, current, value, momentum, cap), value
+
+        return accelerated
+
+
+class Squarem(NamedTuple):
+    """Squared extrapolation of a fixed-point map (Varadhan and Roland 2008), with the objective as safeguard.
+
+    For steps whose objective belongs to the state that went in. ``pack`` turns a state into one vector in unconstrained
+    coordinates, ``unpack(vector, like)`` turns it back. From  x, F(x), F(F(x)):  r = F(x) - x,  v = F(F(x)) - F(x) - r,
+    a = -|r|/|v|,  next  x - 2 a r + a^2 v;  where the objective there is worse, the plain iterate F(F(x)) goes on instead.
+    """
+
+    current: Any
+    trail: tuple[Any, ...] = ()
+    fallback: Any = None
+    objective: float = np.nan
+    stretch: float = 1.0
+
+    @property
+    def settled(self) -> Any:
+        """The last state that is no worse than every state before it: never an extrapolation nobody has checked."""
+        return self.current if self.fallback is None else self.fallback
+
+    @classmethod
+    def accelerate(
+        cls,
+        step: Step,
+        pack: Callable[[Any], np.ndarray],
+        unpack: Callable[[np.ndarray, Any], Any],
+        *,
+        larger: bool,
+    ) -> Callable[[Squarem], Any]:
+        def accelerated(state: Squarem) -> tuple[Squarem, float]:
+            following, value = step(state.current)
+            if state.fallback is not None:
+                worse = value < state.objective if larger else value > state.objective
+                if worse or not np.isfinite(value):
+                    following, value = step(state.fallback)
+                    return cls(following, (), None, value, max(1.0, state.stretch / 4)), value
+            trail = (*state.trail, state.current)
+            if len(trail) < 2:
+                return cls(following, trail, None, value, state.stretch), value
+            x0, x1, x2 = (pack(s) for s in (*trail, following))
+            r, v = x1 - x0, x2 - 2 * x1 + x0
+            length = float(np.linalg.norm(v))
+            alpha = -float(np.linalg.norm(r)) / length if length > 0 else -1.0
+            alpha = min(-1.0, max(-state.stretch, alpha))
+            stretch = state.stretch * 4 if alpha == -state.stretch else state.stretch
+            if alpha == -1.0:
+                return cls(following, (), None, value, stretch), value
+            return cls(
+                unpack(x0 - 2 * alpha * r + alpha**2 * v, following), (), following, value, stretch
+            ), value
+
+        return accelerated

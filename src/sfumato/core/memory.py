@@ -1,0 +1,198 @@
+"""The memory guard: say that a fit or an array will not fit before asking for it, and which form of it would."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["MemoryBudgetError", "Outline", "memory_budget", "require", "reserve"]
+
+SHARE = 0.9  # of the budget; the rest is for what nobody counts
+TRIFLE = 2**24  # bytes for which asking the system costs more than it can tell
+
+
+class MemoryBudgetError(ValueError, MemoryError):
+    """An array or a fit was refused because it would not fit into the memory this process may use."""
+
+
+class Outline(NamedTuple):
+    """What can be told of evidence before it is read."""
+
+    n: int
+    p: int
+    stored: int  # numbers kept: n p, the nonzeros of a sparse array, none of what only multiplies
+    itemsize: int  # bytes a number once it is read
+    copied: bool  # whether reading makes floating-point numbers of others
+    sparse: bool
+
+    @classmethod
+    def of(cls, X: Any) -> Outline | None:
+        """Outline of an array, sparse array, frame or operator; None of what has no shape or lives on a cluster of machines."""
+        shape = getattr(X, "shape", None)
+        if shape is None or len(shape) != 2 or type(X).__module__.startswith("dask."):
+            return None
+        n, p = (int(size) for size in shape)
+        dtype = str(getattr(X, "dtype", "")).rpartition(".")[2]
+        sparse = hasattr(X, "nnz")
+        whole = hasattr(X, "__array__") or hasattr(X, "__dlpack__")
+        stored = int(X.nnz) if sparse else n * p if whole else 0
+        return cls(
+            n,
+            p,
+            stored,
+            4 if dtype in ("float32", "") else 8,
+            dtype not in ("float32", "float64") and (sparse or whole),
+            sparse,
+        )
+
+    def copy(self) -> int:
+        """Bytes of the copy that reading makes, if it makes one."""
+        return self.stored * (self.itemsize + 4 * self.sparse) if self.copied else 0
+
+    def halved(self) -> Outline:
+        """The same in float32."""
+        return self._replace(itemsize=4, copied=False)
+
+
+def memory_budget() -> int:
+    """Bytes this process may still take: what the machine has free, what its cgroups and its own limit allow, or
+    ``SFUMATO_MEMORY_BUDGET``."""
+    override = os.environ.get("SFUMATO_MEMORY_BUDGET")
+    if override:
+        return int(float(override))
+    limits = [_available(), _address_room(), *_cgroup_room()]
+    return max(0, int(min((limit for limit in limits if limit is not None), default=2**62)))
+
+
+def require(
+    task: str,
+    arrays: Mapping[str, float],
+    forms: Iterable[tuple[str, float]],
+    budget: int | None = None,
+) -> None:
+    """Raise ``MemoryBudgetError`` if ``task`` needs more than nine tenths of the budget.
+
+    Parameters
+    ----------
+    task : str
+        What is about to start.
+    arrays : mapping of str to number
+        Names and bytes of what it will hold at the same time.
+    forms : pairs of str and number
+        Other ways to the same end and the bytes each takes; those that fit are named.
+    budget : int, optional
+        ``memory_budget()`` unless the arrays live elsewhere.
+    """
+    size = sum(arrays.values())
+    budget = _budget_for(size) if budget is None else budget
+    if size <= SHARE * budget:
+        return
+    parts = ", ".join(
+        f"{name} {_human(part)}"
+        for name, part in sorted(arrays.items(), key=lambda item: -item[1])
+        if part > 0.01 * size
+    )
+    fitting = [form for form, needed in forms if needed <= SHARE * budget]
+    raise MemoryBudgetError(
+        f"{task} would take {_human(size)} ({parts}) and does not fit in memory ({_human(budget)} available): {', or '.join(fitting)}"
+    )
+
+
+def reserve(shape: tuple[int, ...], dtype: Any, what: str, instead: str) -> None:
+    """Raise ``MemoryBudgetError`` if an array of this shape would take more than nine tenths of the budget."""
+    size = math.prod(int(n) for n in shape) * np.dtype(dtype).itemsize
+    budget = _budget_for(size)
+    if size > SHARE * budget:
+        dimensions = " x ".join(f"{n:,}" for n in shape)
+        raise MemoryBudgetError(
+            f"{what} ({dimensions}, {_human(size)}) does not fit in memory ({_human(budget)} available): {instead}"
+        )
+
+
+def _budget_for(size: float) -> int:
+    """The budget, asked for only where ``size`` is not a trifle, or one was set."""
+    return (
+        2**62 if size <= TRIFLE and "SFUMATO_MEMORY_BUDGET" not in os.environ else memory_budget()
+    )
+
+
+def _human(size: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError
+
+
+def _available() -> int | None:
+    """What the machine has free, memory that is swapped out for it included."""
+    try:
+        found = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return sum(int(found[name].split()[0]) * 1024 for name in ("MemAvailable", "SwapFree"))
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _address_room() -> int | None:
+    """What ``ulimit -v`` leaves to this process."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return None
+        return limit - int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError):
+        return None
+
+
+def _cgroup_room(
+    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> list[int]:
+    """What the memory cgroups of this process and those above them (version 2, then 1) leave to it."""
+    room = []
+    for controller, limit, usage, cached in (
+        ("", "memory.max", "memory.current", "file"),
+        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"),
+    ):
+        for folder in _cgroups(root / controller, own, controller):
+            try:
+                allowed = (folder / limit).read_text().strip()
+                if allowed != "max":
+                    room.append(
+                        int(allowed)
+                        - int((folder / usage).read_text())
+                        + _reclaimable(folder, cached)
+                    )
+            except (OSError, ValueError):
+                continue
+    return room
+
+
+def _cgroups(root: Path, own: Path, controller: str) -> list[Path]:
+    """The cgroup of this process and those above it; in a container only the root can be seen."""
+    try:
+        entries = [line.split(":", 2) for line in own.read_text().splitlines()]
+        path = next(entry[2] for entry in entries if controller in entry[1].split(","))
+    except (OSError, StopIteration, IndexError):
+        return [root]
+    folder = root / path.lstrip("/")
+    return [folder, *(above for above in folder.parents if above.is_relative_to(root))]
+
+
+def _reclaimable(folder: Path, name: str) -> int:
+    """Bytes of the files that are kept in memory and given up when it is asked for."""
+    try:
+        found = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    except OSError:
+        return 0
+    return int(found.get(name, 0)) - int(found.get("shmem" if name == "file" else "total_shmem", 0))

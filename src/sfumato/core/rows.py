@@ -1,0 +1,304 @@
+"""Objects in row blocks: all that a model of additive statistics may ask of its data.
+
+Sample weights, threads, memory-mapped files, sparse matrices, GPU arrays and clusters of machines are then all the same thing, a sum
+over row blocks, and no model knows which. The blocks do not depend on the number of threads and are added in order, so neither
+does the answer.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .arrays import cpu_count, device, free_memory, is_numpy, namespace, to_numpy
+from .memory import memory_budget
+
+__all__ = ["Rows", "add", "one_blas_thread", "threads"]
+
+BLOCK = 2000  # objects: products with few clusters stay small for BLAS, and columns do not meet in the cache as powers of two do
+
+
+class Rows:
+    """Features with columns that go along (weights, classes), cut into blocks of rows.
+
+    Parameters
+    ----------
+    X : array or sparse array of shape (n, p)
+    *columns : arrays of length n or None
+        Cut like ``X`` and passed to the functions after the block of ``X``; ``None`` stays ``None``.
+    n_jobs : int or None
+        Threads; ``None`` means every core.
+    view : function or None
+        What the functions see instead of a block of ``X``: coordinates, derived features. Made anew in every pass unless ``kept``.
+    """
+
+    def __new__(cls, X: Any, *columns: Any, **options: Any) -> Rows:
+        """Features that live elsewhere, on a cluster of machines, bring their own rows."""
+        return super().__new__(getattr(X, "rows", cls))
+
+    def __init__(
+        self,
+        X: Any,
+        *columns: Any,
+        n_jobs: int | None = None,
+        view: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.X, self.columns, self.n_jobs, self.view = X, columns, n_jobs, view
+        self.shape, self.dtype = X.shape, X.dtype
+        self._made: dict[int, Any] = {}  # blocks of the view that are kept, by their first row
+        self.stack: np.ndarray | None = None  # (blocks, q, size), those of them that are whole
+
+    @property
+    def slices(self) -> list[slice]:
+        n, p = self.shape
+        if not (is_numpy(self.X) or sp.issparse(self.X)):
+            size = max(
+                1, min(n, 2**30 // max(1, p) if getattr(self.X, "is_cuda", False) else 2**22)
+            )
+        else:
+            size = max(256, min(BLOCK, 2**19 // max(1, p)))
+        return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+    def _cut(self, rows: slice) -> tuple[Any, ...]:
+        columns = (None if column is None else column[rows] for column in self.columns)
+        if rows.start in self._made:
+            return (self._made[rows.start], *columns)
+        block = self.X[rows]
+        return (block if self.view is None else self.view(block), *columns)
+
+    def _each(self, function: Callable[[list[slice]], Any]) -> list[Any]:
+        """``function(group)`` for consecutive runs of slices, which threads take in turn; this one does its part."""
+        slices = self.slices
+        size = max(1, min(8, len(slices) // 16))
+        groups = [slices[start : start + size] for start in range(0, len(slices), size)]
+        n_threads = (
+            min(threads(self.n_jobs), len(groups)) if is_numpy(self.X) or sp.issparse(self.X) else 1
+        )
+        todo, results = deque(enumerate(groups)), [None] * len(groups)
+
+        def work() -> None:
+            while todo:
+                try:
+                    i, group = todo.popleft()
+                except IndexError:
+                    return
+                results[i] = function(group)
+
+        if n_threads <= 1 or getattr(_thread, "ours", False):
+            work()
+            return results
+        with one_blas_thread():
+            helpers = [_pool(n_threads - 1).submit(work) for _ in range(n_threads - 1)]
+            try:
+                work()
+            finally:
+                todo.clear()
+                running = [helper for helper in helpers if not helper.cancel()]
+                wait(running)
+        for helper in running:
+            helper.result()
+        return results
+
+    def sum(self, function: Callable[..., Any], stacks: Callable[..., Any] | None = None) -> Any:
+        """Sum over blocks of ``function(X_block, *column_blocks)``, a NamedTuple (or tuple) of arrays and numbers.
+
+        ``stacks(Z, *column_blocks)`` does the same for several kept blocks at once, ``Z`` of shape (blocks, q, size).
+        """
+
+        def total(group: list[slice]) -> Any:
+            n_whole = (
+                0
+                if stacks is None or self.stack is None
+                else sum(rows.stop - rows.start == self.stack.shape[2] for rows in group)
+            )
+            parts = [function(*self._cut(rows)) for rows in group[n_whole:]]
+            if n_whole and stacks is not None and self.stack is not None:
+                first, rows = (
+                    group[0].start // self.stack.shape[2],
+                    slice(group[0].start, group[n_whole - 1].stop),
+                )
+                columns = (None if column is None else column[rows] for column in self.columns)
+                parts.insert(0, stacks(self.stack[first : first + n_whole], *columns))
+            return reduce(add, parts)
+
+        return reduce(add, self._each(total))
+
+    def map(self, function: Callable[..., Any]) -> Any:
+        """The arrays ``function(X_block, *column_blocks)`` one under the other."""
+        slices = self.slices
+        if len(slices) == 1 or not is_numpy(self.X):
+            parts = [function(*self._cut(rows)) for rows in slices]
+            return parts[0] if len(parts) == 1 else namespace(*parts).concat(parts)
+        first = function(*self._cut(slices[0]))
+        out = np.empty((self.shape[0], *first.shape[1:]), dtype=first.dtype)
+
+        def write(group: list[slice]) -> None:
+            for rows in group:
+                out[rows] = function(*self._cut(rows))
+
+        for _ in self._each(write):
+            pass
+        return out
+
+    def extremes(self) -> np.ndarray:
+        """Least and largest value (2, q) of every column of the blocks, NaN left out."""
+        parts = np.stack(
+            [
+                part
+                for parts in self._each(
+                    lambda group: [_extremes(self._cut(rows)[0]) for rows in group]
+                )
+                for part in parts
+            ]
+        )
+        return np.stack([np.fmin.reduce(parts[:, 0]), np.fmax.reduce(parts[:, 1])])
+
+    def through(self, view: Callable[[Any], Any]) -> Rows:
+        """The same rows, seen through one more view."""
+        first = self.view
+        both = view if first is None else lambda block: view(first(block))
+        return Rows(self.X, *self.columns, n_jobs=self.n_jobs, view=both)
+
+    def kept(self) -> Rows:
+        """The same rows with the view made once, each block by itself with its columns contiguous.
+
+        Unchanged where there is no view or it would crowd the memory.
+        """
+        if self.view is None or _mapped(self.X):
+            return self
+        first = self.view(self.X[:1])
+        if not (is_numpy(self.X) or sp.issparse(self.X)):
+            return self._kept_there(first)
+        if sp.issparse(first):
+            return Rows(sp.csr_array(self.view(self.X)), *self.columns, n_jobs=self.n_jobs)
+        if self.shape[0] * first.shape[1] * first.dtype.itemsize > memory_budget() // 4:
+            return self
+        kept = Rows(self.X, *self.columns, n_jobs=self.n_jobs, view=self.view)
+        slices = self.slices
+        size = slices[0].stop
+        whole = kept.stack = np.empty(
+            (self.shape[0] // size, first.shape[1], size), dtype=first.dtype
+        )
+
+        def make(group: list[slice]) -> list[tuple[int, Any]]:
+            made = []
+            for rows in group:
+                block = np.asfortranarray(self._cut(rows)[0])
+                if rows.stop - rows.start == size:
+                    whole[rows.start // size] = block.T
+                    block = whole[rows.start // size].T
+                made.append((rows.start, block))
+            return made
+
+        for made in self._each(make):
+            kept._made.update(made)
+        return kept
+
+    def _kept_there(self, first: Any) -> Rows:
+        """As ``kept``, for arrays of another library."""
+        xp = namespace(self.X)
+        if (
+            self.shape[0] * first.shape[1] * xp.finfo(first.dtype).bits // 8
+            > free_memory(self.X) // 2
+        ):
+            return self
+        out = xp.empty((first.shape[1], self.shape[0]), dtype=first.dtype, device=device(self.X)).T
+        for rows in self.slices:
+            out[rows, :] = self._cut(rows)[0]
+        return Rows(out, *self.columns, n_jobs=self.n_jobs)
+
+    def sample(self, size: int, rng: Any) -> Rows:
+        """About ``size`` rows drawn by weight along the data, all of weight one; weight w draws like w copies in a row.
+
+        The first column must be the weights.
+        """
+        weights = self.columns[0]
+        where = (np.arange(size) + rng.random(size)) / size
+        if weights is None:
+            indices = np.minimum((where * self.shape[0]).astype(np.int64), self.shape[0] - 1)
+        else:
+            cumulative = np.cumsum(to_numpy(weights))
+            indices = np.minimum(
+                np.searchsorted(cumulative, where * cumulative[-1], side="right"), self.shape[0] - 1
+            )
+        others = (None if column is None else column[indices] for column in self.columns[1:])
+        few = Rows(self.X[indices], None, *others, n_jobs=self.n_jobs, view=self.view)
+        return few.kept() if self._made else few
+
+    def take(self, indices: Any) -> Any:
+        """Chosen rows as a dense array."""
+        rows = self.X[indices]
+        return rows.toarray() if sp.issparse(rows) else rows
+
+
+def _extremes(block: Any) -> np.ndarray:
+    if sp.issparse(block):
+        return np.stack([block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel()])
+    if isinstance(block, np.ndarray):
+        return np.stack([np.fmin.reduce(block), np.fmax.reduce(block)])
+    xp = namespace(block)
+    return np.stack([to_numpy(xp.min(block, axis=0)), to_numpy(xp.max(block, axis=0))])
+
+
+def _mapped(X: Any) -> bool:
+    """Whether the numbers lie in a memory-mapped file, not in memory."""
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap):
+            return True
+        X = X.base
+    return False
+
+
+def add(left: Any, right: Any) -> Any:
+    """Sum of two records of statistics, entry by entry."""
+    parts = (a + b for a, b in zip(left, right, strict=True))
+    return type(left)(*parts) if hasattr(left, "_fields") else tuple(parts)
+
+
+def threads(n_jobs: int | None) -> int:
+    """Number of threads that ``n_jobs`` asks for: ``None`` every core, negative counts from the end as in joblib."""
+    if n_jobs is None:
+        return cpu_count()
+    return max(1, cpu_count() + 1 + n_jobs) if n_jobs < 0 else n_jobs
+
+
+_thread = threading.local()
+
+
+def _mark() -> None:
+    """A thread of ours does not wait for others of ours."""
+    _thread.ours = True
+
+
+@lru_cache(maxsize=4)
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    """Threads that stay: a pass over small data takes less than starting them."""
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="sfumato", initializer=_mark)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+@lru_cache(maxsize=1)
+def _controller() -> Any:
+    import scipy.linalg  # noqa: F401, its BLAS is a library of its own, to be found below
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS keeps to one thread while we run our own."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield

@@ -1,0 +1,339 @@
+"""The information bottleneck: counts in, clusters of their rows out that keep what the rows say about the columns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core import loop
+from ...core.base import InductiveClusterer
+from ...core.memory import Outline
+from ...core.rows import Rows
+from ...core.validation import EvidenceWarning, check_features, check_number, check_weights
+from . import kernel
+
+__all__ = ["InformationBottleneck"]
+
+
+class InformationBottleneck(InductiveClusterer):
+    """Clusters of the rows of a table of counts that keep what the rows say about the columns.
+
+    Rows are objects x (documents, cells), columns are what they are described by (words, genes, classes). Minimises
+    I(X;V) - beta I(C;V): how much the clusters remember of the objects, against how much they tell about the columns.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        The most clusters there may be; at a small ``beta`` some coincide.
+    beta : float, default 20.0
+        Price of a nat of relevance in nats of compression; memberships sharpen as it grows. ``np.inf`` gives hard clusters by the
+        sequential algorithm.
+    anneal : bool, default True
+        Let beta grow from 1 to its value, each solution starting the next.
+    n_init : int, default 4
+        Starts.
+    max_iter : int, default 1000
+        Iterations at each beta; sweeps of the sequential algorithm.
+    tol : float, default 1e-9
+        Change of the objective, in nats, at which to stop.
+    random_state : int, Generator or None
+    n_jobs : int or None
+        Threads; ``None`` means every core.
+
+    Attributes
+    ----------
+    relevance_, compression_ : float
+        I(C;V) and I(X;V) in nats.
+    information_ : float
+        I(X;C), the most that ``relevance_`` could be.
+    information_curve_ : array of shape (n_levels, 3)
+        beta, compression and relevance of the best solution met at each beta of the annealing: a concave curve.
+    weights_ : array of shape (n_clusters,)
+        p(v).
+    class_distributions_ : array of shape (n_clusters, n_columns)
+        p(c|v).
+    memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
+        As in every estimator; ``objective_`` is compression - beta * relevance, and - relevance for an infinite beta.
+
+    References
+    ----------
+    .. [1] N. Tishby, F. Pereira and W. Bialek, "The information bottleneck method", Allerton Conference 1999.
+    .. [2] N. Slonim, N. Friedman and N. Tishby, "Unsupervised document classification using sequential information
+       maximization", SIGIR 2002.
+
+    Examples
+    --------
+    >>> from sfumato import InformationBottleneck
+    >>> counts = [[9, 1, 0], [8, 2, 0], [1, 8, 1], [0, 9, 1], [0, 1, 9]]
+    >>> model = InformationBottleneck(3, random_state=0).fit(counts)
+    >>> model.labels_[0] == model.labels_[1], model.labels_[2] == model.labels_[3]
+    (np.True_, np.True_)
+    >>> bool(model.relevance_ > 0.9 * model.information_)
+    True
+    """
+
+    _relative = False
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        beta: float = 20.0,
+        anneal: bool = True,
+        n_init: int = 4,
+        max_iter: int = 1000,
+        tol: float = 1e-9,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.beta = beta
+        self.anneal = anneal
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _check_parameters(self) -> None:
+        self._check_loop_parameters()
+        check_number(self.beta, "beta", low=0)
+        self._visited: list[tuple[float, float]] = []
+
+    def _prepare(self, X: Any, sample_weight: Any) -> Rows:
+        try:
+            X = check_features(self, X, reset=True)
+            Q, largest = self._distributions(X)
+            mass = _mass(X, largest, sample_weight)
+        except (ValueError, TypeError):
+            self._forget()
+            raise
+        self._dtype = X.dtype
+        return Rows(Q, mass, n_jobs=self.n_jobs)
+
+    def _footprint(self, outline: Outline) -> dict[str, float]:
+        needed = super()._footprint(outline)
+        return needed | {
+            "a copy of X": 0,
+            "distributions of the rows": 3 * outline.stored * (8 + 4 * outline.sparse),
+        }
+
+    def _forms(self, outline: Outline) -> Iterator[tuple[str, float]]:
+        if not outline.sparse:
+            yield "give the counts as a sparse array if most of them are 0", 0
+        yield from super()._forms(outline)
+
+    def _distributions(self, X: Any) -> tuple[Any, np.ndarray]:
+        """q(c|x) of rows of counts, zero for a row without counts, and the largest count of each row."""
+        values = X.data if sp.issparse(X) else X
+        if values.size and values.min() < 0:
+            raise ValueError(
+                f"Negative values in data passed to {type(self).__name__}: X must hold counts, its smallest is {values.min():g}"
+            )
+        largest = (X.max(axis=1).toarray().ravel() if sp.issparse(X) else X.max(axis=1)).astype(
+            np.float64
+        )
+        Q = _divided(
+            X.astype(np.float64), largest
+        )  # first by the largest count, so that no sum overflows or vanishes
+        return _divided(Q, np.asarray(Q.sum(axis=1)).ravel()), largest
+
+    def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.Bottleneck:
+        k = self.n_clusters
+        return kernel.Bottleneck(
+            np.full(k, 1.0 / k), kernel.seeds(rows.X, rows.columns[0], k, rng), float(self.beta)
+        )
+
+    def _summarize(self, block: Any, weights: Any, state: kernel.Bottleneck) -> kernel.Totals:
+        return kernel.summarize(block, weights, state)
+
+    def _update(self, stats: kernel.Totals, state: kernel.Bottleneck) -> kernel.Bottleneck:
+        return kernel.update(stats.joint, state.beta)
+
+    def _assign(self, block: Any, state: kernel.Bottleneck) -> np.ndarray:
+        return (
+            kernel.nearest(block, state) if np.isinf(state.beta) else kernel.assign(block, state)[0]
+        )
+
+    def _run(self, rows: Rows, state: kernel.Bottleneck, total: float) -> loop.Run:
+        if np.isinf(self.beta):
+            return self._sequence(rows, state)
+        first, step = (
+            state,
+            loop.Squarem.accelerate(self._step(rows), kernel.pack, kernel.unpack, larger=False),
+        )
+        for beta in self._levels():
+            state = self._stir(state, first)._replace(beta=beta)
+            tol = self.tol if beta == self.beta else max(self.tol, 1e-6)
+            run = loop.iterate(
+                step, loop.Squarem(state), max_iter=self.max_iter, tol=tol, relative_to=1.0
+            )
+            state = run.state.settled
+            self._visited.append(self._information(rows, state))
+        return run._replace(state=state)
+
+    def _levels(self) -> np.ndarray:
+        """Values of beta, each at most half as large again as the one before."""
+        beta = float(self.beta)
+        if not self.anneal or beta <= 1:
+            return np.array([beta])
+        return np.append(
+            np.geomspace(1.0, beta, 1 + int(np.ceil(np.log(beta) / np.log(1.5))))[:-1], beta
+        )
+
+    def _stir(self, state: kernel.Bottleneck, first: kernel.Bottleneck) -> kernel.Bottleneck:
+        """Clusters that coincide may part again: a little of the start is mixed in."""
+        weights = 0.98 * state.weights + 0.02 * first.weights
+        return kernel.Bottleneck(
+            weights, 0.98 * state.distributions + 0.02 * first.distributions, state.beta
+        )
+
+    def _sequence(self, rows: Rows, state: kernel.Bottleneck) -> loop.Run:
+        Q, mass = rows.X, rows.columns[0]
+
+        def step(labels: np.ndarray) -> tuple[np.ndarray, float]:
+            labels, relevance = kernel.sequential(Q, mass, labels, self.n_clusters)
+            return labels, -relevance
+
+        run = loop.iterate(
+            step,
+            kernel.nearest(Q, state).argmax(axis=1),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            relative_to=1.0,
+        )
+        one_hot = (run.state[:, None] == np.arange(self.n_clusters)).astype(np.float64)
+        return run._replace(state=kernel.update(kernel.joint(one_hot, Q, mass), np.inf))
+
+    def _information(self, rows: Rows, state: kernel.Bottleneck) -> tuple[float, float]:
+        """I(X;V) and I(C;V) of the memberships at a state."""
+        table = rows.sum(lambda Q, mass: (kernel.joint(self._assign(Q, state), Q, mass),))[0]
+        weights = table.sum(axis=1)
+        within = rows.sum(
+            lambda Q, mass: (kernel.compression(self._assign(Q, state), mass, weights),)
+        )[0]
+        return max(0.0, within), kernel.relevance(table)
+
+    def _finish(self, rows: Rows, run: loop.Run) -> None:
+        self._state = state = run.state
+        hard = np.isinf(state.beta)
+        self._marginal = np.asarray(rows.columns[0] @ rows.X)
+        self.weights_, self.class_distributions_ = state.weights, state.distributions
+        self.compression_, self.relevance_ = self._information(rows, state)
+        self.information_ = kernel.information(rows.X, rows.columns[0])
+        self.information_curve_ = self._curve()
+        memberships = rows.map(lambda Q, mass: self._assign(Q, state)).astype(
+            self._dtype, copy=False
+        )
+        objective = -self.relevance_ if hard else self.compression_ - state.beta * self.relevance_
+        history = run.history if hard else run.history - state.beta * kernel.entropy(self._marginal)
+        self._publish(memberships, run._replace(history=history), objective)
+        self._question()
+
+    def _curve(self) -> np.ndarray:
+        """For every beta of the annealing the best of all solutions met, whatever beta and start they came from."""
+        if np.isinf(self.beta):
+            return np.array([[np.inf, self.compression_, self.relevance_]])
+        betas, met = self._levels(), np.array([*self._visited, (0.0, 0.0)])
+        best = (met[:, 0] - betas[:, None] * met[:, 1]).argmin(axis=1)
+        return np.column_stack([betas, met[best]])
+
+    def _question(self) -> None:
+        if self.n_clusters > 1 and self.relevance_ <= 1e-3 * self.information_ + 1e-12:
+            warnings.warn(
+                f"the clusters keep {self.relevance_:.2g} of the {self.information_:.2g} nats that the rows of X tell about its columns: "
+                + (
+                    "the rows are all alike"
+                    if np.isinf(self.beta)
+                    else f"the rows are alike, or beta={self.beta:g} is too small to part them"
+                ),
+                EvidenceWarning,
+                stacklevel=4,
+            )
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Memberships of new rows of counts, by the rule that made those of the fitted ones.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, n_columns)
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+            A row without counts gets the cluster weights, alone or among others; with ``beta=inf`` it goes to the first cluster.
+        """
+        self._check_fitted()
+        X = check_features(self, X, reset=False)
+        Q, _ = self._distributions(X)
+        return (
+            Rows(Q, n_jobs=self.n_jobs)
+            .map(lambda block: self._assign(block, self._state))
+            .astype(X.dtype, copy=False)
+        )
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The objective of rows of counts at the fitted clusters, its sign turned so that higher is better.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, n_columns)
+        y : ignored
+        sample_weight : array of shape (n_new,), optional
+
+        Returns
+        -------
+        score : float
+            In nats; on the fitted rows it is - ``objective_``.
+        """
+        self._check_fitted()
+        X = check_features(self, X, reset=False)
+        Q, largest = self._distributions(X)
+        rows = Rows(Q, _mass(X, largest, sample_weight), n_jobs=self.n_jobs)
+        if np.isinf(self._state.beta):
+            return (
+                kernel.entropy(self._marginal)
+                + rows.sum(lambda Q, m: (kernel.nearest_score(Q, m, self._state),))[0]
+            )
+        cost = rows.sum(lambda Q, m: self._summarize(Q, m, self._state)).objective
+        return self._state.beta * kernel.entropy(self._marginal) - cost
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+
+def _divided(X: Any, divisor: np.ndarray) -> Any:
+    """Rows of ``X`` divided each by its own number, where that is not 0."""
+    divisor = np.where(divisor > 0, divisor, 1.0)
+    if not sp.issparse(X):
+        return X / divisor[:, None]
+    return sp.csr_array(
+        (X.data / np.repeat(divisor, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape
+    )
+
+
+def _mass(X: Any, largest: np.ndarray, sample_weight: Any) -> np.ndarray:
+    """p(x), in proportion to the total of each row and its weight."""
+    with np.errstate(over="ignore"):
+        weights = check_weights(sample_weight, X, any_size=True)
+    weights = np.ones(len(largest)) if weights is None else weights / weights.max()
+    if not largest.any():
+        raise ValueError("X holds no counts: every row sums to 0")
+    if not largest[weights > 0].any():
+        raise ValueError(
+            "sample_weight is 0 for every row of X that holds counts: give one of them weight"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):  # of rows without weight
+        totals = np.asarray(
+            _divided(X.astype(np.float64), np.full(len(largest), largest[weights > 0].max())).sum(
+                axis=1
+            )
+        ).ravel()
+        mass = np.where(weights > 0, totals * weights, 0.0)
+    return mass / mass.sum()

@@ -1,0 +1,1 @@
+"""Evidence accumulation: ensembles of clusterings and their soft consensus."""

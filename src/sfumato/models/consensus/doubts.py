@@ -1,0 +1,74 @@
+"""What an ensemble cannot tell, said in a warning."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ...core.validation import EvidenceWarning
+from ...numerics import label_table as tables
+
+__all__ = ["question"]
+
+CRISP = 0.95  # mean largest membership that clouds and noise do not reach, however they are cut
+LOCAL = 0.5  # eigenvalue from which on the next one would be close if there were no cluster, as it is with fine partitions
+FAINT = 0.25  # gap after an eigenvalue, relative to what it could be, below which nobody would speak of a cluster
+
+
+def question(solution: Any, table: tables.Table) -> None:
+    """Partitions that know nothing of each other still give a spectrum, and equal eigenvalues any vectors: say so."""
+    for doubt in (_of_sets(table), _of_spectrum(solution, table)):
+        if doubt is not None:
+            warnings.warn(doubt, EvidenceWarning, stacklevel=3)
+
+
+def _of_sets(table: tables.Table) -> str | None:
+    """Sets of objects never seen together."""
+    if not tables.has_gaps(table):
+        return None
+    together = tables.separate_groups(tables.encode(np.where(table.seen(), 0, -1), table.weights))[
+        table.coverage > 0
+    ]
+    if len(np.unique(together)) == 1:
+        return None
+    return (
+        f"the objects fall into {len(np.unique(together))} sets that no partition saw together: nothing says how clusters of "
+        "one set relate to those of another; fit each by itself, or add partitions that see some objects of several"
+    )
+
+
+def _of_spectrum(solution: Any, table: tables.Table) -> str | None:
+    """Eigenvalues of the co-association, where the solution has them, that no cluster explains; nearly certain memberships need none."""
+    values, level = getattr(solution, "eigenvalues", np.ones(1)), tables.chance_level(table)
+    k = len(values)
+    if k < 2:
+        return None
+    lower = np.append(values[2:], solution.following)
+    gaps = (values[1:] - lower) / np.maximum(1.0 - lower, np.finfo(float).tiny)
+    vague = solution.memberships.max(axis=1).mean() < CRISP
+    if vague and level < 0.9 and values[-1] <= level:
+        return (
+            f"the partitions agree on {int(np.sum(values > level))} of {k} clusters, on the others no more than random partitions would: "
+            "these memberships may be noise; use fewer clusters or a better ensemble, or compare with what consensus='average' finds, "
+            "which sees small clusters in few partitions better"
+        )
+    if values[-1] - solution.following <= tables.TOGETHER and k < len(table.codes):
+        return (
+            f"the partitions do not say which {k} clusters to keep: eigenvalues {k} and {k + 1} of the co-association are equal "
+            f"({values[-1]:.6g}). Where no partition joins the groups, the largest are the clusters and where the others belong is left "
+            "open; use another n_clusters"
+        )
+    if vague and gaps.max() < FAINT:
+        return (
+            f"the partitions show no clusters: of the first {k} eigenvalues of the co-association none stands apart from the next "
+            f"({', '.join(f'{value:.3f}' for value in [1.0, *values[1:3], *lower[-1:]])}); the memberships cut a continuum"
+        )
+    if vague and gaps[-1] < FAINT and solution.following > LOCAL:
+        return (
+            f"the partitions do not single out {k} clusters: eigenvalues {k} and {k + 1} of the co-association are close "
+            f"({values[-1]:.3f}, {solution.following:.3f}), so that where the last cut goes is hardly more than chance; "
+            f"{int(np.argmax(gaps)) + 2} clusters stand apart most"
+        )
+    return None

@@ -1,0 +1,329 @@
+"""Many clusterings of the same objects: the evidence that evidence accumulation accumulates."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_is_fitted
+
+from ...core import loop
+from ...core.memory import Outline, require
+from ...core.rows import _controller, one_blas_thread, threads
+from ...core.validation import EvidenceWarning, as_generator, check_features, check_number
+from .members import LINKAGES, Failure, Plan, attempt, label
+
+__all__ = ["ClusteringEnsemble"]
+
+ALIASES = {
+    "SL": ("single",),
+    "CL": ("complete",),
+    "AL": ("average",),
+    "KM": ("k-means",),
+    "All": ("single", "complete", "average", "k-means"),
+}
+NEIGHBORS = 10  # near objects; a new object takes the label of the nearest of so many that a partition has seen
+
+
+class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Labelings (n, m) of the objects by many clusterings, each on its own subsample with its own number of clusters.
+
+    Parameters
+    ----------
+    n_partitions : int
+        Partitions by each algorithm.
+    algorithms : str, estimator, or list of them
+        ``"connected-k-means"``: k-means, its clusters taken apart where the graph of ten nearest neighbours falls apart, so that no
+        cluster bridges a gap (above ``max_objects`` objects, where clusters are small anyway, the same as) ``"k-means"``;
+        ``"single"``, ``"complete"``, ``"average"``, ``"ward"``: linkages; any scikit-learn clusterer; or a base ensemble of the
+        evidence accumulation literature: ``"KM"``, ``"SL"``, ``"CL"``, ``"AL"``, and ``"All"`` four.
+    n_clusters : int, (low, high) or None
+        Number of clusters of a partition, drawn anew for each from the range; None means from sqrt(n) to 2 sqrt(n): fine
+        partitions, whose evidence is local and does not presume a shape. Not set on estimators without such a parameter.
+    subsample : float
+        Share of the objects that a partition sees; the others get -1.
+    feature_fraction : float
+        Share of the features that a partition sees.
+    n_cuts : int
+        Partitions cut from each linkage tree, at different numbers of clusters.
+    max_objects : int
+        Objects that a partition is learnt from at most. Where the subsample is larger, it is learnt from so many objects and then
+        labels all of them (linkages: from 5000 at most), so that the cost is linear in n.
+    random_state : int, Generator, RandomState or None
+    n_jobs : int or None
+        Threads; None means every core. The labelings do not depend on it.
+
+    Attributes
+    ----------
+    labelings_ : array of shape (n, m)
+        One partition a column, -1 for objects it did not see.
+    members_ : list of length m
+        What labels new objects.
+    failures_ : list of (algorithm, message)
+        Partitions that could not be made.
+
+    References
+    ----------
+    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI 27(6).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import ClusteringEnsemble
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> ensemble = ClusteringEnsemble(10, random_state=0)
+    >>> L = ensemble.fit_transform(X)
+    >>> L.shape, int((L == -1).sum(axis=0)[0])
+    ((60, 10), 6)
+    >>> ensemble.transform(X[:3]).shape
+    (3, 10)
+    """
+
+    def __init__(
+        self,
+        n_partitions=100,
+        *,
+        algorithms="connected-k-means",
+        n_clusters=None,
+        subsample=0.9,
+        feature_fraction=1.0,
+        n_cuts=1,
+        max_objects=20_000,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_partitions = n_partitions
+        self.algorithms = algorithms
+        self.n_clusters = n_clusters
+        self.subsample = subsample
+        self.feature_fraction = feature_fraction
+        self.n_cuts = n_cuts
+        self.max_objects = max_objects
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> ClusteringEnsemble:
+        """Make the partitions.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self._check_room(X)
+        X = check_features(self, X, reset=True)
+        self._frame = _Frame.of(X)
+        X = self._frame(X)
+        jobs = self._jobs(as_generator(self.random_state))
+        connected = X.shape[0] <= self.max_objects and any(
+            isinstance(job[0], str) and job[0] == "connected-k-means" for job in jobs
+        )
+        plan = Plan(
+            _range(self.n_clusters, X.shape[0]),
+            self.subsample,
+            self.feature_fraction,
+            self.max_objects,
+            _near(X) if connected else None,
+        )
+        self._keep(X, list(self._run(attempt, [(X, plan, *job) for job in jobs])))
+        return self
+
+    def _check_parameters(self) -> None:
+        for name in ("n_partitions", "n_cuts", "max_objects"):
+            check_number(getattr(self, name), name, low=1, integer=True)
+        for name in ("subsample", "feature_fraction"):
+            if check_number(getattr(self, name), name, low=0, high=1) == 0:
+                raise ValueError(f"{name} must be above 0, got 0")
+        if self.n_jobs is not None:
+            check_number(self.n_jobs, "n_jobs", low=-1000, high=1000, integer=True)
+            if self.n_jobs == 0:
+                raise ValueError(
+                    "n_jobs must be None, a positive number of workers, or -1, -2, ...; got 0"
+                )
+        if isinstance(self.algorithms, (list, tuple)) and not self.algorithms:
+            raise ValueError("algorithms must name at least one clusterer, got an empty list")
+
+    def _check_room(self, X: Any) -> None:
+        outline = Outline.of(X)
+        if outline is None:
+            return
+        labels, copy = 8 * outline.n * self.n_partitions, outline.stored * outline.itemsize
+        fewer = ("ask for fewer partitions (n_partitions=10)", copy + 80 * outline.n)
+        forms = [fewer, ("fit a sample of the objects, then transform the others in batches", 0)]
+        require("ClusteringEnsemble.fit", {"labels": labels, "a copy of X": copy}, forms)
+
+    def _jobs(self, rng: np.random.Generator) -> list[tuple[Any, int, int]]:
+        """Algorithm, number of cuts and seed of every run."""
+        given = self.algorithms if isinstance(self.algorithms, (list, tuple)) else [self.algorithms]
+        names = [
+            name
+            for algorithm in given
+            for name in (
+                ALIASES.get(algorithm, (algorithm,)) if isinstance(algorithm, str) else (algorithm,)
+            )
+        ]
+        jobs: list[tuple[Any, int]] = []
+        for name in names:
+            _check_algorithm(name)
+            n_cuts = self.n_cuts if isinstance(name, str) and name in LINKAGES else 1
+            if n_cuts == 1 or self.subsample < 1 or self.feature_fraction < 1:
+                full, rest = divmod(self.n_partitions, n_cuts)
+                jobs += [(name, n_cuts)] * full + [(name, rest)] * (rest > 0)
+            else:
+                jobs.append((name, self.n_partitions))
+        return [
+            (name, n_cuts, int(seed))
+            for (name, n_cuts), seed in zip(jobs, rng.integers(2**63, size=len(jobs)), strict=True)
+        ]
+
+    def _run(self, function: Any, arguments: list[tuple[Any, ...]]) -> Any:
+        """Results in order, from threads that keep to one core each."""
+        report = loop._listener.get()
+        pool = Parallel(n_jobs=threads(self.n_jobs), prefer="threads", return_as="generator")
+        with one_blas_thread(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            for done, result in enumerate(
+                pool(delayed(_on_one_core)(function, *each) for each in arguments), 1
+            ):
+                if report is not None:
+                    report(done, len(arguments), math.nan)
+                yield result
+
+    def _keep(self, X: Any, results: list[Any]) -> None:
+        self.failures_ = [result for result in results if isinstance(result, Failure)]
+        if self.failures_:
+            name, message = self.failures_[0]
+            if len(self.failures_) == len(results):
+                raise ValueError(
+                    f"none of the partitions could be made; the first, by {name}, failed with: {message}"
+                )
+            warnings.warn(
+                f"{len(self.failures_)} partitions could not be made and are left out; the first, by {name}, failed with: {message}",
+                EvidenceWarning,
+                stacklevel=3,
+            )
+        pairs = [pair for result in results if not isinstance(result, Failure) for pair in result]
+        self.members_ = [member for member, _ in pairs]
+        self.labelings_ = np.stack([labels for _, labels in pairs], axis=1)
+        by_neighbor = any(
+            member.centers is None and member.estimator is None for member in self.members_
+        )
+        self._neighbors = (
+            NearestNeighbors(n_neighbors=min(NEIGHBORS, X.shape[0])).fit(X) if by_neighbor else None
+        )
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Make the partitions and return them, (n, m): -1 where a partition did not see an object."""
+        return self.fit(X, y).labelings_
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Labels of new objects by every partition, (n_new, m): nearest center, the member's own ``predict``, or nearest object."""
+        check_is_fitted(self)
+        X = self._frame(check_features(self, X, reset=False))
+        neighbors = (
+            None
+            if self._neighbors is None
+            else self._neighbors.kneighbors(X, return_distance=False)
+        )
+        labels = np.empty((X.shape[0], len(self.members_)), dtype=np.int32)
+        arguments = [
+            (X, member, self.labelings_[:, column], neighbors)
+            for column, member in enumerate(self.members_)
+        ]
+        for column, result in enumerate(self._run(label, arguments)):
+            labels[:, column] = result
+        return labels
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.members_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "labelings_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class _Frame(NamedTuple):
+    """Origin and unit in which the partitions are made: neither changes them, both keep the numbers tame."""
+
+    origin: Any
+    unit: Any
+
+    @classmethod
+    def of(cls, X: Any) -> _Frame:
+        largest = abs(X).max() if X.size else 1.0
+        if sp.issparse(X):
+            return cls(None, X.dtype.type(largest or 1.0))
+        origin = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        return cls(origin, X.dtype.type(np.abs(X - origin).max() or 1.0))
+
+    def __call__(self, X: Any) -> Any:
+        if self.origin is None:
+            return sp.csr_array(X) / self.unit
+        return ((X.toarray() if sp.issparse(X) else X) - self.origin) / self.unit
+
+
+def _near(X: Any) -> Any:
+    """Links between each object and its nearest neighbours, in both directions (n, n)."""
+    if X.shape[0] == 1:
+        return sp.csr_array((1, 1))
+    graph = sp.csr_array(
+        NearestNeighbors(n_neighbors=min(NEIGHBORS, X.shape[0] - 1)).fit(X).kneighbors_graph()
+    )
+    return graph + graph.T
+
+
+def _range(n_clusters: Any, n: int) -> tuple[int, int]:
+    """Smallest and largest number of clusters of a partition."""
+    if n_clusters is None:
+        low = max(2, math.isqrt(n))
+        return low, 2 * low
+    low, high = (
+        n_clusters
+        if isinstance(n_clusters, (tuple, list)) and len(n_clusters) == 2
+        else (n_clusters, n_clusters)
+    )
+    low = check_number(
+        low, "n_clusters (an integer, a pair (low, high) or None)", low=1, integer=True
+    )
+    return low, check_number(high, "n_clusters: its upper end", low=low, integer=True)
+
+
+def _check_algorithm(algorithm: Any) -> None:
+    if isinstance(algorithm, str) and algorithm not in ("connected-k-means", "k-means", *LINKAGES):
+        known = ", ".join(
+            repr(name) for name in ("connected-k-means", "k-means", *LINKAGES, *ALIASES)
+        )
+        raise ValueError(
+            f"algorithms must be among {known}, or scikit-learn clusterers; got {algorithm!r}"
+        )
+    if isinstance(algorithm, type):
+        raise TypeError(
+            f"algorithms must hold clusterers, not classes: give {algorithm.__name__}() in place of {algorithm.__name__}"
+        )
+    if not isinstance(algorithm, str) and not hasattr(algorithm, "fit_predict"):
+        raise TypeError(
+            f"algorithms must be names or clusterers with fit_predict, got {algorithm!r}"
+        )
+
+
+def _on_one_core(function: Any, *arguments: Any) -> Any:
+    with _controller().limit(limits=1, user_api="openmp"):
+        return function(*arguments)

@@ -1,0 +1,183 @@
+"""The partitions of an ensemble: how one is made, and how it labels objects it has not seen."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.cluster.hierarchy import linkage
+from scipy.sparse.csgraph import connected_components
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+
+__all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "cut", "label", "split"]
+
+LINKAGES = ("single", "complete", "average", "ward")
+LINKAGE_OBJECTS = 5000  # a tree of more objects would need more than 100 MB of distances
+
+
+class Member(NamedTuple):
+    """What labels new objects for one partition: centers, a fitted estimator, or None for the nearest object that was seen."""
+
+    algorithm: str
+    n_clusters: int
+    centers: np.ndarray | None = None
+    estimator: Any = None
+    features: np.ndarray | None = None
+
+
+class Plan(NamedTuple):
+    """What all partitions share; ``graph`` (n, n) joins near objects, or is None."""
+
+    n_clusters: tuple[int, int]
+    subsample: float
+    feature_fraction: float
+    max_objects: int
+    graph: Any = None
+
+
+class Failure(NamedTuple):
+    """A partition that could not be made, and why."""
+
+    algorithm: str
+    message: str
+
+
+def attempt(X: Any, plan: Plan, algorithm: Any, n_cuts: int, seed: int) -> Any:
+    """Partitions by one run of an algorithm, or what went wrong: one bad member must not cost the ensemble."""
+    name = algorithm if isinstance(algorithm, str) else type(algorithm).__name__
+    try:
+        return _partitions(X, plan, algorithm, n_cuts, np.random.default_rng(seed))
+    except Exception as error:
+        return Failure(name, f"{type(error).__name__}: {error}")
+
+
+def _partitions(
+    X: Any, plan: Plan, algorithm: Any, n_cuts: int, rng: np.random.Generator
+) -> list[tuple[Member, np.ndarray]]:
+    n, p = X.shape
+    wanted = max(1, round(plan.subsample * n))
+    limit = (
+        min(plan.max_objects, LINKAGE_OBJECTS)
+        if isinstance(algorithm, str) and algorithm in LINKAGES
+        else plan.max_objects
+    )
+    sample = np.sort(rng.permutation(n)[: min(wanted, limit)])
+    features = None
+    if plan.feature_fraction < 1:
+        features = np.sort(rng.permutation(p)[: max(1, round(plan.feature_fraction * p))])
+    low, high = (min(bound, len(sample)) for bound in plan.n_clusters)
+    numbers = rng.integers(low, high + 1, size=n_cuts)
+    everything = _take(X, features)
+    results = []
+    graph = None if plan.graph is None else plan.graph[sample][:, sample]
+    for member, labels in _cluster(everything[sample], algorithm, numbers, rng, graph):
+        member = member._replace(features=features)
+        if wanted > limit:
+            results.append((member, _extend(everything, sample, member, labels)))
+        else:
+            column = np.full(n, -1, dtype=np.int32)
+            column[sample] = labels
+            results.append((member, column))
+    return results
+
+
+def _cluster(
+    X: Any, algorithm: Any, numbers: np.ndarray, rng: np.random.Generator, graph: Any
+) -> list[tuple[Member, np.ndarray]]:
+    """Cluster the objects of a sample: members and their labels."""
+    k, seed = int(numbers[0]), int(rng.integers(2**31))
+    if not isinstance(algorithm, str):
+        return [_by_estimator(X, algorithm, k, seed)]
+    if algorithm in ("k-means", "connected-k-means"):
+        model = KMeans(k, n_init=1, random_state=seed).fit(X)
+        if algorithm == "k-means" or graph is None:
+            return [(Member(algorithm, k, centers=model.cluster_centers_), model.labels_)]
+        labels = split(model.labels_, graph)
+        return [(Member(algorithm, int(labels.max()) + 1, centers=_means(X, labels)), labels)]
+    if X.shape[0] == 1:
+        return [(Member(algorithm, 1), np.zeros(1, dtype=np.int32)) for _ in numbers]
+    tree = linkage(X.toarray() if sp.issparse(X) else X, algorithm)
+    return [(Member(algorithm, int(k)), cut(tree, int(k))) for k in numbers]
+
+
+def _by_estimator(X: Any, estimator: Any, k: int, seed: int) -> tuple[Member, np.ndarray]:
+    model = clone(estimator)
+    settings = {"n_clusters": k, "n_components": k, "random_state": seed}
+    own = model.get_params()
+    model.set_params(**{name: value for name, value in settings.items() if name in own})
+    labels = np.asarray(model.fit_predict(X))
+    return Member(
+        type(model).__name__,
+        len(np.unique(labels)),
+        estimator=model if hasattr(model, "predict") else None,
+    ), labels
+
+
+def cut(tree: np.ndarray, n_clusters: int) -> np.ndarray:
+    """Labels of the objects when a linkage tree (SciPy's format) is cut into exactly ``n_clusters``, ties or not."""
+    n = len(tree) + 1
+    merges = tree[: n - n_clusters, :2].astype(np.int64)
+    parents = np.repeat(np.arange(n, n + len(merges)), 2)
+    graph = sp.coo_array(
+        (np.ones(len(parents)), (merges.reshape(-1), parents)), shape=(2 * n, 2 * n)
+    )
+    labels = connected_components(graph, directed=False)[1][:n]
+    return np.unique(labels, return_inverse=True)[1].astype(np.int32)
+
+
+def split(labels: np.ndarray, graph: Any) -> np.ndarray:
+    """Clusters taken apart where the graph (n, n) falls apart once its links between clusters are cut."""
+    links = sp.coo_array(graph)
+    inside = labels[links.row] == labels[links.col]
+    kept = sp.coo_array(
+        (np.ones(int(inside.sum())), (links.row[inside], links.col[inside])), shape=links.shape
+    )
+    return connected_components(kept, directed=False)[1].astype(np.int32)
+
+
+def _means(X: Any, labels: np.ndarray) -> np.ndarray:
+    """Mean of every cluster."""
+    members = sp.csr_array((np.ones(len(labels), dtype=X.dtype), (labels, np.arange(len(labels)))))
+    total = members @ X
+    total = total.toarray() if sp.issparse(total) else total
+    return total / np.bincount(labels)[:, None].astype(X.dtype)
+
+
+def _extend(X: Any, sample: np.ndarray, member: Member, labels: np.ndarray) -> np.ndarray:
+    """Labels of all objects from those of a sample."""
+    if member.centers is not None:
+        return _nearest(X, member.centers)
+    if member.estimator is not None:
+        return np.asarray(member.estimator.predict(X)).astype(np.int32)
+    seen = np.flatnonzero(labels != -1)
+    return labels[seen][_nearest(X, X[sample[seen]])].astype(np.int32)
+
+
+def label(X: Any, member: Member, known: np.ndarray, neighbors: np.ndarray | None) -> np.ndarray:
+    """Labels of new objects by one member; without a rule of its own it takes the label of the nearest object it saw."""
+    X = _take(X, member.features)
+    if member.centers is not None:
+        return _nearest(X, member.centers)
+    if member.estimator is not None:
+        return np.asarray(member.estimator.predict(X))
+    labels = known[neighbors]
+    return np.take_along_axis(labels, np.argmax(labels != -1, axis=1)[:, None], axis=1)[:, 0]
+
+
+def _nearest(X: Any, centers: Any) -> np.ndarray:
+    """Index of the nearest row of ``centers`` for every row of X, one product a block."""
+    centers = centers.toarray() if sp.issparse(centers) else centers
+    offset = np.einsum("ij,ij->i", centers, centers) / 2
+    size = max(64, 2**21 // len(centers))
+    nearest = np.empty(X.shape[0], dtype=np.int32)
+    for start in range(0, X.shape[0], size):
+        nearest[start : start + size] = np.argmin(
+            offset - X[start : start + size] @ centers.T, axis=1
+        )
+    return nearest
+
+
+def _take(X: Any, features: np.ndarray | None) -> Any:
+    return X if features is None else X[:, features]

@@ -1,0 +1,129 @@
+"""How many clusters an ensemble speaks for: one score for each number of clusters, higher is better."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...numerics import label_table as tables
+from ...numerics.label_sweep import brier_score
+from .solvers import ByKernel, ByLinkage, Settings, lifetime, solve
+
+__all__ = ["SELECTIONS", "choose"]
+
+SELECTIONS = ("eigengap", "held-out", "lifetime")
+N_FOLDS = 3
+INDIFFERENT = 0.02  # of skill: the largest number of clusters so close to the best is taken, since clusters may have clusters inside
+
+
+def choose(
+    selection: str, consensus: Any, table: tables.Table, largest: int, settings: Settings
+) -> tuple[int, np.ndarray, np.ndarray]:
+    """Number of clusters, the numbers tried (2, ..., ``largest`` at most), and their scores."""
+    candidates = np.arange(2, max(2, min(largest, len(table.codes) - 1)) + 1)
+    if selection == "lifetime":
+        heights = ByLinkage(consensus, table, 1).tree[:, 2]
+        scores = _lifetimes(heights, candidates)
+        k = 1 if lifetime(heights) == 1 else int(candidates[np.argmax(scores)])
+        return k, candidates, scores
+    if selection == "eigengap":
+        scores = _eigengaps(table, candidates)
+        return int(candidates[np.argmax(scores)]), candidates, scores
+    if isinstance(consensus, str) and consensus == "cluster-kernel":
+        spoken = np.sum(
+            _eigenvalues(table, int(candidates[-1])) > tables.chance_level(table)
+        )  # the others no partition speaks for
+        candidates = candidates[: max(1, spoken - 1)]
+        scores = _skills(table, candidates, settings)
+        return int(candidates[scores >= scores.max() - INDIFFERENT].max()), candidates, scores
+    scores = -_held_out(consensus, table, candidates, settings)
+    return int(candidates[_smallest_good(scores)]), candidates, scores.mean(axis=0)
+
+
+def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
+    """(lambda_k - lambda_{k+1}) / (1 - lambda_{k+1}) of the normalised co-association: 1 if the k blocks share nothing, 0 without a gap."""
+    values = _eigenvalues(table, int(candidates[-1]) + 1)
+    upper, lower = values[candidates - 1], values[candidates]
+    return (upper - lower) / np.maximum(1.0 - lower, 1e-9)
+
+
+def _eigenvalues(table: tables.Table, largest: int) -> np.ndarray:
+    """The ``largest`` leading eigenvalues of the normalised co-association, none above 1; the last is 0 if there are no more."""
+    spectrum, _ = tables.spectrum(table, min(largest - 1, len(table.codes)))
+    values = np.append(
+        spectrum.values, spectrum.following if np.isfinite(spectrum.following) else 0.0
+    )
+    return np.minimum(values, 1.0)
+
+
+def _folds(table: tables.Table, n_folds: int, settings: Settings) -> np.ndarray:
+    """The fold of every partition."""
+    m = len(table.weights)
+    if m < 2:
+        raise ValueError(
+            f"n_clusters='auto' by held-out partitions needs at least 2 partitions, got {m}: give n_clusters"
+        )
+    return np.random.default_rng(settings.random_state).permutation(m) % min(n_folds, m)
+
+
+def _skills(table: tables.Table, candidates: np.ndarray, settings: Settings) -> np.ndarray:
+    """Brier skill  1 - |K - U U'|^2 / |K - mean K|^2,  K the rank-k cluster kernel of the other half of the partitions.
+
+    Partitions much finer than the answer would, taken one by one, praise every further split; together they show the clusters.
+    """
+    half = _folds(table, 2, settings)
+    skills = np.empty((2, len(candidates)))
+    for index, k in enumerate(candidates):
+        fits = [
+            ByKernel(table.partitions(half == side), int(k), settings._replace(n_init=1))
+            for side in (0, 1)
+        ]
+        for side in (0, 1):
+            skills[side, index] = _skill(fits[1 - side].kernel.factor, fits[side].memberships)
+    return skills.mean(axis=0)
+
+
+def _skill(Z: np.ndarray, U: np.ndarray) -> float:
+    """1 - |ZZ' - UU'|^2 / |ZZ' - mean|^2, over all pairs of objects, without a matrix of them."""
+    square = np.sum((Z.T @ Z) ** 2)
+    error = square - 2 * np.sum((Z.T @ U) ** 2) + np.sum((U.T @ U) ** 2)
+    spread = square - (np.sum(Z.sum(axis=0) ** 2) / len(Z)) ** 2
+    return float(1.0 - error / max(spread, np.finfo(float).tiny))
+
+
+def _held_out(
+    consensus: Any, table: tables.Table, candidates: np.ndarray, settings: Settings
+) -> np.ndarray:
+    """Brier score of u_i'u_j on every partition (rows), from fits (columns) in which it had no part."""
+    folds = _folds(table, N_FOLDS, settings)
+    scores = np.empty((len(folds), len(candidates)))
+    for fold in np.unique(folds):
+        kept = table.partitions(folds != fold)
+        for index, k in enumerate(candidates):
+            U = solve(consensus, kept, int(k), settings._replace(n_init=1)).memberships
+            U = np.where(kept.coverage[:, None] > 0, U, 1.0 / U.shape[1])
+            for partition in np.flatnonzero(folds == fold):
+                scores[partition, index] = brier_score(table.partitions(np.array([partition])), U)
+    return scores
+
+
+def _smallest_good(scores: np.ndarray) -> int:
+    """The first column that falls short of the best by no more than one standard error of the difference, or half a percent."""
+    best = int(np.argmax(scores.mean(axis=0)))
+    shortfall = scores[:, best : best + 1] - scores
+    error = shortfall.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    return int(
+        np.argmax(
+            shortfall.mean(axis=0)
+            <= np.maximum(error, 0.005 * np.abs(scores.mean(axis=0)[best]) + 1e-9)
+        )
+    )
+
+
+def _lifetimes(heights: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """Length of the interval of thresholds that leaves k clusters."""
+    gaps = np.diff(np.sort(heights))
+    return np.array(
+        [gaps[len(heights) - k] if 0 <= len(heights) - k < len(gaps) else 0.0 for k in candidates]
+    )

@@ -1,0 +1,368 @@
+"""Dirichlet process mixtures: conjugate components, and a number of clusters that the data choose."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from ...conjugate import BetaBinomial, NormalInverseGamma, NormalInverseWishart
+from ...core import loop
+from ...core.arrays import namespace, to_numpy
+from ...core.base import Clusterer
+from ...core.memory import Outline, reserve
+from ...core.rows import Rows
+from ...core.validation import (
+    EvidenceWarning,
+    as_generator,
+    check_choice,
+    check_features,
+    check_n_clusters,
+    check_number,
+    check_weights,
+)
+from ...numerics import seeding
+from . import gibbs, priors, sampling, variational
+from .kernel import Concentration
+
+__all__ = ["DirichletProcessMixture"]
+
+
+class DirichletProcessMixture(Clusterer):
+    """Mixture whose number of clusters is part of what the data say.
+
+    Clusters come from a Dirichlet process: an object joins cluster k with chance N_k / (n - 1 + alpha) and opens a new one with chance
+    alpha / (n - 1 + alpha). Each cluster has a conjugate prior, so its parameters are integrated out. The posterior is found by
+    variational Bayes (fast, deterministic given the seed, takes weights) or by collapsed Gibbs sampling (exact up to simulation
+    error: real posterior uncertainty, also of the number of clusters).
+
+    Parameters
+    ----------
+    n_clusters : int or None, default=None
+        Most clusters the variational form may use (truncation); ``None`` means 20, or the number of objects if that is less. The
+        sampler has no such limit.
+    component : a class or an object of ``sfumato.conjugate``, default=NormalInverseWishart
+        What a cluster is: ``NormalInverseWishart`` (normal, full covariance), ``NormalInverseGamma`` (normal, independent features,
+        NaN left out), ``DirichletMultinomial`` (rows of counts) or ``BetaBinomial`` (yes or no, NaN left out). A class means a
+        vague prior made from the location and spread of the data; an object is the prior itself, in the units of the data.
+    inference : {"variational", "gibbs"}, default="variational"
+        How the posterior is found.
+    concentration : (float, float) or float, default=(1.0, 1.0)
+        Shape and rate of the gamma prior on alpha, which is then learnt; or a fixed alpha.
+    n_init : int, default=4
+        Variational starts, of which the best is kept; or chains of the sampler, which are pooled.
+    max_iter : int, default=500
+        Most variational iterations from one start.
+    tol : float, default=1e-5
+        The variational form stops when the bound rises by less than this per unit of weight.
+    burn_in : int, default=200
+        Sweeps of each chain that are thrown away.
+    n_draws : int, default=100
+        Partitions kept from each chain.
+    thinning : int, default=2
+        Sweeps between two kept partitions.
+    random_state : int, RandomState, Generator or None, default=None
+    n_jobs : int or None, default=None
+        Threads; ``None`` means every core.
+
+    Attributes
+    ----------
+    memberships_ : array of shape (n, n_clusters)
+        Posterior predictive memberships; from the sampler, memberships whose products match the co-occurrence over all draws.
+    labels_ : array of shape (n,)
+    n_clusters_ : int
+        Clusters in use; from the sampler, the most frequent number, less those that are nobody's first choice in the consensus.
+    n_clusters_posterior_ : array
+        Probability of 0, 1, 2, ... clusters.
+    objective_, history_ : float, array
+        Lower bound of the log evidence (variational); largest log joint of a draw so far (sampler).
+    n_iter_, converged_ : int, bool
+    weights_ : array of shape (n_clusters,)
+        Mean membership of each cluster.
+    components_ : object of ``sfumato.conjugate``
+        Posteriors of the clusters (variational only), one for each leading index.
+    prior_ : object of ``sfumato.conjugate``
+        The prior that was used.
+    concentration_ : float
+        Posterior mean of alpha.
+    labelings_ : array of shape (n, n_init * n_draws)
+        Sampled partitions, one a column (sampler only): evidence for ``EvidenceAccumulation``.
+    log_joint_ : array of shape (n_init, n_draws)
+        Log probability of each draw together with the data (sampler only).
+    r_hat_ : float
+        Agreement of the chains on the log joint, near 1 when they agree; infinite if ``n_draws`` is less than 4 (sampler only).
+
+    References
+    ----------
+    .. [1] D. Blei and M. Jordan, Variational inference for Dirichlet process mixtures, Bayesian Analysis 1(1), 2006.
+    .. [2] R. Neal, Markov chain sampling methods for Dirichlet process mixture models, JCGS 9(2), 2000.
+    .. [3] D. Dahl, Sequentially-allocated merge-split sampler for conjugate and nonconjugate Dirichlet process mixture models, 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import DirichletProcessMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (50, 2)), rng.normal(8, 1, (50, 2)), rng.normal((0, 9), 1, (50, 2))])
+    >>> model = DirichletProcessMixture(random_state=0).fit(X)
+    >>> model.n_clusters_, model.memberships_.shape
+    (3, (150, 3))
+    """
+
+    def __init__(
+        self,
+        n_clusters=None,
+        *,
+        component=NormalInverseWishart,
+        inference="variational",
+        concentration=(1.0, 1.0),
+        n_init=4,
+        max_iter=500,
+        tol=1e-5,
+        burn_in=200,
+        n_draws=100,
+        thinning=2,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_clusters = n_clusters
+        self.component = component
+        self.inference = inference
+        self.concentration = concentration
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.burn_in = burn_in
+        self.n_draws = n_draws
+        self.thinning = thinning
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DirichletProcessMixture:
+        """Learn clusters and their number.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+            Features; NaN where missing, for components whose features are independent.
+        y : ignored
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object. Only with ``inference="variational"``.
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        prior = self._check_parameters()
+        self._check_room(X)
+        try:
+            X, rows, component = self._prepare(X, sample_weight)
+        except (ValueError, TypeError):
+            self._forget()
+            raise
+        seeds = as_generator(self.random_state).integers(2**63, size=self.n_init)
+        run = (self._sample if self.inference == "gibbs" else self._approximate)(
+            component, rows, prior, seeds
+        )
+        memberships = self._memberships(X)
+        self.weights_ = _mean(memberships, rows.columns[0])
+        self._publish(memberships, run)
+        if self.n_clusters_ == 1:
+            warnings.warn(
+                "one cluster explains the data best: memberships say nothing",
+                EvidenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    _posterior: variational.Approximation | sampling.Posterior
+
+    def _prepare(self, X: Any, sample_weight: Any) -> tuple[Any, Rows, Any]:
+        """Checked features, their rows with weights, and the component with its prior."""
+        X = check_features(self, X, reset=True, missing=self._takes_missing())
+        with np.errstate(over="ignore"):
+            weights = check_weights(sample_weight, X)
+        priors.check_copies(weights)
+        rows = Rows(X, weights, n_jobs=self.n_jobs)
+        if self.n_clusters is not None:
+            check_n_clusters(self.n_clusters, X.shape[0])
+        if self.inference == "gibbs" and rows.columns[0] is not None:
+            raise ValueError(
+                "sample_weight needs inference='variational': the sampler moves whole objects"
+            )
+        given = self.component
+        self.prior_ = priors.default_prior(given, rows) if isinstance(given, type) else given
+        component = priors.build(self.prior_, rows)
+        priors.check_prior(component)
+        priors.check_counts(component, X)
+        return X, rows, component
+
+    def _approximate(
+        self, component: Any, rows: Rows, prior: Concentration, seeds: np.ndarray
+    ) -> loop.Run:
+        k = min(20, rows.shape[0]) if self.n_clusters is None else self.n_clusters
+        run = variational.best_run(component, rows, k, prior, seeds, self.max_iter, self.tol)
+        self._posterior, self.n_clusters_posterior_ = variational.approximate(
+            component, rows, run.state
+        )
+        self.components_ = priors.publish(component, run.state.sums[self._posterior.used])
+        self.concentration_ = run.state.concentration.mean
+        base = rows.sum(
+            lambda block, weights: (
+                _weighted(component.log_base(component.features(block)), weights),
+            )
+        )[0]
+        return run._replace(history=run.history + base, objective=run.objective + base)
+
+    def _sample(
+        self, component: Any, rows: Rows, prior: Concentration, seeds: np.ndarray
+    ) -> loop.Run:
+        X = rows.X if sp.issparse(rows.X) else to_numpy(rows.X)
+        q = component.features(X[:1]).shape[0]
+        reserve(
+            (2, q, X.shape[0]),
+            np.float64,
+            "the features of all objects",
+            "set inference='variational', or component=NormalInverseGamma",
+        )
+        Z = component.features(X)
+        order = seeding.sort(
+            gibbs.points(component, Z), None
+        )  # so that the order of the objects does not matter
+        Z = Z[:, order]
+        trace = sampling.run_chains(
+            component, Z, prior, seeds, self.burn_in, self.n_draws, self.thinning, self.n_jobs
+        )
+        counts = np.bincount(trace.labelings.max(axis=0) + 1)
+        self.n_clusters_posterior_ = counts / counts.sum()
+        U = sampling.consensus(trace.labelings, int(counts.argmax()))
+        self._posterior = sampling.Posterior.of(component, Z, trace, U)
+        self.labelings_, self.concentration_ = (
+            trace.labelings[np.argsort(order)],
+            float(trace.concentrations.mean()),
+        )
+        self.r_hat_ = sampling.split_r_hat(trace.log_joint)
+        self.log_joint_ = trace.log_joint + float(np.sum(component.log_base(Z)))
+        history = np.maximum.accumulate(self.log_joint_.ravel())
+        if self.n_draws < 4:
+            message = f"n_draws={self.n_draws} cannot tell whether the chains agree, r_hat_ needs 4: raise n_draws"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        elif not self.r_hat_ < 1.2:
+            warnings.warn(
+                f"the chains do not agree (r_hat_={self.r_hat_:.2f}): raise burn_in or n_draws",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return loop.Run(
+            None,
+            history[-1],
+            history,
+            self.n_init * (self.burn_in + self.n_draws * self.thinning),
+            True,
+        )
+
+    def _memberships(self, X: Any) -> Any:
+        U = Rows(X, n_jobs=self.n_jobs).map(self._posterior.memberships)
+        xp = namespace(X)
+        return (
+            U.astype(X.dtype, copy=False)
+            if xp is np
+            else xp.asarray(U, dtype=X.dtype, device=X.device)
+        )
+
+    def predict_proba(self, X: Any) -> Any:
+        """Memberships of new objects by the posterior predictive.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+        """
+        self._check_fitted()
+        return self._memberships(self._check_new(X))
+
+    def score_samples(self, X: Any) -> Any:
+        """Log posterior predictive density of every object.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        log_density : array of shape (n_new,)
+        """
+        self._check_fitted()
+        return Rows(self._check_new(X), n_jobs=self.n_jobs).map(self._posterior.log_density)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log posterior predictive density: higher is better, and comparable between models of the same data."""
+        density = to_numpy(self.score_samples(X))
+        return float(
+            np.average(
+                density,
+                weights=None
+                if sample_weight is None
+                else to_numpy(check_weights(sample_weight, X)),
+            )
+        )
+
+    def _check_new(self, X: Any) -> Any:
+        X = check_features(self, X, reset=False, missing=self._takes_missing())
+        priors.check_counts(self._posterior.component, X)
+        priors.check_reach(self._posterior.component, Rows(X, n_jobs=self.n_jobs))
+        return X
+
+    def _footprint(self, outline: Outline) -> dict[str, float]:
+        drawn = 12 * outline.n * self.n_init * self.n_draws if self.inference == "gibbs" else 0
+        return super()._footprint(outline) | {
+            "memberships": outline.n * outline.itemsize,
+            "labels of all draws": drawn,
+        }
+
+    def _forms(self, outline: Outline) -> Iterator[tuple[str, float]]:
+        if self.inference == "gibbs":
+            yield "set inference='variational'", sum(super()._footprint(outline).values())
+        yield from super()._forms(outline)
+
+    def _takes_missing(self) -> bool:
+        kind = self.component if isinstance(self.component, type) else type(self.component)
+        return kind in (NormalInverseGamma, BetaBinomial)
+
+    def _check_parameters(self) -> Concentration:
+        """Check what ``__init__`` stored; the prior of alpha."""
+        self._check_loop_parameters()
+        for name, low in (("burn_in", 0), ("n_draws", 1), ("thinning", 1)):
+            check_number(getattr(self, name), name, low=low, integer=True)
+        check_choice(self.inference, "inference", ("variational", "gibbs"))
+        kind = self.component if isinstance(self.component, type) else type(self.component)
+        if kind not in priors.KINDS:
+            names = ", ".join(k.__name__ for k in priors.KINDS)
+            raise ValueError(
+                f"component must be one of {names} of sfumato.conjugate, or an object of it, got {self.component!r}"
+            )
+        return priors.check_concentration(self.concentration)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._takes_missing()
+        return tags
+
+
+def _weighted(values: Any, weights: Any) -> float:
+    return float(values.sum() if weights is None else (values * weights).sum())
+
+
+def _mean(memberships: Any, weights: Any) -> np.ndarray:
+    return np.average(
+        to_numpy(memberships), axis=0, weights=None if weights is None else to_numpy(weights)
+    )

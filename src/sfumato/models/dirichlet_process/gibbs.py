@@ -1,0 +1,385 @@
+"""Dirichlet process mixtures by collapsed Gibbs sampling (Neal 2000, algorithm 3) with split and merge moves (Dahl 2005).
+
+    p(z_i = k | rest) ~ N_k p(x_i | objects of k),      p(z_i = new | rest) ~ alpha p(x_i)
+
+Parameters are integrated out: a cluster is the posterior of its conjugate prior, and an object enters or leaves it by a rank-one
+update. ``visit`` is the one primitive: objects leave their clusters (if they have one) and choose again, one after another. A sweep
+visits all objects; a split allocates the objects of one cluster to two seeds the same way, with the chance of each choice kept for the
+acceptance ratio. The caches of the clusters are made afresh for every pass, so rounding errors do not grow.
+
+Tables have a fixed number of slots; an empty slot holds the prior, and the first empty slot is the next new cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from ...conjugate.kernel import LOG_2PI
+from .components import CountComponent, DiagonalComponent, FullComponent
+
+__all__ = [
+    "Chain",
+    "Draw",
+    "log_joint",
+    "sample_concentration",
+    "seats",
+    "split_merge",
+    "start",
+    "sums",
+    "sweep",
+    "visit",
+]
+
+
+class Draw(NamedTuple):
+    """A partition: labels (n,) 0 to k - 1, and the concentration."""
+
+    labels: np.ndarray
+    concentration: float
+
+
+class FullSeats(NamedTuple):
+    """Cached posteriors of normal clusters: ``counts`` (slots,), means (slots, d), inverse scales (slots, d, d), log |scale|."""
+
+    counts: np.ndarray
+    means: np.ndarray
+    inverses: np.ndarray
+    log_dets: np.ndarray
+    kappa: float
+    df: float
+    table: np.ndarray  # what the predictive density owes to the count alone
+    empty: tuple[np.ndarray, np.ndarray, float]
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        gap = x - self.means
+        square = ((self.inverses @ gap[:, :, None])[:, :, 0] * gap).sum(axis=1)
+        kappa = self.kappa + self.counts
+        return (
+            self.table[self.counts]
+            - 0.5 * self.log_dets
+            - 0.5 * (self.df + self.counts + 1) * np.log1p(kappa / (kappa + 1) * square)
+        )
+
+    def shift(self, k: int, x: np.ndarray, sign: int) -> None:
+        """``x`` enters (sign 1) or leaves (sign -1) cluster ``k``; the count is still the old one."""
+        kappa = self.kappa + self.counts[k]
+        gap = x - self.means[k]
+        direction = self.inverses[k] @ gap
+        weight = sign * kappa / (kappa + sign)
+        growth = weight * (gap @ direction)
+        self.means[k] += sign / (kappa + sign) * gap
+        self.inverses[k] -= weight / (1 + growth) * direction[:, None] * direction
+        self.log_dets[k] += np.log1p(growth)
+
+    def clear(self, k: int) -> None:
+        self.means[k], self.inverses[k], self.log_dets[k] = self.empty
+
+
+class DiagonalSeats(NamedTuple):
+    """Cached posteriors of normal clusters with independent features: seen (slots, d), means (slots, d), scales (slots, d)."""
+
+    counts: np.ndarray
+    seen: np.ndarray
+    means: np.ndarray
+    scales: np.ndarray
+    kappa: np.ndarray
+    shape: np.ndarray
+    table: np.ndarray
+    empty: tuple[np.ndarray, np.ndarray]
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        at = np.flatnonzero(~np.isnan(x))
+        seen, scale = self.seen[:, at], self.scales[:, at]
+        kappa = self.kappa[at] + seen
+        growth = np.log1p(0.5 * kappa / (kappa + 1) * (x[at] - self.means[:, at]) ** 2 / scale)
+        return (
+            self.table[seen, at]
+            - 0.5 * np.log(scale)
+            - (self.shape[at] + 0.5 * seen + 0.5) * growth
+        ).sum(axis=1)
+
+    def shift(self, k: int, x: np.ndarray, sign: int) -> None:
+        at = np.flatnonzero(~np.isnan(x))
+        kappa = self.kappa[at] + self.seen[k, at]
+        gap = x[at] - self.means[k, at]
+        self.scales[k, at] += 0.5 * sign * kappa / (kappa + sign) * gap**2
+        self.means[k, at] += sign / (kappa + sign) * gap
+        self.seen[k, at] += sign
+
+    def clear(self, k: int) -> None:
+        self.seen[k] = 0
+        self.means[k], self.scales[k] = self.empty
+
+
+class CountSeats(NamedTuple):
+    """Posterior concentrations (slots, q) of the categories, and their totals (slots, groups)."""
+
+    counts: np.ndarray
+    concentrations: np.ndarray
+    totals: np.ndarray
+    n_groups: int
+    empty: tuple[np.ndarray, np.ndarray]
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        at = np.flatnonzero(x)
+        drawn = x.reshape(-1, self.n_groups).sum(axis=0)
+        inside = self.concentrations[:, at]
+        up = gammaln(inside + x[at]) - gammaln(inside)
+        down = gammaln(self.totals + drawn) - gammaln(self.totals)
+        return up.sum(axis=1) - down.sum(axis=1)
+
+    def shift(self, k: int, x: np.ndarray, sign: int) -> None:
+        self.concentrations[k] += sign * x
+        self.totals[k] += sign * x.reshape(-1, self.n_groups).sum(axis=0)
+
+    def clear(self, k: int) -> None:
+        self.concentrations[k], self.totals[k] = self.empty
+
+
+def points(component: Any, Z: np.ndarray) -> np.ndarray:
+    """What the seats need of the objects, one row each, out of their features (q, n)."""
+    if isinstance(component, FullComponent):
+        return np.ascontiguousarray(Z[1 : len(component.mean) + 1].T)
+    if isinstance(component, DiagonalComponent):
+        d = len(component.mean)
+        return np.ascontiguousarray(np.where(Z[:d] > 0, Z[d : 2 * d], np.nan).T)
+    return np.ascontiguousarray((Z.toarray() if hasattr(Z, "toarray") else Z).T)
+
+
+def sums(Z: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """Sums of features (k, q) of clusters 0 to k - 1; label -1 belongs to none."""
+    return (labels[None] == np.arange(k)[:, None]).astype(np.float64) @ Z.T
+
+
+def seats(component: Any, S: np.ndarray, counts: np.ndarray, n: int) -> Any:
+    """Fresh caches for clusters with these sums of features (slots, q) and counts (slots,); up to ``n`` objects will come."""
+    counts = counts.astype(np.int64)
+    total = np.arange(n + 2)
+    if isinstance(component, FullComponent):
+        d = len(component.mean)
+        mean, _, _, scale = component.posterior(S)
+        df, kappa = component.df + total, component.kappa + total
+        table = (
+            gammaln((df + 1) / 2)
+            - gammaln((df + 1 - d) / 2)
+            + 0.5 * d * np.log(kappa / ((kappa + 1) * np.pi))
+        )
+        log_dets = np.linalg.slogdet(scale)[1]
+        empty = (
+            component.mean,
+            np.linalg.inv(component.scale),
+            float(np.linalg.slogdet(component.scale)[1]),
+        )
+        return FullSeats(
+            counts,
+            mean,
+            np.linalg.inv(scale),
+            log_dets,
+            component.kappa,
+            component.df,
+            table,
+            empty,
+        )
+    if isinstance(component, DiagonalComponent):
+        mean, _, _, scale = component.posterior(S)
+        shape, kappa = component.shape + total[:, None] / 2, component.kappa + total[:, None]
+        table = (
+            gammaln(shape + 0.5) - gammaln(shape) + 0.5 * (np.log(kappa / (kappa + 1)) - LOG_2PI)
+        )
+        seen = np.rint(S[:, : len(component.mean)]).astype(np.int64)
+        return DiagonalSeats(
+            counts,
+            seen,
+            mean,
+            scale,
+            component.kappa,
+            component.shape,
+            table,
+            (component.mean, component.scale),
+        )
+    assert isinstance(component, CountComponent)
+    prior = component.prior.reshape(-1)
+    groups = component.prior.sum(axis=0)
+    totals = groups + S.reshape(-1, *component.prior.shape).sum(axis=1)
+    return CountSeats(counts, prior + S, totals, len(groups), (prior, groups))
+
+
+def visit(
+    table: Any,
+    X: np.ndarray,
+    labels: np.ndarray,
+    choices: np.ndarray,
+    uniforms: np.ndarray,
+    log_alpha: float,
+    first: int,
+) -> tuple[int, float]:
+    """Objects from ``first`` on leave and choose again; stops early when a new cluster may be needed and no slot is empty.
+
+    ``labels`` and the caches are overwritten. ``choices`` is -1 where an object may choose by its ``uniforms``, else the slot it
+    must take. With ``log_alpha`` of minus infinity no new cluster is opened. Returns the object to go on with and the log chance
+    of all choices made.
+    """
+    log_count = np.log(np.maximum(np.arange(len(X) + 2), 0.5))
+    log_chance = 0.0
+    for i in range(first, len(X)):
+        x, old = X[i], labels[i]
+        if old >= 0:
+            table.shift(old, x, -1)
+            table.counts[old] -= 1
+            labels[i] = -1
+            if table.counts[old] == 0:
+                table.clear(old)
+        weights = np.where(table.counts > 0, log_count[table.counts], -np.inf)
+        if log_alpha > -np.inf:
+            free = int(table.counts.argmin())
+            if table.counts[free] > 0:
+                return i, log_chance
+            weights[free] = log_alpha
+        new, chance = _choose(weights + table.scores(x), int(choices[i]), uniforms[i])
+        log_chance += chance
+        table.shift(new, x, 1)
+        table.counts[new] += 1
+        labels[i] = new
+    return len(X), log_chance
+
+
+def _choose(scores: np.ndarray, choice: int, uniform: float) -> tuple[int, float]:
+    """Slot drawn in proportion to exp(scores), or the one prescribed, and its log chance; the first if nothing can be told apart."""
+    scores = np.where(np.isnan(scores), -np.inf, scores)
+    top = scores.max()
+    if np.isinf(top):
+        return max(choice, 0), 0.0
+    chances = np.cumsum(np.exp(scores - top))
+    if choice < 0:
+        choice = int(np.searchsorted(chances, uniform * chances[-1], side="right"))
+    return choice, float(scores[choice] - top - np.log(chances[-1]))
+
+
+class Chain(NamedTuple):
+    """What stays the same along a chain: the component, the features (q, n) and points (n, p) of the objects, and how to visit them."""
+
+    component: Any
+    Z: np.ndarray
+    X: np.ndarray
+    visit: Any = visit
+
+    def walk(
+        self,
+        labels: np.ndarray,
+        order: np.ndarray,
+        choices: Any,
+        rng: np.random.Generator,
+        log_alpha: float,
+    ) -> tuple[np.ndarray, float]:
+        """Visit the objects in ``order``; new labels of all objects and the log chance of the choices."""
+        k = int(labels.max(initial=-1)) + 1
+        X, now = self.X[order], labels[order].copy()
+        uniforms = rng.random(len(order))
+        choices = np.full(len(order), -1, dtype=np.int64) if choices is None else choices
+        position, log_chance = 0, 0.0
+        room = 8 if log_alpha > -np.inf else 0
+        while position < len(order):
+            occupied = labels.copy()
+            occupied[order] = now
+            slots = max(k, int(occupied.max()) + 1) + room
+            table = seats(
+                self.component,
+                sums(self.Z, occupied, slots),
+                np.bincount(occupied[occupied >= 0], minlength=slots),
+                len(labels),
+            )
+            position, more = self.visit(table, X, now, choices, uniforms, log_alpha, position)
+            log_chance, room = log_chance + more, 2 * room
+        labels = labels.copy()
+        labels[order] = now
+        return labels, log_chance
+
+
+def compact(labels: np.ndarray) -> np.ndarray:
+    """Labels 0 to k - 1 in order of their first object."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse].astype(np.int64)
+
+
+def start(chain: Chain, concentration: float, rng: np.random.Generator) -> Draw:
+    """A first partition: objects come in random order and choose among the clusters so far."""
+    n = len(chain.X)
+    concentration = max(concentration, 1e-300)  # its logarithm must not forbid the first cluster
+    labels, _ = chain.walk(
+        np.full(n, -1, dtype=np.int64), rng.permutation(n), None, rng, np.log(concentration)
+    )
+    return Draw(compact(labels), concentration)
+
+
+def sweep(
+    chain: Chain, draw: Draw, prior: Any, rng: np.random.Generator, *, n_splits: int = 3
+) -> Draw:
+    """One pass over all objects, some split and merge proposals, and a new concentration."""
+    labels, _ = chain.walk(
+        draw.labels, np.arange(len(draw.labels)), None, rng, np.log(draw.concentration)
+    )
+    labels = compact(labels)
+    for _ in range(n_splits if len(labels) > 1 else 0):
+        labels = split_merge(chain, labels, draw.concentration, rng)
+    return Draw(
+        labels,
+        sample_concentration(draw.concentration, int(labels.max()) + 1, len(labels), prior, rng),
+    )
+
+
+def split_merge(
+    chain: Chain, labels: np.ndarray, concentration: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Propose to split the cluster of two random objects, or to merge their two clusters (sequential allocation, Dahl 2005)."""
+    i, j = rng.choice(len(labels), size=2, replace=False)
+    merge = labels[i] != labels[j]
+    both = np.flatnonzero((labels == labels[i]) | (labels == labels[j]))
+    others = rng.permutation(both[(both != i) & (both != j)])
+    now = np.full(len(labels), -1, dtype=np.int64)
+    now[i], now[j] = 0, 1
+    choices = np.where(labels[others] == labels[i], 0, 1) if merge else None
+    split, log_chance = chain.walk(now, others, choices, rng, -np.inf)
+    S = sums(chain.Z, split, 2)
+    evidence = chain.component.log_evidence(np.vstack([S, S.sum(axis=0)]))
+    sizes = np.bincount(split[both], minlength=2)
+    gain = (
+        evidence[0]
+        + evidence[1]
+        - evidence[2]
+        + np.log(concentration)
+        + gammaln(sizes).sum()
+        - gammaln(sizes.sum())
+        - log_chance
+    )
+    if not np.log(rng.random()) < (-gain if merge else gain):
+        return labels
+    labels = labels.copy()
+    labels[both] = np.where(merge | (split[both] == 0), labels[i], labels.max() + 1)
+    return compact(labels)
+
+
+def sample_concentration(
+    current: float, k: int, n: int, prior: Any, rng: np.random.Generator
+) -> float:
+    """New concentration given the number of clusters (Escobar and West 1995)."""
+    if np.isinf(prior.rate):
+        return current
+    rate = prior.rate - np.log(rng.beta(current + 1, n))
+    odds = (prior.shape + k - 1) / (n * rate)
+    shape = prior.shape + k - (rng.random() >= odds / (1 + odds))
+    return float(max(rng.gamma(shape) / rate, 1e-300))
+
+
+def log_joint(chain: Chain, draw: Draw) -> float:
+    """Log probability of the partition and the data given the concentration."""
+    k, n, alpha = int(draw.labels.max()) + 1, len(draw.labels), draw.concentration
+    partition = (
+        k * np.log(alpha)
+        + gammaln(np.bincount(draw.labels)).sum()
+        + gammaln(alpha)
+        - gammaln(alpha + n)
+    )
+    return float(partition + chain.component.log_evidence(sums(chain.Z, draw.labels, k)).sum())

@@ -1,0 +1,251 @@
+"""Dirichlet process mixtures by variational Bayes: truncated stick-breaking (Blei and Jordan 2006).
+
+    v_k ~ Beta(1, alpha),  pi_k = v_k prod_{j<k} (1 - v_j),  z_i ~ pi,  x_i ~ component(theta_{z_i}),  alpha ~ Gamma(shape, rate)
+
+    bound = sum_i w_i log sum_k exp( E log pi_k + C(S_k) . z(x_i) ) - sum_k [ C(S_k) . S_k - E(S_k) ] - KL(sticks) - KL(alpha)
+
+with C and E of ``components``. A step is exact coordinate ascent, so the bound never falls; clusters are kept in order of size, which
+is the best order for the sticks. ``merges`` finds the pairs of clusters that are better off as one, exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import betaln, digamma, gammaln
+
+from ...core.arrays import inplace, namespace, to_numpy
+
+__all__ = [
+    "Concentration",
+    "State",
+    "Summary",
+    "assign",
+    "log_weights",
+    "merged",
+    "merges",
+    "occupied",
+    "pair_losses",
+    "responsibilities",
+    "summarize",
+    "update",
+]
+
+
+class Concentration(NamedTuple):
+    """Gamma distribution of alpha; a rate of infinity means that alpha is known to be ``shape``."""
+
+    shape: float
+    rate: float
+
+    @property
+    def mean(self) -> float:
+        return self.shape if np.isinf(self.rate) else self.shape / self.rate
+
+
+class State(NamedTuple):
+    """Sums of features (k, q) and counts (k,) of each cluster, and what follows from them."""
+
+    sums: np.ndarray
+    counts: np.ndarray
+    sticks: np.ndarray  # parameters (2, k - 1) of the beta distributions of v
+    concentration: Concentration
+    coefficients: np.ndarray
+    offset: np.ndarray  # E log pi
+    penalty: float  # the divergences of the bound
+
+
+class Summary(NamedTuple):
+    """Additive statistics of a pass: sums of features, counts, and the data's part of the bound."""
+
+    sums: Any
+    counts: Any
+    objective: float
+
+
+def update(
+    component: Any,
+    sums: np.ndarray,
+    counts: np.ndarray,
+    current: Concentration,
+    prior: Concentration,
+) -> State:
+    """Best posteriors of components, sticks and alpha for these statistics, the largest cluster first."""
+    order = np.argsort(-counts, kind="stable")
+    sums, counts = sums[order], counts[order]
+    sticks = _sticks(counts, current.mean)
+    log_v, log_rest = digamma(sticks) - digamma(sticks.sum(axis=0))
+    offset = np.append(log_v, 0.0) + np.append(0.0, np.cumsum(log_rest))
+    concentration = (
+        current
+        if np.isinf(prior.rate)
+        else Concentration(prior.shape + len(log_rest), prior.rate - log_rest.sum())
+    )
+    coefficients = component.coefficients(sums)
+    penalty = float(np.sum(coefficients * sums) - component.log_evidence(sums).sum())
+    penalty += _stick_divergence(sticks, log_v, log_rest, concentration) + _gamma_divergence(
+        concentration, prior
+    )
+    return State(sums, counts, sticks, concentration, coefficients, offset, penalty)
+
+
+def _sticks(counts: np.ndarray, alpha: float) -> np.ndarray:
+    later = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1] - counts
+    return np.stack([1.0 + counts[..., :-1], alpha + np.maximum(later[..., :-1], 0.0)])
+
+
+def _stick_divergence(
+    sticks: np.ndarray, log_v: np.ndarray, log_rest: np.ndarray, concentration: Concentration
+) -> float:
+    """KL of the sticks from Beta(1, alpha), on average over alpha."""
+    shape, rate = concentration
+    log_alpha = np.log(shape) if np.isinf(rate) else digamma(shape) - np.log(rate)
+    entropy = (sticks[0] - 1) * log_v + (sticks[1] - 1) * log_rest - betaln(*sticks)
+    return float(np.sum(entropy - log_alpha - (concentration.mean - 1) * log_rest))
+
+
+def _gamma_divergence(q: Concentration, p: Concentration) -> float:
+    if np.isinf(p.rate):
+        return 0.0
+    return float(
+        (q.shape - p.shape) * digamma(q.shape)
+        - gammaln(q.shape)
+        + gammaln(p.shape)
+        + p.shape * np.log(q.rate / p.rate)
+        + q.mean * (p.rate - q.rate)
+    )
+
+
+def responsibilities(state: State, Z: Any) -> tuple[Any, Any]:
+    """Responsibilities (k, b) of the clusters for objects with features ``Z`` (q, b), and the log normalisers (b,)."""
+    xp = namespace(Z)
+    device = getattr(Z, "device", None)
+    return _softmax(
+        xp.asarray(state.coefficients, device=device) @ Z
+        + xp.asarray(state.offset, device=device)[:, None]
+    )
+
+
+def _softmax(logits: Any) -> tuple[Any, Any]:
+    """Columns of exp(logits) divided by their sums, and the logarithms of the sums. Overwrites ``logits``."""
+    xp = namespace(logits)
+    top = xp.max(logits, axis=0)
+    logits -= top
+    R = inplace("exp", logits)
+    total = xp.sum(R, axis=0)
+    R /= total
+    return R, xp.log(total) + top
+
+
+def summarize(
+    component: Any, state: State, X: Any, weights: Any, *, columns: int = 2**18
+) -> Summary:
+    """Statistics of a block of objects (b, p), cut so that its features stay in the cache."""
+    q = state.sums.shape[1]
+    size = X.shape[0] if namespace(X) is not np else max(64, columns // q)
+    sums, counts, objective = np.zeros_like(state.sums), np.zeros_like(state.counts), 0.0
+    for start in range(0, X.shape[0], size):
+        Z = component.features(X[start : start + size])
+        R, bound = responsibilities(state, Z)
+        if weights is not None:
+            w = namespace(R).asarray(weights[start : start + size])
+            R *= w
+            bound = bound * w
+        sums += to_numpy(R @ Z.T)
+        counts += to_numpy(R.sum(axis=1))
+        objective += float(bound.sum())
+    return Summary(sums, counts, objective)
+
+
+def log_weights(state: State) -> np.ndarray:
+    """Logarithms of the expected weights of the clusters, (k,)."""
+    total = np.log(state.sticks.sum(axis=0))
+    v, rest = np.log(state.sticks) - total
+    return np.append(v, 0.0) + np.append(0.0, np.cumsum(rest))
+
+
+def assign(component: Any, log_weight: np.ndarray, parameters: Any, X: Any) -> tuple[Any, Any]:
+    """Posterior predictive memberships (b, k) of a block of objects, and the logarithms of their densities (b,)."""
+    Z = component.features(X)
+    logits = component.log_predictive(parameters, Z)
+    logits += namespace(logits).asarray(log_weight, device=getattr(logits, "device", None))[:, None]
+    R, density = _softmax(logits)
+    return R.T, density + component.log_base(Z)
+
+
+def occupied(log_vacancy: np.ndarray) -> np.ndarray:
+    """Chances of 0, 1, ... occupied clusters, (k + 1,), from the log chance of each to be empty."""
+    chances = np.ones(1)
+    for vacancy in np.exp(np.minimum(log_vacancy, 0.0)):
+        chances = np.append(chances * vacancy, 0.0) + np.append(0.0, chances * (1.0 - vacancy))
+    return chances
+
+
+def merges(component: Any, state: State, losses: Any, *, limit: int = 30) -> list[tuple[int, int]]:
+    """Disjoint pairs of clusters whose union raises the bound; ``losses(pairs)`` gives the entropy that each union gives up."""
+    active = np.flatnonzero(state.counts > 1e-8 * max(1.0, state.counts.sum()))
+    left, right = (active[index] for index in np.triu_indices(len(active), 1))
+    if not len(left):
+        return []
+    evidence = component.log_evidence(state.sums)
+    gain = (
+        component.log_evidence(state.sums[left] + state.sums[right])
+        - evidence[left]
+        - evidence[right]
+    )
+    union = np.repeat(state.counts[None], len(left), axis=0)
+    rows = np.arange(len(left))
+    union[rows, left] += union[rows, right]
+    union[rows, right] = 0.0
+    alpha = state.concentration.mean
+    promise = gain + _stick_evidence(union, alpha) - _stick_evidence(state.counts[None], alpha)
+    best = np.argsort(-promise, kind="stable")[:limit]
+    best = best[promise[best] > 0]
+    pairs = [(int(left[i]), int(right[i])) for i in best]
+    return _take(state, pairs, gain[best] - losses(pairs)) if pairs else []
+
+
+def _take(state: State, pairs: list[tuple[int, int]], gains: np.ndarray) -> list[tuple[int, int]]:
+    """Disjoint pairs, best first, as long as each raises the bound."""
+    counts, alpha = state.counts.copy(), state.concentration.mean
+    taken: list[tuple[int, int]] = []
+    for index in np.argsort(-gains, kind="stable"):
+        a, b = pairs[index]
+        if any(a in pair or b in pair for pair in taken):
+            continue
+        trial = counts.copy()
+        trial[a], trial[b] = counts[a] + counts[b], 0.0
+        if gains[index] + (
+            _stick_evidence(trial[None], alpha) - _stick_evidence(counts[None], alpha)
+        )[0] > 1e-9 * max(1.0, counts.sum()):
+            taken.append((a, b))
+            counts = trial
+    return taken
+
+
+def _stick_evidence(counts: np.ndarray, alpha: float) -> np.ndarray:
+    """Log evidence of cluster sizes (..., k), up to a constant, in the best order."""
+    return betaln(*_sticks(-np.sort(-counts, axis=-1), alpha)).sum(axis=-1)
+
+
+def pair_losses(R: Any, weights: Any, pairs: list[tuple[int, int]]) -> np.ndarray:
+    """Entropy that a block gives up when the responsibilities ``R`` (k, b) of each pair are added together."""
+    R = to_numpy(R)
+    w = 1.0 if weights is None else to_numpy(weights)
+    entropy = {k: _plogp(R[k]) for k in {k for pair in pairs for k in pair}}
+    return np.array([np.sum(w * (_plogp(R[a] + R[b]) - entropy[a] - entropy[b])) for a, b in pairs])
+
+
+def _plogp(p: np.ndarray) -> np.ndarray:
+    return p * np.log(np.where(p > 0, p, 1.0))
+
+
+def merged(state: State, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Sums and counts after the unions; the emptied clusters stay, with nothing in them."""
+    sums, counts = state.sums.copy(), state.counts.copy()
+    for a, b in pairs:
+        sums[a] += sums[b]
+        counts[a] += counts[b]
+        sums[b], counts[b] = 0.0, 0.0
+    return sums, counts

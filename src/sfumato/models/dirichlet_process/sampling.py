@@ -1,0 +1,193 @@
+"""Sampling fit of a Dirichlet process mixture: chains, their agreement, and memberships from posterior co-occurrence.
+
+With draws s = 1 ... m, clusters c of each, and U the consensus of the draws (rows on the simplex, least squares over all pairs), an
+object x falls together with object j with probability  mean_s p_s(z_j | x);  its membership is the u on the simplex with u'u_j nearest
+to that over all j, a small quadratic program whose terms are sums over clusters:  H = U'U,  b = mean_s sum_c p_s(c | x) sum_{j in c} u_j.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core import loop
+from ...core.arrays import to_numpy
+from ...core.optional import optional_module
+from ...core.rows import threads
+from ...numerics import label_sweep, simplex
+from ...numerics.label_table import encode
+from . import gibbs
+
+__all__ = ["Posterior", "Trace", "consensus", "run_chains", "split_r_hat"]
+
+
+class Trace(NamedTuple):
+    """What chains leave: labelings (n, draws), concentrations (draws,), and the log joint (chains, sweeps kept)."""
+
+    labelings: np.ndarray
+    concentrations: np.ndarray
+    log_joint: np.ndarray
+
+
+def run_chains(
+    component: Any,
+    Z: np.ndarray,
+    prior: Any,
+    seeds: Any,
+    burn_in: int,
+    n_draws: int,
+    thinning: int,
+    n_jobs: Any,
+) -> Trace:
+    """Independent chains, one a seed, each thinned after its burn-in."""
+    chain = gibbs.Chain(
+        component,
+        Z,
+        gibbs.points(component, Z),
+        (optional_module(__package__, "compiled") or gibbs).visit,
+    )
+
+    def run(seed: int) -> tuple[list[gibbs.Draw], list[float]]:
+        rng = np.random.default_rng(seed)
+        draw = gibbs.start(chain, prior.mean, rng)
+        kept = []
+        for sweep in range(burn_in + n_draws * thinning):
+            draw = gibbs.sweep(chain, draw, prior, rng)
+            if sweep >= burn_in and (sweep - burn_in + 1) % thinning == 0:
+                kept.append(draw)
+        return kept, [gibbs.log_joint(chain, draw) for draw in kept]
+
+    with ThreadPoolExecutor(min(threads(n_jobs), len(seeds))) as pool:
+        chains = list(pool.map(run, seeds))
+    draws = [draw for kept, _ in chains for draw in kept]
+    labelings = np.stack([draw.labels for draw in draws], axis=1).astype(np.int32)
+    return Trace(
+        labelings,
+        np.array([draw.concentration for draw in draws]),
+        np.array([values for _, values in chains]),
+    )
+
+
+def split_r_hat(values: np.ndarray) -> float:
+    """Potential scale reduction of the halves of chains (chains, draws): near 1 when the chains tell the same story.
+
+    Infinite where fewer than four draws a chain cannot tell.
+    """
+    half = values.shape[1] // 2
+    if half < 2:
+        return np.inf
+    parts = np.concatenate([values[:, :half], values[:, -half:]])
+    within = parts.var(axis=1, ddof=1).mean()
+    between = parts.mean(axis=1).var(ddof=1)
+    return (
+        float(np.sqrt((half - 1) / half + between / within))
+        if within > 0
+        else (1.0 if between == 0 else np.inf)
+    )
+
+
+def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
+    """Memberships (n, k) whose products come nearest to the co-occurrence of the draws, from the most typical draw of k clusters.
+
+    A cluster that is nobody's first choice in the consensus is dropped, so there may be fewer than ``k``.
+    """
+    table = encode(labelings)
+    typical = np.flatnonzero(labelings.max(axis=0) + 1 == k)[:50]
+    U = min(
+        (np.eye(k)[labelings[:, draw]] for draw in typical),
+        key=lambda U: label_sweep.objective(table, U),
+    )
+    while U.shape[1] > 1:
+        U = loop.iterate(lambda U: label_sweep.sweep(table, U), U, max_iter=100, tol=1e-6).state
+        leading = np.unique(U.argmax(axis=1))
+        if len(leading) == U.shape[1]:
+            break
+        U = simplex.normalize(U[:, leading])
+    return U
+
+
+class Posterior(NamedTuple):
+    """Draws that assign objects: clusters of all draws one under the other, ``first`` (draws,) where each draw begins."""
+
+    component: Any
+    first: np.ndarray
+    log_weight: np.ndarray  # (clusters,) of each cluster within its draw
+    log_new: np.ndarray  # (draws,) of a cluster not seen yet
+    parameters: tuple[np.ndarray, ...]
+    prior_parameters: tuple[np.ndarray, ...]
+    gram: np.ndarray
+    members: np.ndarray  # (clusters, k) sums of consensus memberships
+
+    @classmethod
+    def of(cls, component: Any, Z: np.ndarray, trace: Trace, U: np.ndarray) -> Posterior:
+        n = len(U)
+        sizes = trace.labelings.max(axis=0) + 1
+        S = np.vstack(
+            [gibbs.sums(Z, labels, k) for labels, k in zip(trace.labelings.T, sizes, strict=True)]
+        )
+        members = np.vstack(
+            [
+                (labels == np.arange(k)[:, None]).astype(float) @ U
+                for labels, k in zip(trace.labelings.T, sizes, strict=True)
+            ]
+        )
+        counts = np.concatenate(
+            [
+                np.bincount(labels, minlength=k)
+                for labels, k in zip(trace.labelings.T, sizes, strict=True)
+            ]
+        )
+        total = np.log(n + trace.concentrations)
+        empty = component.predictive(np.zeros((1, S.shape[1])))
+        log_weight, log_new = (
+            np.log(counts) - np.repeat(total, sizes),
+            np.log(trace.concentrations) - total,
+        )
+        first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        return cls(
+            component, first, log_weight, log_new, component.predictive(S), empty, U.T @ U, members
+        )
+
+    def _within_draws(self, Z: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Chances (clusters, b) within each draw, and log densities (draws, b) of its clusters."""
+        logits = self.component.log_predictive(self.parameters, Z) + self.log_weight[:, None]
+        draw = np.repeat(
+            np.arange(len(self.first)), np.diff(np.append(self.first, len(self.log_weight)))
+        )
+        top = np.maximum.reduceat(logits, self.first, axis=0)
+        logits = np.exp(logits - top[draw])
+        total = np.add.reduceat(logits, self.first, axis=0)
+        return logits / total[draw], np.log(total) + top
+
+    def _pieces(self, block: Any) -> Any:
+        block = block if sp.issparse(block) else to_numpy(block)
+        size = max(16, 2**21 // len(self.log_weight))
+        return [
+            self.component.features(block[start : start + size])
+            for start in range(0, block.shape[0], size)
+        ]
+
+    def memberships(self, block: Any) -> np.ndarray:
+        """Memberships (b, k) from the co-occurrence of each object with the fitted ones."""
+        target = [
+            self._within_draws(Z)[0].T @ self.members / len(self.first) for Z in self._pieces(block)
+        ]
+        return simplex.quadratic_program(
+            self.gram, np.vstack(target), simplex.normalize(np.vstack(target))
+        )
+
+    def log_density(self, block: Any) -> np.ndarray:
+        """Log posterior predictive density (b,), averaged over the draws."""
+        parts = []
+        for Z in self._pieces(block):
+            known = self._within_draws(Z)[1]
+            fresh = self.component.log_predictive(self.prior_parameters, Z) + self.log_new[:, None]
+            parts.append(
+                np.logaddexp.reduce(np.logaddexp(known, fresh), axis=0)
+                - np.log(len(self.first))
+                + self.component.log_base(Z)
+            )
+        return np.concatenate(parts)

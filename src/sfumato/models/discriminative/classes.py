@@ -1,0 +1,209 @@
+"""Classes that go along with features: labels or distributions in, rows of class probabilities out; their prior counts and weights."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core.arrays import to_numpy
+from ...core.validation import _refuse_mask, check_weights
+
+__all__ = ["class_rows", "known_classes", "prior_counts", "weighted", "weights_as_counts"]
+
+
+def class_rows(y: Any, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
+    """Class distributions (n, classes), a sparse one-hot matrix for labels, and the classes.
+
+    ``classes`` fixes the columns; without it they are the sorted labels, or 0, 1, ... for distributions.
+    """
+    if y is None:
+        raise ValueError(
+            "DiscriminativeClustering requires y to be passed, but the target y is None: give the class of every object"
+        )
+    y = _as_array(y, "y")
+    if y.ndim not in (1, 2) or y.shape[0] != n or 0 in y.shape:
+        raise ValueError(
+            f"y must hold {n} classes, one for each row of X, or their distributions (n, classes); got shape {y.shape}"
+        )
+    if y.ndim == 2 and y.shape[1] > 1:
+        return _distributions(y, classes)
+    y = _labels(y.ravel(), "y")
+    if classes is None:
+        classes, codes = np.unique(y, return_inverse=True)
+    else:
+        codes = _codes(y, classes)
+    return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, len(classes))), classes
+
+
+def known_classes(classes: Any) -> np.ndarray:
+    """All classes that will ever come, sorted."""
+    classes = list(classes) if isinstance(classes, (set, frozenset)) else classes
+    found = np.unique(_labels(_as_array(classes, "classes").ravel(), "classes"))
+    if not len(found):
+        raise ValueError("classes is empty: list every class that will come, or leave it out")
+    return found
+
+
+def weighted(P: Any, weights: Any) -> Any:
+    """Class distributions times weights; sparse ones are one-hot."""
+    if weights is None:
+        return P
+    return (
+        sp.csr_array((weights, P.indices, P.indptr), shape=P.shape)
+        if sp.issparse(P)
+        else P * weights[:, None]
+    )
+
+
+def weights_as_counts(sample_weight: Any, X: Any) -> Any:
+    """Weights, or ``None``, with a sum that can be told from none and from infinity."""
+    with np.errstate(over="ignore"):
+        weights = check_weights(sample_weight, X)
+        total = 1.0 if weights is None else weights.sum()
+    if not 1e-30 <= total <= 1e30:
+        raise ValueError(
+            f"sample_weight sums to {total:.0e}, but a weight counts objects: rescale it, e.g. sample_weight / np.max(sample_weight)"
+        )
+    return weights
+
+
+def prior_counts(prior: Any, n_classes: int) -> np.ndarray:
+    """Prior counts of the classes; beyond a billion rounding would hide the data."""
+    try:
+        counts = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        counts = np.empty(0)
+    if counts.shape not in ((), (n_classes,)) or not np.all((counts >= 1e-50) & (counts <= 1e9)):
+        raise ValueError(
+            f"prior must be a positive number (1e-50 to 1e9) or {n_classes} of them, one for each of the {n_classes} classes; got {prior!r}"
+        )
+    return np.broadcast_to(counts, (n_classes,))
+
+
+def _as_array(y: Any, name: str) -> np.ndarray:
+    _refuse_mask(y, name)
+    if sp.issparse(y):
+        return y.toarray()
+    try:
+        array = to_numpy(y)
+        if (
+            isinstance(y, (list, tuple)) and array.dtype.kind == "U" and array.ndim == 1
+        ):  # NumPy writes None, NaN and numbers out as text
+            array = np.array(y, dtype=object)
+    except (TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise TypeError(
+            f"{name} must be an array of classes, or of distributions of the same length, got a {type(y).__name__} that is neither"
+        ) from error
+    return array.astype(object) if array.dtype.kind == "T" else array
+
+
+def _labels(y: np.ndarray, name: str) -> np.ndarray:
+    """Labels that can be sorted: numbers without a fraction, strings or dates, none of them missing."""
+    kind = y.dtype.kind
+    if kind == "O":
+        return _objects(y, name)
+    if kind not in "biufUMm":
+        raise TypeError(
+            f"{name} must hold integers or strings, got dtype {y.dtype}: convert it, e.g. {name}.astype(str)"
+        )
+    if kind in "fMm":
+        _refuse_missing(np.isnat(y) if kind in "Mm" else np.isnan(y), name)
+    if kind == "f" and not np.isfinite(y).all():
+        raise ValueError(f"{name} contains infinity, which is no class: drop those rows")
+    if kind == "f" and np.any(y != np.floor(y)):
+        value = y[y != np.floor(y)][0]
+        raise ValueError(
+            f"Unknown label type: {name} is continuous, e.g. {value:g}: give integers or strings, e.g. np.digitize({name}, edges)"
+        )
+    return y
+
+
+def _objects(y: np.ndarray, name: str) -> np.ndarray:
+    values = y.tolist()
+    _refuse_missing(np.array([_is_missing(value) for value in values], dtype=bool), name)
+    text = sum(isinstance(value, str) for value in values)
+    if text == len(values):
+        return y
+    if text:
+        raise TypeError(
+            f"{name} mixes strings and other classes: make them all strings, e.g. [str(c) for c in {name}]"
+        )
+    if not all(isinstance(value, numbers.Real) for value in values):
+        strange = next(
+            type(value).__name__ for value in values if not isinstance(value, numbers.Real)
+        )
+        raise TypeError(
+            f"{name} must hold integers or strings, got a {strange}: convert them, e.g. [str(c) for c in {name}]"
+        )
+    plain = np.array(
+        [value if isinstance(value, numbers.Integral) else float(value) for value in values]
+    )
+    if plain.dtype.kind == "O":
+        raise TypeError(
+            f"{name} holds integers of more than 64 bits: make them strings, e.g. [str(c) for c in {name}]"
+        )
+    return _labels(plain, name)
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, NaT and the NA of pandas, which is not even equal to itself with certainty."""
+    if isinstance(value, str):
+        return False
+    return (
+        value is None
+        or type(value).__name__ == "NAType"
+        or (np.ndim(value) == 0 and bool(value != value))
+    )
+
+
+def _refuse_missing(missing: np.ndarray, name: str) -> None:
+    if missing.any():
+        raise ValueError(
+            f"{name} has missing classes ({np.count_nonzero(missing)} of {len(missing)}): drop those rows"
+        )
+
+
+def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Places of the labels among the sorted ``classes``."""
+    alike = _family(y) == _family(classes)
+    codes = (
+        np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        if alike
+        else np.zeros(len(y), dtype=int)
+    )
+    unknown = classes[codes] != y if alike else np.ones(len(y), dtype=bool)
+    if unknown.any():
+        raise ValueError(
+            f"y holds classes that were not fitted: {np.unique(y[unknown]).tolist()[:5]}; known: {classes.tolist()[:20]}"
+        )
+    return codes
+
+
+def _family(labels: np.ndarray) -> str:
+    return {"U": "text", "O": "text", "M": "date", "m": "duration"}.get(labels.dtype.kind, "number")
+
+
+def _distributions(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        P = y.astype(np.float64) if y.dtype.kind in "biufO" else None
+    except (TypeError, ValueError):
+        P = None
+    if P is None:
+        raise TypeError(
+            f"y of shape {y.shape} must hold numbers without gaps, class distributions, got dtype {y.dtype}; labels go in one column"
+        )
+    if (
+        not np.isfinite(P).all()
+        or P.min() < 0
+        or P.max() > 1.00001
+        or np.abs(P.sum(axis=1) - 1.0).max() > 1e-5
+    ):
+        raise ValueError(
+            "y as class distributions must be finite, nonnegative and sum to 1 in every row: divide by y.sum(axis=1, keepdims=True)"
+        )
+    if classes is not None and len(classes) != P.shape[1]:
+        raise ValueError(f"y has {P.shape[1]} columns, but {len(classes)} classes were fitted")
+    return P / P.sum(axis=1, keepdims=True), np.arange(P.shape[1]) if classes is None else classes

@@ -1,0 +1,422 @@
+"""What discriminative clustering does with its data: frame, objective over row blocks, L-BFGS, online passes, starts."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from sklearn.cluster import KMeans
+
+from ...core import loop
+from ...core.arrays import is_numpy, namespace, to_numpy
+from ...core.rows import Rows
+from ...numerics import contingency
+from . import kernel
+
+SAMPLE = 20_000  # objects that the starts look at
+FAR = 1e75  # standard deviations beyond which squares overflow
+WIDTHS = 1e-15, 1e15  # bandwidths, in standard deviations
+
+
+class Frame(NamedTuple):
+    """Coordinates in which the features have mean square one, and mean zero where shifting them keeps them dense."""
+
+    offset: np.ndarray | float
+    unit: float
+    middle: np.ndarray  # the mean of the data, in the frame
+
+    def __call__(self, X: Any) -> Any:
+        if sp.issparse(X):
+            return X.astype(np.float64) / self.unit
+        offset = (
+            self.offset
+            if is_numpy(X)
+            else namespace(X).asarray(self.offset, dtype=X.dtype, device=X.device)
+        )
+        shifted = X - offset
+        shifted /= self.unit
+        return shifted
+
+    def inverse(self, centers: np.ndarray) -> np.ndarray:
+        return centers * self.unit + self.offset
+
+    @classmethod
+    def of(cls, rows: Rows) -> Frame:
+        reach = np.abs(rows.extremes().astype(np.float64)).max(initial=0.0)
+        power = float(
+            np.ldexp(1.0, np.frexp(reach)[1])
+        )  # squares of X / power neither overflow nor vanish
+        scaled = cls(0.0, power, np.zeros(0))
+        total, middle = rows.sum(
+            lambda X, Q: (float(_mass(Q).sum()), to_numpy(_mass(Q) @ scaled(X)))
+        )
+        middle = np.asarray(middle, dtype=np.float64) / total
+        mean = middle * power
+        sparse = sp.issparse(rows.X)
+        centred = scaled if sparse else cls(mean, power, middle)
+        square = rows.sum(lambda X, Q: (float((_mass(Q) @ centred(X) ** 2).sum()),))[0] / total - (
+            middle @ middle if sparse else 0.0
+        )
+        largest = float(np.abs(mean).max(initial=0.0))
+        unit = power * float(np.sqrt(max(square, 0.0) / len(mean)))
+        rounding = 8 * np.finfo(rows.dtype if is_numpy(rows.X) or sparse else float).eps * largest
+        unit = unit if unit > rounding else largest or 1.0
+        return cls(0.0, unit, mean / unit) if sparse else cls(mean, unit, np.zeros_like(mean))
+
+    def refuse_remote(self, rows: Rows) -> None:
+        """Objects so far away that their distances would overflow."""
+        extremes = rows.extremes().astype(np.float64)
+        far = float(np.abs(extremes / 2 - np.asarray(self.offset) / 2).max(initial=0.0))
+        if far > FAR * self.unit:
+            largest = float(np.abs(extremes).max())
+            raise ValueError(
+                f"X has values as large as {largest:.0e}, more than {FAR:.0e} standard deviations from the fit: check its units"
+            )
+
+
+def _mass(Q: Any) -> Any:
+    """Weight of every object."""
+    return (
+        np.asarray(Q.sum(axis=1)).ravel()
+        if sp.issparse(Q) or is_numpy(Q)
+        else namespace(Q).sum(Q, axis=1)
+    )
+
+
+class Problem(NamedTuple):
+    """The data of one fit and what is asked of it."""
+
+    rows: Rows  # features and weighted class distributions
+    frame: Frame
+    prior: np.ndarray  # (classes,)
+    precision: float  # of the Gaussian prior of the prototypes
+    penalty: float
+    total: float  # sum of the weights
+
+    def few(self) -> Problem:
+        """The problem itself, or where there are many objects ``SAMPLE`` of them, evenly spread over the weight and of the same total."""
+        if self.rows.shape[0] <= 2 * SAMPLE:
+            return self
+        (Q,) = self.rows.columns
+        mass = to_numpy(_mass(Q))
+        chosen = np.searchsorted(np.cumsum(mass), (np.arange(SAMPLE) + 0.5) / SAMPLE * self.total)
+        Q, factors = Q[chosen], self.total / SAMPLE / mass[chosen]
+        if sp.issparse(Q):
+            Q.data *= factors
+        else:
+            Q = Q * (
+                factors[:, None]
+                if is_numpy(Q)
+                else namespace(Q).asarray(factors[:, None], dtype=Q.dtype, device=Q.device)
+            )
+        return self._replace(rows=Rows(self.rows.X[chosen], Q, n_jobs=self.rows.n_jobs))
+
+    def part(self, chosen: np.ndarray) -> Problem:
+        """The same question about chosen objects."""
+        (Q,) = self.rows.columns
+        Q = Q[chosen]
+        return self._replace(
+            rows=Rows(self.rows.X[chosen], Q, n_jobs=self.rows.n_jobs), total=float(_mass(Q).sum())
+        )
+
+    def log_likelihood(self, centers: np.ndarray, bandwidth: float, learnt: Problem) -> float:
+        """Log probability of the classes here, by memberships and the class distributions that other objects have taught."""
+        r = self.prior + learnt.table(centers, bandwidth)
+        psi = r / r.sum(axis=1, keepdims=True)
+
+        def block(X: Any, Q: Any) -> tuple[float]:
+            log = np.log(to_numpy(kernel.memberships(self.frame(X), centers, bandwidth)) @ psi)
+            return (float(Q.multiply(log).sum() if sp.issparse(Q) else (to_numpy(Q) * log).sum()),)
+
+        return self.rows.sum(block)[0]
+
+    def table(self, centers: np.ndarray, bandwidth: float) -> np.ndarray:
+        """Soft counts (k, classes)."""
+        return self.rows.sum(
+            lambda X, Q: (kernel.counts(kernel.memberships(self.frame(X), centers, bandwidth), Q),)
+        )[0]
+
+    def voronoi_table(self, centers: np.ndarray) -> np.ndarray:
+        """Counts (k, classes) of the Voronoi cells."""
+        return self.rows.sum(
+            lambda X, Q: (
+                kernel.counts(_one_hot(kernel.cells(self.frame(X), centers), len(centers), X), Q),
+            )
+        )[0]
+
+    def objective(self, r: np.ndarray, centers: np.ndarray) -> float:
+        """Log posterior of the prototypes, up to a constant, less the penalty on sizes."""
+        cost = self.penalty * kernel.size_cost(r) if self.penalty else 0.0
+        return (
+            contingency.log_posterior(r, self.prior)
+            - cost
+            - 0.5 * self.precision * float(np.sum((centers - self.frame.middle) ** 2))
+        )
+
+    def gradient(self, r: np.ndarray, centers: np.ndarray, bandwidth: float) -> np.ndarray:
+        """Derivative of the objective by the prototypes, at their table ``r``."""
+        A = kernel.slopes(r, self.prior, self.penalty)
+
+        def pull(X: Any, Q: Any) -> tuple[np.ndarray]:
+            X = self.frame(X)
+            return (
+                kernel.pull(X, kernel.memberships(X, centers, bandwidth), Q, A, centers, bandwidth),
+            )
+
+        return self.rows.sum(pull)[0] - self.precision * (centers - self.frame.middle)
+
+    def ascend(self, centers: np.ndarray, bandwidth: float, max_iter: int, tol: float) -> loop.Run:
+        """L-BFGS on the prototypes at one bandwidth; the solver sees the objective per unit of weight."""
+
+        def descent(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            M = flat.reshape(centers.shape)
+            r = self.table(M, bandwidth)
+            return -self.objective(r, M) / self.total, -self.gradient(
+                r, M, bandwidth
+            ).ravel() / self.total
+
+        history = [self.objective(self.table(centers, bandwidth), centers)]
+        found = minimize(
+            descent,
+            centers.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            callback=lambda intermediate_result: history.append(
+                -intermediate_result.fun * self.total
+            ),
+            options={
+                "maxiter": max_iter,
+                "maxfun": 20 * max_iter,
+                "ftol": min(tol, 1e9),
+                "gtol": tol,
+            },
+        )
+        return loop.Run(
+            found.x.reshape(centers.shape),
+            history[-1],
+            np.array(history),
+            len(history),
+            found.status != 1,
+        )
+
+
+def ascend(
+    problem: Problem,
+    starts: list[np.ndarray],
+    bandwidth: float,
+    *,
+    anneal: bool,
+    max_iter: int,
+    tol: float,
+) -> loop.Run:
+    """L-BFGS at ``bandwidth``, after rougher searches at wider ones; with many objects the starts compete on some of them."""
+    few, runs = problem.few(), []
+    for centers in starts:
+        for widening in (2.0, np.sqrt(2.0)) if anneal else ():
+            centers = few.ascend(centers, widening * bandwidth, max_iter, max(tol, 1e-4)).state
+        runs.append(
+            few.ascend(centers, bandwidth, max_iter, tol if few is problem else max(tol, 1e-4))
+        )
+    best = loop.best(runs, larger=True)
+    return best if few is problem else problem.ascend(best.state, bandwidth, max_iter, tol)
+
+
+class Online(NamedTuple):
+    """State of the online algorithm: the prototypes, and running means over the last batches."""
+
+    centers: np.ndarray  # (k, p)
+    average: np.ndarray  # of the prototypes: what is reported
+    table: np.ndarray  # soft counts (k, classes), as if of all objects seen
+    first: np.ndarray  # of the steps
+    second: np.ndarray  # of their squares
+    batches: int
+    seen: float  # weight of all objects seen
+
+    @classmethod
+    def start(cls, problem: Problem, centers: np.ndarray, bandwidth: float) -> Online:
+        zeros = np.zeros_like(centers)
+        return cls(
+            centers, centers, problem.table(centers, bandwidth), zeros, zeros, 0, problem.total
+        )
+
+
+def online_pass(
+    problem: Problem,
+    state: Online,
+    bandwidth: float,
+    rate: float,
+    batch_size: Any,
+    order: np.ndarray,
+) -> Online:
+    """Steps over batches of the objects in ``order``: the expected step over its running root mean square (Kingma and Ba 2015)."""
+    (Q,) = problem.rows.columns
+    batch_size = max(10, len(order) // 100) if isinstance(batch_size, str) else batch_size
+    mean_weight = problem.total / problem.rows.shape[0]
+    centers, average, table, first, second, b, seen = state
+    for start in range(0, len(order), batch_size):
+        batch = order[start : start + batch_size]
+        X, q = problem.frame(problem.rows.X[batch]), Q[batch]
+        Y = kernel.memberships(X, centers, bandwidth)
+        scale, forget = seen / (len(batch) * mean_weight), (b + 30.0) ** -0.6
+        table = table + forget * (scale * kernel.counts(Y, q) - table)
+        step = scale * kernel.drift(
+            X, q, Y, Y, kernel.slopes(table, problem.prior, problem.penalty), centers
+        )
+        step -= 0.5 * bandwidth**2 * problem.precision * (centers - problem.frame.middle)
+        b += 1
+        first, second = 0.9 * first + 0.1 * step, 0.99 * second + 0.01 * step**2
+        size = np.sqrt(second / (1 - 0.99**b)) + np.finfo(np.float64).tiny
+        centers = centers + rate / (1 + b / 200) * (first / (1 - 0.9**b)) / size
+        average = average + forget * (centers - average)
+    return Online(centers, average, table, first, second, b, seen)
+
+
+def learn(
+    problem: Problem,
+    centers: np.ndarray,
+    bandwidth: float,
+    rate: float,
+    batch_size: int,
+    rng: np.random.Generator,
+    max_iter: int,
+    tol: float,
+) -> loop.Run:
+    """Online passes in random order; the best prototypes so far are kept, and three passes without better ones end it."""
+
+    def step(state: tuple[Online, np.ndarray, float]) -> tuple[Any, float]:
+        online, best, value = state
+        for _ in range(3):
+            online = online_pass(
+                problem, online, bandwidth, rate, batch_size, rng.permutation(problem.rows.shape[0])
+            )
+            reached = problem.objective(problem.table(online.average, bandwidth), online.average)
+            if reached > value:
+                return (online, online.average, reached), reached
+        return (online, best, value), value
+
+    start = (
+        Online.start(problem, centers, bandwidth),
+        centers,
+        problem.objective(problem.table(centers, bandwidth), centers),
+    )
+    run = loop.iterate(
+        step, start, max_iter=max_iter, tol=max(tol, 1e-4), relative_to=problem.total
+    )
+    return run._replace(state=run.state[1])
+
+
+def _one_hot(labels: Any, k: int, like: Any) -> Any:
+    if is_numpy(like) or sp.issparse(like):
+        return (labels[:, None] == np.arange(k)).astype(np.float64)
+    xp = namespace(like)
+    return xp.astype(labels[:, None] == xp.arange(k, device=like.device)[None, :], like.dtype)
+
+
+def starts(
+    problem: Problem, k: int, bandwidth: Any, rng: np.random.Generator, n_init: int
+) -> tuple[list[np.ndarray], float]:
+    """Prototypes to start from, class-wise and plain in turn, and the bandwidth, in the frame."""
+    X, labels, mass = _sample(problem)
+    plain, square = _k_means(X, mass, k, rng)
+    found = [_k_means_in_classes(X, labels, mass, k, rng), plain]
+    while len(found) < n_init:
+        found.append(
+            _k_means(X, mass, k, rng)[0]
+            if len(found) % 2
+            else _k_means_in_classes(X, labels, mass, k, rng)
+        )
+    if not isinstance(bandwidth, str):
+        return found[:n_init], _framed(bandwidth, problem.frame.unit)
+    widest = np.sqrt(max(2 * square / X.shape[1], 1e-2))
+    return found[:n_init], _cross_validated(problem.few(), k, (widest, widest / 2, widest / 4), rng)
+
+
+def _framed(bandwidth: float, unit: float) -> float:
+    if not WIDTHS[0] * unit <= bandwidth <= WIDTHS[1] * unit:
+        raise ValueError(
+            f"bandwidth={bandwidth:g} is out of all proportion to the standard deviation of the data, {unit:g}: "
+            "give one in the units of X, or bandwidth='auto'"
+        )
+    return bandwidth / unit
+
+
+def _cross_validated(
+    problem: Problem, k: int, widths: tuple[float, ...], rng: np.random.Generator
+) -> float:
+    """The bandwidth under which each half of the objects predicts the classes of the other half best.
+
+    A narrower one has to gain a fiftieth of a nat per object. The halves go by the features alone: copies of an object stay together.
+    """
+    X = problem.frame(problem.rows.X)
+    weights = np.random.default_rng(1).normal(size=X.shape[1])
+    position = (X if sp.issparse(X) else to_numpy(X)) @ weights - problem.frame.middle @ weights
+    odd, counted = (
+        np.floor(1000.0 * position) % 2 == 1,
+        to_numpy(_mass(problem.rows.columns[0])) > 0,
+    )
+    sides = counted & odd, counted & ~odd
+    if min(len(np.unique(position[side])) for side in sides) < 2 * k:
+        return widths[0]
+    halves = tuple(problem.part(np.flatnonzero(side)) for side in sides)
+    gains = np.zeros(len(widths))
+    for half, other in (halves, halves[::-1]):
+        start = _k_means_in_classes(*_sample(half), k, rng)
+        for i, width in enumerate(widths):
+            gains[i] += other.log_likelihood(
+                half.ascend(start, width, 100, 1e-4).state, width, half
+            )
+    best = 0
+    for i in range(1, len(widths)):
+        best = i if gains[i] > gains[best] + 0.02 * problem.total else best
+    return float(widths[best])
+
+
+def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Features in the frame, most probable classes and weights, in an order that does not depend on that of the objects."""
+    rows = problem.few().rows
+    (Q,) = rows.columns
+    mass = to_numpy(_mass(Q))
+    X = problem.frame(rows.X)
+    X = X if sp.issparse(X) else to_numpy(X)
+    order = np.argsort(X @ np.random.default_rng(0).normal(size=X.shape[1]), kind="stable")
+    order = order[mass[order] > 0]
+    top = Q[order].indices if sp.issparse(Q) else to_numpy(Q)[order].argmax(axis=1)
+    return X[order], top, mass[order]
+
+
+def _k_means(
+    X: Any, mass: np.ndarray, k: int, rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """Centers of weighted k-means, and the mean square distance to them."""
+    k_found = min(k, X.shape[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # fewer distinct points than clusters: prototypes coincide, which is what we want
+        found = KMeans(
+            k_found, n_init=1, max_iter=50, tol=0.0, random_state=int(rng.integers(2**31))
+        ).fit(X, sample_weight=mass)
+    return found.cluster_centers_[np.arange(k) % k_found], float(found.inertia_) / float(mass.sum())
+
+
+def _k_means_in_classes(
+    X: Any, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Centers of k-means within each class, their numbers in proportion to the weight; with fewer clusters than classes, of class means."""
+    sizes = np.bincount(labels, weights=mass)
+    present = np.flatnonzero(sizes)
+    if k < len(present):
+        means = np.stack([mass[labels == i] @ X[labels == i] / sizes[i] for i in present])
+        return _k_means(means, sizes[present], k, rng)[0]
+    shares = np.ones(len(present), dtype=int)
+    while shares.sum() < k:
+        shares[np.argmax(sizes[present] / (shares + 0.5))] += 1
+    return np.concatenate(
+        [
+            _k_means(X[labels == i], mass[labels == i], share, rng)[0]
+            for i, share in zip(present, shares, strict=True)
+        ]
+    )

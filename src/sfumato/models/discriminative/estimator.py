@@ -1,0 +1,396 @@
+"""Discriminative clustering: features and a class in, clusters of the features that say the most about the class out."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core import loop
+from ...core.arrays import is_numpy, namespace, to_numpy
+from ...core.base import Clusterer
+from ...core.rows import Rows
+from ...core.validation import (
+    EvidenceWarning,
+    as_generator,
+    check_choice,
+    check_features,
+    check_n_clusters,
+    check_number,
+)
+from ...numerics import contingency
+from . import kernel
+from .classes import class_rows, known_classes, prior_counts, weighted, weights_as_counts
+from .engine import Frame, Online, Problem, ascend, learn, online_pass, starts
+
+__all__ = ["DiscriminativeClustering"]
+
+
+class DiscriminativeClustering(Clusterer):
+    """Clusters of features that say the most about a class: Voronoi cells with class distributions as different as can be.
+
+    Not a classifier: there may be more clusters than classes, or fewer, each is a cell around a prototype, and the classes only decide
+    where cells are worth having. The prototypes are the maximum of their posterior, the class distributions integrated out.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        At most so many: clusters that the classes have no use for run empty.
+    prior : float or array of shape (n_classes,), default 1.0
+        Prior counts of the Dirichlet distribution over the classes of a cluster.
+    bandwidth : "auto" or float, default "auto"
+        s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto": the best of three, by letting each half of the objects predict the
+        classes of the other; in the widest, s^2 is twice the mean square distance, per feature, to the nearest k-means center.
+    anneal : bool, default True
+        Come down to the bandwidth from twice its size, so that prototypes find their place while cells are wide ("map" only).
+    spread : float, default 1.0
+        Standard deviation of the Gaussian prior of the prototypes, as a multiple of that of the data. ``np.inf`` is the flat prior of
+        the source, under which prototypes drift away from the data and memberships turn hard.
+    size_penalty : float, default 0.0
+        Price, in nats per object, of the entropy that the cluster sizes fall short of equal sizes.
+    algorithm : "map" or "online", default "map"
+        L-BFGS on all of the data, or steps on random batches of objects.
+    learning_rate : float, default 0.05
+        First step of the online algorithm, in standard deviations of the data; it falls with the batches b as 1 / (1 + b / 200).
+    batch_size : "auto" or int, default "auto"
+        Objects in a step of the online algorithm; "auto": a hundredth of the data, at least ten.
+    n_init : int, default 4
+        Starts, in turn from k-means within classes and from plain k-means; with more than 40 000 objects they compete on 20 000.
+    max_iter : int, default 500
+        Iterations of L-BFGS at each bandwidth, or better and better passes over the data of the online algorithm.
+    tol : float, default 1e-8
+        Change of the objective per object at which to stop; never below 1e-4 for passes of the online algorithm.
+    random_state : int, Generator or None
+    n_jobs : int or None
+        Threads; ``None`` means every core, -1, -2, ... all, all but one, ..., at least one.
+
+    Attributes
+    ----------
+    cluster_centers_ : array of shape (n_clusters, p)
+        The prototypes m_j. They stand where their borders part the classes best and are not the means of their clusters.
+    class_distributions_ : array of shape (n_clusters, n_classes)
+        Posterior means of the class distributions of the clusters.
+    classes_ : array of shape (n_classes,)
+    bandwidth_ : float
+    log_posterior_, voronoi_log_posterior_ : float
+        Log probability of the classes given the clusters, soft and as Voronoi cells, normalised.
+    log_evidence_ : float
+        ``voronoi_log_posterior_`` less half a log n for each coordinate of a prototype: choose the number of clusters where it peaks.
+    mutual_information_, voronoi_mutual_information_ : float
+        Between clusters and classes, in nats.
+    table_ : array of shape (n_clusters, n_classes)
+        Soft counts of the classes in the clusters.
+    memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
+        As in every estimator; the objective is maximised.
+
+    References
+    ----------
+    .. [1] J. Sinkkonen and S. Kaski, "Clustering based on conditional distributions in an auxiliary space", Neural Computation 14, 2002.
+    .. [2] J. Sinkkonen, S. Kaski and J. Nikkila, "Discriminative clustering: optimal contingency tables by learning metrics", ECML 2002.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import DiscriminativeClustering
+    >>> rng = np.random.default_rng(0)
+    >>> c = rng.integers(2, size=300)
+    >>> X = rng.normal(size=(300, 2)) * [10, 0.3] + np.outer(2 * c - 1, [0, 1])
+    >>> model = DiscriminativeClustering(2, random_state=0).fit(X, np.array(["down", "up"])[c])
+    >>> bool(model.voronoi_mutual_information_ > 0.95 * np.log(2))
+    True
+    >>> model.predict_class_proba([[0.0, 1.0]]).argmax(axis=1)
+    array([1])
+    """
+
+    _online_: Online
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        prior: Any = 1.0,
+        bandwidth: Any = "auto",
+        anneal: bool = True,
+        spread: float = 1.0,
+        size_penalty: float = 0.0,
+        algorithm: str = "map",
+        learning_rate: float = 0.05,
+        batch_size: Any = "auto",
+        n_init: int = 4,
+        max_iter: int = 500,
+        tol: float = 1e-8,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.prior = prior
+        self.bandwidth = bandwidth
+        self.anneal = anneal
+        self.spread = spread
+        self.size_penalty = size_penalty
+        self.algorithm = algorithm
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DiscriminativeClustering:
+        """Learn clusters of ``X`` that tell the classes ``y`` apart.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+            Features.
+        y : array of shape (n,) or (n, n_classes)
+            The auxiliary class c of every object, integers or strings, or its distribution over the classes.
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object.
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        self._check_parameters()
+        self._check_room(X)
+        X = self._features(X, reset=True)
+        weights = weights_as_counts(sample_weight, X)
+        check_n_clusters(self.n_clusters, X.shape[0])
+        P, self.classes_ = class_rows(y, X.shape[0])
+        rng = as_generator(self.random_state)
+        problem = self._problem(X, P, weights)
+        run, bandwidth = self._best(problem, rng, self.n_init, self.bandwidth)
+        self._finish(problem, run, bandwidth)
+        self._question(problem, P, weights, rng)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> DiscriminativeClustering:
+        """One online pass over a chunk of data; the first one, also after ``fit``, fixes the start, the bandwidth and the units.
+
+        ``memberships_`` and ``labels_`` are those of the last chunk; ``predict_proba`` gives those of any other.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+        y : array of shape (n,) or (n, n_classes)
+            Classes, or their distributions, as in ``fit``.
+        classes : array of shape (n_classes,), optional
+            All classes that will ever come, for the first chunk; without it, those of the first chunk, and others are refused later.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "_online_") or not hasattr(self, "memberships_")
+        self._check_parameters()
+        X = self._features(X, reset=first)
+        weights = weights_as_counts(sample_weight, X)
+        if first:
+            check_n_clusters(self.n_clusters, X.shape[0])
+        known = (None if classes is None else known_classes(classes)) if first else self.classes_
+        P, self.classes_ = class_rows(y, X.shape[0], known)
+        problem = self._problem(X, P, weights, None if first else self._frame)
+        if first:
+            (start,), bandwidth = starts(
+                problem, self.n_clusters, self.bandwidth, as_generator(self.random_state), 1
+            )
+            online = Online.start(problem, start, bandwidth)
+        else:
+            (_, bandwidth), online = (
+                self._state,
+                self._online_._replace(seen=self._online_.seen + problem.total),
+            )
+        self._online_ = online = online_pass(
+            problem, online, bandwidth, self.learning_rate, self.batch_size, np.arange(X.shape[0])
+        )
+        objective = problem.objective(problem.table(online.average, bandwidth), online.average)
+        self._finish(
+            problem, loop.Run(online.average, objective, np.array([objective]), 1, True), bandwidth
+        )
+        self.class_distributions_ = (problem.prior + online.table) / (
+            problem.prior + online.table
+        ).sum(axis=1, keepdims=True)
+        return self
+
+    def _check_parameters(self) -> None:
+        self._check_loop_parameters()
+        check_choice(self.algorithm, "algorithm", ("map", "online"))
+        if not isinstance(self.bandwidth, str) or self.bandwidth != "auto":
+            check_number(self.bandwidth, "bandwidth", low=0, strict=True)
+        check_number(self.spread, "spread", low=1e-10)
+        check_number(self.size_penalty, "size_penalty", low=0, high=1e12)
+        check_number(self.learning_rate, "learning_rate", low=0, high=1e6, strict=True)
+        if not isinstance(self.anneal, (bool, np.bool_)):
+            raise TypeError(
+                f"anneal must be True or False, got {self.anneal!r} of type {type(self.anneal).__name__}"
+            )
+        if not isinstance(self.batch_size, str) or self.batch_size != "auto":
+            check_number(self.batch_size, "batch_size", low=1, integer=True)
+
+    def _features(self, X: Any, *, reset: bool) -> Any:
+        """Features as every estimator takes them; sparse ones as arrays with the short indices that k-means asks for."""
+        X = check_features(self, X, reset=reset)
+        if not sp.issparse(X):
+            return X
+        X = sp.csr_array(X)
+        if X.indices.dtype == np.int64 and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
+            return sp.csr_array(
+                (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape
+            )
+        return X
+
+    def _problem(self, X: Any, P: Any, weights: Any, frame: Frame | None = None) -> Problem:
+        n_classes = len(self.classes_)
+        prior = prior_counts(self.prior, n_classes)
+        Q = weighted(P, weights)
+        if not (is_numpy(X) or sp.issparse(X)):
+            Q = namespace(X).asarray(
+                Q.toarray() if sp.issparse(Q) else Q, dtype=X.dtype, device=X.device
+            )
+        rows = Rows(X, Q, n_jobs=self.n_jobs)
+        total = float(X.shape[0] if weights is None else weights.sum())
+        self._frame = Frame.of(rows) if frame is None else frame
+        self._frame.refuse_remote(rows)
+        return Problem(
+            rows, self._frame, prior, float(self.spread) ** -2.0, float(self.size_penalty), total
+        )
+
+    def _best(
+        self, problem: Problem, rng: np.random.Generator, n_init: int, bandwidth: Any
+    ) -> tuple[loop.Run, float]:
+        """The best run of several starts, and the bandwidth in the frame."""
+        centers, bandwidth = starts(problem, self.n_clusters, bandwidth, rng, n_init)
+        if self.algorithm == "map":
+            return ascend(
+                problem,
+                centers,
+                bandwidth,
+                anneal=self.anneal,
+                max_iter=self.max_iter,
+                tol=self.tol,
+            ), bandwidth
+        rates = self.learning_rate, self.batch_size
+        runs = [
+            learn(problem, start, bandwidth, *rates, rng, self.max_iter, self.tol)
+            for start in centers
+        ]
+        return loop.best(runs, larger=True), bandwidth
+
+    def _finish(self, problem: Problem, run: loop.Run, bandwidth: float) -> None:
+        self._state = run.state, bandwidth
+        self.bandwidth_ = bandwidth * self._frame.unit
+        self.cluster_centers_ = self._frame.inverse(run.state)
+        self.table_ = r = problem.table(run.state, bandwidth)
+        self.voronoi_table_ = hard = problem.voronoi_table(run.state)
+        self.class_distributions_ = (problem.prior + r) / (problem.prior + r).sum(
+            axis=1, keepdims=True
+        )
+        self.log_posterior_ = contingency.log_posterior(r, problem.prior)
+        self.voronoi_log_posterior_ = contingency.log_posterior(hard, problem.prior)
+        self.log_evidence_ = self.voronoi_log_posterior_ - 0.5 * run.state.size * np.log(
+            problem.total
+        )
+        self.mutual_information_ = contingency.mutual_information(r)
+        self.voronoi_mutual_information_ = contingency.mutual_information(hard)
+        self._publish(problem.rows.map(lambda X, Q: self._assign(X)), run)
+
+    def _assign(self, X: Any) -> Any:
+        Y = kernel.memberships(self._frame(X), *self._state)
+        return namespace(Y).astype(Y, X.dtype, copy=False)
+
+    def _question(self, problem: Problem, P: Any, weights: Any, rng: np.random.Generator) -> None:
+        """Warn where a fit to shuffled classes does nearly as well."""
+        gain = self.voronoi_log_posterior_ - _one_cluster(problem)
+        chance = -np.inf
+        for _ in range(
+            3 if gain < 2.0 * self.cluster_centers_.size else 0
+        ):  # beyond two nats a parameter it is not chance
+            shuffled = self._problem(
+                problem.rows.X, P[rng.permutation(P.shape[0])], weights, self._frame
+            )
+            hard = shuffled.voronoi_table(self._best(shuffled, rng, 1, self.bandwidth_)[0].state)
+            chance = max(
+                chance, contingency.log_posterior(hard, problem.prior) - _one_cluster(shuffled)
+            )
+            if gain <= max(0.0, 1.25 * chance):
+                warnings.warn(
+                    f"the clusters tell the classes apart no better (log Bayes factor {gain:.1f}) than clusters fitted to shuffled classes "
+                    f"({chance:.1f}): X says little about y, or n_clusters={self.n_clusters} is too many for {problem.total:g} objects",
+                    EvidenceWarning,
+                    stacklevel=3,
+                )
+                return
+
+    def predict_proba(self, X: Any) -> Any:
+        """Memberships of new objects.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+        """
+        self._check_fitted()
+        rows = Rows(self._features(X, reset=False), n_jobs=self.n_jobs)
+        self._frame.refuse_remote(rows)
+        return rows.map(self._assign)
+
+    def predict_class_proba(self, X: Any) -> Any:
+        """Class probabilities (n_new, n_classes) of new objects: memberships times the class distributions of the clusters."""
+        memberships = self.predict_proba(X)
+        xp = namespace(memberships)
+        psi = self.class_distributions_
+        return memberships @ (
+            psi.astype(memberships.dtype)
+            if xp is np
+            else xp.asarray(psi, dtype=memberships.dtype, device=memberships.device)
+        )
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Log probability per object of new classes, given their Voronoi cells and the classes of the fitted objects in them.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+        y : array of shape (n_new,) or (n_new, n_classes)
+            Classes, or their distributions, as in ``fit``.
+        sample_weight : array of shape (n_new,), optional
+
+        Returns
+        -------
+        score : float
+            The log posterior of fitted and new objects together less that of the fitted ones, divided by the weight of the new ones.
+            New objects also teach about each other: the score of a batch is not the mean of the scores of single objects.
+        """
+        self._check_fitted()
+        X = self._features(X, reset=False)
+        weights = weights_as_counts(sample_weight, X)
+        problem = self._problem(
+            X, class_rows(y, X.shape[0], self.classes_)[0], weights, self._frame
+        )
+        both = contingency.log_posterior(
+            self.voronoi_table_ + problem.voronoi_table(self._state[0]), problem.prior
+        )
+        return (both - self.voronoi_log_posterior_) / problem.total
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _one_cluster(problem: Problem) -> float:
+    """Log posterior of the classes where all objects share one cluster."""
+    (Q,) = problem.rows.columns
+    return contingency.log_posterior(np.atleast_2d(to_numpy(Q.sum(axis=0))), problem.prior)

@@ -1,0 +1,96 @@
+"""Discriminative clustering: cells of x whose class distributions differ (Sinkkonen and Kaski 2002; Sinkkonen, Kaski and Nikkila 2002).
+
+q_i(x) is the class distribution of x times its weight, p_i the prior counts with sum P, s the bandwidth, m_j the prototypes:
+
+    y_j(x) = exp(-|x - m_j|^2 / s^2) / Z(x),    r_ji = sum_x y_j(x) q_i(x),    R_j = sum_i r_ji,    R = sum_j R_j
+
+    maximise   L = sum_ji log [G(p_i + r_ji) / G(p_i)] - sum_j log [G(P + R_j) / G(P)] - penalty sum_j R_j log(k R_j / R)
+
+With  A = dL/dr  and  e_j(x) = sum_i q_i(x) A_ji:    dL/dm_j = (2/s^2) sum_x (x - m_j) y_j(x) [e_j(x) - sum_l y_l(x) e_l(x)].
+Both r and the gradient add up over row blocks. With distributions psi_j in the place of the counts, for one object at a time:
+
+    minimise   E = - sum_x sum_j y_j(x) sum_i q_i(x) log psi_j(i)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import psi, xlogy
+
+from ...core.arrays import namespace, to_numpy
+from ...numerics.simplex import softmax
+
+__all__ = ["cells", "counts", "drift", "memberships", "pull", "size_cost", "slopes"]
+
+
+def memberships(X: Any, centers: np.ndarray, bandwidth: float) -> Any:
+    """y_j(x) for every row of ``X``; |x|^2 cancels, so that a sparse ``X`` stays sparse."""
+    return softmax(_affinities(X, centers, 2.0 / bandwidth**2))[0]
+
+
+def cells(X: Any, centers: np.ndarray) -> Any:
+    """Index of the nearest prototype: the Voronoi cell of every row."""
+    affinities = _affinities(X, centers, 1.0)
+    return namespace(affinities).argmax(affinities, axis=1)
+
+
+def _affinities(X: Any, centers: np.ndarray, scale: float) -> Any:
+    """scale (x'm_j - |m_j|^2 / 2): half the squared distance with its sign turned, up to a term of x alone."""
+    xp = namespace(X)
+    slopes, heights = (scale * centers).T, (-0.5 * scale) * np.sum(centers**2, axis=1)
+    if xp is not np:
+        slopes, heights = (
+            xp.asarray(part, dtype=X.dtype, device=X.device) for part in (slopes, heights)
+        )
+    affinities = X @ slopes
+    affinities += heights
+    return affinities
+
+
+def counts(Y: Any, Q: Any) -> np.ndarray:
+    """r = Y'Q (k, classes) for memberships ``Y`` (n, k) and weighted class distributions ``Q`` (n, classes), dense or sparse."""
+    return np.asarray((Q.T @ Y).T) if sp.issparse(Q) else to_numpy(Y.T @ Q)
+
+
+def size_cost(r: np.ndarray) -> float:
+    """sum_j R_j log(k R_j / R): 0 for equal sizes, R log k for one cluster that holds all."""
+    sizes = r.sum(axis=1)
+    return float(xlogy(sizes, len(sizes) * sizes / sizes.sum()).sum())
+
+
+def slopes(r: np.ndarray, prior: np.ndarray, penalty: float = 0.0) -> np.ndarray:
+    """A = dL/dr (k, classes), up to a constant that the memberships, summing to one, cancel."""
+    sizes = r.sum(axis=1, keepdims=True)
+    A = psi(prior + r) - psi(prior.sum() + sizes)
+    share = np.maximum(len(sizes) * sizes / sizes.sum(), np.finfo(float).tiny)
+    return A - penalty * np.log(share) if penalty else A
+
+
+def pull(
+    X: Any, Y: Any, Q: Any, A: np.ndarray, centers: np.ndarray, bandwidth: float
+) -> np.ndarray:
+    """dL/dm (k, p) of a block, given the slopes ``A`` of all of the data."""
+    xp = namespace(X)
+    E = Q @ A.T if xp is np else Q @ xp.asarray(A.T, dtype=X.dtype, device=X.device)
+    E -= xp.sum(Y * E, axis=1)[:, None]
+    E *= Y
+    total = np.asarray((X.T @ E).T) if sp.issparse(X) else to_numpy(E.T @ X)
+    return (2.0 / bandwidth**2) * (total - to_numpy(xp.sum(E, axis=0))[:, None] * centers)
+
+
+def drift(
+    X: Any, Q: Any, J: np.ndarray, L: np.ndarray, A: np.ndarray, centers: np.ndarray
+) -> np.ndarray:
+    """Sum over the rows of the online steps  L_l(x) (x - m_l) [e_l(x) - sum_j J_j(x) e_j(x)]  of the prototypes, at rate one.
+
+    ``A`` is log psi, or the slopes that take its place where psi is integrated out. ``J`` and ``L`` (n, k) hold the two draws from y(x)
+    as one-hot rows; y(x) itself in their place gives the expected step, -s^2/2 times the gradient of E.
+    """
+    E = Q @ A.T
+    E -= np.sum(J * E, axis=1, keepdims=True)
+    E *= L
+    total = np.asarray((X.T @ E).T) if sp.issparse(X) else E.T @ X
+    return total - E.sum(axis=0)[:, None] * centers

@@ -1,0 +1,1 @@
+"""Completely positive factorization."""

@@ -1,0 +1,243 @@
+"""Completely positive factorization: a nonnegative factor of a doubly stochastic similarity."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core import loop
+from ...core.arrays import is_numpy, to_numpy
+from ...core.memory import Outline, reserve
+from ...core.similarity_base import SimilarityClusterer, as_dense
+from ...core.validation import (
+    EvidenceWarning,
+    as_generator,
+    check_choice,
+    check_n_clusters,
+    check_number,
+)
+from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
+from ...numerics.kmeans import orthogonal_rows
+from ...numerics.simplex import normalize
+from ...similarity.doubly_stochastic import doubly_stochastic
+from . import kernel
+
+__all__ = ["CompletelyPositiveFactorization"]
+
+
+class CompletelyPositiveFactorization(SimilarityClusterer):
+    """Memberships from a nonnegative factor G of the similarity, F ~ G G'.
+
+    Minimises  1/2 sum_{i != j} (F_ij - g_i'g_j)^2  over G >= 0, F the doubly stochastic scaling of the similarity or the similarity itself.
+    Memberships are the rows of G divided by their sums.
+
+    Parameters
+    ----------
+    n_clusters : int
+    similarity : "precomputed", "knn", "gaussian", "self-tuning", "cosine", "cluster-kernel" or function, default "knn"
+        What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense, sparse or an operator. Otherwise
+        features, from which the named function, or a function ``f(X, Y=None)``, makes the similarity.
+    normalization : {"doubly-stochastic"} or None
+        Whether the similarity is first scaled to row sums of one.
+    solver : {"coordinate", "multiplicative"}
+        Every entry in turn at its minimum, with extrapolation; or the published multiplicative rule.
+    n_init : int
+        Starts (one from the spectrum, the others random); the best is kept.
+    max_iter, tol : int, float
+        Sweeps at most, and the relative decrease of the objective at which to stop.
+    random_state : int, Generator, RandomState or None
+
+    Attributes
+    ----------
+    memberships_ : array of shape (n, n_clusters)
+        Uniform for an object whose row of G is zero, with a warning.
+    factor_ : array of shape (n, n_clusters)
+        G.
+    vanished_ : array of int
+        Objects whose row of G is zero.
+    scaling_ : array of shape (n,)
+        x with F = diag(x) W diag(x); ones without normalization.
+    labels_, objective_, history_, n_iter_, converged_, n_clusters_
+
+    References
+    ----------
+    Zass and Shashua (2005). A unifying approach to hard and probabilistic clustering. ICCV.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import CompletelyPositiveFactorization
+    >>> W = np.kron(np.eye(2), np.ones((3, 3))) + 0.1
+    >>> model = CompletelyPositiveFactorization(2, similarity="precomputed", random_state=0).fit(W)
+    >>> bool(model.labels_[0] == model.labels_[2] != model.labels_[3])
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        similarity="knn",
+        normalization="doubly-stochastic",
+        solver="coordinate",
+        n_init=4,
+        max_iter=500,
+        tol=1e-7,
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.similarity = similarity
+        self.normalization = normalization
+        self.solver = solver
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> CompletelyPositiveFactorization:
+        """Learn memberships.
+
+        Parameters
+        ----------
+        X : array, sparse array or operator
+            A similarity (n, n) if ``similarity="precomputed"``, else features (n, p).
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        self._check_parameters()
+        W = _on_host(self._similarities(X))
+        check_n_clusters(self.n_clusters, W.shape[0])
+        scaled = self.normalization is not None
+        self.scaling_ = (
+            doubly_stochastic(W).scaling if scaled else np.ones(W.shape[0], dtype=dtype_of(W))
+        )
+        problem = _scaled_problem(W, self.scaling_)
+        if problem.norm <= 0 and self.n_clusters > 1:
+            raise ValueError(
+                "W is zero off the diagonal: no object is similar to any other, so there is nothing to cluster"
+            )
+        if self.n_clusters > 1 and kernel.is_constant(problem):
+            warnings.warn(
+                "all objects are equally similar (after scaling): the memberships are arbitrary",
+                EvidenceWarning,
+                stacklevel=2,
+            )
+        runs = [self._run(problem, G) for G in self._starts(W, as_generator(self.random_state))]
+        self._finish(loop.best(runs, larger=False))
+        return self
+
+    def _check_parameters(self) -> None:
+        self._check_loop_parameters()
+        check_number(self.n_clusters, "n_clusters", low=1, integer=True)
+        check_choice(self.solver, "solver", ("coordinate", "multiplicative"))
+        if self.normalization is not None:
+            check_choice(self.normalization, "normalization (or None)", ("doubly-stochastic",))
+
+    def _footprint(self, outline: Outline) -> dict[str, float]:
+        needed = super()._footprint(outline)
+        given = self._precomputed() and not outline.sparse and outline.stored
+        if not given and not needed["the dense similarity"]:
+            return needed
+        return needed | {
+            "the scaled similarity": 2 * outline.n**2 * outline.itemsize,
+            "eigenvectors": 0,
+        }
+
+    def _starts(self, W: Any, rng: np.random.Generator) -> list[np.ndarray]:
+        """Nonnegative (n, k): soft assignment to nearly orthogonal rows of the eigenvectors, then uniform draws."""
+        n, k = W.shape[0], self.n_clusters
+        draws = [rng.random((n, k)) for _ in range(self.n_init)]
+        Z = unit_rows(leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors)
+        chosen = orthogonal_rows(Z, k, int(rng.integers(n)))
+        draws[0] = normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + 1e-2)
+        return [G.astype(dtype_of(W)) for G in draws]
+
+    def _run(self, problem: kernel.Problem, G: np.ndarray) -> loop.Run:
+        """Iterate from one start, first scaled to fit F best."""
+        start = kernel.scaled_start(problem, G)
+        limits = {
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "relative_to": lambda f: max(float(f), 1e-4 * problem.norm),
+        }
+        step = partial(kernel.sweep, problem, self.solver == "coordinate")
+        if self.solver == "multiplicative":
+            return loop.iterate(step, start, **limits)
+        accelerated = loop.Extrapolation.accelerate(
+            step, partial(kernel.combine, problem), lambda mask, one, other: one if mask else other
+        )
+        run = loop.iterate(accelerated, loop.Extrapolation(start), **limits)
+        return run._replace(state=run.state.settled)
+
+    def _finish(self, run: loop.Run) -> None:
+        self.factor_ = run.state.G
+        self.vanished_ = np.flatnonzero(self.factor_.sum(axis=1) <= 0)
+        if self.vanished_.size:
+            named = ", ".join(map(str, self.vanished_[:5])) + (
+                ", ..." if self.vanished_.size > 5 else ""
+            )
+            warnings.warn(
+                f"{self.vanished_.size} objects ({named}) share nothing with any cluster: they get equal memberships in all",
+                EvidenceWarning,
+                stacklevel=3,
+            )
+        self._publish(normalize(self.factor_), run)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Memberships of new objects, each by itself beside the fitted ones.
+
+        Parameters
+        ----------
+        X : array of shape (n_new, p), or similarities (n_new, n) to the fitted objects if ``similarity="precomputed"``
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+            The g >= 0 that minimises  sum_j (F_j - g'g_j)^2,  divided by its sum; uniform where g is zero.
+        """
+        self._check_fitted()
+        rows = _on_host(self._new_similarities(X))
+        G = self.factor_
+        B = as_dense(rows @ (self.scaling_[:, None] * G), G.dtype)
+        return normalize(kernel.fold_in(B, G.T @ G))
+
+    def score(self, X: Any = None, y: Any = None) -> float:
+        """The negative objective; higher is better."""
+        self._check_fitted()
+        if X is not None:
+            self._new_similarities(X)
+        return -self.objective_
+
+
+def _on_host(W: Any) -> Any:
+    """Rows are visited one by one, which is work for the CPU."""
+    return W if is_numpy(W) else to_numpy(W)
+
+
+def _scaled_problem(W: Any, x: np.ndarray) -> kernel.Problem:
+    """diag(x) W diag(x) with rows that can be visited one by one; what only multiplies is written out, if it fits."""
+    if hasattr(W, "factor"):
+        B = W.factor
+        return kernel.Problem.of(
+            sp.csr_array(sp.diags_array(x) @ B) if sp.issparse(B) else x[:, None] * B, low=True
+        )
+    if sp.issparse(W):
+        return kernel.Problem.of(sp.csr_array(sp.diags_array(x) @ W @ sp.diags_array(x)))
+    if not isinstance(W, np.ndarray):
+        n = W.shape[0]
+        reserve(
+            (n, n),
+            dtype_of(W),
+            "the explicit similarity matrix",
+            "give a sparse matrix or an operator with a factor",
+        )
+        W = W.toarray() if hasattr(W, "toarray") else np.asarray(W @ np.eye(n, dtype=dtype_of(W)))
+    return kernel.Problem.of(x[:, None] * W * x)

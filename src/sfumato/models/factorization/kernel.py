@@ -1,0 +1,170 @@
+"""Completely positive factorization (Zass and Shashua 2005).
+
+    f(G) = 1/2 sum_{i != j} (F_ij - g_i'g_j)^2,    G >= 0  (n x k)
+
+As a function of one row, all others fixed,  f = const - 2 b'g + g'Hg  with  b = sum_{j != i} F_ij g_j  and  H = sum_{j != i} g_j g_j'.
+Row by row, with the newest values of all others, the published rule multiplies  g_r <- g_r b_r / (H g)_r;  the exact one minimises each
+entry in turn,  g_r <- max(0, g_r + (b_r - (H g)_r) / H_rr).  What a row gains is known from b and H, so the objective costs no product.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core.optional import optional_module
+
+__all__ = [
+    "Problem",
+    "State",
+    "combine",
+    "fold_in",
+    "is_constant",
+    "objective",
+    "scaled_start",
+    "sweep",
+    "walk",
+]
+
+
+class Problem(NamedTuple):
+    """A similarity as the sweep wants it: a matrix, dense or CSR, or a factor B of F = B B' if ``low``."""
+
+    F: Any
+    low: bool
+    diagonal: np.ndarray
+    norm: float
+
+    @classmethod
+    def of(cls, F: Any, low: bool = False) -> Problem:
+        if low:
+            diagonal = np.asarray((F * F).sum(axis=1)).ravel()
+            gram = F.T @ F
+            squares = gram.data @ gram.data if sp.issparse(gram) else np.vdot(gram, gram)
+        else:
+            diagonal = F.diagonal()
+            squares = np.vdot(F.data, F.data) if sp.issparse(F) else np.vdot(F, F)
+        return cls(F, low, diagonal, float(squares) - float(diagonal.astype(np.float64) @ diagonal))
+
+
+class State(NamedTuple):
+    """The factor G (n, k) and its objective."""
+
+    G: np.ndarray
+    objective: float
+
+
+def objective(problem: Problem, G: np.ndarray) -> float:
+    """f(G), by one product."""
+    t, q = _terms(problem, G)
+    return max(0.0, 0.5 * (problem.norm - 2 * t + q))
+
+
+def _terms(problem: Problem, G: np.ndarray) -> tuple[float, float]:
+    """sum_{i != j} F_ij g_i'g_j  and  sum_{i != j} (g_i'g_j)^2."""
+    P = problem.F @ (problem.F.T @ G) if problem.low else problem.F @ G
+    lengths = np.einsum("ir,ir->i", G, G, dtype=np.float64)
+    S = (G.T @ G).astype(np.float64)
+    t = float(np.einsum("ir,ir->", G, P, dtype=np.float64)) - float(problem.diagonal @ lengths)
+    return t, float(np.vdot(S, S)) - float(lengths @ lengths)
+
+
+def is_constant(problem: Problem) -> bool:
+    """Whether all F_ij, i != j, are equal: then  (sum F_ij)^2 = n (n - 1) sum F_ij^2."""
+    n = problem.diagonal.shape[0]
+    rows = problem.F @ (problem.F.T @ np.ones(n)) if problem.low else problem.F @ np.ones(n)
+    total = float(rows.sum()) - float(problem.diagonal.sum())
+    return total**2 >= (1 - 1e-9) * n * (n - 1) * problem.norm
+
+
+def scaled_start(problem: Problem, G: np.ndarray) -> State:
+    """``G`` times the number that fits F best."""
+    t, q = _terms(problem, G)
+    G = (G * (t / q) ** 0.5).astype(G.dtype) if t > 0 and q > 0 else G
+    return State(G, objective(problem, G))
+
+
+def combine(problem: Problem, current: State, previous: State, momentum: float) -> State:
+    """The extrapolated factor, clipped at zero."""
+    G = np.maximum(0, current.G + momentum * (current.G - previous.G)).astype(current.G.dtype)
+    return State(G, objective(problem, G))
+
+
+def sweep(problem: Problem, exact: bool, state: State) -> tuple[State, float]:
+    """Every row once, newest values first, by the exact or by the published rule."""
+    G = state.G.copy()
+    S = G.astype(np.float64).T @ G
+    M = np.asarray(problem.F.T @ G) if problem.low else G
+    rows = optional_module(__package__, "compiled")
+    value = max(
+        0.0, state.objective - (walk if rows is None else rows.walk)(problem, exact, G, S, M)
+    )
+    return State(G, value), value
+
+
+def walk(problem: Problem, exact: bool, G: np.ndarray, S: np.ndarray, M: np.ndarray) -> float:
+    """Update every row of ``G`` in turn and return what was gained; S = G'G and M = B'G (G itself unless low) are kept up to date."""
+    rule = exact_rule if exact else multiplicative_rule
+    gained = 0.0
+    for i in range(G.shape[0]):
+        columns, entries = _row(problem.F, i)
+        g = G[i].astype(np.float64)
+        b = entries @ M[columns] - problem.diagonal[i] * g
+        H = S - np.outer(g, g)
+        new = rule(H, b, g).astype(G.dtype).astype(np.float64)
+        gained += max(0.0, float((g - new) @ (H @ (g + new) - 2 * b)))
+        S[:] = H + np.outer(new, new)
+        G[i] = new
+        if problem.low:
+            M[columns] += np.outer(entries, new - g).astype(M.dtype)
+    return gained
+
+
+def _row(F: Any, i: int) -> tuple[Any, np.ndarray]:
+    """Where row i has entries, and the entries."""
+    if sp.issparse(F):
+        entries = slice(F.indptr[i], F.indptr[i + 1])
+        return F.indices[entries], F.data[entries]
+    return slice(None), F[i]
+
+
+def exact_rule(H: np.ndarray, b: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Each entry in turn at its minimum, twice; an entry that no other object has is 0."""
+    g = g.copy()
+    slope = b - H @ g
+    for _ in range(2):
+        for r in range(g.shape[0]):
+            change = max(-g[r], slope[r] / H[r, r]) if H[r, r] > 0 else -g[r]
+            g[r] += change
+            slope -= change * H[r]
+    return g
+
+
+def multiplicative_rule(H: np.ndarray, b: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """The published update, one entry after another."""
+    g = g.copy()
+    for r in range(g.shape[0]):
+        below = float(H[r] @ g)
+        g[r] = g[r] * max(0.0, float(b[r])) / below if below > 0 else 0.0
+    return g
+
+
+def fold_in(B: np.ndarray, H: np.ndarray, *, max_iter: int = 500, tol: float = 1e-10) -> np.ndarray:
+    """argmin over g >= 0 of  g'Hg - 2 b'g  for every row b of ``B``: entries in turn, all rows at once."""
+    G = np.zeros_like(B)
+    size = float(np.abs(B).max(initial=0.0))
+    slope = B.copy()
+    for _ in range(max_iter):
+        largest = 0.0
+        for r in range(B.shape[1]):
+            if H[r, r] <= 0:
+                continue
+            change = np.maximum(-G[:, r], slope[:, r] / H[r, r])
+            G[:, r] += change
+            slope -= change[:, None] * H[r]
+            largest = max(largest, float(np.abs(change).max(initial=0.0)) * float(H[r, r]))
+        if largest <= tol * size:
+            break
+    return G

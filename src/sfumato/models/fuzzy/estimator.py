@@ -1,0 +1,259 @@
+"""Fuzzy c-means as an estimator."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core import loop
+from ...core.arrays import to_numpy
+from ...core.base import InductiveClusterer
+from ...core.rows import Rows
+from ...core.validation import (
+    EvidenceWarning,
+    check_choice,
+    check_features,
+    check_number,
+    check_weights,
+)
+from ...numerics import distances, seeding
+from ...numerics.coordinates import measure
+from . import kernel
+
+__all__ = ["FuzzyCMeans"]
+
+
+class FuzzyCMeans(InductiveClusterer):
+    """Memberships that fade with the distance to cluster centers.
+
+    Minimises ``sum_ij w_i u_ij**m |x_i - c_j|**2`` over memberships and centers [1]_, by alternating minimisation on row blocks with
+    safeguarded extrapolation. Centers repel each other at the start, so that two of them never begin at the same place.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    fuzzifier : float, default=2.0
+        The exponent m > 1: near 1 the memberships are almost hard, large values make them equal.
+    covariance_type : {"spherical", "full"}, default="spherical"
+        ``"full"`` gives every cluster an ellipsoid of unit volume of its own (Gustafson and Kessel [2]_).
+    entropy : float, optional
+        Replaces the fuzzifier by an entropy penalty [3]_: memberships are ``softmax(-d**2 / t)`` with the temperature ``t`` equal to
+        ``entropy`` times the total variance of the data.
+    noise : float, optional
+        Adds a last column to the memberships, a noise cluster [4]_ that is equally far from every object: ``noise`` times
+        the root mean square distance of the objects to their mean.
+    n_init : int, default=4
+        Number of starts; the best is kept. With many objects the starts compete on a sample.
+    max_iter : int, default=300
+        Most steps of a run.
+    tol : float, default=1e-7
+        A run stops when a step lowers the objective by less than this fraction.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the starts.
+    n_jobs : int or None, default=None
+        Threads over row blocks; None means every core. The answer does not depend on it.
+
+    Attributes
+    ----------
+    memberships_ : array of shape (n, n_clusters) or (n, n_clusters + 1)
+        One row an object, on the simplex; with ``noise`` the last column is the noise.
+    labels_ : array of shape (n,)
+        Cluster of the largest membership.
+    cluster_centers_ : array of shape (n_clusters, p)
+        Centers.
+    metrics_ : array of shape (n_clusters, p, p)
+        With ``covariance_type="full"``: matrices of the clusters' distances.
+    objective_ : float
+        The objective at the end; ``history_`` at every step.
+    n_clusters_, n_iter_, converged_ : int, int, bool
+        Columns of the memberships, steps taken, whether ``tol`` was reached.
+
+    See Also
+    --------
+    GaussianMixture : Memberships as posterior probabilities.
+
+    References
+    ----------
+    .. [1] J. C. Bezdek, Pattern Recognition with Fuzzy Objective Function Algorithms, Plenum, 1981.
+    .. [2] D. E. Gustafson and W. C. Kessel, Fuzzy clustering with a fuzzy covariance matrix, CDC, 1979.
+    .. [3] R.-P. Li and M. Mukaidono, A maximum-entropy approach to fuzzy clustering, FUZZ-IEEE, 1995.
+    .. [4] R. N. Dave, Characterization and detection of noise in clustering, Pattern Recognition Letters 12, 1991.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import FuzzyCMeans
+    >>> X = np.array([[0.0], [0.1], [5.0], [5.1], [2.55]])
+    >>> model = FuzzyCMeans(n_clusters=2, random_state=0).fit(X)
+    >>> model.memberships_[-1].round(2)
+    array([0.5, 0.5])
+    >>> np.sort(model.cluster_centers_.ravel()).round(1)
+    array([0.3, 4.8])
+    """
+
+    _screen = 8192
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        fuzzifier: float = 2.0,
+        covariance_type: str = "spherical",
+        entropy: float | None = None,
+        noise: float | None = None,
+        n_init: int = 4,
+        max_iter: int = 300,
+        tol: float = 1e-7,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.fuzzifier = fuzzifier
+        self.covariance_type = covariance_type
+        self.entropy = entropy
+        self.noise = noise
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Learn from one batch; the first one starts the model, later ones move it by a decreasing step.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+            A batch of objects, at least ``n_clusters`` in the first one.
+        y : ignored
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+            ``memberships_`` and ``labels_`` are those of this batch.
+        """
+        first = not hasattr(self, "memberships_")
+        if first:
+            self.fit(X, sample_weight=sample_weight)
+        X = check_features(self, X, reset=False)
+        self._absorb(self._rows(X, check_weights(sample_weight, X)), first)
+        return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number(self.fuzzifier, "fuzzifier", low=1.0, high=np.inf, strict=True)
+        check_choice(self.covariance_type, "covariance_type", ("spherical", "full"))
+        for name in ("entropy", "noise"):
+            if getattr(self, name) is not None:
+                check_number(getattr(self, name), name, low=0.0, high=np.inf, strict=True)
+
+    def _prepare(self, X: Any, sample_weight: Any) -> Rows:
+        X = check_features(self, X, reset=True)
+        weights = check_weights(sample_weight, X)
+        plain = Rows(X, weights, n_jobs=self.n_jobs)
+        self._coordinates = measure(
+            plain, per_feature=False, mix=False, centre=not sp.issparse(X) or self._full
+        )
+        variance = max(float(self._coordinates.variances.sum()), 1e-12)
+        temperature = None if self.entropy is None else self.entropy * variance
+        self._rule = kernel.Rule(
+            float(self.fuzzifier),
+            temperature,
+            None if self.noise is None else self.noise**2 * variance,
+        )
+        return self._rows(X, weights).kept() if not self._full else self._rows(X, weights)
+
+    @property
+    def _full(self) -> bool:
+        return self.covariance_type == "full"
+
+    def _rows(self, X: Any, *columns: Any) -> Rows:
+        kind = "full" if self._full else "spherical"
+        return Rows(
+            X,
+            *columns,
+            n_jobs=self.n_jobs,
+            view=lambda block: distances.features(self._coordinates.inner(block).T, kind).T,
+        )
+
+    def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.State:
+        d = self.n_features_in_
+        size = max(20 * self.n_clusters, min(self._screen, 2**24 // max(d, 1)))
+        few = rows if rows.shape[0] <= size else rows.sample(size, rng)
+        X = few.map(lambda block, weights: _dense(block[:, 1 : d + 1]))
+        X = to_numpy(X).astype(np.float64)
+        weights = np.ones(len(X)) if few.columns[0] is None else few.columns[0]
+        order = seeding.sort(X, weights)
+        centers = seeding.kmeans_plus_plus(
+            X[order], weights[order], self.n_clusters, rng, cap=self._rule.noise or np.inf
+        )
+        return kernel.State(
+            centers,
+            np.broadcast_to(np.eye(d), (self.n_clusters, d, d)).copy() if self._full else None,
+        )
+
+    def _ready(self, state: kernel.State) -> kernel.Distances:
+        return kernel.ready(state, self._rule)
+
+    def _sum(self, rows: Rows, state: kernel.State) -> kernel.Stats:
+        if rows.stack is None:
+            return super()._sum(rows, state)
+        ready = self._ready(state)
+        stacks = (
+            (lambda Z, weights: kernel.summarize(Z, weights, ready))
+            if kernel.stackable(ready, rows.stack.dtype)
+            else None
+        )
+        return rows.sum(lambda block, weights: self._summarize(block, weights, ready), stacks)
+
+    def _summarize(self, block: Any, weights: Any, state: kernel.Distances) -> kernel.Stats:
+        return kernel.summarize(block.T, weights, state)
+
+    def _update(self, stats: kernel.Stats, state: kernel.State) -> kernel.State:
+        return kernel.update(stats, state)
+
+    def _assign(self, block: Any, state: kernel.Distances) -> Any:
+        return kernel.memberships(block.T, state)
+
+    _pack = staticmethod(kernel.pack)
+    _unpack = staticmethod(kernel.unpack)
+
+    def _ordered(self, run: loop.Run) -> loop.Run:
+        return run._replace(state=kernel.ordered(run.state))
+
+    def _outer(self, objective: Any, total: float) -> Any:
+        columns = self.n_clusters + (self.noise is not None)
+        factor = 1.0 if self.entropy is not None else float(columns) ** (1.0 - self.fuzzifier)
+        return objective * factor / self._coordinates.scale[0] / self._coordinates.scale[0]
+
+    def _finish(self, rows: Rows, run: loop.Run) -> None:
+        super()._finish(rows, run)
+        centers, metrics = run.state
+        dtype = self.memberships_.dtype if isinstance(self.memberships_, np.ndarray) else np.float64
+        self.cluster_centers_ = self._coordinates.outer(centers).astype(dtype)
+        if metrics is not None:
+            self.metrics_ = metrics.astype(dtype)
+        gaps = np.sum((centers[:, None] - centers[None]) ** 2, axis=2)[
+            np.triu_indices(len(centers), 1)
+        ]
+        if gaps.min(initial=np.inf) <= 1e-8 * float(self._coordinates.variances.sum()):
+            softness = (
+                f"fuzzifier={self.fuzzifier:g}"
+                if self.entropy is None
+                else f"entropy={self.entropy:g}"
+            )
+            warnings.warn(
+                f"some of the {len(centers)} centers coincide: the data hold fewer clusters than n_clusters={self.n_clusters}, "
+                f"or {softness} is too large for them; lower either",
+                EvidenceWarning,
+                stacklevel=4,
+            )
+
+
+def _dense(block: Any) -> Any:
+    return block.toarray() if sp.issparse(block) else block

@@ -1,0 +1,251 @@
+"""Fuzzy c-means (Dunn 1973, Bezdek 1981): centers whose pull fades with distance.
+
+    minimise  J = sum_ij w_i u_ij^m d_ij,   d_ij = |x_i - c_j|^2,   rows of U on the simplex,  m > 1
+    u_ij ~ d_ij^(-1/(m - 1)),     c_j = sum_i w_i u_ij^m x_i / sum_i w_i u_ij^m
+
+With the best U, an object costs  k^(1 - m)  times the power mean of its distances of order -1/(m - 1): the code works with that mean,
+which neither overflows for m near 1 nor vanishes for m large. Variants: Gustafson and Kessel (1979), d_ij = (x - c_j)' A_j (x - c_j) with
+det A_j = 1; entropy (Li and Mukaidono 1995),  sum w u d + t sum w u log u,  so u = softmax(-d / t); noise (Dave 1991), one more
+cluster at the same distance from every object.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core.arrays import inplace, namespace, to_numpy
+from ...numerics import distances
+
+__all__ = [
+    "Distances",
+    "Rule",
+    "State",
+    "Stats",
+    "memberships",
+    "ordered",
+    "pack",
+    "ready",
+    "share",
+    "squared_distances",
+    "stackable",
+    "summarize",
+    "unpack",
+    "update",
+]
+
+
+class State(NamedTuple):
+    """Centers (k, d) and, for ellipsoids, matrices (k, d, d) of determinant one."""
+
+    centers: np.ndarray
+    metrics: np.ndarray | None = None
+
+
+class Stats(NamedTuple):
+    """Weighted sums of z(x) (k, q), and the objective of the state they were taken at."""
+
+    sums: np.ndarray
+    objective: float
+
+
+class Rule(NamedTuple):
+    """How distances become memberships: fuzzifier, temperature (replaces it), squared distance of the noise cluster."""
+
+    fuzzifier: float
+    temperature: float | None = None
+    noise: float | None = None
+
+
+class Distances(NamedTuple):
+    """A state as a pass needs it: coefficients (k, q) of the distances, one more row for noise, and how finely to compute them."""
+
+    rows: np.ndarray
+    n_clusters: int
+    kind: str
+    rule: Rule
+    extent: float
+    gap: float
+
+
+def ready(state: State, rule: Rule) -> Distances:
+    """Coefficients of the distances, the largest squared norm of a center, and the least squared distance between two."""
+    centers, metrics = state
+    k = len(centers)
+    kind = "spherical" if metrics is None else "full"
+    rows = distances.coefficients(centers, np.ones(k) if metrics is None else metrics, kind)
+    if rule.noise is not None:
+        rows = np.vstack([rows, np.zeros((1, rows.shape[1]))])
+        rows[k, 0] = rule.noise
+    gaps = np.sum((centers[:, None] - centers[None]) ** 2, axis=2)[np.triu_indices(k, 1)]
+    stretch = 1.0 if metrics is None else max(1.0, float(np.abs(metrics).max()))
+    return Distances(
+        rows,
+        k,
+        kind,
+        rule,
+        stretch * (1.0 + float(np.sum(centers**2, axis=1).max())),
+        float(gaps.min(initial=np.inf)),
+    )
+
+
+def _rounding(ready: Distances, dtype: Any) -> float:
+    """Bound on the rounding error of a squared distance to a center that an object sits on."""
+    return 4.0 * float(np.finfo(dtype).eps) * ready.rows.shape[1] * ready.extent
+
+
+def squared_distances(Z: Any, ready: Distances) -> Any:
+    """Squared distances (k, b) of the columns of ``Z`` = z(x), raised by what rounding could take: never zero."""
+    xp = namespace(Z)
+    rows, floor = (
+        ready.rows.copy(),
+        _rounding(ready, np.float64 if Z.dtype == xp.float64 else np.float32),
+    )
+    rows[:, 0] += floor
+    D = xp.asarray(rows, dtype=Z.dtype, device=getattr(Z, "device", None)) @ Z
+    return D if ready.kind == "spherical" else xp.clip(D, min=floor)
+
+
+def _single_will_do(ready: Distances) -> bool:
+    """Whether float32 tells the nearest centers apart."""
+    return _rounding(ready, np.float32) < 1e-3 * ready.gap
+
+
+def precise(Z: Any, ready: Distances) -> Any:
+    """``Z``, made again in float64 where float32 cannot tell the nearest centers apart."""
+    xp = namespace(Z)
+    if Z.dtype == xp.float64 or _single_will_do(ready):
+        return Z
+    d = (
+        ready.rows.shape[1] - 2
+        if ready.kind == "spherical"
+        else int((2 * ready.rows.shape[1]) ** 0.5) - 1
+    )
+    X = Z[1 : d + 1, :]
+    X = X.astype(np.float64) if sp.issparse(X) else xp.astype(X, xp.float64)
+    return distances.features(X, ready.kind)
+
+
+def share(D: Any, rule: Rule) -> tuple[Any, Any]:
+    """Best memberships (k, b) and the cost (b,) of each object. With a fuzzifier of two, ``D`` is overwritten."""
+    xp = namespace(D)
+    k = D.shape[0]
+    if rule.temperature is not None:
+        U, level = distances.softmax_columns(D * (-1.0 / rule.temperature))
+        return U, level * -rule.temperature
+    if rule.fuzzifier == 2.0:
+        U = inplace("reciprocal", D)
+        total = xp.sum(U, axis=0)
+        U /= total
+        return U, k / total
+    power = 1.0 / (rule.fuzzifier - 1.0)
+    U, level = distances.softmax_columns(xp.log(D) * -power)
+    return U, xp.exp((float(np.log(k)) - level) / power)
+
+
+def pull(D: Any, weights: Any, rule: Rule) -> tuple[Any, Any]:
+    """Weights (k, b) of the objects in the means, w u^m up to a constant, and the cost (b,) of each object, times w. Overwrites ``D``."""
+    if rule.temperature is None and rule.fuzzifier == 2.0:
+        A = inplace("reciprocal", D)
+        total = namespace(A).sum(A, axis=0)
+        A *= A
+        cost = len(A) / total
+        total *= total
+        A *= 1.0 / total if weights is None else weights / total
+    else:
+        A, cost = share(D, rule)
+        if rule.temperature is None:
+            A *= cost
+            A /= D
+        if weights is not None:
+            A *= weights
+    return A, cost if weights is None else cost * weights
+
+
+def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
+    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None. Several blocks (blocks, q, b) if ``stackable``."""
+    xp = namespace(Z)
+    Z = Z if Z.ndim == 3 else precise(Z, ready)
+    if weights is not None:
+        weights = xp.asarray(weights, dtype=Z.dtype, device=getattr(Z, "device", None))
+    if ready.kind == "spherical" and ready.rule.temperature is None and ready.rule.fuzzifier == 2.0:
+        floor = _rounding(ready, np.float64 if Z.dtype == xp.float64 else np.float32)
+        fused = distances.fused_sums(
+            Z, weights, ready.rows, ready.rows.shape[1] - 2, fuzzy=True, floor=floor
+        )
+        if fused is not None:
+            return Stats(fused[0][: ready.n_clusters], fused[1])
+    A, cost = pull(squared_distances(Z, ready), weights, ready.rule)
+    sums = A[: ready.n_clusters, :] @ Z.T
+    return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(cost, dtype=xp.float64)))
+
+
+def stackable(ready: Distances, dtype: Any) -> bool:
+    """Whether there is a kernel for several blocks of this type at once."""
+    enough = dtype == np.float64 or _single_will_do(ready)
+    return (
+        ready.kind == "spherical"
+        and ready.rule.temperature is None
+        and ready.rule.fuzzifier == 2.0
+        and enough
+        and distances.has_compiled()
+    )
+
+
+def memberships(Z: Any, ready: Distances) -> Any:
+    """Memberships (b, k) of the columns of ``Z``, the noise cluster last, in the type of ``Z``."""
+    xp = namespace(Z)
+    U, _ = share(squared_distances(precise(Z, ready), ready), ready.rule)
+    return xp.astype(U.T, Z.dtype)
+
+
+def update(stats: Stats, state: State) -> State:
+    """The best centers (and metrics); a cluster that lost its mass stays where it is."""
+    k, d = state.centers.shape
+    kind = "spherical" if state.metrics is None else "full"
+    mass, first, second = distances.moments(stats.sums, d, kind)
+    alive = mass > 0
+    mass = np.where(alive, mass, 1.0)
+    centers = np.where(alive[:, None], first / mass[:, None], state.centers)
+    if state.metrics is None:
+        return State(centers)
+    scatter = second / mass[:, None, None] - centers[:, :, None] * centers[:, None, :]
+    rounding = 64.0 * float(np.finfo(float).eps) * (1.0 + np.sum(centers**2, axis=1, keepdims=True))
+    return State(
+        centers, np.where(alive[:, None, None], _metrics(scatter, rounding), state.metrics)
+    )
+
+
+def _metrics(scatter: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+    """det(S)^(1/d) S^-1; eigenvalues under a billionth of the largest, or under ``rounding`` (k, 1), are raised to it."""
+    values, vectors = np.linalg.eigh(scatter)
+    values = np.maximum(values, np.maximum(1e-9 * values[:, -1:], rounding))
+    scaled = np.exp(np.mean(np.log(values), axis=1, keepdims=True) - np.log(values))
+    return (vectors * scaled[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+
+
+def ordered(state: State) -> State:
+    """The same clusters in the order of their centers, so that equal fits number them alike."""
+    order = np.lexsort(state.centers.T[::-1])
+    return State(state.centers[order], None if state.metrics is None else state.metrics[order])
+
+
+def pack(state: State) -> np.ndarray:
+    """The state as one vector of unconstrained numbers."""
+    if state.metrics is None:
+        return state.centers.ravel()
+    return np.concatenate(
+        [state.centers.ravel(), distances.cholesky_coordinates(state.metrics).ravel()]
+    )
+
+
+def unpack(vector: np.ndarray, like: State) -> State:
+    """The state that ``pack`` made a vector of."""
+    k, d = like.centers.shape
+    centers = vector[: k * d].reshape(k, d)
+    if like.metrics is None:
+        return State(centers)
+    metrics = distances.from_cholesky_coordinates(vector[k * d :].reshape(k, -1), d)
+    return State(centers, metrics / np.exp(np.linalg.slogdet(metrics)[1] / d)[:, None, None])

@@ -1,0 +1,73 @@
+"""Ways out of a poor optimum of a mixture: take a component away and cut another in two (after Ueda et al. 2000).
+
+What the lost component r_j held goes to the others by their posterior; component l is cut through its mean, across its longest axis:
+
+    r_l' = r_l [v (x - mu_l) > 0],   r_j' = r_l [v (x - mu_l) <= 0],    then one M step
+
+Components that share their covariance may also go to where the density is least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...numerics import distances
+from . import direct
+from .kernel import KINDS, State, Stats, update
+
+__all__ = ["swaps"]
+
+LOST, CUT = (
+    4,
+    5,
+)  # components that may go, those least missed; components that may be cut, the widest
+
+
+def swaps(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[State]:
+    """States in which one component left its place to half of another; ``X`` (n, d), ``weights`` (n,)."""
+    k = len(state.means)
+    L = direct.logits(X, state)
+    Z = distances.features(X.T, KINDS[state.covariance_type])
+    missed = [weights @ distances.softmax_columns(np.delete(L, j, axis=0))[1] for j in range(k)]
+    for j in np.argsort(missed, kind="stable")[::-1][:LOST]:
+        others = L.copy()
+        others[j] = -np.inf
+        R, level = distances.softmax_columns(others)
+        R *= weights
+        if state.covariance_type == "tied":
+            yield update(Stats(_outlying(X, R, level, weights, j) @ Z.T, 0.0), state)
+        sides, spread = _sides(X, R[:k])
+        spread[j] = -np.inf
+        for cut in np.argsort(-spread, kind="stable")[: min(CUT, k - 1)]:
+            halves = R.copy()
+            halves[j] = np.where(sides[cut], 0.0, R[cut])
+            halves[cut] = np.where(sides[cut], R[cut], 0.0)
+            yield update(Stats(halves @ Z.T, 0.0), state)
+
+
+def _outlying(
+    X: np.ndarray, R: np.ndarray, level: np.ndarray, weights: np.ndarray, j: int
+) -> np.ndarray:
+    """Component j on the least likely object and its neighbours: few will do where all components share their covariance."""
+    near = np.argsort(np.sum((X - X[np.argmin(level)]) ** 2, axis=1), kind="stable")[
+        : X.shape[1] + 1
+    ]
+    R = R.copy()
+    R[:, near] = 0.0
+    R[j, near] = weights[near]
+    return R
+
+
+def _sides(X: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """On which side (k, n) of the middle of each component an object lies, along its longest axis, and the scatter along it (k,)."""
+    mass = np.maximum(R.sum(axis=1), np.finfo(float).tiny)
+    means = (R @ X) / mass[:, None]
+    scatter = (
+        np.stack([(X.T * r) @ X for r in R])
+        - mass[:, None, None] * means[:, :, None] * means[:, None, :]
+    )
+    values, vectors = np.linalg.eigh(scatter)
+    axes = vectors[:, :, -1]
+    return axes @ X.T > np.sum(axes * means, axis=1)[:, None], values[:, -1]

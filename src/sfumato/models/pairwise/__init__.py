@@ -1,0 +1,1 @@
+"""Pairwise probabilistic clustering."""

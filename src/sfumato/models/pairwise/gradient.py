@@ -1,0 +1,138 @@
+"""The pairwise model for a similarity that only multiplies: projected gradient with an exact line search.
+
+Along U + s D the objective is a ratio of polynomials in s,
+
+    f(s) = |W|^2 - t(s)^2 / q(s)      t quadratic, q quartic      (scale fixed: |W|^2 - 2 a t(s) + a^2 q(s))
+
+so that the best s in (0, 1] comes from the roots of one small polynomial, and a step costs one product W D
+(Birgin, Martinez and Raydan 2000 for the spectral step length).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.polynomial import polynomial as poly
+
+from ...numerics import simplex
+from .kernel import Problem, _flat, fitted_scale, gram, objective
+from .kernel import start as pairwise_start
+
+__all__ = ["GradientState", "gradient_step", "start"]
+
+REFRESH = 25  # steps after which W U is computed anew: the recursion drifts
+
+
+class GradientState(NamedTuple):
+    """Memberships (n, r, k), scale (r,), W U, step lengths (r,), and steps since W U was last computed."""
+
+    U: np.ndarray
+    scale: np.ndarray
+    product: np.ndarray
+    length: np.ndarray
+    age: int = 0
+
+
+def start(problem: Problem, U: np.ndarray) -> GradientState:
+    """The state of memberships (n, r, k)."""
+    state = pairwise_start(problem, U)
+    descent = descents(problem, U, state.product, state.scale)
+    length = 1.0 / np.maximum(np.abs(descent).max(axis=(0, 2)), np.finfo(float).tiny)
+    return GradientState(U, state.scale, state.product, length)
+
+
+def descents(problem: Problem, U: np.ndarray, product: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """R = W U - a U S, without the diagonal terms if the problem excludes them."""
+    S = gram(U).astype(U.dtype)
+    a = scale.astype(U.dtype)[None, :, None]
+    R = product - a * np.einsum("nrk,rkl->nrl", U, S)
+    if problem.exclude:
+        R -= (problem.W.diagonal[:, None, None] - a * np.square(U).sum(axis=2, keepdims=True)) * U
+    return R
+
+
+def gradient_step(problem: Problem, state: GradientState) -> tuple[GradientState, np.ndarray]:
+    """One projected step for every run."""
+    U, scale, P, length, age = state
+    R = descents(problem, U, P, scale)
+    D = simplex.project(U + length.astype(U.dtype)[None, :, None] * R) - U
+    Q = (problem.W @ _flat(D)).reshape(D.shape)
+    steps = np.empty(U.shape[1])
+    values, scales = np.empty_like(steps), np.empty_like(steps)
+    norm = problem.W.norm - (
+        float(np.square(problem.W.diagonal, dtype=np.float64).sum()) if problem.exclude else 0.0
+    )
+    for run in range(len(steps)):
+        t, q = polynomials(
+            problem, *(A[:, run].astype(np.float64, copy=False) for A in (U, D, P, Q))
+        )
+        steps[run] = s = _best_step(problem.scale, t, q)
+        t_s, q_s = np.atleast_1d(poly.polyval(s, t)), np.atleast_1d(poly.polyval(s, q))
+        scales[run] = fitted_scale(problem, t_s, q_s)[0]
+        values[run] = objective(t_s, q_s, norm, scales[run])[0]
+    along = steps.astype(U.dtype)[None, :, None]
+    U_new, age = U + along * D, age + 1
+    if age >= REFRESH:
+        U_new = simplex.normalize(np.maximum(U_new, 0.0))
+        P_new, age = (problem.W @ _flat(U_new)).reshape(U.shape), 0
+    else:
+        P_new = P + along * Q
+    bend = R - descents(problem, U_new, P_new, scales)
+    moved = np.einsum("nrk,nrk->r", D, D) * steps
+    turn = np.einsum("nrk,nrk->r", D, bend)
+    length = np.where(
+        turn > 0,
+        np.clip(moved / np.where(turn > 0, turn, 1.0), 1e-3 * length, 1e3 * length),
+        2 * length,
+    )
+    return GradientState(U_new, scales, P_new, length, age), values
+
+
+def polynomials(
+    problem: Problem, U: np.ndarray, D: np.ndarray, P: np.ndarray, Q: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients of t(s) and q(s) along U + s D for one run, lowest power first."""
+    t = np.array([np.vdot(U, P), 2 * np.vdot(D, P), np.vdot(D, Q)])
+    S, A, B = U.T @ U, U.T @ D, D.T @ D
+    A = A + A.T
+    q = np.array(
+        [
+            np.vdot(S, S),
+            2 * np.vdot(S, A),
+            np.vdot(A, A) + 2 * np.vdot(S, B),
+            2 * np.vdot(A, B),
+            np.vdot(B, B),
+        ]
+    )
+    if problem.exclude:
+        square = [
+            np.einsum("nk,nk->n", U, U),
+            2 * np.einsum("nk,nk->n", U, D),
+            np.einsum("nk,nk->n", D, D),
+        ]
+        t -= [float(problem.W.diagonal @ c) for c in square]
+        for i in range(3):
+            for j in range(3):
+                q[i + j] -= square[i] @ square[j]
+    return t, q
+
+
+def _best_step(scale: float | None, t: np.ndarray, q: np.ndarray) -> float:
+    """The s in [0, 1] with the smallest objective."""
+    if scale is None:
+        slope = poly.polysub(2 * poly.polymul(poly.polyder(t), q), poly.polymul(t, poly.polyder(q)))
+    else:
+        slope = poly.polysub(2 * poly.polyder(t), scale * poly.polyder(q))
+    size = np.abs(slope).max(initial=0.0)
+    roots = poly.polyroots(poly.polytrim(slope / size, 1e-14)) if size > 0 else np.zeros(0)
+    real = roots.real[np.abs(roots.imag) < 1e-6]
+    candidates = np.concatenate([[0.0, 1.0], real[(real > 0) & (real < 1)]])
+    t_c, q_c = (
+        poly.polyval(candidates, t),
+        np.maximum(poly.polyval(candidates, q), np.finfo(float).tiny),
+    )
+    values = (
+        -np.square(np.maximum(t_c, 0)) / q_c if scale is None else -2 * scale * t_c + scale**2 * q_c
+    )
+    return float(candidates[np.argmin(values)])

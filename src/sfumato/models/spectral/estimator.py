@@ -1,0 +1,318 @@
+"""Spectral clustering with memberships, and places for new objects."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from ...core import loop
+from ...core.arrays import namespace, to_numpy
+from ...core.similarity_base import SimilarityClusterer, as_dense
+from ...core.validation import (
+    EvidenceWarning,
+    as_generator,
+    check_choice,
+    check_n_clusters,
+    check_number,
+)
+from ...numerics import kmeans as kernel
+from ...numerics.eigen import Spectrum, leading_eigenvectors, unit_rows
+from ...numerics.operators import Shifted, degrees, diagonal_of, dtype_of, normalized_operator
+from ...numerics.simplex import normalize
+
+__all__ = ["SpectralClustering"]
+
+METHODS = ("normalized-cut", "ng-jordan-weiss", "bach-jordan")
+ROUNDINGS = ("k-means", "weighted-k-means")
+CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has 1 - 8 / pi^2 = 0.19
+
+
+class SpectralClustering(SimilarityClusterer):
+    """Clusters in the leading eigenvectors of the normalised similarity, with memberships.
+
+    With degrees d = W 1 and E the k leading eigenvectors of D^-1/2 W D^-1/2, objects are embedded as e_i / sqrt(d_i) (normalized cuts,
+    Bach and Jordan) or as e_i / |e_i| (Ng, Jordan and Weiss, whose W has a zero diagonal), then rounded by k-means, weighted by d_i
+    in the method of Bach and Jordan. A membership is the posterior of a mixture of spherical Cauchy
+    densities around the centers found, so the label is the nearest center.
+
+    Parameters
+    ----------
+    n_clusters : int
+    similarity : "precomputed", "knn", "self-tuning", "gaussian", "cosine", "cluster-kernel" or function, default "knn"
+        What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense, sparse or an operator. Otherwise
+        features, from which the named function, or a function ``f(X, Y=None)``, makes the similarity.
+    method : {"normalized-cut", "ng-jordan-weiss", "bach-jordan"}
+        The embedding and, unless ``rounding`` says otherwise, its rounding.
+    rounding : {"k-means", "weighted-k-means"}, estimator or None
+        How the embedding becomes clusters; ``None`` is the method's own. An estimator with ``fit`` and ``predict_proba``, such as a
+        Gaussian mixture, gives its own memberships.
+    n_init : int
+        Starts of k-means (a drawn row, then rows most orthogonal to those chosen); the best is kept.
+    max_iter, tol : int, float
+        Steps of k-means at most, and the relative decrease of the distortion at which it stops.
+    random_state : int, Generator, RandomState or None
+
+    Attributes
+    ----------
+    memberships_ : array of shape (n, n_clusters)
+    labels_ : array of shape (n,)
+    embedding_ : array of shape (n, n_clusters)
+    eigenvalues_ : array of shape (n_clusters,)
+        Of the normalised similarity, descending.
+    eigengap_ : float
+        How far the next eigenvalue lies below: the larger, the clearer is the number of clusters.
+    cost_ : float
+        J = 1/2 |E E' - Pi|^2, how far the eigenvectors are from the indicators of the labels; 0 for perfect clusters.
+    cluster_centers_ : array of shape (n_clusters, n_clusters)
+    temperature_ : float
+        Squared scale of the densities behind the memberships.
+    objective_ : float
+        The (weighted) distortion of k-means; with Bach and Jordan's method equal to ``cost_``.
+    history_, n_iter_, converged_, n_clusters_ : array, int, bool, int
+
+    References
+    ----------
+    Shi and Malik (2000). Normalized cuts and image segmentation. IEEE TPAMI 22(8).
+    Ng, Jordan and Weiss (2001). On spectral clustering. NIPS 14.
+    Bach and Jordan (2006). Learning spectral clustering, with application to speech separation. JMLR 7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import SpectralClustering
+    >>> W = np.kron(np.eye(2), np.ones((3, 3))) + 0.1
+    >>> model = SpectralClustering(2, similarity="precomputed", random_state=0).fit(W)
+    >>> bool(model.labels_[0] == model.labels_[2] != model.labels_[3])
+    True
+    >>> model.predict(W[:1] * 7) == model.labels_[:1]
+    array([ True])
+    """
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        similarity="knn",
+        method="normalized-cut",
+        rounding=None,
+        n_init=10,
+        max_iter=300,
+        tol=0.0,
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.similarity = similarity
+        self.method = method
+        self.rounding = rounding
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> SpectralClustering:
+        """Learn memberships.
+
+        Parameters
+        ----------
+        X : array, sparse array or operator
+            A similarity (n, n) if ``similarity="precomputed"``, else features (n, p).
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        self._check_parameters()
+        W = self._similarities(X)
+        check_n_clusters(self.n_clusters, W.shape[0])
+        if self.method == "ng-jordan-weiss" and W.shape[0] > 1:
+            W = _without_diagonal(W)
+        degree = _connected_degrees(W)
+        operator = normalized_operator(W, degree)
+        spectrum = leading_eigenvectors(operator, self.n_clusters)
+        self._scaling, self._rotation = operator.scaling, _over_eigenvalues(spectrum)
+        self.eigenvalues_ = spectrum.values
+        self.eigengap_ = float(spectrum.values[-1]) - spectrum.following
+        self.embedding_ = self._place(spectrum.vectors, operator.scaling)
+        memberships, run = self._round(self.embedding_, degree)
+        memberships = _share(memberships, degree)
+        labels = namespace(memberships).argmax(memberships, axis=1)
+        self.cost_ = kernel.spectral_cost(spectrum.vectors, degree, labels, self.n_clusters)
+        self._question(spectrum)
+        self._publish(memberships, run)
+        return self
+
+    def _check_parameters(self) -> None:
+        self._check_loop_parameters()
+        check_number(self.n_clusters, "n_clusters", low=1, integer=True)
+        check_choice(self.method, "method", METHODS)
+        if self.rounding is not None and not hasattr(self.rounding, "predict_proba"):
+            check_choice(
+                self.rounding, "rounding (or None, or an estimator with predict_proba)", ROUNDINGS
+            )
+
+    def _place(self, E: Any, scaling: Any) -> Any:
+        """Rows of the embedding, from rows of eigenvectors."""
+        return unit_rows(E) if self.method == "ng-jordan-weiss" else E * scaling[:, None]
+
+    def _round(self, Z: Any, degree: Any) -> tuple[Any, loop.Run]:
+        """Memberships of the embedded objects, and the run that found the clusters."""
+        if hasattr(self.rounding, "predict_proba"):
+            self._rounder = clone(self.rounding).fit(to_numpy(Z))
+            objective = (
+                -float(self._rounder.score(to_numpy(Z)))
+                if hasattr(self._rounder, "score")
+                else np.nan
+            )
+            memberships = normalize(
+                np.asarray(self._rounder.predict_proba(to_numpy(Z)), dtype=to_numpy(Z).dtype)
+            )
+            return memberships, loop.Run(None, objective, np.array([objective]), 1, True)
+        xp = namespace(Z)
+        weighted = self.rounding == "weighted-k-means" or (
+            self.rounding is None and self.method == "bach-jordan"
+        )
+        weights = degree if weighted else xp.astype(degree > 0, Z.dtype)
+        firsts = self._first_rows(to_numpy(degree) > 0)
+        step = partial(kernel.lloyd_step, Z, weights, xp.sum(Z * Z, axis=1))
+        starts = (Z[kernel.orthogonal_rows(Z, self.n_clusters, first), :] for first in firsts)
+        runs = [
+            loop.iterate(step, centers, max_iter=self.max_iter, tol=self.tol) for centers in starts
+        ]
+        run = loop.best(runs, larger=False)
+        self.cluster_centers_ = run.state
+        distances = kernel.squared_distances(Z, run.state)
+        self.temperature_ = kernel.temperature(distances, weights, self._dimension)
+        return kernel.memberships(distances, self.temperature_, self._dimension), run
+
+    @property
+    def _dimension(self) -> int:
+        """k clusters spread over k - 1 dimensions."""
+        return max(1, self.n_clusters - 1)
+
+    def _first_rows(self, candidates: np.ndarray) -> list[int]:
+        rows = np.flatnonzero(candidates)
+        return (
+            as_generator(self.random_state)
+            .choice(rows, size=min(self.n_init, rows.size), replace=False)
+            .tolist()
+        )
+
+    def _question(self, spectrum: Spectrum) -> None:
+        """Say so where the eigenvectors do not single out n_clusters clusters."""
+        k, n = spectrum.vectors.shape[1], spectrum.vectors.shape[0]
+        if not 1 < k < n:
+            return
+        gap, rounding = (
+            self.eigengap_,
+            max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps)),
+        )
+        if gap <= rounding and spectrum.following > 1 - rounding:
+            what = f"the similarity falls into more than n_clusters={k} unconnected pieces: how they are grouped is arbitrary"
+        elif gap <= rounding:
+            what = f"no eigengap after {k} eigenvalues: how the objects are grouped is arbitrary"
+        elif self.cost_ > CONTINUUM * (k - 1):
+            what = (
+                f"the leading eigenvectors look like a continuum, not like {k} clusters (cost_ {self.cost_:.2g}): "
+                "the boundaries may be arbitrary; try another n_clusters or similarity"
+            )
+        elif spectrum.residual > max(1e-3, 10 * gap):
+            what = f"the eigenvectors are known to {spectrum.residual:.1g} only, and the eigengap is {gap:.1g}: the clusters are uncertain"
+        else:
+            return
+        warnings.warn(what, EvidenceWarning, stacklevel=3)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Memberships of new objects, placed beside the fitted ones by the Nystrom rule.
+
+        Parameters
+        ----------
+        X : array of shape (n_new, p), or similarities (n_new, n) to the fitted objects if ``similarity="precomputed"``
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+            Uniform for an object similar to nothing.
+        """
+        self._check_fitted()
+        rows = self._new_similarities(X)
+        xp, dtype = namespace(self._rotation), self._rotation.dtype
+        ones = xp.ones_like(self._scaling)
+        degree = as_dense(rows @ ones, dtype)
+        reciprocal = 1 / xp.where(degree > 0, degree, xp.ones_like(degree))
+        E = as_dense(rows @ (self._scaling[:, None] * self._rotation), dtype)
+        Z = self._place(E, reciprocal)
+        if hasattr(self, "_rounder") and hasattr(self.rounding, "predict_proba"):
+            memberships = normalize(
+                np.asarray(self._rounder.predict_proba(to_numpy(Z)), dtype=dtype)
+            )
+        else:
+            memberships = kernel.memberships(
+                kernel.squared_distances(Z, self.cluster_centers_),
+                self.temperature_,
+                self._dimension,
+            )
+        return _share(memberships, degree)
+
+    def score(self, X: Any = None, y: Any = None) -> float:
+        """Share of the leading eigenvectors that the labels explain, ``1 - cost_ / n_clusters``; higher is better."""
+        self._check_fitted()
+        if X is not None:
+            self._new_similarities(X)
+        return 1.0 - self.cost_ / self.n_clusters
+
+
+def _without_diagonal(W: Any) -> Any:
+    return (
+        sp.csr_array(W - sp.diags_array(W.diagonal()))
+        if sp.issparse(W)
+        else Shifted(W, -diagonal_of(W))
+    )
+
+
+def _connected_degrees(W: Any) -> Any:
+    """Degrees; objects similar to nothing are named, and a W of such objects only is refused."""
+    degree = degrees(W)
+    if bool((degree < 0).any()):
+        raise ValueError(
+            "W has negative degrees (row sums): similarities must be nonnegative, e.g. shift or clip them"
+        )
+    n_isolated = int((degree <= 0).sum())
+    if n_isolated == W.shape[0]:
+        raise ValueError(
+            "W is zero everywhere: no object is similar to any other, so there is nothing to cluster"
+        )
+    if n_isolated:
+        warnings.warn(
+            f"{n_isolated} of {W.shape[0]} objects are similar to no other: they get equal memberships in all clusters",
+            EvidenceWarning,
+            stacklevel=3,
+        )
+    return degree
+
+
+def _over_eigenvalues(spectrum: Spectrum) -> Any:
+    """E diag(1 / lambda); eigenvalues at rounding level cannot place anything new."""
+    xp = namespace(spectrum.values)
+    usable = (
+        xp.abs(spectrum.values) > spectrum.vectors.shape[0] * xp.finfo(spectrum.values.dtype).eps
+    )
+    return spectrum.vectors * xp.where(
+        usable,
+        1 / xp.where(usable, spectrum.values, xp.ones_like(spectrum.values)),
+        xp.zeros_like(spectrum.values),
+    )
+
+
+def _share(memberships: Any, degree: Any) -> Any:
+    """Objects without any similarity belong to every cluster alike."""
+    xp = namespace(memberships)
+    return xp.where(
+        (degree > 0)[:, None], memberships, xp.full_like(memberships, 1 / memberships.shape[1])
+    )

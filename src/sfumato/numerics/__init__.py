@@ -1,0 +1,1 @@
+"""Mathematics that several models share; it never imports scikit-learn."""

@@ -1,0 +1,159 @@
+"""Coordinates in which a model of features works: centred, in units of the data, whitened if the model is affine.
+
+    inner = ((x - shift) * scale) @ mix          mix = identity where it is None
+
+``shift`` is rounded to the type of the data, so that the difference is exact where an offset is large, and scaled data have variance
+one: an offset or a change of units leaves the inner coordinates as they were.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..core.arrays import namespace, to_numpy
+from ..core.rows import Rows
+
+__all__ = ["Coordinates", "measure"]
+
+RIDGE = 1e-9  # of a feature's variance, against features that are combinations of others
+
+
+class Coordinates(NamedTuple):
+    """An invertible affine map of the features.
+
+    ``variances`` (d,) are those of the inner features before mixing, ``thinnest`` is the least variance in any inner direction looked at.
+    """
+
+    shift: np.ndarray
+    scale: np.ndarray
+    mix: np.ndarray | None
+    variances: np.ndarray
+    thinnest: float = 1.0
+
+    def inner(self, X: Any) -> Any:
+        """Rows of ``X`` in inner coordinates, in their own type; a sparse block stays sparse when there is no shift."""
+        if sp.issparse(X):
+            if not self.shift.any() and self.mix is None:
+                return sp.csr_array(X.multiply(self.scale[None, :].astype(X.dtype)))
+            X = X.toarray()
+        xp = namespace(X)
+        X = X - xp.asarray(self.shift, dtype=X.dtype, device=X.device)
+        X *= xp.asarray(self.scale, dtype=X.dtype, device=X.device)
+        return X if self.mix is None else X @ xp.asarray(self.mix, dtype=X.dtype, device=X.device)
+
+    def outer(self, means: np.ndarray) -> np.ndarray:
+        """Points in the units of the data."""
+        return (
+            means if self.mix is None else means @ np.linalg.inv(self.mix)
+        ) / self.scale + self.shift
+
+    def outer_matrix(self) -> np.ndarray:
+        """A (d, d) with  outer differences = inner differences @ A."""
+        return (
+            np.diag(1.0 / self.scale) if self.mix is None else np.linalg.inv(self.mix) / self.scale
+        )
+
+    def log_volume(self) -> float:
+        """log |det| of the map inwards: what a density gains by it."""
+        mixed = 0.0 if self.mix is None else float(np.linalg.slogdet(self.mix)[1])
+        return float(np.log(self.scale).sum()) + mixed
+
+
+class _Extent(NamedTuple):
+    mass: Any
+    mean: Any
+
+
+class _Second(NamedTuple):
+    mass: Any
+    moment: Any
+
+
+def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) -> Coordinates:
+    """Coordinates of the data: centred, every feature (or all on average) of variance one, uncorrelated if ``mix``.
+
+    ``rows`` hold features and weights. NaN counts as not there.
+    """
+    d = rows.shape[1]
+    total = rows.shape[0] if rows.columns[0] is None else float(rows.columns[0].sum())
+    extent = rows.sum(lambda X, w, *_: _first(X, w, total))
+    mean = np.where(extent.mass > 0, extent.mean / np.where(extent.mass > 0, extent.mass, 1.0), 0.0)
+    shift = np.asarray(mean, dtype=_dtype(rows)).astype(np.float64) if centre else np.zeros(d)
+    reach = np.nan_to_num(np.abs(rows.extremes().astype(np.float64) - shift).max(axis=0))
+    if reach.max(initial=0.0) > 1e150:
+        raise ValueError(
+            f"X has values as large as {reach.max():.0e}, whose squares overflow: change units, e.g. X / {reach.max():.0e}"
+        )
+    scale = _power_of_two(reach if per_feature else np.full(d, reach.max(initial=0.0)))
+    middle = Coordinates(shift, scale, None, np.ones(d))
+    second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, mix))
+    mass = np.where(second.mass > 0, second.mass, 1.0)
+    moment = second.moment / (np.sqrt(np.outer(mass, mass)) if mix else mass)
+    variances = np.maximum(
+        (np.diag(moment) if mix else moment) - (scale * (mean - shift)) ** 2, 0.0
+    )
+    return _finish(middle, moment, variances, per_feature, mix)
+
+
+def _finish(
+    middle: Coordinates, moment: np.ndarray, variances: np.ndarray, per_feature: bool, mix: bool
+) -> Coordinates:
+    level = (
+        variances
+        if per_feature
+        else np.full_like(variances, variances.mean() if len(variances) else 1.0)
+    )
+    second = 1.0 / np.sqrt(np.where(level > 0, level, 1.0))
+    variances, scale = variances * second**2, middle.scale * second
+    matrix, thinnest = None, float(variances.min(initial=1.0))
+    if mix:
+        deviation = np.sqrt(np.where(variances > 0, variances, 1.0))
+        correlation = moment * np.outer(second, second) / np.outer(deviation, deviation)
+        correlation[np.diag_indices(len(variances))] = np.where(variances > 0, 1.0, 0.0)
+        thinnest = max(0.0, float(np.linalg.eigvalsh(correlation)[0]))
+        thinnest /= thinnest + RIDGE
+        correlation[np.diag_indices(len(variances))] = 1.0 + RIDGE
+        factor = np.linalg.cholesky(correlation)
+        matrix = np.linalg.inv(factor).T / deviation[:, None]
+    return Coordinates(middle.shift, scale, matrix, variances, thinnest)
+
+
+def _power_of_two(size: np.ndarray) -> np.ndarray:
+    """Powers of two that bring ``size`` into [1/2, 1); one where it is zero."""
+    size = np.where(size > 0, size, 0.75)
+    return np.ldexp(1.0, np.clip(-np.frexp(size)[1], -1000, 1000))
+
+
+def _dtype(rows: Rows) -> Any:
+    return np.float32 if "float32" in str(rows.dtype) else np.float64
+
+
+def _first(X: Any, weights: Any, total: float) -> _Extent:
+    X, w = _plain(X), _share(X, weights, total)
+    if sp.issparse(X):
+        return _Extent(np.full(X.shape[1], w.sum()), X.T @ w)
+    seen = ~np.isnan(X)
+    if seen.all():
+        return _Extent(np.full(X.shape[1], w.sum()), w @ X)
+    return _Extent(w @ seen, w @ np.where(seen, X, 0.0))
+
+
+def _moment(X: Any, weights: Any, total: float, mix: bool) -> _Second:
+    X, w = _plain(X), _share(X, weights, total)
+    if sp.issparse(X):
+        return _Second(np.full(X.shape[1], w.sum()), X.multiply(X).T @ w)
+    seen = ~np.isnan(X)
+    X = X if seen.all() else np.where(seen, X, 0.0)
+    return _Second(w @ seen, (X.T * w) @ X if mix else w @ (X * X))
+
+
+def _plain(X: Any) -> Any:
+    return X.astype(np.float64) if sp.issparse(X) else to_numpy(X).astype(np.float64)
+
+
+def _share(X: Any, weights: Any, total: float) -> np.ndarray:
+    """Weights that sum to one over the data: their sums cannot overflow."""
+    return np.full(X.shape[0], 1.0 / total) if weights is None else to_numpy(weights) / total

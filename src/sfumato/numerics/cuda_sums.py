@@ -1,0 +1,124 @@
+"""Sums of soft assignment on a CUDA device: objects are read once, memberships are never stored. Needs torch and Triton.
+
+D_j(x) = c_j + C_j . x + q_j |x|^2   (or + Q_j . x^2)        one block of objects at a time
+A = u^2 of u ~ 1 / D  (fuzzy c-means, fuzzifier 2),  or softmax(D)  (mixtures)
+sums over the objects of  w A (1, x, |x|^2)  (or w A (1, x, x^2)),  and of  w k / sum 1 / D,  or  w log sum exp D
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+__all__ = ["fits", "soft_sums"]
+
+LARGEST = 128 * 128  # coefficients, padded, that shared memory holds beside the objects
+SPHERICAL = {
+    "B": 32,
+    "num_warps": 2,
+    "num_stages": 3,
+}  # objects at a time, measured on an H200, as the next
+DIAGONAL = {"B": 64, "num_warps": 4, "num_stages": 3}
+PROGRAMS = {32: 1056, 64: 528}  # eight or four for each multiprocessor of an H200
+
+
+@triton.jit
+def _soft_sums(
+    X, weights, table, out, stride, n, d, k, floor,
+    FUZZY: tl.constexpr, DIAGONAL: tl.constexpr, WEIGHTED: tl.constexpr, B: tl.constexpr, K: tl.constexpr, D: tl.constexpr,
+):  # fmt: skip
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    cluster, feature = tl.arange(0, K), tl.arange(0, D)
+    WIDTH: tl.constexpr = 2 * D + 1 if DIAGONAL else D + 2
+    row, entry = cluster * WIDTH, cluster[None, :] * WIDTH + 1 + feature[:, None]
+    c, C = tl.load(table + row), tl.load(table + entry)
+    Q = tl.load(table + entry + D) if DIAGONAL else tl.load(table + row + 1 + D)
+    mass, level = tl.zeros((K,), dtype=tl.float32), tl.zeros((B,), dtype=tl.float32)
+    first = tl.zeros((D, K), dtype=tl.float32)
+    second = tl.zeros((D, K), dtype=tl.float32) if DIAGONAL else tl.zeros((K,), dtype=tl.float32)
+    for begin in range(program * B, n, programs * B):
+        object = begin + tl.arange(0, B)
+        inside = object < n
+        x = tl.load(
+            X + feature[:, None].to(tl.int64) * stride + object[None, :],
+            mask=(feature < d)[:, None] & inside[None, :],
+            other=0.0,
+        )
+        w = tl.load(weights + object, mask=inside, other=0.0) if WEIGHTED else inside.to(tl.float32)
+        L = tl.dot(tl.trans(x), C, input_precision="tf32x3") + c[None, :]
+        if DIAGONAL:
+            L += tl.dot(tl.trans(x * x), Q, input_precision="tf32x3")
+        else:
+            norm = tl.sum(x * x, axis=0)
+            L += norm[:, None] * Q[None, :]
+        if FUZZY:
+            A = tl.where((cluster < k)[None, :], 1.0 / tl.maximum(L + floor, floor), 0.0)
+            total = tl.sum(A, axis=1)
+            level += w * k / total
+            A = A * A * (w / (total * total))[:, None]
+        else:
+            L = tl.where((cluster < k)[None, :], L, -float("inf"))
+            top = tl.max(L, axis=1)
+            A = tl.exp(L - top[:, None])
+            total = tl.sum(A, axis=1)
+            level += w * (tl.log(total) + top)
+            A = A * (w / total)[:, None]
+        mass += tl.sum(A, axis=0)
+        first += tl.dot(x, A, input_precision="tf32x3")
+        if DIAGONAL:
+            second += tl.dot(x * x, A, input_precision="tf32x3")
+        else:
+            second += tl.sum(A * norm[:, None], axis=0)
+    here = out + program * (K * WIDTH + 1)
+    tl.store(here + row, mass)
+    tl.store(here + entry, first)
+    tl.store(here + (entry + D if DIAGONAL else row + 1 + D), second)
+    tl.store(here + K * WIDTH, tl.sum(level, axis=0))
+
+
+def fits(Z: Any, coefficients: np.ndarray, d: int) -> bool:
+    """Whether columns z(x), (q, n) with objects contiguous, and coefficients (k, q) are of a kind and size for ``soft_sums``."""
+    k, q = coefficients.shape
+    tables = _padded(k) * _padded(d) * (2 if q == 2 * d + 1 else 1)
+    return bool(
+        Z.is_cuda
+        and Z.dtype == torch.float32
+        and Z.stride(1) == 1
+        and tables <= LARGEST
+        and q in (d + 2, 2 * d + 1)
+    )
+
+
+def _padded(size: int) -> int:
+    return max(16, triton.next_power_of_2(size))
+
+
+def soft_sums(
+    Z: Any, weights: Any, coefficients: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0
+) -> tuple[np.ndarray, float]:
+    """Weighted sums (k, q) of z(x) and the sum of the objects' costs (log-likelihoods); ``coefficients`` (k, q) give D of z(x).
+
+    With ``fuzzy``, D is raised by ``floor``, which rounding could take from it.
+    """
+    k, q = coefficients.shape
+    n, diagonal = Z.shape[1], q == 2 * d + 1 and d > 1
+    K, D = _padded(k), _padded(d)
+    table = np.zeros((K, 1 + D + (D if diagonal else 1)), dtype=np.float32)
+    table[:k, : d + 1], table[:k, D + 1 : D + q - d] = (
+        coefficients[:, : d + 1],
+        coefficients[:, d + 1 :],
+    )
+    tile = DIAGONAL if diagonal else SPHERICAL
+    programs = min(PROGRAMS[tile["B"]], triton.cdiv(n, tile["B"]))
+    out = torch.empty((programs, table.size + 1), dtype=torch.float32, device=Z.device)
+    _soft_sums[(programs,)](
+        Z[1:], Z if weights is None else weights, torch.from_numpy(table).to(Z.device), out, Z.stride(0), n, d, k, float(floor),
+        FUZZY=fuzzy, DIAGONAL=diagonal, WEIGHTED=weights is not None, K=K, D=D, **tile,
+    )  # fmt: skip
+    total = out.sum(0, dtype=torch.float64).cpu().numpy()
+    sums = total[:-1].reshape(K, -1)[:k]
+    return np.hstack([sums[:, : d + 1], sums[:, D + 1 : D + q - d]]), float(total[-1])

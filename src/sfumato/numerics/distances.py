@@ -1,0 +1,163 @@
+"""Quadratic forms as linear ones: distances to every center are one product, weighted moments another.
+
+    (x - c)' P (x - c)  =  coefficients(c, P) . z(x),        sum_i a_ij z(x_i)  =  the moments of cluster j
+
+    z(x) = (1, x, |x|^2)                   kind "spherical", P a number
+    z(x) = (1, x, x * x)                   kind "diag", P a vector
+    z(x) = (1, x, x_a x_b for a <= b)      kind "full", P a symmetric matrix
+
+Objects are columns here, so that sums over clusters run along contiguous memory: ``z`` of d x b is q x b. The expansion cancels
+where |x|^2 is far above the distance, so the data must be centred, and float32 goes over to float64 where that is not enough.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..core.arrays import inplace, namespace
+from ..core.optional import optional_module
+
+__all__ = [
+    "cholesky_coordinates",
+    "coefficients",
+    "features",
+    "from_cholesky_coordinates",
+    "fused_sums",
+    "has_compiled",
+    "moments",
+    "pack",
+    "softmax_columns",
+    "width",
+]
+
+
+def width(d: int, kind: str) -> int:
+    """Length of z(x)."""
+    return 1 + d + {"spherical": 1, "diag": d, "full": d * (d + 1) // 2}[kind]
+
+
+def features(X: Any, kind: str, out: Any = None) -> Any:
+    """z(x) of every column of ``X`` (d, b): an array (q, b), sparse if ``X`` is, which only "spherical" can be."""
+    d, b = X.shape
+    if sp.issparse(X):
+        norms = np.asarray(X.multiply(X).sum(axis=0)).reshape(1, b)
+        return sp.vstack([np.ones((1, b), dtype=X.dtype), X, norms.astype(X.dtype)], format="csc")
+    xp = namespace(X)
+    Z = xp.empty((width(d, kind), b), dtype=X.dtype, device=X.device) if out is None else out
+    Z[0, :] = 1.0
+    Z[1 : d + 1, :] = X
+    if kind == "spherical":
+        Z[d + 1, :] = xp.vecdot(X, X, axis=0)
+    elif kind == "diag":
+        Z[d + 1 :, :] = X * X
+    else:
+        row = d + 1
+        for a in range(d):
+            products = Z[row : row + d - a, :]
+            if xp is np:
+                np.multiply(X[a:], X[a], out=products)
+            else:
+                products[...] = X[a:, :]
+                products *= X[a : a + 1, :]
+            row += d - a
+    return Z
+
+
+def coefficients(centers: np.ndarray, precisions: np.ndarray, kind: str) -> np.ndarray:
+    """Coefficients (k, q) of (x - c)' P (x - c): ``centers`` (k, d), ``precisions`` (k,), (k, d) or (k, d, d) by kind."""
+    if kind == "full":
+        linear = (precisions @ centers[:, :, None])[:, :, 0]
+        quadratic = pack(2.0 * precisions - precisions * np.eye(centers.shape[1]))
+    else:
+        precisions = precisions[:, None] if kind == "spherical" else precisions
+        linear, quadratic = precisions * centers, precisions
+    return np.hstack([np.sum(linear * centers, axis=1, keepdims=True), -2.0 * linear, quadratic])
+
+
+def moments(sums: np.ndarray, d: int, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mass (k,), first moments (k, d) and second moments (k,), (k, d) or (k, d, d) out of weighted sums (k, q) of z(x)."""
+    mass, first, second = sums[:, 0], sums[:, 1 : d + 1], sums[:, d + 1 :]
+    if kind == "spherical":
+        second = second[:, 0]
+    elif kind == "full":
+        matrix = np.zeros((len(sums), d, d))
+        upper = _upper(d)
+        matrix[:, upper[0], upper[1]] = second
+        matrix[:, upper[1], upper[0]] = second
+        second = matrix
+    return mass, first, second
+
+
+@lru_cache(maxsize=64)
+def _upper(d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the upper triangle, row by row."""
+    return np.triu_indices(d)
+
+
+def pack(matrices: np.ndarray) -> np.ndarray:
+    """Upper triangles, row by row, of symmetric matrices (k, d, d): an array (k, d (d + 1) / 2)."""
+    upper = _upper(matrices.shape[-1])
+    return matrices[:, upper[0], upper[1]]
+
+
+def softmax_columns(logits: Any) -> tuple[Any, Any]:
+    """Columns of exp(logits) (k, b) divided by their sums, and the logarithms (b,) of those sums. Overwrites ``logits``."""
+    xp = namespace(logits)
+    top = xp.max(logits, axis=0)
+    logits -= top
+    logits = inplace("exp", logits)
+    total = xp.sum(logits, axis=0)
+    logits /= total
+    total = inplace("log", total)
+    total += top
+    return logits, total
+
+
+def fused_sums(
+    Z: Any, weights: Any, rows: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0
+) -> tuple[np.ndarray, float] | None:
+    """Weighted sums of z(x) and of the costs by one kernel, compiled or of a CUDA device; None where there is no such kernel.
+
+    ``Z`` holds z(x) or, of kind "full" for mixtures, x alone.
+    """
+    if isinstance(Z, np.ndarray):
+        twins = optional_module(__package__, "compiled_sums")
+        if twins is None or not fuzzy:
+            return None if twins is None else twins.gaussian_sums(Z, weights, rows)
+        raised = rows.copy()
+        raised[:, 0] += floor
+        return twins.fuzzy_sums(Z, weights, raised)
+    if not getattr(Z, "is_cuda", False):
+        return None
+    sums = optional_module(__package__, "cuda_sums")
+    return (
+        sums.soft_sums(Z, weights, rows, d, fuzzy=fuzzy, floor=floor)
+        if sums is not None and sums.fits(Z, rows, d)
+        else None
+    )
+
+
+def has_compiled() -> bool:
+    """Whether ``fused_sums`` has kernels for NumPy arrays."""
+    return optional_module(__package__, "compiled_sums") is not None
+
+
+def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:
+    """Positive definite matrices (k, d, d) as unconstrained numbers: the Cholesky factor with logarithms on its diagonal."""
+    factor = np.linalg.cholesky(matrices)
+    diagonal = np.arange(factor.shape[-1])
+    factor[:, diagonal, diagonal] = np.log(factor[:, diagonal, diagonal])
+    return pack(np.swapaxes(factor, 1, 2))
+
+
+def from_cholesky_coordinates(numbers: np.ndarray, d: int) -> np.ndarray:
+    """The matrices (k, d, d) that ``cholesky_coordinates`` describes."""
+    factor = np.zeros((len(numbers), d, d))
+    upper, diagonal = _upper(d), np.arange(d)
+    factor[:, upper[1], upper[0]] = numbers
+    factor[:, diagonal, diagonal] = np.exp(np.clip(factor[:, diagonal, diagonal], -300.0, 300.0))
+    return factor @ np.swapaxes(factor, 1, 2)

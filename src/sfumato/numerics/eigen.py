@@ -1,0 +1,256 @@
+"""Leading eigenvectors of a symmetric similarity, which is only ever multiplied.
+
+    A = D^-1/2 W D^-1/2,  d = W 1,    A E = E diag(lambda),    E'E = I,    lambda_1 >= ... >= lambda_k
+
+by a block Krylov space with Rayleigh-Ritz and then Chebyshev filters: every pass over W serves a whole block of vectors, from a fixed
+start, so that the answer is the same each time. Graphs of one or two dimensions mix slowly but have sparse triangular factors: there
+the Krylov space is that of an inverse. ``Scaled`` is diag(s) W diag(s), never formed.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.linalg import LinearOperator, splu
+
+from ..core.arrays import namespace
+from ..core.memory import reserve
+from ..core.rows import one_blas_thread
+from .operators import Scaled, as_dense, degrees, dtype_of, like, normalized_operator
+
+__all__ = [
+    "Scaled",
+    "Spectrum",
+    "degrees",
+    "dtype_of",
+    "krylov_columns",
+    "leading_eigenvectors",
+    "normalized_operator",
+    "unit_rows",
+]
+
+DIRECT = 400  # up to so many objects all eigenvectors cost less than the detour
+EXTRA = 10  # columns beyond those asked for: they decide how fast the block converges
+DEPTH = 8  # products before the first Rayleigh-Ritz; orthogonalising costs more than products if W is sparse
+SPARSE_DEPTH = 3
+FEW = 300_000  # objects up to which triangular factors, whose size nobody knows before, are tried
+NARROW = 7.0  # bandwidth over the root of n, up to which triangular factors cost less than a hundred products
+
+
+class Spectrum(NamedTuple):
+    """Leading eigenpairs: ``values`` (k,) descending, ``vectors`` (n, k), the eigenvalue that follows, and the worst residual."""
+
+    values: Any
+    vectors: Any
+    following: float
+    residual: float
+
+
+def unit_rows(Z: Any) -> Any:
+    """Rows scaled to length one; a row of zeros stays."""
+    xp = namespace(Z)
+    Z = Z / _positive(xp.max(xp.abs(Z), axis=1, keepdims=True))
+    return Z / _positive(xp.sum(Z * Z, axis=1, keepdims=True) ** 0.5)
+
+
+def leading_eigenvectors(
+    A: Any, k: int, *, tol: float | None = None, max_products: int = 4000, start: Any = None
+) -> Spectrum:
+    """Eigenvectors of the ``k`` largest eigenvalues of a symmetric ``A``.
+
+    Parameters
+    ----------
+    A : array, sparse array, operator or anything with ``shape`` and ``@``, of shape (n, n)
+        Symmetric, of norm about one (the tolerance is absolute).
+    k : int
+        Between 1 and n.
+    tol : float, optional
+        Largest residual |A v - lambda v| of an accepted vector; by default 1e-8 (float64) or 2e-5 (float32).
+    max_products : int
+        Passes over A at most (about); the residual reached is in the answer.
+    start : array of shape (n, p), optional
+        p > k independent columns close to the eigenvectors, which then take the place of the Krylov space.
+
+    Returns
+    -------
+    Spectrum
+        Vectors have length one, and their largest entry is positive.
+    """
+    n, dtype = A.shape[0], dtype_of(A)
+    tol = (2e-5 if dtype == np.float32 else 1e-8) if tol is None else tol
+    if n <= DIRECT or n < 4 * (k + EXTRA):
+        return _direct(A, k)
+    largest = _largest(A)
+    A, place = _compact(A)
+    with (
+        one_blas_thread() if sp.issparse(A) else nullcontext()
+    ):  # thin blocks gain nothing from threads
+        if start is None and 0 < largest < np.inf and _narrow(A):
+            start = _inverted(A, k, largest)
+        values, X, residuals = _converge(A, k, dtype, tol, max_products, start)
+    return Spectrum(
+        values[:k], _canonical(X[place, :k]), float(values[k]), float(residuals[:k].max())
+    )
+
+
+def krylov_columns(k: int, n: int, *, sparse: bool) -> int:
+    """Columns (n,) that finding ``k`` eigenvectors keeps at one time: the Krylov space, and what it was before its last block."""
+    p = k + EXTRA
+    return (
+        0
+        if n <= DIRECT or n < 4 * p
+        else p * (2 * min(SPARSE_DEPTH if sparse else DEPTH, n // (2 * p)) - 1)
+    )
+
+
+def _converge(
+    A: Any, k: int, dtype: Any, tol: float, max_products: int, start: Any
+) -> tuple[Any, Any, Any]:
+    """Ritz values, vectors and residuals: a Krylov space or the start first, then filter and Rayleigh-Ritz by turns."""
+    n, p, depth = A.shape[0], k + EXTRA, 1
+    if start is None:
+        start = like(A, np.random.default_rng(0).standard_normal((n, p)).astype(dtype))
+        depth = min(SPARSE_DEPTH if sp.issparse(A) else DEPTH, n // (2 * p))
+    values, X, residuals, lowest = _rayleigh_ritz(A, namespace(start).linalg.qr(start)[0], depth)
+    while float(residuals[:k].max()) > tol and max_products > 0:
+        degree = _degree(values, residuals, k, lowest, tol)
+        X = _filter(A, X, degree, lowest, float(values[-1]))
+        values, X, residuals, _ = _rayleigh_ritz(A, X, 1)
+        max_products -= degree + 1
+    return values, X, residuals
+
+
+def _compact(A: Any) -> tuple[Any, Any]:
+    """A sparse similarity with its scaling multiplied in and neighbours side by side in memory, and where each object went."""
+    W = A.W if isinstance(A, Scaled) else A
+    if not sp.issparse(W):
+        return A, slice(None)
+    if isinstance(A, Scaled):
+        W = sp.diags_array(A.scaling) @ W @ sp.diags_array(A.scaling)
+    W = sp.csr_array(W)
+    order = reverse_cuthill_mckee(W, symmetric_mode=True)
+    return sp.csr_array(W[order][:, order]), np.argsort(order)
+
+
+def _largest(A: Any) -> float:
+    """A bound from above on the spectrum of a sparse similarity, exact for D^-1/2 W D^-1/2 (Collatz and Wielandt)."""
+    W, scaling = (A.W, A.scaling) if isinstance(A, Scaled) else (A, 1.0)
+    return float((abs(W).sum(axis=1) * scaling**2).max()) if sp.issparse(W) else np.inf
+
+
+def _narrow(A: Any) -> bool:
+    """Whether triangular factors of A stay sparse: neighbours lie so close in memory as on a graph of one or two dimensions."""
+    n = A.shape[0]
+    rows = np.repeat(np.arange(n, dtype=A.indices.dtype), np.diff(A.indptr))
+    return n <= FEW and int(np.abs(A.indices - rows).max()) <= NARROW * np.sqrt(n)
+
+
+def _inverted(A: Any, k: int, largest: float) -> Any:
+    """Vectors close to the leading ones, from a Krylov space of (sigma - A)^-1 with sigma just above the spectrum.
+
+    On such graphs A itself would have to be multiplied hundreds of times: they mix slowly.
+    """
+    shifted = sp.csc_array(sp.eye_array(A.shape[0]) * (largest * (1 + 1e-6)) - A, dtype=np.float64)
+    factors = splu(
+        shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
+    inverse = LinearOperator(A.shape, matvec=factors.solve, matmat=factors.solve, dtype=np.float64)
+    X = np.random.default_rng(0).standard_normal((A.shape[0], k + 2))
+    X = _rayleigh_ritz(inverse, np.linalg.qr(X)[0], min(DEPTH, A.shape[0] // (2 * k + 4)))[1]
+    return factors.solve(X).astype(A.dtype)
+
+
+def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> int:
+    """Degree of the filter that brings the k-th residual below ``tol``, unless the first vector would drown the rest in rounding."""
+    edge = float(values[-1])
+    first, last = float(values[0] + residuals[0]), float(values[k - 1])
+    stretch = [
+        np.arccosh(max(1 + 1e-7, (2 * value - edge - lowest) / (edge - lowest)))
+        for value in (first, last)
+    ]
+    gain = np.clip(8 * float(residuals[:k].max()) / tol, 400, 2e5)
+    room = 1e-4 / np.finfo(dtype_of(values)).eps
+    return int(np.clip(min(np.log(gain) / stretch[1], np.log(room) / stretch[0]), 4, 400))
+
+
+def _filter(A: Any, X: Any, degree: int, lowest: float, edge: float) -> Any:
+    """Chebyshev polynomial of A times X, columns orthonormal: small on [lowest, edge], growing fast above (Zhou and Saad 2007)."""
+    xp = namespace(X)
+    center, half = (edge + lowest) / 2, (edge - lowest) / 2
+    previous, current = X, (A @ X - center * X) / half
+    for _ in range(degree - 1):
+        following = A @ current
+        following -= center * current
+        following *= 2 / half
+        following -= previous
+        previous, current = current, following
+    current /= xp.sum(current * current, axis=0) ** 0.5
+    return xp.linalg.qr(current)[0]
+
+
+def _rayleigh_ritz(A: Any, X: Any, depth: int) -> tuple[Any, Any, Any, float]:
+    """Rayleigh-Ritz on the span of X, A X, ..., A^(depth - 1) X: as many Ritz pairs as X has columns, their residuals,
+    and a bound from below on the spectrum (of a matrix whose norm is about one).
+    """
+    xp = namespace(X)
+    Q, p, columns = X, X.shape[1], []
+    for j in range(depth):
+        Y = A @ X
+        columns.append(Q.T @ Y)
+        Y = Y - Q @ (Q.T @ Y)
+        following = _new_directions(Y, Q) if j + 1 < depth else Y[:, :0]
+        if following.shape[1] == 0:
+            break
+        Q, X = xp.concat([Q, following], axis=1), following
+    m = Q.shape[1]
+    T = xp.concat(
+        [
+            xp.concat([C, xp.zeros((m - C.shape[0], C.shape[1]), dtype=C.dtype, device=C.device)])
+            for C in columns
+        ],
+        axis=1,
+    )
+    values, S = xp.linalg.eigh(xp.triu(T) + xp.triu(T, k=1).T)
+    lowest = min(-1.0, 1.05 * float(values[0]))
+    values, S = xp.flip(values, axis=0)[:p], xp.flip(S, axis=1)[:, :p]
+    outside = Y @ S[m - X.shape[1] :, :]
+    return values, Q @ S, xp.sum(outside**2, axis=0) ** 0.5, lowest
+
+
+def _new_directions(Y: Any, Q: Any) -> Any:
+    """Orthonormal columns that span ``Y``, orthogonal to ``Q``; directions at rounding level are dropped."""
+    xp = namespace(Y)
+    X, R = xp.linalg.qr(Y)
+    U, lengths, _ = xp.linalg.svd(R)
+    X = X @ U[:, lengths > 100 * xp.finfo(Y.dtype).eps]
+    return xp.linalg.qr(X - Q @ (Q.T @ X))[0]
+
+
+def _direct(A: Any, k: int) -> Spectrum:
+    """All of A, by LAPACK."""
+    n = A.shape[0]
+    reserve((n, n), dtype_of(A), "the similarity as a dense matrix", "ask for fewer eigenvectors")
+    M = as_dense(A)
+    xp = namespace(M)
+    values, vectors = xp.linalg.eigh(M)
+    values, vectors = xp.flip(values, axis=0), xp.flip(vectors, axis=1)
+    return Spectrum(
+        values[:k], _canonical(vectors[:, :k]), float(values[k]) if k < n else -np.inf, 0.0
+    )
+
+
+def _canonical(V: Any) -> Any:
+    """Columns with the sign that makes their first entry of (nearly) largest size positive."""
+    xp = namespace(V)
+    size = xp.abs(V)
+    first = xp.argmax(xp.astype(size >= 0.999 * xp.max(size, axis=0), xp.int8), axis=0)
+    return V * xp.sign(xp.take_along_axis(V, first[None, :], axis=0))
+
+
+def _positive(x: Any) -> Any:
+    xp = namespace(x)
+    return xp.where(x > 0, x, xp.ones_like(x))

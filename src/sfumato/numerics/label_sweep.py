@@ -1,0 +1,147 @@
+"""The published consensus model over the raw observations, by sweeps over the table of labels.
+
+O_b are the objects that partition b saw, x_ij^b says whether it put i and j together:
+
+    f(U) = sum_b w_b  sum_{i != j in O_b} (x_ij^b - u_i'u_j)^2                                  rows u_i on the simplex
+         = const - 2 sum_b w_b (|H_b'U|^2 - sum_{O_b} |u_i|^2) + sum_b w_b (|U_b'U_b|^2 - sum_{O_b} |u_i|^4)
+
+A pair weighs as often as it was seen; pairs that no partition saw together drop out by themselves.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.optional import optional_module
+from . import simplex
+from .label_table import Table, each_block, gather, has_gaps, scatter
+
+__all__ = ["Moments", "brier_score", "constant", "moments", "objective", "place", "sweep"]
+
+N_PANELS = 16
+
+
+class Moments(NamedTuple):
+    """Sums that a sweep keeps: M = H'U, S = U'U, and for each partition the part of S from the objects it did not see."""
+
+    M: np.ndarray
+    S: np.ndarray
+    absent: np.ndarray
+
+
+def moments(table: Table, U: np.ndarray) -> Moments:
+    """Sums of U over clusters, over objects, and over the objects unseen by each partition (of size 0 if there are none)."""
+    k = U.shape[1]
+    absent = np.zeros((table.codes.shape[1] if has_gaps(table) else 0, k, k))
+    for part in (
+        each_block(table, lambda rows: _absent(table, rows, U[rows])) if len(absent) else ()
+    ):
+        absent += part
+    return Moments(scatter(table, U), U.T @ U, absent)
+
+
+def _absent(table: Table, rows: slice, U: np.ndarray) -> np.ndarray:
+    """Sum of u u' over the objects of a block that each partition did not see, (m, k, k)."""
+    k = U.shape[1]
+    outer = (U[:, :, None] * U[:, None, :]).reshape(len(U), k * k)
+    return ((~table.seen(rows)).T.astype(U.dtype) @ outer).reshape(-1, k, k)
+
+
+def constant(table: Table) -> float:
+    """sum_b w_b times the number of pairs i != j that b put together: f without memberships."""
+    cluster_sizes = scatter(table, np.ones((len(table.codes), 1)))[:, 0]
+    return float(table.column_weight @ cluster_sizes**2 - table.coverage.sum())
+
+
+def objective(
+    table: Table, U: np.ndarray, sums: Moments | None = None, offset: float | None = None
+) -> float:
+    """f(U), the squared loss over all raw observations, from sums over clusters; ``offset`` is ``constant(table)`` where known."""
+    M, S, absent = moments(table, U) if sums is None else sums
+    norms = np.einsum("ir,ir->i", U, U)
+    together = table.column_weight @ np.einsum("cr,cr->c", M, M) - table.coverage @ norms
+    squares = (
+        np.sum((S - absent) ** 2, axis=(1, 2))
+        if len(absent)
+        else np.full(len(table.weights), np.sum(S**2))
+    )
+    offset = constant(table) if offset is None else offset
+    return float(offset - 2.0 * together + table.weights @ squares - table.coverage @ norms**2)
+
+
+def brier_score(table: Table, U: np.ndarray) -> float:
+    """Mean of (x_ij^b - u_i'u_j)^2 over all observations."""
+    seen = np.array(
+        [
+            np.count_nonzero(column != code)
+            for column, code in zip(table.codes.T, table.unseen - table.offsets[:-1], strict=True)
+        ],
+        float,
+    )
+    return objective(table, U) / max(
+        float(table.weights @ (seen * (seen - 1))), np.finfo(float).tiny
+    )
+
+
+def sweep(table: Table, U: np.ndarray, offset: float | None = None) -> tuple[np.ndarray, float]:
+    """One Gauss-Seidel pass over the objects, and f afterwards. ``U`` stays as it is."""
+    U = U.copy()
+    sums = moments(table, U)
+    compiled = optional_module(__package__, "compiled_labels")
+    if compiled is not None:
+        compiled.table_sweep(table.codes, table.offsets, table.weights, table.coverage, U, *sums)
+    else:
+        size = -(-len(U) // N_PANELS)
+        for start in range(0, len(U), size):
+            sums = _panel(table, slice(start, min(start + size, len(U))), U, sums)
+    np.copyto(U, simplex.normalize(np.where(U < simplex.TINY, 0.0, U)))
+    return U, objective(table, U, sums, offset)
+
+
+def _panel(table: Table, rows: slice, U: np.ndarray, sums: Moments) -> Moments:
+    """Move the objects of a panel at once, downhill on a quadratic that lies above f/4 near U."""
+    part, old = table.objects(rows), U[rows].copy()
+    M, S, absent = sums
+    k, total, coverage = U.shape[1], table.weights.sum(), part.coverage[:, None]
+    norms = np.einsum("ir,ir->i", old, old)[:, None]
+    gradient = coverage * (old @ S) - coverage * norms * old - gather(part, M) + coverage * old
+    curvature = total * S
+    if len(absent):
+        seen = part.seen() * table.weights
+        gradient -= np.einsum(
+            "ib,ibr->ir", seen, np.einsum("is,bsr->ibr", old, absent, optimize=True)
+        )
+        curvature = curvature - np.einsum("b,brs->rs", table.weights, absent)
+    inside = np.linalg.eigvalsh(old.T @ old)[-1]
+    curvature = curvature + total * (2.0 * inside + 1.0) * np.eye(k)
+    new = simplex.normalize(
+        np.clip(simplex.pair_steps(curvature, gradient, old.copy(), max(1, k // 2)), 0.0, None)
+    )
+    U[rows] = new
+    if len(absent):
+        absent = absent + _absent(part, slice(None), new) - _absent(part, slice(None), old)
+    return Moments(M + scatter(part, new - old), S + new.T @ new - old.T @ old, absent)
+
+
+def place(new: Table, sums: Moments, n_rounds: int = 500) -> np.ndarray:
+    """Memberships of new objects with the fitted ones held: min of  sum_b w_b sum_{j in O_b} (x_j^b - u'u_j)^2  over the simplex."""
+    M, S, absent = sums
+    k = S.shape[0]
+    B, seen = gather(new, M), new.seen() * new.weights
+    curvature = new.weights.sum() * S - (
+        np.einsum("b,brs->rs", new.weights, absent) if len(absent) else 0.0
+    )
+    U = np.full(B.shape, 1.0 / k)
+    for _ in range(n_rounds):
+        gradient = new.coverage[:, None] * (U @ S) - B
+        if len(absent):
+            gradient -= np.einsum(
+                "ib,ibr->ir", seen, np.einsum("is,bsr->ibr", U, absent, optimize=True)
+            )
+        moved = simplex.pair_steps(curvature, gradient, U.copy(), max(1, k // 2))
+        U, change = moved, np.abs(moved - U).max(initial=0.0)
+        if change < 1e-10:
+            break
+    return simplex.normalize(np.clip(U, 0.0, None))

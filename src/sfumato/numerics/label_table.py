@@ -1,0 +1,321 @@
+"""Evidence accumulation without an n x n matrix: the table of labels and its products.
+
+m partitions; h_b(i) is the label that partition b gave to object i, w_b its weight. With H the one-hot matrix of all labels, one
+column a cluster, and  s_i = (sum of w_b over the partitions that saw i)^(-1/2):
+
+    C = diag(s) H diag(w) H' diag(s)        coverage-scaled co-association: unit diagonal, exact without missing labels
+
+Every partition owns one column more than it has clusters: the unseen objects are there, and that column weighs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from ..core.optional import optional_module
+from ..core.rows import threads
+from .eigen import Spectrum, leading_eigenvectors
+
+__all__ = [
+    "TOGETHER",
+    "Table",
+    "chance_level",
+    "company",
+    "degrees",
+    "encode",
+    "gather",
+    "has_gaps",
+    "pair_counts",
+    "recode",
+    "reweight",
+    "scatter",
+    "separate_groups",
+    "spectrum",
+]
+
+TOGETHER = 1e-6  # similarity to all others together that every object is granted, so that nobody is without any
+APART = (
+    1.0 - 10 * TOGETHER
+)  # eigenvalue above which nothing but TOGETHER joins a group to the others
+GRANTED = 0.04  # of the mean similarity to all others together: clusters of two objects in a hundred stand
+
+
+class Table(NamedTuple):
+    """Labels of n objects in m partitions.
+
+    ``codes`` (n, m) in the smallest integers that hold them; ``offsets`` (m + 1,) where the columns of each partition begin;
+    ``column_weight`` (columns,) the weight of the partition, 0 in its column of unseen objects; ``coverage`` (n,) the
+    weight of the partitions that saw each object.
+    """
+
+    codes: np.ndarray
+    offsets: np.ndarray
+    column_weight: np.ndarray
+    coverage: np.ndarray
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weight of every partition."""
+        return self.column_weight[self.offsets[:-1]]
+
+    @property
+    def unseen(self) -> np.ndarray:
+        """Column of the unseen objects in every partition."""
+        return self.offsets[1:] - 1
+
+    @property
+    def scale(self) -> np.ndarray:
+        """s: one over the root of the coverage, 0 for an object that nobody saw."""
+        return np.where(self.coverage > 0, self.coverage, np.inf) ** -0.5
+
+    def columns(self, rows: slice = slice(None)) -> np.ndarray:
+        """Columns of H in which the objects stand, (rows, m)."""
+        return self.codes[rows] + self.offsets[:-1].astype(np.int32)
+
+    def seen(self, rows: slice = slice(None)) -> np.ndarray:
+        """Whether a partition saw an object, (rows, m)."""
+        return self.codes[rows] != (self.unseen - self.offsets[:-1]).astype(self.codes.dtype)
+
+    def objects(self, chosen: Any) -> Table:
+        """The table of some of the objects."""
+        return self._replace(codes=self.codes[chosen], coverage=self.coverage[chosen])
+
+    def partitions(self, chosen: np.ndarray) -> Table:
+        """The table of some of the partitions."""
+        labels = np.where(self.seen()[:, chosen], self.codes[:, chosen].astype(np.int32), -1)
+        return encode(labels, self.weights[chosen], np.diff(self.offsets)[chosen] - 1)
+
+
+def encode(
+    labels: np.ndarray, weights: np.ndarray | None = None, sizes: np.ndarray | None = None
+) -> Table:
+    """Table of integer labels (n, m), 0, 1, ... in every column and -1 for unseen; ``sizes`` says how many each column may hold."""
+    sizes = (
+        labels.max(axis=0).astype(np.int64) + 1
+        if sizes is None
+        else np.asarray(sizes, dtype=np.int64)
+    )
+    weights = np.ones(len(sizes)) if weights is None else np.asarray(weights, dtype=np.float64)
+    largest = int(sizes.max())
+    codes = np.empty(
+        labels.shape,
+        dtype=np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.int32,
+    )
+    coverage = np.zeros(len(labels))
+    for column, (size, weight) in enumerate(zip(sizes, weights, strict=True)):
+        missing = labels[:, column] < 0
+        codes[:, column] = np.where(missing, size, labels[:, column])
+        coverage += weight * ~missing
+    offsets = np.concatenate([[0], np.cumsum(sizes + 1)])
+    column_weight = np.repeat(weights, sizes + 1)
+    column_weight[offsets[1:] - 1] = 0.0
+    return Table(codes, offsets, column_weight, coverage)
+
+
+def has_gaps(table: Table) -> bool:
+    """Whether some partition that counts did not see some object."""
+    return bool(np.any(table.coverage < table.weights.sum() * (1 - 1e-14)))
+
+
+def reweight(table: Table, weights: np.ndarray) -> Table:
+    """The same labels with other weights of the partitions."""
+    column_weight = np.repeat(np.asarray(weights, dtype=np.float64), np.diff(table.offsets))
+    column_weight[table.unseen] = 0.0
+    coverage = np.concatenate(list(each_block(table, lambda rows: table.seen(rows) @ weights)))
+    return Table(table.codes, table.offsets, column_weight, coverage)
+
+
+def recode(table: Table, labels: np.ndarray) -> Table:
+    """New objects in the columns of ``table``; a label it does not know counts as unseen."""
+    sizes = np.diff(table.offsets) - 1
+    return encode(np.where(labels < sizes, labels, -1), table.weights, sizes)
+
+
+def scatter(table: Table, U: np.ndarray) -> np.ndarray:
+    """H'U (columns, k): the rows of U summed over every cluster of every partition."""
+    if type(U).__module__.startswith("torch"):
+        from . import label_table_torch
+
+        return label_table_torch.scatter(table, U)
+    total = np.zeros((int(table.offsets[-1]), U.shape[1]), dtype=U.dtype)
+    for part in each_block(table, lambda rows: _one_hot(table, rows, U.dtype).T @ U[rows]):
+        total += part
+    return total
+
+
+def gather(table: Table, V: np.ndarray) -> np.ndarray:
+    """H diag(w) V (n, k): the rows of V summed over the clusters of every object."""
+    if type(V).__module__.startswith("torch"):
+        from . import label_table_torch
+
+        return label_table_torch.gather(table, V)
+    weighted = V * table.column_weight[:, None].astype(V.dtype)
+    out = np.empty((table.codes.shape[0], V.shape[1]), dtype=V.dtype)
+
+    def fill(rows: slice) -> None:
+        out[rows] = _one_hot(table, rows, V.dtype) @ weighted
+
+    for _ in each_block(table, fill):
+        pass
+    return out
+
+
+def _one_hot(table: Table, rows: slice, dtype: Any) -> sp.csr_array:
+    columns = table.columns(rows)
+    n, m = columns.shape
+    starts = np.arange(0, n * m + 1, m, dtype=np.int32)
+    return sp.csr_array(
+        (np.ones(n * m, dtype=dtype), columns.reshape(-1), starts),
+        shape=(n, int(table.offsets[-1])),
+    )
+
+
+def each_block(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
+    """``function`` of blocks of rows, on every core; blocks and order do not depend on the number of cores."""
+    n, m = table.codes.shape
+    size = max(1, max(2**20, 4 * int(table.offsets[-1])) // m)
+    blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    n_threads = min(threads(None), len(blocks))
+    if n_threads <= 1:
+        yield from map(function, blocks)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        yield from pool.map(function, blocks)
+
+
+def spectrum(
+    table: Table, k: int, granted: float = 0.0, start: np.ndarray | None = None
+) -> tuple[Spectrum, np.ndarray]:
+    """Leading eigenpairs of D^-1/2 C0 D^-1/2, and D^-1/2.
+
+    C0 is C without its diagonal, plus (``granted`` + TOGETHER) / n everywhere: that an object was found with itself is no evidence, and
+    counted as such it would make a cluster of every object that the partitions tend to leave alone. Where the objects fall into more
+    than k groups that no partition joins, every choice of k directions among them solves the problem; the vectors then say who is in
+    which of the k largest. ``start`` (n, k) are vectors close to the answer.
+    """
+    n, n_columns = table.codes.shape[0], int(table.offsets[-1])
+    s, degree, together = table.scale, degrees(table), granted + TOGETHER
+    scaling = (degree + together) ** -0.5
+    t, column, own = (
+        (s * scaling)[:, None],
+        scaling[:, None],
+        ((table.coverage > 0) * scaling**2)[:, None],
+    )
+
+    def product(V: np.ndarray) -> np.ndarray:
+        out = gather(table, scatter(table, t * V))
+        out *= t
+        out -= own * V
+        out += column * (together / n * (scaling @ V))
+        return out
+
+    if start is None and k < n_columns < n:
+        start = _among_columns(table, k, t)
+    if start is not None:
+        start = np.hstack([start, np.random.default_rng(0).standard_normal((n, 2))])
+    found = leading_eigenvectors(_operator(n, product), k, start=start)
+    if found.following > APART and len(sizes := np.bincount(groups := separate_groups(table))) > k:
+        members = (groups[:, None] == np.argsort(-sizes, kind="stable")[:k]) * np.sqrt(
+            degree + 1.0
+        )[:, None]
+        found = found._replace(
+            values=np.ones(k), vectors=members / np.linalg.norm(members, axis=0), following=1.0
+        )
+    return found, scaling
+
+
+def degrees(table: Table) -> np.ndarray:
+    """Similarity (n,) of every object to all others together, by the co-association."""
+    s = table.scale
+    degree = s * gather(table, scatter(table, s[:, None]))[:, 0]
+    return np.maximum(degree - (table.coverage > 0), 0.0)
+
+
+def company(table: Table, bare: Spectrum) -> float:
+    """Similarity to all others together to grant to every object: a small share of the mean degree, times 1 - l.
+
+    Without any, the few objects that coarse partitions leave alone become clusters, since almost nothing is cut by cutting them off
+    (Qin and Rohe 2013 grant the whole mean degree, which drowns small clusters). l, the first eigenvalue left out, is close to 1 where
+    clusters are chains of small steps: these must not be granted shortcuts. Clusters that no partition joins need none.
+    """
+    inside = 1.0 if bare.values[-1] > APART else min(max(bare.following, 0.0), 1.0)
+    return GRANTED * float(degrees(table).mean()) * (1.0 - inside)
+
+
+def separate_groups(table: Table) -> np.ndarray:
+    """The group (n,) of every object: two objects are in one if a chain of partitions joins them."""
+    first = np.arange(len(table.codes))
+    while True:
+        before = first.copy()
+        for b in np.flatnonzero(table.weights > 0):
+            codes, n_codes = table.codes[:, b], int(table.offsets[b + 1] - table.offsets[b])
+            lowest = np.full(n_codes, len(first))
+            np.minimum.at(lowest, codes, first)
+            first = np.where(codes < n_codes - 1, np.minimum(first, lowest[codes]), first)
+        if np.array_equal(first, before):
+            return np.unique(first, return_inverse=True)[1]
+
+
+def _among_columns(table: Table, k: int, t: np.ndarray) -> np.ndarray:
+    """Leading eigenvectors of diag(t) C diag(t), diagonal and all, by way of the few clusters of all partitions."""
+    root = np.sqrt(table.column_weight)[:, None]
+    inverse = np.where(root > 0, 1.0 / np.where(root > 0, root, 1.0), 0.0)
+
+    def columns(V: np.ndarray) -> np.ndarray:
+        return root * scatter(table, t**2 * gather(table, inverse * V))
+
+    small = leading_eigenvectors(_operator(int(table.offsets[-1]), columns), k, tol=1e-6)
+    return t * gather(table, inverse * small.vectors)
+
+
+def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOperator:
+    return LinearOperator(
+        (n, n), matvec=lambda v: product(v.reshape(-1, 1))[:, 0], matmat=product, dtype=np.float64
+    )
+
+
+def chance_level(table: Table) -> float:
+    """Second eigenvalue to expect of D^-1/2 C D^-1/2 if the partitions knew nothing of each other: (1 + sqrt(d / n))^2 / m.
+
+    d counts the clusters of all partitions less one each (Marchenko and Pastur 1967, edge of the spectrum).
+    """
+    share = table.coverage.sum() / max(
+        len(table.coverage) * table.weights.sum(), np.finfo(float).tiny
+    )
+    m = share * table.weights.sum() ** 2 / np.sum(table.weights**2)
+    d = float(np.sum((np.diff(table.offsets) - 2)[table.weights > 0]))
+    return (1.0 + np.sqrt(d / max(1, int(np.count_nonzero(table.coverage))))) ** 2 / m
+
+
+def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """How often (by weight) two objects were put together, and were seen together: two n x n matrices, or n x n of the other table."""
+    right = table if other is None else other
+    seen_together = _seen_together(table, right)
+    compiled = optional_module(__package__, "compiled_labels")
+    if compiled is not None and other is None and np.all(table.weights == 1.0):
+        together = np.empty(seen_together.shape)
+        compiled.equal_labels(np.ascontiguousarray(table.codes.T), together)
+        if has_gaps(table):
+            together -= (
+                len(table.weights)
+                - table.coverage[:, None]
+                - table.coverage[None, :]
+                + seen_together
+            )
+        return together, seen_together
+    left, right_hot = (_one_hot(side, slice(None), np.float64) for side in (table, right))
+    left.data = table.column_weight[left.indices]
+    return (left @ right_hot.T).toarray(), seen_together
+
+
+def _seen_together(left: Table, right: Table) -> np.ndarray:
+    if not (has_gaps(left) or has_gaps(right)):
+        return np.full((len(left.codes), len(right.codes)), left.weights.sum())
+    root = np.sqrt(left.weights)
+    return (left.seen() * root) @ (right.seen() * root).T

@@ -1,0 +1,137 @@
+"""Similarities scaled or shifted along their diagonal, never formed, whatever they are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from ..core.arrays import is_numpy, namespace
+
+__all__ = [
+    "Scaled",
+    "Shifted",
+    "as_dense",
+    "degrees",
+    "diagonal_of",
+    "dtype_of",
+    "like",
+    "normalized_operator",
+]
+
+
+class Scaled(LinearOperator):
+    """diag(s) W diag(s) for any W that multiplies: an array, a sparse array, an operator, an array on another device."""
+
+    def __init__(self, W: Any, scaling: Any) -> None:
+        super().__init__(dtype_of(W), W.shape)
+        self.W, self.scaling = W, scaling
+
+    def __matmul__(self, X: Any) -> Any:
+        s = self.scaling if X.ndim == 1 else self.scaling[:, None]
+        return s * (self.W @ (s * X))
+
+    def _matvec(self, x: Any) -> Any:
+        return self @ x.reshape(-1)
+
+    def _matmat(self, X: Any) -> Any:
+        return self @ X
+
+    def _adjoint(self) -> Scaled:
+        return self
+
+    def diagonal(self) -> Any:
+        """The diagonal, (n,)."""
+        return self.scaling**2 * diagonal_of(self.W)
+
+    def toarray(self) -> Any:
+        """The matrix itself, (n, n)."""
+        return self.scaling[:, None] * as_dense(self.W) * self.scaling[None, :]
+
+
+class Shifted(LinearOperator):
+    """W + diag(s) for any W that multiplies."""
+
+    def __init__(self, W: Any, shift: Any) -> None:
+        super().__init__(dtype_of(W), W.shape)
+        self.W, self.shift = W, shift
+
+    def __matmul__(self, X: Any) -> Any:
+        return self.W @ X + (self.shift if X.ndim == 1 else self.shift[:, None]) * X
+
+    def _matvec(self, x: Any) -> Any:
+        return self @ x.reshape(-1)
+
+    def _matmat(self, X: Any) -> Any:
+        return self @ X
+
+    def _adjoint(self) -> Shifted:
+        return self
+
+    def diagonal(self) -> Any:
+        """The diagonal, (n,)."""
+        return diagonal_of(self.W) + self.shift
+
+    def toarray(self) -> Any:
+        """The matrix itself, (n, n)."""
+        n = self.shape[0]
+        return self @ like(self.W, np.eye(n, dtype=self.dtype))
+
+
+def diagonal_of(W: Any) -> Any:
+    """The diagonal of ``W``, asked for or, where there is only a product, read off products with blocks of the identity."""
+    if not is_numpy(W):
+        return namespace(W).linalg.diagonal(W)
+    if hasattr(W, "diagonal"):
+        return W.diagonal()
+    n, entries = W.shape[0], []
+    for start in range(0, n, 256):
+        block = np.eye(n, min(256, n - start), -start, dtype=dtype_of(W))
+        entries.append(np.sum(np.asarray(W @ block) * block, axis=0))
+    return np.concatenate(entries)
+
+
+def dtype_of(W: Any) -> np.dtype:
+    """NumPy's name for the precision of ``W``; float64 where it has none."""
+    dtype = getattr(W, "dtype", None)
+    return np.dtype(np.float64) if dtype is None else np.dtype(str(dtype).rpartition(".")[2])
+
+
+def degrees(W: Any) -> Any:
+    """Row sums W 1, (n,)."""
+    return W @ like(W, np.ones(W.shape[0], dtype=dtype_of(W)))
+
+
+def normalized_operator(W: Any, degree: Any = None) -> Scaled:
+    """D^-1/2 W D^-1/2; an object without any similarity keeps a row of zeros."""
+    degree = degrees(W) if degree is None else degree
+    xp = namespace(degree)
+    positive = degree > 0
+    return Scaled(
+        W,
+        xp.where(
+            positive,
+            xp.where(positive, degree, xp.ones_like(degree)) ** -0.5,
+            xp.zeros_like(degree),
+        ),
+    )
+
+
+def as_dense(W: Any) -> Any:
+    """The matrix behind anything that multiplies."""
+    if isinstance(W, np.ndarray) or not is_numpy(W):
+        return W
+    return (
+        W.toarray()
+        if hasattr(W, "toarray")
+        else np.asarray(W @ np.eye(W.shape[0], dtype=dtype_of(W)))
+    )
+
+
+def like(W: Any, array: np.ndarray) -> Any:
+    """``array`` in the library and on the device of ``W``."""
+    inner = W
+    while isinstance(inner, LinearOperator) and hasattr(inner, "W"):
+        inner = inner.W
+    return array if is_numpy(inner) else namespace(inner).asarray(array, device=inner.device)

@@ -1,0 +1,125 @@
+"""The doubly stochastic matrix F nearest to a similarity K, by its dual: one number y_i for each object.
+
+    relative entropy   F_ij = exp(y_i) K_ij exp(y_j)           D(y) = 1/2 sum_ij F_ij    - sum_i y_i
+    Frobenius          F_ij = max(0, K_ij + y_i + y_j)         D(y) = 1/4 sum_ij F_ij^2  - sum_i y_i
+
+Both duals are convex, with gradient F 1 - 1 (row sums one: the minimum) and Hessian diag(h) + H, products only:
+F itself, or the pattern of its positive entries. So one Newton method with conjugate gradients serves both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
+
+from ..core.arrays import namespace
+
+__all__ = ["Dual", "entropy_dual", "fixed_point", "frobenius_dual", "newton", "without_support"]
+
+
+class Dual(NamedTuple):
+    """D and its derivatives at one point; ``curve(v)`` is the Hessian times v."""
+
+    value: float
+    gradient: Any
+    diagonal: Any
+    curve: Callable[[Any], Any]
+
+
+def entropy_dual(K: Any, y: Any) -> Dual:
+    """The dual of the relative entropy; touches K as K @ x only."""
+    xp = namespace(y)
+    x = xp.exp(y)
+    rows = x * (K @ x)
+    return Dual(
+        0.5 * float(xp.sum(rows)) - float(xp.sum(y)),
+        rows - 1,
+        rows,
+        lambda v: rows * v + x * (K @ (x * v)),
+    )
+
+
+def frobenius_dual(K: Any, y: Any) -> Dual:
+    """The dual of the squared Frobenius distance; forms F."""
+    xp = namespace(y)
+    F = xp.clip(K + y[:, None] + y[None, :], min=0.0)
+    positive = xp.astype(F > 0, F.dtype)
+    counts = xp.clip(
+        xp.sum(positive, axis=1), min=1.0
+    )  # a row all zero has no curvature: one keeps its step finite
+    return Dual(
+        0.25 * float(xp.sum(F * F)) - float(xp.sum(y)),
+        xp.sum(F, axis=1) - 1,
+        counts,
+        lambda v: counts * v + positive @ v,
+    )
+
+
+def fixed_point(K: Any, x: Any) -> Any:
+    """x <- sqrt(x / K x): contracts the error by (1 - lambda) / 2, lambda the eigenvalues of F, so at least by half if K is definite."""
+    return (x / (K @ x)) ** 0.5
+
+
+def newton(dual: Callable[[Any], Dual], y: Any, *, max_halvings: int = 50) -> Any:
+    """One damped Newton step towards the minimum of a dual."""
+    xp = namespace(y)
+    here = dual(y)
+    direction = _conjugate_gradients(here, -here.gradient)
+    slope = float(xp.sum(here.gradient * direction))
+    step = 1.0
+    for _ in range(max_halvings):
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = dual(y + step * direction).value
+        if value <= here.value + 1e-4 * step * slope + 1e-14 * abs(here.value):
+            return y + step * direction
+        step /= 2
+    return y
+
+
+def _conjugate_gradients(dual: Dual, b: Any, max_iter: int = 200) -> Any:
+    """Solve  Hessian v = b  to a tenth of |b| or better as b shrinks, preconditioned by the Hessian's first part."""
+    xp = namespace(b)
+    weight = 1.0 / xp.clip(dual.diagonal, min=float(xp.finfo(b.dtype).eps))
+    v, r = xp.zeros_like(b), b
+    z = weight * r
+    p, rz = z, float(xp.sum(r * z))
+    goal = rz * min(0.1, rz**0.5) ** 2
+    for _ in range(max_iter):
+        if rz <= goal:
+            break
+        Hp = dual.curve(p)
+        curvature = float(xp.sum(p * Hp))
+        if curvature <= 1e-12 * float(xp.sum(p * p / weight)):
+            break
+        v, r = v + (rz / curvature) * p, r - (rz / curvature) * Hp
+        z = weight * r
+        rz, previous = float(xp.sum(r * z)), rz
+        p = z + (rz / previous) * p
+    return v if bool(xp.any(v != 0)) else weight * b
+
+
+def without_support(K: Any) -> np.ndarray:
+    """Objects with a similarity that no doubly stochastic matrix of the same pattern can have (K lacks total support).
+
+    A perfect matching turns the pattern into a directed graph; every link has to lie within a strong component of it.
+    """
+    if (K.diagonal() > 0).all():
+        return np.empty(0, dtype=np.intp)
+    pattern = sp.csr_array(K)
+    pattern.eliminate_zeros()
+    n = pattern.shape[0]
+    column_of = maximum_bipartite_matching(pattern, perm_type="column")
+    if (column_of < 0).any():
+        return np.flatnonzero(column_of < 0)
+    row_of = np.empty(n, dtype=np.intp)
+    row_of[column_of] = np.arange(n)
+    links = pattern.tocoo()
+    matched = sp.csr_array(
+        (np.ones(links.nnz, dtype=np.int8), (links.row, row_of[links.col])), shape=(n, n)
+    )
+    _, component = connected_components(matched, directed=True, connection="strong")
+    return np.unique(links.row[component[links.row] != component[row_of[links.col]]])

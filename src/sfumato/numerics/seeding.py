@@ -1,0 +1,180 @@
+"""Starts: k-means++ and model-based agglomeration, on a sample of a few thousand objects with weights.
+
+k-means++ (Arthur and Vassilvitskii 2007): the next center is drawn with probability  w_i min_j |x_i - c_j|^2,  best of several draws,
+so that two centers never coincide. Agglomeration (Banfield and Raftery 1993): merge the two groups that raise
+
+    sum_g  N_g log det( (W_g + (d + 1) s I) / (N_g + d + 1) )
+
+least, W_g the scatter of a group and s a tenth of the variance of the data. Draws go by cumulative weight over sorted
+objects, so weight w counts as w copies and the order of the objects does not matter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "agglomerate",
+    "distinct",
+    "kmeans",
+    "kmeans_plus_plus",
+    "nearest",
+    "sort",
+    "standardize",
+    "unit",
+    "whiten",
+]
+
+MOST_GROUPS = 200  # that agglomeration begins with
+
+
+def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Indices of the objects of positive weight in lexicographic order of (at most sixteen) features."""
+    order = np.lexsort(X.T[15::-1]) if X.shape[1] else np.arange(len(X))
+    return order if weights is None else order[weights[order] > 0]
+
+
+def distinct(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Different objects out of sorted ones, their weights, and the index (n,) of each object among them."""
+    new = np.ones(len(X), dtype=bool)
+    new[1:] = np.any(X[1:] != X[:-1], axis=1)
+    index = np.cumsum(new) - 1
+    return X[new], np.bincount(index, weights=weights), index
+
+
+def standardize(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """``X`` with mean zero and variance one in every feature that varies."""
+    share = weights / weights.sum()
+    X = X - share @ X
+    variance = share @ X**2
+    return X / np.sqrt(np.where(variance > 0, variance, 1.0))
+
+
+def whiten(X: np.ndarray, weights: np.ndarray, power: float = 1.0) -> np.ndarray:
+    """``X`` with mean zero and its covariance raised to 1 - ``power``, as far as its rank goes: the identity by default."""
+    share = weights / weights.sum()
+    X = X - share @ X
+    values, vectors = np.linalg.eigh((X.T * share) @ X)
+    good = values > 1e-12 * max(values.max(initial=0.0), np.finfo(float).tiny)
+    return X @ (vectors[:, good] / values[good] ** (power / 2.0)) if good.any() else X
+
+
+def _distances(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    """Squared distances (k, n), exactly zero only at a center itself."""
+    D = np.sum(centers**2, axis=1)[:, None] - 2.0 * (centers @ X.T) + np.sum(X**2, axis=1)
+    noise = 4 * np.finfo(float).eps * (np.sum(X**2, axis=1) + np.sum(centers**2, axis=1)[:, None])
+    return np.where(noise < D, D, 0.0)
+
+
+def nearest(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    """Index of the nearest center of every object."""
+    return np.argmin(np.sum(centers**2, axis=1)[:, None] - 2.0 * (centers @ X.T), axis=0)
+
+
+def kmeans_plus_plus(
+    X: np.ndarray, weights: np.ndarray, k: int, rng: Any, *, cap: float = np.inf
+) -> np.ndarray:
+    """``k`` objects as centers (k, d), pairwise different as long as there are so many different objects.
+
+    Squared distances count up to ``cap``, so that outliers draw no more than other objects.
+    """
+    n_trials = 2 + int(np.log(k))
+    chosen = [_draw(weights, rng, 1)[0]]
+    closest = np.minimum(_distances(X, X[chosen])[0], cap)
+    while len(chosen) < k:
+        mass = weights * closest
+        candidates = _draw(mass if mass.sum() > 0 else weights, rng, n_trials)
+        trials = np.minimum(closest, _distances(X, X[candidates]))
+        best = int(np.argmin(trials @ weights))
+        chosen.append(candidates[best])
+        closest = trials[best]
+    return X[chosen]
+
+
+def _draw(mass: np.ndarray, rng: Any, size: int) -> np.ndarray:
+    cumulative = np.cumsum(mass)
+    return np.minimum(
+        np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right"), len(mass) - 1
+    )
+
+
+def kmeans(
+    X: np.ndarray, weights: np.ndarray, k: int, rng: Any, *, n_steps: int = 10
+) -> np.ndarray:
+    """Labels (n,) after k-means++ and a few steps of Lloyd's algorithm."""
+    centers = kmeans_plus_plus(X, weights, k, rng)
+    for _ in range(n_steps):
+        share = (nearest(X, centers) == np.arange(k)[:, None]) * weights
+        mass = share.sum(axis=1)[:, None]
+        moved = np.where(mass > 0, (share @ X) / np.where(mass > 0, mass, 1.0), centers)
+        if np.array_equal(moved, centers):
+            break
+        centers = moved
+    return nearest(X, centers)
+
+
+def agglomerate(X: np.ndarray, weights: np.ndarray, k: int, rng: Any) -> np.ndarray:
+    """Labels (n,) of ``k`` ellipsoidal groups, merged from single objects or, where those are many, from small round groups."""
+    d = X.shape[1]
+    few = len(X) <= MOST_GROUPS
+    small = (
+        np.arange(len(X))
+        if few
+        else np.unique(
+            kmeans(X, weights, max(k, MOST_GROUPS // 2), rng, n_steps=5), return_inverse=True
+        )[1]
+    )
+    share = (small == np.arange(small.max() + 1)[:, None]) * weights
+    mass = share.sum(axis=1)
+    mean = (share @ X) / mass[:, None]
+    scatter = (
+        np.stack([(X.T * row) @ X for row in share])
+        - mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
+    )
+    pseudo = (d + 1) * unit(weights)
+    total = float(weights @ np.sum((X - weights @ X / weights.sum()) ** 2, axis=1)) / (
+        weights.sum() * d
+    )
+    prior = pseudo * max(0.1 * total, np.finfo(float).tiny) * np.eye(d)
+    return _merge(mass, mean, scatter, prior, pseudo, k)[small]
+
+
+def unit(weights: np.ndarray) -> float:
+    """Weight of one object: one, or the average weight where weights are shares."""
+    return min(1.0, float(weights.sum()) / len(weights))
+
+
+def _merge(
+    mass: Any, mean: Any, scatter: Any, prior: np.ndarray, pseudo: float, k: int
+) -> np.ndarray:
+    """Group (m,) of every one of m small groups after greedy merging down to ``k``."""
+
+    def cost(N: Any, W: Any) -> Any:
+        return N * np.linalg.slogdet((W + prior) / (N + pseudo)[..., None, None])[1]
+
+    def union(a: int, others: Any) -> tuple[Any, Any]:
+        N = mass[a] + mass[others]
+        gap = mean[others] - mean[a]
+        between = (mass[a] * mass[others] / N)[:, None, None] * gap[:, :, None] * gap[:, None, :]
+        return N, scatter[a] + scatter[others] + between
+
+    m = len(mass)
+    group, alive = np.arange(m), np.ones(m, dtype=bool)
+    own = cost(mass, scatter)
+    rise = np.full((m, m), np.inf)
+    for a in range(m - 1):
+        others = np.arange(a + 1, m)
+        rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
+    for _ in range(m - k):
+        a, b = divmod(int(np.argmin(rise)), m)
+        N, W = union(a, np.array([b]))
+        mean[a] = (mass[a] * mean[a] + mass[b] * mean[b]) / N[0]
+        mass[a], scatter[a], alive[b] = N[0], W[0], False
+        group[group == b] = a
+        own[a] = cost(N, W)[0]
+        rise[b, :] = rise[:, b] = np.inf
+        others = np.flatnonzero(alive & (np.arange(m) != a))
+        rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
+    return np.unique(group, return_inverse=True)[1]

@@ -1,0 +1,56 @@
+"""The sources' tables and figures, run again: published beside measured.
+
+Each experiment is a function ``(shelf, *, n_seeds=10) -> Outcome`` of a place to look for data; ``EXPERIMENTS`` names them for the command
+line.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from .outcome import Outcome, Table
+from .shelf import Shelf
+
+__all__ = ["EXPERIMENTS", "Outcome", "Shelf", "Table", "run"]
+
+EXPERIMENTS = {
+    "similarity-table": "similarity:table",
+    "similarity-figures": "similarity_figures:figures",
+    "consensus-table": "consensus:table",
+    "discriminative-table": "discriminative:table",
+    "rounding-table": "rounding:table",
+    "mixture-steps": "mixture_steps:figures",
+}
+
+
+def run(name: str, data: Any = None, *, n_seeds: int = 10) -> Outcome:
+    """Run one experiment by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of ``EXPERIMENTS``.
+    data : path or Shelf, optional
+        Folder with data sets that do not come with scikit-learn, or ``Shelf(folder, online=True)`` to ask OpenML for those that are not
+        there. What is not found is left out, and the notes of the table say so.
+    n_seeds : int, default=10
+        Runs to average over.
+
+    Returns
+    -------
+    outcome : Outcome
+        A table, pictures, or both.
+
+    Examples
+    --------
+    >>> from sfumato import papers
+    >>> outcome = papers.run("rounding-table", n_seeds=1)
+    >>> outcome.table.columns
+    ('data', 'rounding', 'matched accuracy', 'J of the partition')
+    """
+    if name not in EXPERIMENTS:
+        raise ValueError(f"name must be one of {', '.join(EXPERIMENTS)}, got {name!r}")
+    module, function = EXPERIMENTS[name].split(":")
+    shelf = data if isinstance(data, Shelf) else Shelf(data)
+    return getattr(import_module(f".{module}", __name__), function)(shelf, n_seeds=n_seeds)

@@ -1,0 +1,198 @@
+"""Data sets that do not come with scikit-learn: from a folder of the user's, else from OpenML, else left out by name."""
+
+from __future__ import annotations
+
+import csv
+import socket
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+
+import numpy as np
+
+from ..datasets import Loaded
+
+__all__ = ["SOURCES", "Shelf", "Source"]
+
+SECONDS = 5.0  # that a connection may keep silent; scikit-learn tries four times to reach OpenML
+
+
+class Source(NamedTuple):
+    """A data set: its file in the folder, its columns, and its number at OpenML, which fixes the version."""
+
+    file: str
+    target: str
+    columns: str
+    shape: tuple[int, int]
+    openml: int | None = None
+    title: str = ""
+    codes: dict[str, float] = {}
+    unused: tuple[str, ...] = ()
+
+
+SOURCES = {
+    "house votes": Source(
+        "house-votes-84.csv",
+        "Class",
+        "V1 to V16 (y, n or ?)",
+        (435, 16),
+        56,
+        "vote",
+        {"y": 1.0, "n": 0.0},
+    ),
+    "breast cancer": Source(
+        "breast-cancer-wisconsin.csv",
+        "Class",
+        "nine numbers (1 to 10 or ?)",
+        (699, 9),
+        15,
+        "breast-w",
+        unused=("Id",),
+    ),
+    "vehicle": Source("vehicle.csv", "Class", "18 numbers", (846, 18), 54, "vehicle"),
+    # OpenML's "yeast" holds other measurements, of where proteins are found: it is no substitute.
+    "yeast cell cycle": Source(
+        "yeast-cell-cycle.csv", "phase", "c1 to c17", (384, 17), unused=("gene",)
+    ),
+}
+
+
+class Shelf:
+    """Where experiments look for data sets; ``notes`` tells where each was found, or why not.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Looked into first.
+    online : bool, default=False
+        Whether to ask OpenML for what is not there. scikit-learn keeps what it fetched in its data home.
+    say : callable, optional
+        Is told in a line what is being worked on, what is fetched and what is left out.
+    """
+
+    def __init__(
+        self, folder: Any = None, *, online: bool = False, say: Callable[[str], None] | None = None
+    ) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.trouble = None if online else "OpenML was not asked"
+        self.say = say or (lambda text: None)
+        self.notes: dict[str, str] = {}
+
+    def path(self, file: str) -> Path | None:
+        """The file, if the folder has it."""
+        path = None if self.folder is None else self.folder / file
+        return path if path is not None and path.exists() else None
+
+    def find(self, name: str) -> Loaded | None:
+        """Complete cases of a data set, or ``None`` and a note why it is left out."""
+        source = SOURCES[name]
+        try:
+            X, classes, origin = self._look_up(name, source)
+        except _AbsentError as reason:
+            wanted = f"{source.file}, a table with a header and columns {source.target} and {source.columns}"
+            note = f"{name}: left out, {' '.join(str(reason).split())[:200]}; pass --data DIR with {wanted}."
+            if self.notes.get(name) != note:
+                self.notes[name] = note
+                self.say(note)
+            return None
+        whole = ~np.isnan(X).any(axis=1)
+        self.notes[name] = f"{name}: {origin}, {whole.sum()} complete cases."
+        return Loaded(X[whole], np.unique(classes[whole], return_inverse=True)[1])
+
+    def told(self, *names: str) -> list[str]:
+        """Notes on these data sets, as far as they were looked for."""
+        return [self.notes[name] for name in names if name in self.notes]
+
+    def _look_up(self, name: str, source: Source) -> tuple[np.ndarray, np.ndarray, str]:
+        path = self.path(source.file)
+        if path is not None:
+            return *_read(path, source), source.file
+        if source.openml is None:
+            raise _AbsentError("OpenML does not have it")
+        if self.trouble is not None:
+            raise _AbsentError(self.trouble)
+        self.say(f"asking OpenML for {name} ({source.title}, data set {source.openml})")
+        try:
+            return *_fetch(source), f"OpenML's {source.title} (data set {source.openml})"
+        except HTTPError as error:
+            raise _AbsentError(f"OpenML answered {error.code} {error.reason}") from error
+        except (OSError, HTTPException) as error:
+            self.trouble = (
+                f"OpenML could not be reached ({getattr(error, 'reason', None) or _told(error)})"
+            )
+            raise _AbsentError(self.trouble) from error
+        except Exception as error:  # whatever else comes from outside must not stop the table
+            raise _AbsentError(
+                f"OpenML sent something else than {source.title} ({_told(error)})"
+            ) from error
+
+
+class _AbsentError(Exception):
+    """Why a data set is left out."""
+
+
+def _read(path: Path, source: Source) -> tuple[np.ndarray, np.ndarray]:
+    """Features with NaN for ``?``, and classes, from a table with a header."""
+    with path.open(newline="", encoding="utf-8") as file:
+        records = list(csv.DictReader(file))
+    if not records or source.target not in records[0]:
+        raise ValueError(
+            f"{path} must be a table with a header and columns {source.target} and {source.columns}"
+        )
+    columns = [column for column in records[0] if column not in (source.target, *source.unused)]
+    codes = {**source.codes, "?": np.nan}
+    try:
+        X = np.array(
+            [
+                [
+                    codes[record[column]] if record[column] in codes else float(record[column])
+                    for column in columns
+                ]
+                for record in records
+            ]
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} must hold {source.columns} beside {source.target}: {error}"
+        ) from error
+    return X, np.array([record[source.target] for record in records])
+
+
+def _fetch(source: Source) -> tuple[np.ndarray, np.ndarray]:
+    """The same from OpenML; names of categories are replaced by their codes."""
+    from sklearn.datasets import fetch_openml
+
+    with _patience(SECONDS), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sent = fetch_openml(
+            data_id=source.openml, as_frame=False, parser="liac-arff", n_retries=1, delay=0.5
+        )
+    name, shape = sent.details["name"], np.shape(sent.data)
+    if name != source.title or shape != source.shape:
+        raise ValueError(f"{name!r} of shape {shape}, not {source.shape}")
+    X = np.array(sent.data, dtype=np.float64)
+    for column, feature in enumerate(sent.feature_names):
+        if feature in sent.categories:
+            values = np.array([source.codes[category] for category in sent.categories[feature]])
+            known = ~np.isnan(X[:, column])
+            X[known, column] = values[X[known, column].astype(int)]
+    return X, np.asarray(sent.target, dtype=str)
+
+
+@contextmanager
+def _patience(seconds: float) -> Iterator[None]:
+    """Sockets that give up after ``seconds``: fetch_openml has no such option."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(seconds)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+def _told(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,233 @@
+"""Estimators on dask arrays: a cluster of real processes gives the answer of one process, also when it loses a worker."""
+
+import os
+import signal
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+from sfumato import (
+    DiscriminativeClustering,
+    FuzzyCMeans,
+    GaussianMixture,
+    PairwiseProbabilisticClustering,
+)
+from sfumato.dask import Similarity, shards
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(n_workers=2, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(center, 1, (200, 3)) for center in (0, 5, 10)])
+    rng.shuffle(X)
+    return X, rng.random(len(X)) + 0.1, (X[:, 0] > 5).astype(int)
+
+
+def block_similarity(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(3, size=n)
+    W = 0.6 * (labels[:, None] == labels) + 0.2 * rng.random((n, n))
+    return (W + W.T) / 2
+
+
+def kill_one(client):
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kind", ["fuzzy", "mixture", "discriminative"])
+def test_statistics_models_fit_a_dask_array_like_an_array(client, data, kind):
+    X, weights, classes = data
+    model = {
+        "fuzzy": FuzzyCMeans(3, n_init=1, max_iter=20, tol=1e-3, random_state=0),
+        "mixture": GaussianMixture(
+            3, covariance_type="diag", n_init=1, max_iter=20, tol=1e-4, random_state=0
+        ),
+        "discriminative": DiscriminativeClustering(2, n_init=1, max_iter=5, random_state=0),
+    }[kind]
+    y = classes if kind == "discriminative" else None
+    there = model.fit(da.from_array(X, chunks=(170, 3)), y, sample_weight=weights)
+    memberships, objective, new = (
+        np.asarray(there.memberships_),
+        there.objective_,
+        np.asarray(there.predict_proba(X[:7])),
+    )
+    assert isinstance(there.memberships_, da.Array)
+    np.testing.assert_array_equal(np.asarray(there.labels_), memberships.argmax(axis=1))
+    here = model.fit(X, y, sample_weight=weights)
+    assert objective == pytest.approx(here.objective_, rel=1e-8)
+    np.testing.assert_allclose(memberships, here.memberships_, atol=1e-6)
+    np.testing.assert_allclose(new, memberships[:7], atol=1e-12)
+
+
+def test_new_objects_on_the_cluster_get_the_memberships_of_new_objects_here(client, data):
+    X, _, _ = data
+    model = FuzzyCMeans(3, n_init=1, max_iter=10, tol=1e-3, random_state=0).fit(X)
+    spread = model.predict_proba(da.from_array(X, chunks=(250, 3)))
+    np.testing.assert_array_equal(np.asarray(spread), model.predict_proba(X))
+
+
+def test_products_and_sweeps_with_a_spread_similarity_are_those_with_the_matrix(client):
+    from sfumato.models.pairwise import kernel as pairwise
+    from sfumato.numerics import simplex
+
+    W = block_similarity()
+    spread = Similarity(da.from_array(W, chunks=(50, 120)))
+    V = np.random.default_rng(1).random((120, 4))
+    np.testing.assert_allclose(spread @ V, W @ V, rtol=1e-12)
+    assert spread.norm == pytest.approx(np.square(W).sum(), rel=1e-12)
+    np.testing.assert_array_equal(spread.diagonal, W.diagonal())
+    U = simplex.draw(np.random.default_rng(2), (120, 1, 3))
+    problem = pairwise.Problem(spread, True, None)
+    state, f = pairwise.coordinate_step(problem, pairwise.start(problem, U))
+    residual = W - state.scale[0] * state.U[:, 0] @ state.U[:, 0].T
+    np.fill_diagonal(residual, 0)
+    assert f[0] == pytest.approx(np.square(residual).sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize("lose_a_worker", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_similarity_split_over_processes_gives_the_answer_of_one_process(client, lose_a_worker):
+    """The panels are those of one process, sums are added in a fixed order, and ties are broken by order: rounding stays rounding."""
+    W = block_similarity()
+    for solver, settings in (
+        ("baum-eagon", {"max_iter": 30, "tol": 0.0}),
+        ("coordinate", {"max_iter": 300, "tol": 1e-10}),
+    ):
+        model = PairwiseProbabilisticClustering(
+            3, similarity="precomputed", solver=solver, n_init=1, random_state=0, **settings
+        )
+        lost = []
+        timer = threading.Timer(0.3, lambda lost=lost: lost.append(kill_one(client)))
+        if lose_a_worker:
+            timer.start()
+        spread = model.fit(da.from_array(W, chunks=(45, 120)))
+        memberships, objective = spread.memberships_, spread.objective_
+        assert bool(lost) == lose_a_worker
+        timer.cancel()
+        alone = model.fit(W)
+        assert objective == pytest.approx(alone.objective_, rel=1e-12)
+        np.testing.assert_allclose(memberships, alone.memberships_, atol=1e-8)
+
+
+def test_a_lost_worker_changes_nothing_in_sums_of_statistics(client, data):
+    X, weights, _ = data
+    model = FuzzyCMeans(3, n_init=1, max_iter=40, tol=0.0, random_state=0)
+    quiet = np.asarray(
+        model.fit(da.from_array(X, chunks=(170, 3)), sample_weight=weights).memberships_
+    )
+    timer = threading.Timer(0.3, kill_one, (client,))
+    timer.start()
+    shaken = np.asarray(
+        model.fit(da.from_array(X, chunks=(170, 3)), sample_weight=weights).memberships_
+    )
+    timer.join()
+    np.testing.assert_allclose(shaken, quiet, atol=1e-12)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "parquet"])
+def test_a_folder_of_shards_is_one_array_in_the_order_of_its_names(tmp_path, data, suffix):
+    X, _, _ = data
+    for i, part in enumerate(np.split(X, 3)):
+        if suffix == "npy":
+            np.save(tmp_path / f"part-{i}.npy", part)
+        else:
+            arrow = pytest.importorskip("pyarrow")
+            from pyarrow import parquet
+
+            parquet.write_table(
+                arrow.table({f"x{j}": part[:, j] for j in range(3)}), tmp_path / f"part-{i}.parquet"
+            )
+    array = shards(tmp_path)
+    assert array.chunks[0] == (200, 200, 200)
+    np.testing.assert_array_equal(array.compute(scheduler="synchronous"), X)
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="holds no .npy or .parquet file"):
+        shards(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        ("asymmetric", "not symmetric"),
+        ("negative", "negative similarities"),
+        ("missing", "NaN or infinity"),
+    ],
+)
+def test_a_bad_spread_similarity_is_refused(client, spoil, message):
+    W = block_similarity()
+    W[3, 5] = {"asymmetric": 0.9, "negative": -1.0, "missing": np.nan}[spoil]
+    with pytest.raises(ValueError, match=message):
+        PairwiseProbabilisticClustering(3, similarity="precomputed").fit(
+            da.from_array(W, chunks=(60, 120))
+        )
+
+
+def test_bad_features_are_refused(client, data):
+    X, _, _ = data
+    bad = X.copy()
+    bad[10, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        FuzzyCMeans(3).fit(da.from_array(bad, chunks=(300, 3)))
+    model = FuzzyCMeans(3, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="2 features, but FuzzyCMeans was fitted with 3"):
+        model.predict_proba(da.from_array(X[:, :2], chunks=(300, 2)))
+
+
+def test_without_a_cluster_the_message_says_how_to_start_one(data, monkeypatch):
+    monkeypatch.setattr(
+        "sfumato.dask._cluster.default_client",
+        lambda: (_ for _ in ()).throw(ValueError("no clients")),
+    )
+    with pytest.raises(ValueError, match="needs a cluster"):
+        FuzzyCMeans(3).fit(da.from_array(data[0], chunks=(300, 3)))
+
+
+@pytest.mark.slow
+def test_twenty_thousand_objects_on_four_processes():
+    """Rows of the similarity are made on the workers, one of which is killed; then one process fits all of it."""
+    n = 20_000
+    labels = np.random.default_rng(0).integers(4, size=n)
+
+    def rows(start, stop):
+        noise = np.abs(np.sin(np.arange(start, stop)[:, None] * 1.7 + np.arange(n) * 1.7) * 0.2)
+        return 0.6 * (labels[start:stop, None] == labels) + noise
+
+    import dask
+
+    bounds = [*range(0, n, n // 4), n]
+    blocks = [
+        da.from_delayed(dask.delayed(rows)(a, b), (b - a, n), np.float64)
+        for a, b in pairwise(bounds)
+    ]
+    model = PairwiseProbabilisticClustering(4, similarity="precomputed", n_init=1, random_state=0)
+    with (
+        distributed.LocalCluster(
+            n_workers=4, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        lost = []
+        timer = threading.Timer(20.0, lambda: lost.append(kill_one(client)))
+        timer.start()
+        memberships = model.fit(da.concatenate(blocks)).memberships_
+        assert lost
+    alone = model.fit(np.concatenate([rows(a, b) for a, b in pairwise(bounds)]))
+    np.testing.assert_allclose(memberships, alone.memberships_, atol=1e-8)

@@ -1,0 +1,55 @@
+"""A loop that was cut short and goes on ends where an uncut one ends."""
+
+import numpy as np
+import pytest
+
+from sfumato.core.loop import Squarem, checkpoints, iterate
+
+
+class Keeper:
+    """Keeps everything, and stops the world after a number of steps."""
+
+    def __init__(self, kept=(), stop=None):
+        self.kept, self.stop, self.calls, self.steps = list(kept), stop, 0, 0
+
+    def recall(self, state):
+        place, self.calls = self.calls, self.calls + 1
+        if place < len(self.kept):
+            return place, self.kept[place][0], list(self.kept[place][1])
+        self.kept.append((state, []))
+        return place, state, []
+
+    def keep(self, place, state, history):
+        self.kept[place] = (state, list(history))
+        self.steps += 1
+        if self.steps == self.stop:
+            raise KeyboardInterrupt
+
+
+def two_loops():
+    def halve(x):
+        return x / 2 + 1, float(np.sum((x / 2 - 1) ** 2))
+
+    def nested(x):
+        inner = iterate(halve, x, max_iter=3, tol=0)
+        return inner.state, inner.objective
+
+    squared = Squarem.accelerate(halve, np.atleast_1d, lambda vector, like: vector, larger=False)
+    first = iterate(squared, Squarem(np.array([50.0, -3.0])), max_iter=9, tol=0)
+    return first, iterate(nested, first.state.settled + 7, max_iter=15, tol=1e-12)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3, 5, 8, 9, 10, 14])
+def test_stopped_anywhere_the_answer_is_the_same(stop):
+    whole = two_loops()
+    cut = Keeper(stop=stop)
+    with pytest.raises(KeyboardInterrupt), checkpoints(cut):
+        two_loops()
+    again = Keeper(cut.kept)
+    with checkpoints(again):
+        resumed = two_loops()
+    for expected, got in zip(whole, resumed, strict=True):
+        np.testing.assert_array_equal(expected.history, got.history)
+        assert (expected.n_iter, expected.converged) == (got.n_iter, got.converged)
+    assert again.calls == 2
+    assert again.steps + stop == sum(run.n_iter for run in whole)

@@ -1,0 +1,120 @@
+"""CompletelyPositiveFactorization: both solvers, every form of similarity, rows that vanish, new objects."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
+from sklearn.datasets import load_iris
+
+from sfumato import CompletelyPositiveFactorization, EvidenceWarning
+from sfumato.metrics import matched_accuracy
+from sfumato.similarity import Factored, coassociation, doubly_stochastic, gaussian
+
+
+def precomputed(k, **parameters):
+    return CompletelyPositiveFactorization(
+        k, similarity="precomputed", **{"random_state": 0, **parameters}
+    )
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return gaussian(load_iris().data, bandwidth=0.5)
+
+
+def test_both_solvers_reach_the_same_objective(iris):
+    exact = precomputed(3).fit(iris)
+    published = precomputed(3, solver="multiplicative", max_iter=3000).fit(iris)
+    assert exact.objective_ == pytest.approx(published.objective_, rel=1e-4)
+    assert exact.objective_ <= published.objective_ * (1 + 1e-9)
+    assert exact.n_iter_ < published.n_iter_
+    for model in (exact, published):
+        assert np.diff(model.history_).max() <= 0
+        F, G = doubly_stochastic(iris).toarray(), model.factor_
+        off = ~np.eye(150, dtype=bool)
+        assert model.objective_ == pytest.approx(0.5 * ((F - G @ G.T)[off] ** 2).sum(), rel=1e-8)
+        assert matched_accuracy(load_iris().target, model.labels_) > 0.85
+
+
+@pytest.mark.parametrize("normalization", ["doubly-stochastic", None])
+def test_every_form_gives_the_same_answer(iris, normalization):
+    reference = precomputed(3, normalization=normalization).fit(iris)
+    for form in (sp.csr_array(iris), aslinearoperator(iris)):
+        model = precomputed(3, normalization=normalization).fit(form)
+        np.testing.assert_allclose(model.memberships_, reference.memberships_, atol=1e-3)
+
+
+def test_a_factored_similarity_equals_the_matrix(rng):
+    B = rng.random((60, 4)) ** 3
+    for form in (Factored(B), Factored(sp.csr_array(B))):
+        np.testing.assert_allclose(
+            precomputed(3).fit(form).memberships_,
+            precomputed(3).fit(B @ B.T).memberships_,
+            atol=1e-3,
+        )
+
+
+def test_an_implicit_coassociation(rng):
+    truth = np.arange(120) % 3
+    L = np.stack(
+        [rng.permutation(6)[2 * truth + rng.integers(0, 2, 120)] for _ in range(20)], axis=1
+    )
+    assert matched_accuracy(truth, precomputed(3).fit(coassociation(L)).labels_) > 0.98
+
+
+def test_an_exact_factor_is_found(rng):
+    G = np.eye(3)[np.arange(45) % 3] * rng.uniform(0.5, 1.5, (45, 1))
+    model = precomputed(3, normalization=None, tol=1e-12).fit(G @ G.T)
+    assert model.objective_ < 1e-8
+    np.testing.assert_allclose(model.memberships_.max(axis=1), 1, atol=1e-5)
+
+
+def test_new_objects(iris):
+    rng = np.random.default_rng(0)
+    order = rng.permutation(150)
+    X, y = load_iris().data[order], load_iris().target[order]
+    model = CompletelyPositiveFactorization(3, random_state=0).fit(X[:110])
+    assert matched_accuracy(y[110:], model.predict(X[110:])) > 0.8
+    assert (model.predict(X[:110]) == model.labels_).mean() > 0.98
+    np.testing.assert_array_equal(
+        precomputed(3).fit(iris).predict_proba(np.zeros((1, 150))), np.full((1, 3), 1 / 3)
+    )
+
+
+def test_vanishing_rows_are_reported():
+    W = np.zeros((9, 9))
+    W[:4, :4] = W[4:8, 4:8] = 1
+    with pytest.warns(EvidenceWarning, match=r"1 objects \(8\)"):
+        model = precomputed(2, normalization=None).fit(W)
+    np.testing.assert_array_equal(model.vanished_, [8])
+    np.testing.assert_array_equal(model.memberships_[8], [0.5, 0.5])
+
+
+def test_odd_similarities_are_named(iris):
+    with pytest.raises(ValueError, match="no similarity to any object"):
+        precomputed(2).fit(np.zeros((5, 5)))
+    with pytest.raises(ValueError, match="zero off the diagonal"):
+        precomputed(2).fit(np.eye(5))
+    with pytest.raises(ValueError, match="negative"):
+        precomputed(2).fit(-iris)
+    for parameters in ({"solver": "gradient"}, {"normalization": "l1"}, {"similarity": "rbf"}):
+        with pytest.raises(ValueError, match=next(iter(parameters))):
+            CompletelyPositiveFactorization(3, **parameters).fit(load_iris().data)
+
+
+@pytest.mark.parametrize("W", [np.ones((20, 20)), np.outer(np.arange(1, 21), np.arange(1, 21)) / 7])
+def test_a_similarity_without_structure_is_named(W):
+    with pytest.warns(EvidenceWarning, match="equally similar"):
+        precomputed(3).fit(W)
+
+
+def test_one_cluster_and_as_many_as_objects(iris):
+    np.testing.assert_array_equal(precomputed(1).fit(iris).memberships_, np.ones((150, 1)))
+    assert precomputed(8, max_iter=3000).fit(iris[::20, ::20]).memberships_.shape == (8, 8)
+
+
+def test_torch_similarities_are_read(iris):
+    torch = pytest.importorskip("torch")
+    model = precomputed(3).fit(torch.asarray(iris))
+    np.testing.assert_array_equal(model.memberships_, precomputed(3).fit(iris).memberships_)
+    assert model.predict(torch.asarray(iris[:5])).shape == (5,)

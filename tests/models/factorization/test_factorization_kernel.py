@@ -1,0 +1,135 @@
+"""Completely positive factorization: monotone, exact, the same compiled or not."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+
+from sfumato.core import loop
+from sfumato.models.factorization import kernel
+from sfumato.similarity import doubly_stochastic
+
+
+def slow_objective(F, G):
+    n = len(F)
+    return 0.5 * sum((F[i, j] - G[i] @ G[j]) ** 2 for i in range(n) for j in range(n) if i != j)
+
+
+def problems(rng, n=14):
+    B = rng.random((n, 3)) * (rng.random((n, 3)) < 0.7)
+    F = B @ B.T
+    forms = (F, False), (sp.csr_array(F), False), (B, True), (sp.csr_array(B), True)
+    return F, [kernel.Problem.of(form, low) for form, low in forms]
+
+
+def test_objective_and_sweeps_agree_over_every_form(rng):
+    F, forms = problems(rng)
+    G = rng.random((14, 4))
+    for exact in (True, False):
+        results = []
+        for problem in forms:
+            state = kernel.scaled_start(problem, G)
+            assert state.objective == pytest.approx(slow_objective(F, state.G), rel=1e-10)
+            for _ in range(3):
+                state, value = kernel.sweep(problem, exact, state)
+            assert value == pytest.approx(slow_objective(F, state.G), rel=1e-9)
+            results.append(state.G)
+        for other in results[1:]:
+            np.testing.assert_allclose(other, results[0], atol=1e-10)
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.integers(1, 5))
+def test_objective_never_rises_whatever_the_similarity(seed, exact, k):
+    rng = np.random.default_rng(seed)
+    F = rng.random((9, 9)) * (rng.random((9, 9)) < 0.5)
+    F += F.T
+    problem = kernel.Problem.of(F)
+    state = kernel.scaled_start(problem, rng.random((9, k)))
+    for _ in range(6):
+        before = state
+        state, value = kernel.sweep(problem, exact, state)
+        assert value <= before.objective
+        assert slow_objective(F, state.G) <= slow_objective(F, before.G) + 1e-9
+        assert state.G.min() >= 0
+
+
+def test_published_update_entry_by_entry(rng):
+    F, G = problems(rng)[0], rng.random((14, 3))
+    problem = kernel.Problem.of(F)
+    expected = G.copy()
+    for i in range(14):
+        for r in range(3):
+            others = [j for j in range(14) if j != i]
+            above = sum(F[i, j] * expected[j, r] for j in others)
+            below = sum(
+                expected[i, s] * sum(expected[j, s] * expected[j, r] for j in others)
+                for s in range(3)
+            )
+            expected[i, r] *= above / below
+    state, _ = kernel.sweep(problem, False, kernel.State(G, kernel.objective(problem, G)))
+    np.testing.assert_allclose(state.G, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_compiled_walk_equals_the_plain_one(rng, exact, dtype):
+    compiled = pytest.importorskip("sfumato.models.factorization.compiled").walk
+    for problem in problems(rng)[1]:
+        problem = kernel.Problem.of(problem.F.astype(dtype), problem.low)
+        G = rng.random((14, 4)).astype(dtype)
+        answers = []
+        for walk in (kernel.walk, compiled):
+            copy = G.copy()
+            M = np.asarray(problem.F.T @ G) if problem.low else copy
+            gained = walk(problem, exact, copy, G.astype(float).T @ G, M)
+            answers.append((copy, gained))
+        np.testing.assert_allclose(
+            answers[0][0],
+            answers[1][0],
+            rtol=1e-8 if dtype == np.float64 else 1e-3,
+            atol=1e-4 if dtype == np.float32 else 1e-12,
+        )
+        assert answers[0][1] == pytest.approx(
+            answers[1][1], rel=1e-9 if dtype == np.float64 else 1e-3
+        )
+
+
+def test_fold_in_is_nonnegative_least_squares(rng):
+    G, rows = rng.random((30, 4)), rng.random((6, 30)) - 0.2
+    expected = [nnls(G, row)[0] for row in rows]
+    np.testing.assert_allclose(kernel.fold_in(rows @ G, G.T @ G), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_exact_coordinates_need_a_fifth_of_the_published_sweeps(seed):
+    """Five overlapping groups of 10 to 30 objects with unequal strengths."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(5), [10, 20, 30, 20, 20])
+    strength = rng.uniform(0.2, 1, 100)
+    F = (
+        np.outer(strength, strength)
+        * np.where(labels[:, None] == labels, 1.0, 0.15)
+        * np.exp(0.1 * rng.normal(size=(100, 100)))
+    )
+    problem = kernel.Problem.of(doubly_stochastic((F + F.T) / 2).toarray())
+    start = kernel.scaled_start(problem, rng.random((100, 5)))
+    published = loop.iterate(partial(kernel.sweep, problem, False), start, max_iter=3000, tol=1e-8)
+    assert published.converged
+    n_sweeps = 0
+
+    def step(state):
+        nonlocal n_sweeps
+        n_sweeps += 1
+        return kernel.sweep(problem, True, state)
+
+    accelerated = loop.Extrapolation.accelerate(
+        step, partial(kernel.combine, problem), lambda mask, one, other: one if mask else other
+    )
+    state, value = loop.Extrapolation(start), np.inf
+    while value > published.objective and n_sweeps < published.n_iter:
+        state, value = accelerated(state)
+    assert n_sweeps <= published.n_iter / 5

@@ -1,0 +1,166 @@
+"""Compiled passes of fuzzy c-means and mixtures beside their NumPy forms."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import numpy as np
+import pytest
+
+from sfumato.core.rows import Rows
+from sfumato.models.fuzzy import kernel as fuzzy
+from sfumato.models.gaussian import kernel as gaussian
+from sfumato.numerics import distances
+
+pytest.importorskip("numba")
+TYPES = ("full", "tied", "diag", "spherical")
+
+
+def both(monkeypatch, function):
+    """What a pass gives with the compiled twin and without."""
+    assert distances.has_compiled()
+    compiled = function()
+    with monkeypatch.context() as patch:
+        patch.setattr(distances, "optional_module", lambda *name: None)
+        return compiled, function()
+
+
+def agree(stats, other, rtol):
+    scale = np.abs(other.sums).max()
+    np.testing.assert_allclose(stats.sums / scale, other.sums / scale, rtol=0, atol=rtol)
+    assert stats.objective == pytest.approx(other.objective, rel=rtol)
+
+
+def mixture(covariance_type, k, d, rng, noise):
+    A = rng.normal(size=(k, d, d))
+    S = A @ A.transpose(0, 2, 1) / d + 0.3 * np.eye(d)
+    shapes = {
+        "full": S,
+        "tied": S[0],
+        "diag": np.diagonal(S, axis1=1, axis2=2).copy(),
+        "spherical": S[:, 0, 0].copy(),
+    }
+    weights = rng.dirichlet(np.ones(k + noise))
+    return gaussian.State(
+        weights,
+        rng.normal(size=(k, d)),
+        shapes[covariance_type],
+        covariance_type,
+        1e-9,
+        -np.ones(d) if noise else None,
+    )
+
+
+@pytest.mark.parametrize("n, d, k", [(1, 1, 1), (7, 3, 2), (1001, 5, 11)])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("noise", [None, 0.8])
+@pytest.mark.parametrize("dtype, rtol", [(np.float64, 1e-12), (np.float32, 1e-5)])
+def test_fuzzy_sums(monkeypatch, n, d, k, weighted, noise, dtype, rtol):
+    rng = np.random.default_rng(n)
+    ready = fuzzy.ready(fuzzy.State(rng.normal(size=(k, d))), fuzzy.Rule(2.0, noise=noise))
+    Z = distances.features(rng.normal(size=(d, n)).astype(dtype), "spherical")
+    weights = rng.random(n) if weighted else None
+    agree(*both(monkeypatch, lambda: fuzzy.summarize(Z, weights, ready)), rtol)
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.parametrize("n, d, k", [(1, 1, 1), (7, 3, 2), (1001, 5, 11), (600, 20, 40)])
+@pytest.mark.parametrize("weighted, noise", [(False, False), (True, True)])
+@pytest.mark.parametrize("dtype, rtol", [(np.float64, 1e-12), (np.float32, 1e-4)])
+def test_gaussian_sums(monkeypatch, covariance_type, n, d, k, weighted, noise, dtype, rtol):
+    rng = np.random.default_rng(n)
+    ready = gaussian.ready(mixture(covariance_type, k, d, rng, noise))
+    X = rng.normal(size=(d, n)).astype(dtype)
+    weights = rng.random(n) if weighted else None
+    Z = distances.features(X, ready.kind)
+    compiled, plain = both(monkeypatch, lambda: gaussian.summarize(Z, weights, ready))
+    agree(compiled, plain, rtol)
+    if ready.kind == "full":
+        for stats in both(monkeypatch, lambda: gaussian.summarize(X, weights, ready)):
+            agree(stats, plain, rtol)
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_objects_far_from_every_component_keep_their_densities(monkeypatch, covariance_type):
+    rng = np.random.default_rng(3)
+    ready = gaussian.ready(mixture(covariance_type, 4, 3, rng, False))
+    X = rng.normal(size=(3, 50))
+    X[:, ::7] *= 100.0
+    compiled, plain = both(
+        monkeypatch, lambda: gaussian.summarize(distances.features(X, ready.kind), None, ready)
+    )
+    agree(compiled, plain, 1e-12)
+    assert plain.objective < -1e4
+
+
+def test_known_labels_do_not_mind_pieces():
+    rng = np.random.default_rng(4)
+    ready = gaussian.ready(mixture("full", 3, 2, rng, False))
+    X, labels = rng.normal(size=(2, 1300)), rng.integers(-1, 3, size=1300)
+    agree(
+        gaussian.summarize(X, None, ready, labels),
+        gaussian.summarize(distances.features(X, "full"), None, ready, labels),
+        1e-12,
+    )
+
+
+def test_rows_that_are_kept_equal_rows_that_are_not():
+    X, w = np.random.default_rng(5).normal(size=(9001, 3)), np.arange(9001.0)
+    plain = Rows(X, w, view=lambda block: block * 2.0)
+    kept = plain.kept()
+    for one, other in zip(
+        kept.sum(lambda X, w: (w @ X, X.sum())),
+        plain.sum(lambda X, w: (w @ X, X.sum())),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    np.testing.assert_array_equal(kept.map(lambda X, w: X), 2.0 * X)
+    np.testing.assert_array_equal(kept.extremes(), plain.extremes())
+    few = [rows.sample(50, np.random.default_rng(0)).map(lambda X, *_: X) for rows in (kept, plain)]
+    np.testing.assert_array_equal(*few)
+
+
+def test_a_pass_within_a_pass_ends():
+    rows = Rows(np.ones((20_000, 2)), None, n_jobs=2)
+    inner = Rows(np.ones((10_000, 2)), None, n_jobs=2)
+    total = rows.sum(lambda X, w: (X.sum() + inner.sum(lambda X, w: (X.sum(),))[0],))[0]
+    assert total == 40_000 + len(rows.slices) * 20_000
+
+
+def _total(_):
+    return Rows(np.ones((20_000, 2)), None, n_jobs=2).sum(lambda X, w: (X.sum(),))[0]
+
+
+@pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="there is no fork here"
+)
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own():
+    expected = _total(0)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.map_async(_total, [0]).get(timeout=60) == [expected]
+
+
+def test_stacks_of_blocks_equal_single_blocks():
+    rng = np.random.default_rng(6)
+    stack = np.stack([distances.features(rng.normal(size=(3, 40)), "spherical") for _ in range(4)])
+    weights = rng.random(160)
+    ready = fuzzy.ready(fuzzy.State(rng.normal(size=(5, 3))), fuzzy.Rule(2.0))
+    together = fuzzy.summarize(stack, weights, ready)
+    parts = [
+        fuzzy.summarize(Z, w, ready) for Z, w in zip(stack, weights.reshape(4, 40), strict=True)
+    ]
+    agree(together, fuzzy.Stats(sum(p.sums for p in parts), sum(p.objective for p in parts)), 1e-13)
+
+
+def test_an_error_in_a_thread_reaches_the_caller():
+    rows = Rows(np.arange(40_000.0)[:, None], None, n_jobs=2)
+
+    def refuse(X, w):
+        if X[-1, 0] > 30_000:
+            raise ValueError("too large")
+        return (X.sum(),)
+
+    with pytest.raises(ValueError, match="too large"):
+        rows.sum(refuse)
+    assert rows.sum(lambda X, w: (len(X),))[0] == 40_000

@@ -1,0 +1,241 @@
+"""The table of labels against slow loops over pairs."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
+
+from sfumato.models.consensus import explicit
+from sfumato.numerics import label_sweep as sweeps
+from sfumato.numerics import label_table as kernel
+from sfumato.numerics import simplex
+
+
+def labelings(seed, n=30, m=6, missing=0.0, n_labels=4):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_labels, (n, m)).astype(np.int32)
+    labels[rng.random((n, m)) < missing] = -1
+    return labels
+
+
+def without_numba(monkeypatch):
+    for module in (kernel, sweeps):
+        monkeypatch.setattr(module, "optional_module", lambda *name: None)
+
+
+def double_loop(labels, weights, U):
+    total = 0.0
+    for b in range(labels.shape[1]):
+        seen = np.flatnonzero(labels[:, b] >= 0)
+        for i in seen:
+            for j in seen:
+                if i != j:
+                    total += weights[b] * ((labels[i, b] == labels[j, b]) - U[i] @ U[j]) ** 2
+    return total
+
+
+@pytest.fixture(params=["numpy", "compiled"])
+def twin(request, monkeypatch):
+    if request.param == "numpy":
+        without_numba(monkeypatch)
+    elif kernel.optional_module("sfumato.numerics", "compiled_labels") is None:
+        pytest.skip("Numba is not installed")
+    return request.param
+
+
+@given(seed=st.integers(0, 10_000), missing=st.sampled_from([0.0, 0.1, 0.6]))
+@settings(max_examples=15, deadline=None)
+def test_objective_equals_the_double_loop(seed, missing):
+    rng = np.random.default_rng(seed)
+    labels, weights = labelings(seed, n=12, missing=missing), rng.random(6) + 0.1
+    U = simplex.draw(rng, (12, 3))
+    assert sweeps.objective(kernel.encode(labels, weights), U) == pytest.approx(
+        double_loop(labels, weights, U), rel=1e-10, abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_scatter_and_gather_are_products_with_one_hot_labels(missing):
+    rng = np.random.default_rng(0)
+    table = kernel.encode(labelings(1, missing=missing), rng.random(6))
+    H = (table.columns()[:, :, None] == np.arange(table.offsets[-1])).any(axis=1).astype(float)
+    U, V = rng.random((30, 3)), rng.random((int(table.offsets[-1]), 3))
+    np.testing.assert_allclose(kernel.scatter(table, U), H.T @ U, atol=1e-12)
+    np.testing.assert_allclose(
+        kernel.gather(table, V), H @ (table.column_weight[:, None] * V), atol=1e-12
+    )
+
+
+def test_many_blocks_give_the_same_as_one(monkeypatch):
+    rng = np.random.default_rng(3)
+    table = kernel.encode(labelings(3, n=200_000, m=12))
+    U = rng.random((200_000, 2))
+    assert len(list(kernel.each_block(table, lambda rows: None))) > 1
+    sums = kernel.scatter(table, U)
+    for label in range(4):
+        np.testing.assert_allclose(
+            sums[table.offsets[5] + label], U[table.codes[:, 5] == label].sum(axis=0)
+        )
+    monkeypatch.setattr(kernel, "threads", lambda n_jobs: 1)
+    assert np.array_equal(kernel.scatter(table, U), sums)
+
+
+@pytest.mark.parametrize("n_labels", [3, 300, 70_000])
+def test_codes_take_the_smallest_integers(n_labels):
+    labels = np.array([[0], [n_labels - 1], [-1]], dtype=np.int32)
+    table = kernel.encode(labels)
+    assert table.codes.dtype == {3: np.uint8, 300: np.uint16, 70_000: np.int32}[n_labels]
+    assert table.seen().ravel().tolist() == [True, True, False]
+    assert table.coverage.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_pair_counts_equal_comparisons(twin, missing):
+    labels = labelings(5, missing=missing)
+    weights = np.ones(6)
+    together, seen = kernel.pair_counts(kernel.encode(labels, weights))
+    both = (labels[:, None] >= 0) & (labels[None, :] >= 0)
+    np.testing.assert_allclose(seen, both.sum(axis=2), atol=1e-12)
+    np.testing.assert_allclose(
+        together, (both & (labels[:, None] == labels[None, :])).sum(axis=2), atol=1e-12
+    )
+
+
+def test_pair_counts_are_weighted():
+    labels, weights = labelings(6, missing=0.2), np.arange(6.0)
+    together, seen = kernel.pair_counts(kernel.encode(labels, weights))
+    both = (labels[:, None] >= 0) & (labels[None, :] >= 0)
+    np.testing.assert_allclose(seen, both @ weights, atol=1e-12)
+    np.testing.assert_allclose(
+        together, (both & (labels[:, None] == labels[None, :])) @ weights, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1, 0.5])
+def test_sweeps_go_down_to_a_stationary_point(twin, missing):
+    rng = np.random.default_rng(7)
+    truth = np.arange(60) % 3
+    labels = np.where(
+        rng.random((60, 8)) < 0.8, truth[:, None], rng.integers(0, 3, (60, 8))
+    ).astype(np.int32)
+    labels[rng.random(labels.shape) < missing] = -1
+    weights = rng.random(8) + 0.5
+    table, U, history = kernel.encode(labels, weights), simplex.draw(rng, (60, 3)), []
+    for _ in range(200):
+        U, value = sweeps.sweep(table, U)
+        history.append(value)
+    assert np.all(np.diff(history) <= 1e-9 * history[0])
+    assert history[-1] == pytest.approx(sweeps.objective(table, U), rel=1e-12)
+    np.testing.assert_allclose(U.sum(axis=1), 1.0, atol=1e-12)
+    assert U.min() >= 0
+    for i in range(0, 60, 7):
+        for target in np.eye(3):
+            moved = U.copy()
+            moved[i] += 1e-4 * (target - U[i])
+            assert sweeps.objective(table, moved) >= history[-1] - 1e-6
+
+
+def test_twins_reach_the_same_minimum(monkeypatch):
+    if kernel.optional_module("sfumato.numerics", "compiled_labels") is None:
+        pytest.skip("Numba is not installed")
+    rng = np.random.default_rng(8)
+    labels = np.where(
+        rng.random((80, 10)) < 0.9, (np.arange(80) % 4)[:, None], rng.integers(0, 4, (80, 10))
+    ).astype(np.int32)
+    labels[rng.random(labels.shape) < 0.1] = -1
+    table, start = kernel.encode(labels), simplex.normalize(np.eye(4)[np.arange(80) % 4] + 0.2)
+
+    def minimum():
+        U = start
+        for _ in range(150):
+            U, value = sweeps.sweep(table, U)
+        return U, value
+
+    U_compiled, f_compiled = minimum()
+    without_numba(monkeypatch)
+    U_numpy, f_numpy = minimum()
+    assert f_numpy == pytest.approx(f_compiled, rel=1e-8)
+    np.testing.assert_allclose(U_numpy, U_compiled, atol=1e-4)
+
+
+def test_pairs_never_seen_together_change_nothing():
+    labels = np.array([[0, -1], [0, -1], [-1, 0], [-1, 0], [1, 1], [1, 1]], dtype=np.int32)
+    table = kernel.encode(labels)
+    U = simplex.draw(np.random.default_rng(0), (6, 2))
+    value = sweeps.objective(table, U)
+    p = U @ U.T
+    seen = np.array(
+        [[(labels[i] >= 0) & (labels[j] >= 0) for j in range(6)] for i in range(6)]
+    ).any(axis=2)
+    assert not seen[0, 2]
+    together = np.array(
+        [
+            [(labels[i] == labels[j])[(labels[i] >= 0) & (labels[j] >= 0)].sum() for j in range(6)]
+            for i in range(6)
+        ]
+    )
+    count = np.array(
+        [[((labels[i] >= 0) & (labels[j] >= 0)).sum() for j in range(6)] for i in range(6)]
+    )
+    loss = together * (1 - p) ** 2 + (count - together) * p**2
+    np.fill_diagonal(loss, 0)
+    assert value == pytest.approx(loss[seen].sum())
+
+
+def test_separate_groups_are_the_connected_components():
+    L = labelings(3, n=60, m=3, missing=0.3, n_labels=25)
+    table = kernel.encode(L, np.array([1.0, 0.0, 1.0]))
+    linked = kernel.pair_counts(table)[0] > 0
+    n_groups, expected = connected_components(linked)
+    found = kernel.separate_groups(table)
+    assert 1 < n_groups < 60
+    assert np.array_equal(found[:, None] == found, expected[:, None] == expected)
+
+
+@pytest.mark.parametrize("granted", [0.0, 2.0])
+@pytest.mark.parametrize(("n", "m", "n_labels"), [(30, 40, 4), (600, 4, 5), (700, 6, 100)])
+def test_spectrum_equals_that_of_the_matrix(n, m, n_labels, granted):
+    table = kernel.encode(
+        labelings(11, n=n, m=m, missing=0.2, n_labels=n_labels), np.linspace(0.5, 1.5, m)
+    )
+    together, _ = kernel.pair_counts(table)
+    C = table.scale[:, None] * together * table.scale
+    np.fill_diagonal(C, 0.0)
+    np.testing.assert_allclose(kernel.degrees(table), C.sum(axis=1), atol=1e-10)
+    C += (granted + kernel.TOGETHER) / n
+    d = C.sum(axis=1) ** -0.5
+    A = d[:, None] * C * d
+    start = None if granted == 0.0 else kernel.spectrum(table, 3)[0].vectors
+    spectrum, scaling = kernel.spectrum(table, 3, granted, start)
+    np.testing.assert_allclose(scaling, d, rtol=1e-10)
+    np.testing.assert_allclose(spectrum.values, np.linalg.eigvalsh(A)[::-1][:3], atol=1e-8)
+    np.testing.assert_allclose(A @ spectrum.vectors, spectrum.vectors * spectrum.values, atol=1e-6)
+
+
+def test_company_falls_from_a_share_of_the_mean_degree_to_nothing():
+    table = kernel.encode(labelings(5, n=50, m=8, n_labels=4))
+    bare = kernel.spectrum(table, 3)[0]
+    granted = [
+        kernel.company(table, bare._replace(following=value))
+        for value in (-np.inf, 0.0, 0.5, 1.0, 1.0 + 1e-9)
+    ]
+    np.testing.assert_allclose(
+        np.array(granted) / kernel.degrees(table).mean(), [0.04, 0.04, 0.02, 0.0, 0.0], atol=1e-12
+    )
+    assert kernel.company(table, bare._replace(values=np.ones(3))) == 0.0
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_compiled_rows_of_the_likelihood_are_those_of_numpy(k):
+    compiled = pytest.importorskip("sfumato.numerics.compiled_labels")
+    rng = np.random.default_rng(k)
+    U = simplex.draw(rng, (40, k))
+    U[:5] = np.eye(k)[np.zeros(5, dtype=int)]
+    for i in range(20):
+        c, weight = rng.random(40), rng.integers(0, 4, 40).astype(float)
+        np.testing.assert_allclose(
+            compiled.likely_row(c, weight, U, U[i]),
+            explicit.likely_row(c, weight, U, U[i]),
+            atol=1e-9,
+        )

@@ -1,0 +1,70 @@
+"""Nearest doubly stochastic matrices by their duals."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.numerics import scaling
+
+
+@pytest.mark.parametrize("dual", [scaling.entropy_dual, scaling.frobenius_dual])
+def test_derivatives_of_the_duals(dual, rng):
+    K = rng.random((9, 9))
+    K += K.T
+    y, v = rng.normal(size=9) * 0.1, rng.normal(size=9)
+    here, h = dual(K, y), 1e-6
+    above, below = dual(K, y + h * v), dual(K, y - h * v)
+    assert here.gradient @ v == pytest.approx((above.value - below.value) / (2 * h), rel=1e-6)
+    np.testing.assert_allclose(
+        here.curve(v), (above.gradient - below.gradient) / (2 * h), rtol=1e-5, atol=1e-6
+    )
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_newton_never_raises_the_dual(seed):
+    rng = np.random.default_rng(seed)
+    K = rng.random((7, 7)) ** 4
+    K += K.T
+    for dual in (scaling.entropy_dual, scaling.frobenius_dual):
+        y = rng.normal(size=7) * 3
+        for _ in range(30):
+            before, y = dual(K, y).value, scaling.newton(lambda z, dual=dual: dual(K, z), y)
+            assert dual(K, y).value <= before + 1e-9 * abs(before)
+        assert np.abs(dual(K, y).gradient).max() < 1e-8
+
+
+def test_fixed_point_halves_the_error_of_a_definite_similarity(rng):
+    X = rng.normal(size=(30, 2))
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    x, errors = K.sum(axis=1) ** -0.5, []
+    for _ in range(20):
+        errors.append(np.abs(x * (K @ x) - 1).max())
+        x = scaling.fixed_point(K, x)
+    assert errors[-1] < errors[3] * 0.6**16
+
+
+def total_support(K):
+    """By definition: every positive entry lies on a positive diagonal."""
+    from scipy.optimize import linear_sum_assignment
+
+    n, bad = len(K), set()
+    for i, j in zip(*np.nonzero(K), strict=True):
+        allowed = (K > 0).astype(float)
+        rest = np.delete(np.delete(allowed, i, 0), j, 1)
+        if n > 1 and rest[linear_sum_assignment(-rest)].sum() < n - 1:
+            bad.add(i)
+    return bad
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 0.9))
+def test_support_agrees_with_the_definition(seed, density):
+    rng = np.random.default_rng(seed)
+    K = (rng.random((6, 6)) < density) * 1.0
+    K = np.maximum(K, K.T)
+    K[0, 1] = K[1, 0] = 1
+    bad = scaling.without_support(sp.csr_array(K))
+    perfect = (K.sum(axis=1) > 0).all() and not total_support(K)
+    assert (bad.size == 0) == perfect
+    np.testing.assert_array_equal(scaling.without_support(K), bad)

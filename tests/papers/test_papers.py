@@ -1,0 +1,68 @@
+"""The papers' experiments: they run, name their inputs, and put published beside measured."""
+
+import numpy as np
+import pytest
+
+from sfumato import papers
+from sfumato.papers import rounding, similarity
+from sfumato.papers.outcome import Table, mean_and_deviation
+
+
+def test_tables_as_markdown_and_csv():
+    table = Table("A title", ("a", "b|c"), [("1", "x"), ("2", "y,z")], ("a note",))
+    assert (
+        table.markdown()
+        == "## A title\n\n| a | b\\|c |\n| --- | --- |\n| 1 | x |\n| 2 | y,z |\n\n- a note\n"
+    )
+    assert table.csv() == 'a,b|c\n1,x\n2,"y,z"\n'
+
+
+def test_mean_and_deviation_as_the_sources_print_it():
+    assert mean_and_deviation([0.5, 0.7]) == ".600±.100"
+    assert mean_and_deviation([1.0, 1.0]) == "1.000±.000"
+    assert mean_and_deviation([-0.4, -0.6]) == "-.500±.100"
+    assert mean_and_deviation([10.0, 10.2]) == "10.100±.100"
+
+
+def test_the_s_block_rule_on_the_row_stochastic_matrix():
+    item = next(similarity.evidence(papers.Shelf()))
+    assert item.W.shape == (100, 100)
+    labels = similarity.published_rule(similarity.row_stochastic(item.W, 5), 5, 0)
+    assert labels.shape == (100,)
+
+
+def test_partition_cost_against_the_matrices(rng):
+    W = rng.random((15, 15)) + np.kron(np.eye(3), 2 * np.ones((5, 5)))
+    W = W + W.T
+    labels = np.repeat(np.arange(3), 5)
+    degree = W.sum(axis=1)
+    E = np.linalg.eigh(W / np.sqrt(np.outer(degree, degree)))[1][:, -3:]
+    D = np.eye(3)[labels] * np.sqrt(degree)[:, None]
+    D /= np.linalg.norm(D, axis=0)
+    assert rounding.partition_cost(W, labels) == pytest.approx(
+        np.square(E @ E.T - D @ D.T).sum() / 2
+    )
+
+
+@pytest.mark.parametrize("name", ["similarity-figures", "mixture-steps"])
+def test_figures_are_drawn(name):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    outcome = papers.run(name, n_seeds=2)
+    assert outcome.figures
+    for file, figure in outcome.figures.items():
+        assert file.endswith(".png")
+        figure.canvas.draw()
+        matplotlib.pyplot.close(figure)
+
+
+@pytest.mark.slow
+def test_the_similarity_table_names_its_inputs():
+    table = papers.run("similarity-table", n_seeds=1).table
+    assert {row[0] for row in table.rows} == {"S-Block", "Iris", "Digits", "Scop"}
+    assert all(row[3] and row[5] for row in table.rows)
+
+
+def test_unknown_experiments_are_named():
+    with pytest.raises(ValueError, match="similarity-table"):
+        papers.run("nothing")

@@ -1,0 +1,45 @@
+"""The consensus experiment: its data, its cells, its table."""
+
+import numpy as np
+import pytest
+
+from sfumato.papers import Shelf, consensus
+
+
+def test_data_come_with_the_library_or_from_a_folder(tmp_path):
+    (tmp_path / "yeast-cell-cycle.csv").write_text("gene,phase,c1,c2\nA,1,0.5,-1\nB,2,1,2\n")
+    found = {item.name: item for item in consensus.evidence(Shelf(tmp_path))}
+    assert list(found) == [
+        "iris",
+        "wine",
+        "breast cancer (diagnostic)",
+        "digits",
+        "yeast cell cycle",
+    ]
+    np.testing.assert_array_equal(found["yeast cell cycle"].X, [[0.5, -1], [1, 2]])
+    assert len(consensus.evidence(Shelf())) == 4
+
+
+def test_the_table_has_a_row_for_every_data_set_and_ensemble(monkeypatch):
+    monkeypatch.setattr(consensus, "N_PARTITIONS", 8)
+    monkeypatch.setattr(consensus, "ENSEMBLES", ("AL", "KM"))
+    monkeypatch.setattr(consensus, "evidence", lambda shelf: consensus_of_iris(shelf))
+    table = consensus.table(Shelf(), n_seeds=1).table
+    assert [row[:2] for row in table.rows] == [("iris", "AL"), ("iris", "KM"), ("mean", "")]
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    assert any("of the cells" in note for note in table.notes)
+    assert sum("left out" in note for note in table.notes) == 3
+
+
+def consensus_of_iris(shelf, load=consensus.evidence):
+    return load(shelf)[:1]
+
+
+@pytest.mark.slow
+def test_the_probabilistic_consensus_has_the_highest_mean(monkeypatch):
+    monkeypatch.setattr(consensus, "N_PARTITIONS", 30)
+    monkeypatch.setattr(
+        consensus, "evidence", lambda shelf, load=consensus.evidence: load(shelf)[:2]
+    )
+    means = [float(value) for value in consensus.table(Shelf(), n_seeds=1).table.rows[-1][2:]]
+    assert max(means[:2]) > max(means[2:])

@@ -1,0 +1,193 @@
+"""Pictures show the numbers they were given, at any size, with any names."""
+
+import matplotlib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse.linalg import aslinearoperator
+
+matplotlib.use("Agg")
+from matplotlib.figure import Figure
+
+from sfumato import plot
+from sfumato.plot._style import literal, ordering, thin
+
+HOSTILE = [
+    "$\\frac{$",
+    "</script><script>alert(1)</script>",
+    "[/]",
+    "=cmd()",
+    "a$b$c",
+    "x" * 300,
+    "line\nbreak",
+    "\u202etxt.exe",
+    "\\$",
+]
+
+
+@pytest.fixture
+def ax():
+    return Figure(layout="constrained").subplots()
+
+
+def soft(n, k, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.full(k, 0.4), size=n)
+
+
+def draw(ax):
+    ax.figure.savefig("/dev/null", format="png", dpi=40)
+
+
+def test_memberships_image_holds_the_numbers_in_cluster_order(ax):
+    U = soft(30, 3)
+    plot.memberships(U, ax=ax)
+    image = np.asarray(ax.images[0].get_array())
+    np.testing.assert_allclose(image[..., 3], U[ordering(U)].T)
+    assert np.all(np.diff(U[ordering(U)].argmax(axis=1)) >= 0)
+
+
+def test_order_is_a_permutation_with_one_hill_per_cluster():
+    U = soft(200, 4)
+    order = ordering(U)
+    assert sorted(order) == list(range(200))
+    for cluster in range(4):
+        own = U[order][U[order].argmax(axis=1) == cluster, cluster]
+        turns = np.flatnonzero(np.diff(np.sign(np.diff(own))) > 0)
+        assert len(turns) == 0
+
+
+def test_many_objects_become_block_means(ax):
+    U = soft(5000, 3)
+    plot.profiles(U, ordered=False, ax=ax)
+    curve = ax.lines[0].get_ydata()
+    assert len(curve) == 1200
+    assert abs(curve.mean() - U[:, 0].mean()) < 1e-3
+    np.testing.assert_allclose(thin(U, 1000), U.reshape(1000, 5, 3).mean(axis=1))
+
+
+def test_simplex_puts_certain_objects_at_the_corners(ax):
+    plot.simplex(np.eye(3), ax=ax)
+    np.testing.assert_allclose(
+        ax.collections[0].get_offsets(), [[0, 0], [1, 0], [0.5, np.sqrt(0.75)]]
+    )
+    with pytest.raises(ValueError, match="three clusters, got 4"):
+        plot.simplex(soft(5, 4), ax=ax)
+
+
+def test_scatter_blends_colours_and_fades_the_uncertain(ax):
+    plot.scatter(np.zeros((3, 2)), [[1, 0], [0, 1], [0.5, 0.5]], ax=ax)
+    colours = ax.collections[0].get_facecolors()
+    np.testing.assert_allclose(colours[:2, :3], plot.palette(2), atol=1e-6)
+    assert colours[2, 3] < colours[0, 3]
+    with pytest.raises(ValueError, match="two coordinates for each of the 2 objects"):
+        plot.scatter(np.zeros((2, 5)), [[1, 0], [0, 1]], ax=ax)
+
+
+def test_uncertainty_counts_every_object_once(ax):
+    U = np.vstack([soft(97, 3), np.eye(3), np.full((1, 3), 1 / 3)])
+    plot.uncertainty(U, ax=ax)
+    assert sum(bar.get_height() for bar in ax.patches) == len(U)
+
+
+@pytest.mark.parametrize("n", [7, 60])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, aslinearoperator])
+def test_block_means_equal_the_slow_means_for_any_kind_of_matrix(n, form):
+    rng = np.random.default_rng(1)
+    W = rng.random((n, n))
+    W = W + W.T
+    U = soft(n, 3)
+    order = ordering(U)
+    b = min(n, 20)
+    group = np.arange(n) * b // n
+    slow = [
+        [W[np.ix_(order[group == i], order[group == j])].mean() for j in range(b)] for i in range(b)
+    ]
+    np.testing.assert_allclose(plot.block_means(form(W), U, blocks=20), slow)
+
+
+def test_reconstruction_is_the_block_mean_of_the_product(ax):
+    U = soft(50, 3)
+    plot.reconstruction(U, 2.0, blocks=10, ax=ax)
+    np.testing.assert_allclose(
+        np.asarray(ax.images[0].get_array()), plot.block_means(2 * U @ U.T, U, blocks=10)
+    )
+
+
+def test_similarity_of_many_objects_never_becomes_dense(ax):
+    n = 30_000
+    plot.similarity(sp.eye_array(n, format="csr"), blocks=50, ax=ax)
+    np.testing.assert_allclose(np.asarray(ax.images[0].get_array()), np.eye(50) / (n / 50))
+
+
+def test_contingency_writes_every_count(ax):
+    plot.contingency([[48, 2], [3, 47]], ax=ax)
+    assert [text.get_text() for text in ax.texts] == ["48", "2", "3", "47"]
+
+
+def test_curves_hold_what_they_were_given(ax):
+    plot.calibration([0.1, np.nan, 0.9], [0.2, np.nan, 0.8], [4, 0, 6], ax=ax)
+    np.testing.assert_allclose(ax.lines[1].get_xydata(), [[0.1, 0.2], [0.9, 0.8]])
+    other = Figure().subplots()
+    plot.selection([2, 3, 4], [0.1, 0.3, 0.2], spread=[0.1, 0.1, 0.1], chosen=3, ax=other)
+    np.testing.assert_allclose(other.lines[0].get_ydata(), [0.1, 0.3, 0.2])
+    np.testing.assert_allclose(other.lines[1].get_xdata(), [3, 3])
+    other = Figure().subplots()
+    plot.history([5.0, 2.0, 1.0], ax=other)
+    np.testing.assert_allclose(other.lines[0].get_xydata(), [[1, 5], [2, 2], [3, 1]])
+    other = Figure().subplots()
+    plot.information([1.0, 0.0], [0.5, 0.0], ax=other)
+    np.testing.assert_allclose(other.lines[0].get_xydata(), [[0, 0], [1, 0.5]])
+    with pytest.raises(ValueError, match="two lists of one length"):
+        plot.information([1.0], [0.5, 0.0], ax=other)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_drawn_literally(name, ax):
+    U = soft(9, 3)
+    plot.memberships(U, names=[name, "b", "c"], ax=ax)
+    draw(ax)
+    for function in (plot.simplex, plot.profiles, plot.uncertainty):
+        draw(function(U, names=[name, "b", "c"], ax=Figure().subplots()))
+    draw(plot.scatter(np.zeros((9, 2)), U, axis_names=[name, name], ax=Figure().subplots()))
+    draw(
+        plot.contingency(
+            np.eye(2),
+            row_names=[name, "b"],
+            column_names=[name, "b"],
+            row_title=name,
+            ax=Figure().subplots(),
+        )
+    )
+    draw(plot.history([1.0, 2.0], name=name, ax=Figure().subplots()))
+
+
+def test_dollars_are_shown_not_parsed():
+    text = Figure().text(0, 0, literal("$\\frac{$"))
+    assert text._preprocess_math(text.get_text()) == ("$\\frac{$", False)
+
+
+@pytest.mark.parametrize("k", [1, 2, 8, 9, 40])
+def test_any_number_of_clusters(k):
+    U = soft(50, k)
+    assert len(np.unique(plot.palette(k).round(3), axis=0)) == k
+    for function in (plot.memberships, plot.profiles, plot.uncertainty):
+        draw(function(U, ax=Figure().subplots()))
+    draw(plot.scatter(np.zeros((50, 2)), U, ax=Figure().subplots()))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 2**31))
+def test_histogram_and_order_of_any_memberships(n, k, seed):
+    U = soft(n, k, seed)
+    axes = plot.uncertainty(U, ax=Figure().subplots())
+    assert sum(bar.get_height() for bar in axes.patches) == n
+    assert sorted(ordering(U)) == list(range(n))
+
+
+def test_wrong_names_and_memberships_are_refused():
+    with pytest.raises(ValueError, match="one name for each of the 3 clusters"):
+        plot.memberships(soft(5, 3), names=["a"], ax=Figure().subplots())
+    with pytest.raises(ValueError, match="sum to 1"):
+        plot.memberships([[0.5, 0.1]], ax=Figure().subplots())
