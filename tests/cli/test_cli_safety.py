@@ -42,7 +42,7 @@ def names(folder):
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
-def test_a_thesis_that_appears_during_the_fit_is_not_replaced(run, data, tmp_path, during, force):  # noqa: F811
+def test_a_thesis_that_appears_during_the_fit_is_not_replaced(run, data, tmp_path, during, force):
     def appear():
         (tmp_path / "r").mkdir()
         (tmp_path / "r/thesis.txt").write_text("five years")
@@ -55,7 +55,7 @@ def test_a_thesis_that_appears_during_the_fit_is_not_replaced(run, data, tmp_pat
     assert names(tmp_path) == ["data.csv", "r", "r.1"]
 
 
-def test_two_runs_to_one_folder(run, data, tmp_path):  # noqa: F811
+def test_two_runs_to_one_folder(run, data, tmp_path):
     with Output(tmp_path / "r", check_target):
         code, _, err = run("fit", data, *ROLES, "--out", "r")
         assert (code, f"being written by process {os.getpid()}" in err) == (2, True)
@@ -91,7 +91,7 @@ ERRORS = [OSError(errno.ENOSPC, "No space left on device"), MemoryError()]
 @pytest.mark.parametrize("error", ERRORS, ids=["full disk", "no memory"])
 def test_a_checkpoint_that_cannot_be_written_warns_and_the_fit_goes_on(
     run, data, tmp_path, monkeypatch, error
-):  # noqa: F811
+):
     assert run("fit", data, *ROLES, *WORDS, "--out", "whole")[0] == 0
     often(monkeypatch)
     failing(monkeypatch, error, 3)
@@ -107,7 +107,7 @@ def test_a_checkpoint_that_cannot_be_written_warns_and_the_fit_goes_on(
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError, RuntimeError])
 def test_the_last_good_checkpoint_survives_whatever_ends_the_fit(
     run, data, tmp_path, monkeypatch, stop
-):  # noqa: F811
+):
     words = ("fit", data, *ROLES, *WORDS)
     assert run(*words, "--out", "whole")[0] == 0
     with monkeypatch.context() as patched:
@@ -137,7 +137,7 @@ def test_the_last_good_checkpoint_survives_whatever_ends_the_fit(
     assert names(tmp_path) == ["data.csv", "r", "whole"]
 
 
-def test_stopped_before_the_first_step_nothing_is_promised(run, data, tmp_path, monkeypatch):  # noqa: F811
+def test_stopped_before_the_first_step_nothing_is_promised(run, data, tmp_path, monkeypatch):
     from sfumato import FuzzyCMeans
 
     def stop(self, X, y=None, sample_weight=None):
@@ -152,7 +152,7 @@ def test_stopped_before_the_first_step_nothing_is_promised(run, data, tmp_path, 
 @pytest.mark.parametrize(
     "error", [*ERRORS, KeyboardInterrupt()], ids=["full disk", "no memory", "Ctrl-C"]
 )
-def test_a_result_that_cannot_be_written_leaves_the_fit(run, data, tmp_path, monkeypatch, error):  # noqa: F811
+def test_a_result_that_cannot_be_written_leaves_the_fit(run, data, tmp_path, monkeypatch, error):
     words = ("fit", data, *ROLES, "--out", "r")
 
     def fail(*_, **__):
@@ -171,7 +171,7 @@ def test_a_result_that_cannot_be_written_leaves_the_fit(run, data, tmp_path, mon
     assert names(tmp_path) == ["data.csv", "r"]
 
 
-def test_a_full_disk_is_noticed_before_the_fit(run, data, monkeypatch):  # noqa: F811
+def test_a_full_disk_is_noticed_before_the_fit(run, data, monkeypatch):
     usage = shutil.disk_usage(".")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=0))
     monkeypatch.setattr(fitting, "_fit", lambda *_: pytest.fail("the fit has begun"))
@@ -187,7 +187,7 @@ def test_a_full_disk_is_noticed_before_the_fit(run, data, monkeypatch):  # noqa:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_is_noticed_before_the_fit(
     run, data, tmp_path, monkeypatch
-):  # noqa: F811
+):
     (tmp_path / "locked").mkdir(mode=0o500)
     monkeypatch.setattr(fitting, "_fit", lambda *_: pytest.fail("the fit has begun"))
     code, _, err = run("fit", data, *ROLES, "--out", "locked/r")
@@ -210,7 +210,7 @@ CHOOSE = (
 )
 
 
-def test_the_curve_of_choose_replaces_nothing_unasked(run, data, tmp_path, monkeypatch):  # noqa: F811
+def test_the_curve_of_choose_replaces_nothing_unasked(run, data, tmp_path, monkeypatch):
     from matplotlib.figure import Figure
 
     (tmp_path / "curve.png").write_text("precious")
@@ -231,7 +231,7 @@ def test_the_curve_of_choose_replaces_nothing_unasked(run, data, tmp_path, monke
     assert names(tmp_path) == ["curve.png", "data.csv"]
 
 
-def test_a_report_replaces_nothing_unasked(run, data, tmp_path):  # noqa: F811
+def test_a_report_replaces_nothing_unasked(run, data, tmp_path):
     assert run("fit", data, *ROLES, "--out", "r")[0] == 0
     (tmp_path / "page.html").write_text("precious")
     code, _, err = run("report", "r", "--out", "page.html")
@@ -243,7 +243,7 @@ def test_a_report_replaces_nothing_unasked(run, data, tmp_path):  # noqa: F811
 
 def test_predict_follows_no_link_and_replaces_nothing_that_appears(
     run, data, tmp_path, monkeypatch
-):  # noqa: F811
+):
     from sfumato.cli import using
 
     assert run("fit", data, *ROLES, "--out", "r")[0] == 0
@@ -263,7 +263,7 @@ def test_predict_follows_no_link_and_replaces_nothing_that_appears(
     assert (tmp_path / "q.csv.1").read_bytes() == (tmp_path / "p.csv").read_bytes()
 
 
-def test_an_id_with_a_carriage_return_goes_through_every_command(run, tmp_path):  # noqa: F811
+def test_an_id_with_a_carriage_return_goes_through_every_command(run, tmp_path):
     X, _ = blobs()
     with (tmp_path / "odd.csv").open("w", newline="") as file:
         file.write("id,x,y\n" + "".join(f'"{i}\r=cmd",{x},{y}\n' for i, (x, y) in enumerate(X)))
@@ -305,7 +305,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("file", DAMAGE)
-def test_a_damaged_result_is_bad_input_and_one_sentence(run, data, tmp_path, monkeypatch, file):  # noqa: F811
+def test_a_damaged_result_is_bad_input_and_one_sentence(run, data, tmp_path, monkeypatch, file):
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     assert run("fit", data, *ROLES, "--out", "whole")[0] == 0
@@ -323,7 +323,7 @@ def test_a_damaged_result_is_bad_input_and_one_sentence(run, data, tmp_path, mon
         shutil.rmtree(tmp_path / "r")
 
 
-def test_a_model_that_lost_what_it_learned_is_bad_input(run, data, tmp_path):  # noqa: F811
+def test_a_model_that_lost_what_it_learned_is_bad_input(run, data, tmp_path):
     from sfumato import FuzzyCMeans
 
     assert run("fit", data, *ROLES, "--out", "r")[0] == 0
@@ -338,7 +338,7 @@ def test_a_model_that_lost_what_it_learned_is_bad_input(run, data, tmp_path):  #
         assert (code, len(err.splitlines())) == (2, 1), err
 
 
-def test_without_a_terminal_long_work_says_a_line_now_and_then(run, data, monkeypatch):  # noqa: F811
+def test_without_a_terminal_long_work_says_a_line_now_and_then(run, data, monkeypatch):
     from sfumato.cli import terminal
 
     monkeypatch.setattr(terminal, "_PATIENCE", 0.0)
