@@ -22,13 +22,20 @@ L = np.column_stack(
 )
 CASES = {
     **{name: (name, {"information-bottleneck": COUNTS}.get(name, X), ()) for name in MODELS},
+    "auto mixture": ("gaussian-mixture", X, ("n_init=2",)),
+    "auto consensus": ("consensus", L, ("ensemble=precomputed", "n_init=2")),
     "labelings": ("consensus", L, ("ensemble=precomputed",)),
     "similarity": (
         "pairwise",
         np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 4),
         ("similarity=precomputed",),
     ),
-    "gibbs": ("dirichlet-process", X, ("inference=gibbs", "burn_in=10", "n_draws=10")),
+    "gibbs": ("dirichlet-process", X, ("inference=gibbs", "burn_in=5", "n_draws=6", "n_init=2")),
+    "online": ("discriminative", X, ("algorithm=online", "max_iter=20", "n_init=2")),
+    "Baum-Eagon": ("pairwise", X, ("solver=baum-eagon", "max_iter=20")),
+    "uncertainty": ("consensus", L, ("ensemble=precomputed", "n_bootstrap=3", "n_init=2")),
+    "full and noise": ("fuzzy-c-means", X, ("covariance_type=full", "noise=0.5", "n_init=2")),
+    "deterministic annealing": ("information-bottleneck", COUNTS, ("beta=50", "n_init=2")),
 }
 
 
@@ -49,6 +56,8 @@ class Stopping(Checkpoint):
 def fit(case):
     name, evidence, settings = CASES[case]
     estimator = make(name, 3, seed=1, settings=settings)
+    if case.startswith("auto"):
+        estimator.set_params(n_clusters="auto")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return estimator.fit(evidence, **({"y": LABELS} if name == "discriminative" else {}))
@@ -65,7 +74,7 @@ def test_stopped_and_taken_up_again(case, tmp_path):
         except KeyboardInterrupt:
             again = Checkpoint(path, "test")
             again.resume()
-            assert again.resumed == left
+            assert again.resumed == again.reached == left
             with checkpoints(again):
                 np.testing.assert_array_equal(fit(case).memberships_, whole.memberships_)
 

@@ -21,6 +21,7 @@ from ..io.sniffing import number
 from .errors import NotConvergedError, StoppedError
 from .evidence import prepare
 from .models import check_model, make, parse_clusters
+from .stopping import rescued
 from .terminal import Terminal
 
 __all__ = ["Request", "demonstrate", "run"]
@@ -122,7 +123,7 @@ def fit_and_write(
         )
     checkpoint = _checkpoint(request, estimator, table, terminal, output)
     began = time.monotonic()
-    said += _fit(estimator, evidence, extra, request, checkpoint, terminal)
+    said += _fit(estimator, evidence, extra, request, checkpoint, terminal, output)
     if request.strict and not estimator.converged_:
         if checkpoint is not None:
             checkpoint.remove()
@@ -163,7 +164,8 @@ def _checkpoint(
 def _kept_until_written(checkpoint: Checkpoint | None, terminal: Terminal) -> Iterator[None]:
     """The checkpoint goes when the result is on the disk; where that fails, the fit can be taken up at its end."""
     try:
-        yield
+        with rescued(lambda: "stopped" if checkpoint is None else str(_stopped(checkpoint))):
+            yield
     except InputError:  # the result is written, under another name
         if checkpoint is not None:
             checkpoint.remove()
@@ -200,6 +202,14 @@ def _task(request: Request, estimator: Any, table: Table) -> str:
     return json.dumps([__version__, request.model, parameters, list(request.roles), table.digest])
 
 
+def _rescue(checkpoint: Checkpoint, output: Output | None) -> str:
+    """The end of a fit that does not hear: keep what it has reached, and let go of the output."""
+    said = str(_stopped(checkpoint))
+    if output is not None:
+        output.claim.release()
+    return said
+
+
 def _fit(
     estimator: Any,
     evidence: Any,
@@ -207,6 +217,7 @@ def _fit(
     request: Request,
     checkpoint: Checkpoint | None,
     terminal: Terminal,
+    output: Output | None,
 ) -> list[str]:
     """Fit, with a progress bar, checkpoints and Ctrl-C; gives what the model had to say."""
     if checkpoint is not None and request.resume:
@@ -216,7 +227,11 @@ def _fit(
             if checkpoint.resumed
             else "nothing to resume: starting afresh"
         )
-    with terminal.heard() as said, _watched(estimator, request.model, terminal), _kept(checkpoint):
+    with (
+        terminal.heard() as said,
+        _watched(estimator, request.model, terminal),
+        _kept(checkpoint, output),
+    ):
         estimator.fit(evidence, **extra)
     return said
 
@@ -239,13 +254,13 @@ def _watched(estimator: Any, name: str, terminal: Terminal) -> Iterator[None]:
 
 
 @contextmanager
-def _kept(checkpoint: Checkpoint | None) -> Iterator[None]:
+def _kept(checkpoint: Checkpoint | None, output: Output | None) -> Iterator[None]:
     """Checkpoints while fitting. A stopped fit keeps its file, and so does a failed one: memory and disks come back."""
     if checkpoint is None:
         yield
         return
     try:
-        with checkpoints(checkpoint):
+        with checkpoints(checkpoint), rescued(lambda: _rescue(checkpoint, output)):
             yield
     except KeyboardInterrupt as stop:
         raise _stopped(checkpoint) from stop

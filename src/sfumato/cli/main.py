@@ -1,4 +1,4 @@
-"""From arguments to an exit code: 0 done, 1 failed, 2 bad input, 3 not converged (--strict), 4 out of memory, 130 stopped."""
+"""From arguments to an exit code: 0 done, 1 failed, 2 bad input, 3 not converged (--strict), 4 out of memory, 130 or 143 stopped."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from .errors import NotConvergedError, StoppedError
+from .stopping import listening
 
 __all__ = ["main"]
 
@@ -16,31 +17,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
+    with listening() as stop:
+        try:
+            return _run(words)
+        except BaseException as error:
+            stop.heard.set()
+            if debug and not isinstance(error, SystemExit):
+                import traceback
+
+                traceback.print_exc()
+            if (
+                stop.signal is not None
+                or isinstance(error, (KeyboardInterrupt, StoppedError))
+                or type(error).__name__ == "Abort"
+            ):
+                return _say(
+                    (str(error) if isinstance(error, StoppedError) else "") or "stopped", stop.code
+                )
+            return _explain(error)
+
+
+def _run(words: list[str]) -> int:
     try:
         from .app import app
     except ImportError as error:
-        print(
-            f"sfumato: error: {error}: the command line needs more packages, pip install 'sfumato[cli]'",
-            file=sys.stderr,
-        )
-        return 1
-    try:
-        code = int(app(words or ["--help"], standalone_mode=False, prog_name="sfumato") or 0)
-        return _say("stopped", 130) if code == 130 else code
-    except BaseException as error:
-        if debug and not isinstance(error, SystemExit):
-            import traceback
-
-            traceback.print_exc()
-        return _explain(error)
+        raise ImportError(
+            f"{error}: the command line needs more packages, pip install 'sfumato[cli]'"
+        ) from error
+    code = int(app(words or ["--help"], standalone_mode=False, prog_name="sfumato") or 0)
+    if code == 130:
+        raise StoppedError
+    return code
 
 
 def _explain(error: BaseException) -> int:
     """One line on standard error, and the exit code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    if isinstance(error, (KeyboardInterrupt, StoppedError)) or type(error).__name__ == "Abort":
-        return _say(str(error) or "stopped", 130)
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -64,7 +77,7 @@ def _say(text: str, code: int) -> int:
 
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     print(
-        f"sfumato: {'' if code == 130 else 'error: '}{plain(lines[0] if lines else 'no reason given', 500)}",
+        f"sfumato: {'' if code > 128 else 'error: '}{plain(lines[0] if lines else 'no reason given', 500)}",
         file=sys.stderr,
     )
     return code

@@ -13,7 +13,7 @@ __all__ = ["equal_labels", "likely_row", "table_sweep"]
 NEAR = 1e-12  # as in coassociation_explicit
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True, parallel=True)
 def equal_labels(codes, out):
     """Number of rows in which every two columns of ``codes`` (m, n) agree, written to ``out`` (n, n)."""
     m, n = codes.shape
@@ -34,7 +34,7 @@ def equal_labels(codes, out):
             out[i, j] = total[j]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def table_sweep(codes, offsets, weights, coverage, U, M, S, absent):
     """One exact Gauss-Seidel pass over the objects of a table of labels; ``U``, ``M``, ``S`` and ``absent`` are overwritten."""
     n, m = codes.shape
@@ -68,7 +68,7 @@ def table_sweep(codes, offsets, weights, coverage, U, M, S, absent):
             u[r] = new[r]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _pair_steps(H, g, u, n_steps):
     """Exact line searches between the best and the worst used vertex; see ``simplex.pair_steps``."""
     k = len(u)
@@ -92,7 +92,7 @@ def _pair_steps(H, g, u, n_steps):
             g[r] += step * (H[r, to] - H[r, out])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _account(i, codes, offsets, weights, u, new, M, S, absent, everyone):
     """Carry a changed row into the sums."""
     m, k = codes.shape[1], len(u)
@@ -111,7 +111,7 @@ def _account(i, codes, offsets, weights, u, new, M, S, absent, everyone):
                     everyone[r, s] += weights[b] * change
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def likely_row(c, weight, U, u):
     """Twin of ``coassociation_explicit.likely_row``."""
     n, k = U.shape
@@ -140,7 +140,7 @@ def likely_row(c, weight, U, u):
     return np.maximum(u, 0.0)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _line_search(c, weight, p, d, limit):
     steepest, curvature = _slope(c, weight, p, d, 0.0)
     if _slope(c, weight, p, d, limit)[0] <= 0:
@@ -159,7 +159,7 @@ def _line_search(c, weight, p, d, limit):
     return low
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _slope(c, weight, p, d, t):
     first = second = 0.0
     for j in range(len(p)):

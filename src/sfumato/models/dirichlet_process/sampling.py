@@ -50,25 +50,45 @@ def run_chains(
         (optional_module(__package__, "compiled") or gibbs).visit,
     )
 
-    def run(seed: int) -> tuple[list[gibbs.Draw], list[float]]:
+    def start(seed: int) -> Walk:
         rng = np.random.default_rng(seed)
-        draw = gibbs.start(chain, prior.mean, rng)
-        kept = []
-        for sweep in range(burn_in + n_draws * thinning):
-            draw = gibbs.sweep(chain, draw, prior, rng)
-            if sweep >= burn_in and (sweep - burn_in + 1) % thinning == 0:
-                kept.append(draw)
-        return kept, [gibbs.log_joint(chain, draw) for draw in kept]
+        return Walk(gibbs.start(chain, prior.mean, rng), rng.bit_generator.state)
+
+    def sweep(walk: Walk) -> Walk:
+        rng = np.random.default_rng(0)
+        rng.bit_generator.state = walk.generator
+        draw = gibbs.sweep(chain, walk.draw, prior, rng)
+        done = walk.sweeps + 1
+        if done <= burn_in or (done - burn_in) % thinning:
+            return Walk(draw, rng.bit_generator.state, done, walk.labels, walk.kept)
+        here = (*walk.kept, (draw.concentration, gibbs.log_joint(chain, draw)))
+        return Walk(
+            draw, rng.bit_generator.state, done, (*walk.labels, draw.labels.astype(np.int32)), here
+        )
 
     with ThreadPoolExecutor(min(threads(n_jobs), len(seeds))) as pool:
-        chains = list(pool.map(run, seeds))
-    draws = [draw for kept, _ in chains for draw in kept]
-    labelings = np.stack([draw.labels for draw in draws], axis=1).astype(np.int32)
-    return Trace(
-        labelings,
-        np.array([draw.concentration for draw in draws]),
-        np.array([values for _, values in chains]),
-    )
+
+        def step(walks: tuple[Walk, ...]) -> tuple[tuple[Walk, ...], float]:
+            walks = tuple(pool.map(sweep, walks))
+            return walks, gibbs.log_joint(chain, walks[0].draw)
+
+        walks = tuple(pool.map(start, seeds))
+        walks = loop.iterate(
+            step, walks, max_iter=burn_in + n_draws * thinning, tol=-1.0, relative_to=1.0
+        ).state
+    labelings = np.stack([labels for walk in walks for labels in walk.labels], axis=1)
+    kept = np.array([walk.kept for walk in walks])
+    return Trace(labelings, kept[..., 0].ravel(), kept[..., 1])
+
+
+class Walk(NamedTuple):
+    """How far a chain has come: its last draw, where its generator stands, and the draws kept."""
+
+    draw: gibbs.Draw
+    generator: Any
+    sweeps: int = 0
+    labels: tuple[np.ndarray, ...] = ()
+    kept: tuple[tuple[float, float], ...] = ()  # concentration and log joint
 
 
 def split_r_hat(values: np.ndarray) -> float:

@@ -178,29 +178,32 @@ class Problem(NamedTuple):
                 r, M, bandwidth
             ).ravel() / self.total
 
-        history = [self.objective(self.table(centers, bandwidth), centers)]
-        found = minimize(
-            descent,
-            centers.ravel(),
-            jac=True,
-            method="L-BFGS-B",
-            callback=lambda intermediate_result: history.append(
-                -intermediate_result.fun * self.total
-            ),
-            options={
-                "maxiter": max_iter,
-                "maxfun": 20 * max_iter,
-                "ftol": min(tol, 1e9),
-                "gtol": tol,
-            },
-        )
-        return loop.Run(
-            found.x.reshape(centers.shape),
-            history[-1],
-            np.array(history),
-            len(history),
-            found.status != 1,
-        )
+        def solve(descent: Any) -> loop.Run:
+            history = [self.objective(self.table(centers, bandwidth), centers)]
+            found = minimize(
+                descent,
+                centers.ravel(),
+                jac=True,
+                method="L-BFGS-B",
+                callback=lambda intermediate_result: history.append(
+                    -intermediate_result.fun * self.total
+                ),
+                options={
+                    "maxiter": max_iter,
+                    "maxfun": 20 * max_iter,
+                    "ftol": min(tol, 1e9),
+                    "gtol": tol,
+                },
+            )
+            return loop.Run(
+                found.x.reshape(centers.shape),
+                history[-1],
+                np.array(history),
+                len(history),
+                found.status != 1,
+            )
+
+        return loop.replay(solve, descent)
 
 
 def ascend(
@@ -284,28 +287,29 @@ def learn(
     max_iter: int,
     tol: float,
 ) -> loop.Run:
-    """Online passes in random order; the best prototypes so far are kept, and three passes without better ones end it."""
+    """Online passes in random order; the best prototypes so far are kept, and three passes without better ones end it.
 
-    def step(state: tuple[Online, np.ndarray, float]) -> tuple[Any, float]:
-        online, best, value = state
+    Where the generator stands is part of the state: a search that is taken up again goes through the same orders.
+    """
+
+    def step(state: tuple[Online, np.ndarray, float, Any]) -> tuple[Any, float]:
+        online, best, value, rng.bit_generator.state = state
         for _ in range(3):
             online = online_pass(
                 problem, online, bandwidth, rate, batch_size, rng.permutation(problem.rows.shape[0])
             )
             reached = problem.objective(problem.table(online.average, bandwidth), online.average)
             if reached > value:
-                return (online, online.average, reached), reached
-        return (online, best, value), value
+                return (online, online.average, reached, rng.bit_generator.state), reached
+        return (online, best, value, rng.bit_generator.state), value
 
-    start = (
-        Online.start(problem, centers, bandwidth),
-        centers,
-        problem.objective(problem.table(centers, bandwidth), centers),
-    )
+    begun = problem.objective(problem.table(centers, bandwidth), centers)
+    start = (Online.start(problem, centers, bandwidth), centers, begun, rng.bit_generator.state)
     run = loop.iterate(
         step, start, max_iter=max_iter, tol=max(tol, 1e-4), relative_to=problem.total
     )
-    return run._replace(state=run.state[1])
+    _, best, _, rng.bit_generator.state = run.state
+    return run._replace(state=best)
 
 
 def _one_hot(labels: Any, k: int, like: Any) -> Any:

@@ -21,7 +21,7 @@ def walk(problem: Any, exact: bool, G: np.ndarray, S: np.ndarray, M: np.ndarray)
     )
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _dense(F, low, diagonal, exact, G, S, M):
     n, k = G.shape
     g, new, b, H, gained = np.empty(k), np.empty(k), np.empty(k), np.empty((k, k)), 0.0
@@ -35,7 +35,7 @@ def _dense(F, low, diagonal, exact, G, S, M):
     return gained
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _sparse(data, indices, indptr, low, diagonal, exact, G, S, M):
     n, k = G.shape
     g, new, b, H, gained = np.empty(k), np.empty(k), np.empty(k), np.empty((k, k)), 0.0
@@ -52,7 +52,7 @@ def _sparse(data, indices, indptr, low, diagonal, exact, G, S, M):
     return gained
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _row(i, diagonal, exact, G, S, g, new, b, H):
     """Change row i, carry it into S, and return the gain; ``g`` keeps the old row, ``new`` the new one."""
     k = len(g)

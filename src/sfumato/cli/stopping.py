@@ -1,0 +1,102 @@
+"""Ctrl-C and SIGTERM: the work ends soon, keeps what it has, and shows no traceback, wherever it was.
+
+Both raise ``KeyboardInterrupt``. A library that makes another error of it, or a long call that lets nothing through, changes nothing:
+any error after the signal counts as the stop, and when the call has not come back after a moment, a thread beside it keeps what there
+is to keep and ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["Stop", "listening", "rescued"]
+
+_PATIENCE = 1.5  # seconds in which a stop should have been heard
+_rescue: Callable[[], str] | None = None
+
+
+class Stop:
+    """Whether, and by which signal, the work was stopped."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self.heard = threading.Event()
+
+    @property
+    def code(self) -> int:
+        """The exit code that shells expect: 130 after Ctrl-C, 143 after SIGTERM."""
+        return 128 + (self.signal or signal.SIGINT)
+
+
+_stop = Stop()
+
+
+@contextmanager
+def listening() -> Iterator[Stop]:
+    """Within this context both signals stop the work; those that were ignored stay ignored."""
+    global _stop
+    _stop = stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def hear(number: int, frame: Any) -> None:
+        stop.signal = number
+        raise KeyboardInterrupt
+
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) not in (signal.SIG_IGN, None)
+    ]
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    earlier = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    handlers = {number: signal.signal(number, hear) for number in numbers}
+    watch = threading.Thread(target=_watch, args=(ours, stop, numbers), daemon=True)
+    watch.start()
+    try:
+        yield stop
+    finally:
+        stop.heard.set()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(earlier)
+        theirs.close()
+        watch.join()
+        ours.close()
+
+
+def _watch(ours: socket.socket, stop: Stop, numbers: list[int]) -> None:
+    while received := ours.recv(1):
+        if received[0] in numbers and not stop.heard.wait(_PATIENCE):
+            text = "stopped"
+            try:
+                text = _rescue() if _rescue is not None else text
+                print(f"sfumato: {text}", file=sys.stderr, flush=True)
+            finally:
+                os._exit(128 + received[0])
+
+
+@contextmanager
+def rescued(action: Callable[[], str]) -> Iterator[None]:
+    """Within this context a stop that does not get through has ``action`` keep what there is; it gives what to say.
+
+    A stop that gets through ends the waiting here.
+    """
+    global _rescue
+    earlier, _rescue = _rescue, action
+    try:
+        yield
+    except KeyboardInterrupt:
+        _stop.heard.set()
+        raise
+    finally:
+        _rescue = earlier
