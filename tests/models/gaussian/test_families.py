@@ -1,0 +1,159 @@
+"""The M steps of the fourteen families against numerical maximisation and mclust's counts."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+from scipy.optimize import minimize
+
+from sfumato.models.gaussian import families
+
+GOLDEN = Path(__file__).parent / "data" / "mclust_bic.csv"
+FEATURES = {"iris": 4, "faithful": 2, "thyroid": 5}
+
+
+def problem(seed=0, k=3, d=3):
+    rng = np.random.default_rng(seed)
+    factors = rng.normal(size=(k, d, d)) * np.logspace(0, 0.5, d)
+    mass = rng.uniform(5.0, 20.0, k)
+    return mass[:, None, None] * (factors @ factors.transpose(0, 2, 1)), mass
+
+
+def criterion(matrices, scatter, mass):
+    """Minus twice the expected log-likelihood, by its definition."""
+    return sum(
+        n * np.linalg.slogdet(S)[1] + np.trace(np.linalg.solve(S, W))
+        for S, W, n in zip(matrices, scatter, mass, strict=True)
+    )
+
+
+def build(family, numbers, k, d):
+    """Covariances of the family from unconstrained numbers; none is left over."""
+    numbers = list(numbers)
+
+    def draw(count):
+        return np.array([numbers.pop(0) for _ in range(count)])
+
+    def volume():
+        return np.exp(draw(1))[0]
+
+    def shape():
+        values = draw(d - 1)
+        return np.exp(np.append(values, -values.sum()))
+
+    def axes():
+        skew = np.zeros((d, d))
+        skew[np.triu_indices(d, 1)] = draw(d * (d - 1) // 2)
+        return expm(skew - skew.T)
+
+    parts = []
+    for letter, make, identity in zip(
+        family, (volume, shape, axes), (1.0, np.ones(d), np.eye(d)), strict=True
+    ):
+        if letter == "V":
+            parts.append([make() for _ in range(k)])
+        else:
+            parts.append([make() if letter == "E" else identity] * k)
+    assert not numbers
+    return np.stack([v * (D * s) @ D.T for v, s, D in zip(*parts, strict=True)])
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+@pytest.mark.parametrize("k, d", [(3, 2), (2, 3)])
+def test_the_m_step_is_the_numerical_maximum(family, k, d):
+    scatter, mass = problem(1, k, d)
+    ours = families.as_matrices(families.covariances(family, scatter, mass), d)
+    rng = np.random.default_rng(0)
+    size = families.n_covariance_parameters(family, k, d)
+    searches = [
+        minimize(
+            lambda x: criterion(build(family, x, k, d), scatter, mass),
+            start,
+            method="L-BFGS-B",
+            bounds=[(-12.0, 12.0)] * size,
+            options={"maxiter": 150},
+        )
+        for start in rng.normal(size=(2, size))
+    ]
+    best = min(search.fun for search in searches)
+    assert criterion(ours, scatter, mass) <= best + 1e-5 * abs(best)
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_covariances_have_the_structure_of_the_name(family):
+    d = 4
+    scatter, mass = problem(2, 3, d)
+    matrices = families.as_matrices(families.covariances(family, scatter, mass), d)
+    values, axes = np.linalg.eigh(matrices)
+    volumes = np.exp(np.log(values).mean(axis=1))
+    shapes = np.sort(values / volumes[:, None], axis=1)
+    np.testing.assert_allclose(matrices, matrices.transpose(0, 2, 1), atol=1e-12)
+    if family[0] == "E":
+        np.testing.assert_allclose(volumes, volumes[0], rtol=1e-8)
+    if family[1] in "EI":
+        np.testing.assert_allclose(shapes, np.broadcast_to(shapes[0], shapes.shape), rtol=1e-8)
+    if family[1] == "I":
+        np.testing.assert_allclose(shapes, 1.0, rtol=1e-8)
+    if family[2] == "I":
+        np.testing.assert_allclose(matrices, matrices * np.eye(d), atol=1e-12)
+    if family[2] == "E":
+        turned = axes[0].T @ matrices @ axes[0]
+        np.testing.assert_allclose(turned * (1 - np.eye(d)), 0.0, atol=1e-6 * values.max())
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_a_warm_start_stays_and_few_steps_never_lose(family):
+    scatter, mass = problem(3, 4, 5)
+    done = families.covariances(family, scatter, mass)
+    again = families.covariances(family, scatter, mass, previous=done)
+    values = [criterion(families.as_matrices(C, 5), scatter, mass) for C in (done, again)]
+    assert values[1] == pytest.approx(values[0], rel=1e-8)
+    other = problem(4, 4, 5)
+    current, before = done, criterion(families.as_matrices(done, 5), *other)
+    for _ in range(10):
+        current = families.covariances(family, *other, previous=current, n_steps=1)
+        after = criterion(families.as_matrices(current, 5), *other)
+        assert after <= before + 1e-9 * abs(before)
+        before = after
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_diagonals_and_traces_do_where_the_family_needs_no_more(family):
+    scatter, mass = problem(5)
+    whole = families.covariances(family, scatter, mass)
+    kind = families.kind_of(family)
+    if kind == "diag":
+        part = families.covariances(family, np.diagonal(scatter, axis1=1, axis2=2), mass)
+    elif kind == "spherical":
+        part = families.covariances(family, np.trace(scatter, axis1=1, axis2=2), 3 * mass)
+    else:
+        part = families.covariances(family, scatter.copy(), mass)
+    np.testing.assert_allclose(part, whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_flat_scatter_is_raised_to_the_floor(family):
+    scatter, mass = problem(6, 3, 3)
+    scatter[0] = np.diag([1.0, 0.0, 0.0])
+    scatter[1] = 0.0
+    matrices = families.as_matrices(families.covariances(family, scatter, mass, floor=1e-6), 3)
+    assert np.isfinite(matrices).all()
+    assert np.linalg.eigvalsh(matrices).min() >= 1e-6 * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("name, family", families.ALIASES.items())
+def test_names_of_scikit_learn_stand_for_families(name, family):
+    assert families.family_of(name) == family
+    assert families.family_of(family) == family
+
+
+def test_parameters_are_counted_as_mclust_counts_them():
+    with GOLDEN.open() as file:
+        for row in csv.DictReader(file):
+            if row["df"] != "NA":
+                count = families.n_parameters(row["model"], int(row["k"]), FEATURES[row["data"]])
+                assert count == int(row["df"]), row
