@@ -236,16 +236,38 @@ def _common_axes(
     floor: float,
     n_steps: int,
 ) -> np.ndarray:
-    """EVE and VVE: one set of axes, turned in pairs, in turn with the variances along them."""
-    axes = _first_axes(scatter if previous is None else previous)
-    rotated = axes.T @ scatter @ axes
+    """EVE and VVE: one set of axes, turned in pairs, in turn with the variances along them.
+
+    The criterion may have several minima: without a previous solution, the axes of every component
+    are tried beside those of their sum.
+    """
+    if previous is not None:
+        starts = [_first_axes(previous)]
+    else:
+        starts = [_first_axes(scatter), *np.linalg.eigh(scatter)[1]]
+    ends = [_turned(axes, letters, scatter, mass, floor, n_steps) for axes in starts]
+    axes, variances, _ = min(ends, key=lambda end: end[2])
+    return _composed(axes, variances)
+
+
+def _turned(
+    axes: np.ndarray,
+    letters: str,
+    scatter: np.ndarray,
+    mass: np.ndarray,
+    floor: float,
+    n_steps: int,
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Common axes, the variances (k, d) along them and the criterion, from a first set of axes."""
+    axes, rotated = axes.copy(), axes.T @ scatter @ axes
     variances = _variances(letters, _diagonals(rotated), mass, None, floor, n_steps)
     for _ in range(n_steps):
-        turned = _sweep(axes, rotated, 1.0 / variances)
+        angle = _sweep(axes, rotated, 1.0 / variances)
         variances = _variances(letters, _diagonals(rotated), mass, None, floor, n_steps)
-        if turned <= 1e-7:
+        if angle <= 1e-7:
             break
-    return _composed(axes, variances)
+    spread = np.sum(_diagonals(rotated) / variances, axis=1)
+    return axes, variances, float(np.sum(mass * np.log(variances).sum(axis=1) + spread))
 
 
 def _first_axes(matrices: np.ndarray) -> np.ndarray:
