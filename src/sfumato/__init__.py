@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     **{model.name: f"models.{model.module}" for model in MODELS},
-    "EvidenceWarning": "core.validation",
+    "EvidenceWarning": "core.warn",
     "MemoryBudgetError": "core.memory",
 }
 _MODULES = (

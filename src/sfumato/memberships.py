@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from .core.arrays import is_numpy, namespace, to_numpy
+from .core.labels import encode
 from .core.memory import reserve
 from .numerics.simplex import normalize
 from .numerics.simplex import project as project_simplex
@@ -210,7 +211,7 @@ def one_hot(labels: Any, n_clusters: int | None = None, *, dtype: Any = np.float
             f"labels must be one-dimensional, with at least one object; got shape {labels.shape}"
         )
     if labels.dtype.kind not in "iu":
-        labels = np.unique(labels, return_inverse=True)[1]
+        labels = encode(labels)
     if labels.min() < -1:
         raise ValueError(f"labels must be 0, 1, ... or -1 for unknown, got {labels.min()}")
     k = max(1, int(labels.max()) + 1) if n_clusters is None else n_clusters

@@ -22,7 +22,7 @@ from sfumato import (
     SpectralClustering,
 )
 from sfumato.core import memory
-from sfumato.core.memory import Outline
+from sfumato.core.memory import InputSize
 from sfumato.similarity import coassociation, knn
 
 
@@ -65,12 +65,12 @@ def test_limits_of_cgroups_above_count_and_cached_files_do_not(tmp_path):
 
 def test_an_outline_is_known_without_reading():
     X = np.zeros((6, 3), dtype=np.int16)
-    assert Outline.of(X) == Outline(6, 3, 18, 8, True, False)
-    assert Outline.of(X).copy() == 18 * 8
-    assert Outline.of(X.astype(np.float32)) == Outline(6, 3, 18, 4, False, False)
-    assert Outline.of(sp.csr_array(np.eye(4))) == Outline(4, 4, 4, 8, False, True)
-    assert Outline.of(coassociation(np.zeros((5, 2), int))).stored == 0
-    assert Outline.of([[1.0], [2.0]]) is None
+    assert InputSize.of(X) == InputSize(6, 3, 18, 8, True, False)
+    assert InputSize.of(X).copy() == 18 * 8
+    assert InputSize.of(X.astype(np.float32)) == InputSize(6, 3, 18, 4, False, False)
+    assert InputSize.of(sp.csr_array(np.eye(4))) == InputSize(4, 4, 4, 8, False, True)
+    assert InputSize.of(coassociation(np.zeros((5, 2), int))).stored == 0
+    assert InputSize.of([[1.0], [2.0]]) is None
 
 
 def features(n, p=8, seed=0):
@@ -156,7 +156,7 @@ CASES = {
 def test_what_a_fit_is_said_to_take_is_most_of_what_it_takes_and_never_more(name):
     model, evidence = CASES[name]
     evidence = evidence()
-    said = sum(model._footprint(Outline.of(evidence)).values())
+    said = sum(model._memory_needed(InputSize.of(evidence)).values())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(evidence)  # imports and compiles what the first fit needs

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from sfumato import ClusteringEnsemble, FuzzyCMeans, GaussianMixture
-from sfumato.core.validation import as_generator, check_choice, check_labelings, check_number
+from sfumato.core.labels import check_labelings, encode
+from sfumato.core.validation import as_generator, check_choice, check_number
 
 
 @pytest.mark.parametrize(
@@ -80,5 +82,24 @@ def test_labelings_are_coded_column_by_column():
     np.testing.assert_array_equal(check_labelings(masked), [[0, 0], [0, -1]])
     with pytest.raises(ValueError, match="got inf"):
         check_labelings(np.array([[np.inf, 1.0]]))
-    with pytest.raises(ValueError, match="one clustering a column"):
+    with pytest.raises(ValueError, match="one clustering per column"):
         check_labelings(np.zeros((3, 0)))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [3, 1, 3, -7, 1],
+        [10**12, -5, 10**12],
+        ["b", "a", "b"],
+        [2.5, -1.0, 2.5],
+        np.array(["b", "a", "b"], dtype=object),
+        np.array([], dtype=int),
+    ],
+)
+def test_codes_are_ranks_of_the_sorted_labels(labels):
+    assert_array_equal(encode(labels), np.unique(labels, return_inverse=True)[1])
+
+
+def test_labels_that_cannot_be_compared_are_coded_as_they_come():
+    assert_array_equal(encode(np.array(["b", 1, None, "b"], dtype=object)), [0, 1, 2, 0])

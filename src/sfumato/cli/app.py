@@ -110,7 +110,7 @@ def consensus(
     data: Annotated[
         str,
         typer.Argument(
-            help="Labelings, one clustering a column; or features, with --features. - for standard input.",
+            help="Labelings, one clustering per column; or features, with --features. - for standard input.",
             metavar="DATA",
         ),
     ],

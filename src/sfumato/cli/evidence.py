@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.labels import encode
 from ..io import InputError, Roles, Table
 
 __all__ = ["prepare"]
@@ -26,7 +27,7 @@ def prepare(estimator: Any, table: Table, model: str, roles: Roles) -> tuple[Any
             raise InputError(
                 "the discriminative model needs known classes: name their column with --class-column"
             )
-        extra["y"] = np.unique(np.asarray(table.classes), return_inverse=True)[1]
+        extra["y"] = encode(table.classes)
     values = table.values
     if roles.labels:
         estimator.set_params(ensemble="precomputed")

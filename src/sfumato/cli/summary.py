@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__, metrics, plot, report
+from ..core.labels import encode
 from ..io import Result, Table
 from ..io.results import has_noise
 from ..io.summaries import SCHEMA
@@ -99,7 +100,7 @@ def measures(U: np.ndarray, classes: Any) -> dict[str, float]:
         "partition entropy": metrics.partition_entropy(U),
     }
     if classes is not None:
-        known = np.unique(np.asarray(classes), return_inverse=True)[1]
+        known = encode(classes)
         shown = ("adjusted Rand index", "normalized mutual information", "matched accuracy")
         found |= {name: AGREEMENTS[name](known, U.argmax(axis=1)) for name in shown} | {
             "Brier score": metrics.brier_score(known, U)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.labels import encode
 from ..core.text import plain
 from ..io import InputError, Roles, Table, read, read_result
 from ..io.output import Output, check_file
@@ -151,9 +152,7 @@ def _labels(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
     values = np.asarray(table.values)[
         :, 0 if column not in table.columns else table.columns.index(column)
     ]
-    return values if values.dtype.kind in "iu" else np.unique(values, return_inverse=True)[
-        1
-    ], table.ids
+    return values if values.dtype.kind in "iu" else encode(values), table.ids
 
 
 def _match(left: Any, right: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.validation import _refuse_mask, check_number
+from ..core.validation import check_number, refuse_mask
 
 __all__ = [
     "as_numbers",
@@ -37,7 +37,7 @@ def spread_weight(weight: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
 
 def as_numbers(value: Any, name: str) -> np.ndarray:
     """``value`` as an array of float64."""
-    _refuse_mask(value, name)
+    refuse_mask(value, name)
     try:
         array = np.asarray(value)
     except ValueError as error:

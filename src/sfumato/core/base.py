@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from numbers import Integral
@@ -24,9 +23,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import loop
 from .arrays import free_memory, namespace
-from .memory import Outline, require
+from .memory import InputSize, require
 from .rows import Rows, one_blas_thread
-from .validation import as_generator, check_features, check_n_clusters, check_number, check_weights
+from .validation import as_generator, check_features, check_n_clusters, check_number
+from .warn import warn
+from .weights import check_weights
 
 __all__ = ["Clusterer", "InductiveClusterer"]
 
@@ -103,28 +104,31 @@ class Clusterer(
 
     def _check_room(self, X: Any) -> None:
         """Refuse a fit that would not fit in memory before anything is made for it."""
-        outline = Outline.of(X)
-        if outline is not None:
+        size = InputSize.of(X)
+        if size is not None:
             budget = free_memory(X) if getattr(X, "is_cuda", False) else None
             require(
-                f"{type(self).__name__}.fit", self._footprint(outline), self._forms(outline), budget
+                f"{type(self).__name__}.fit",
+                self._memory_needed(size),
+                self._smaller_alternatives(size),
+                budget,
             )
 
-    def _footprint(self, outline: Outline) -> dict[str, float]:
+    def _memory_needed(self, size: InputSize) -> dict[str, float]:
         """Names and bytes of what a fit holds at one time besides the evidence: never more than it really takes."""
-        k = min(most_clusters(self.n_clusters), outline.n)
+        k = min(most_clusters(self.n_clusters), size.n)
         return {
-            "a copy of X": outline.copy(),
-            "memberships": outline.n * k * outline.itemsize,
-            "labels": 8 * outline.n,
+            "a copy of X": size.copy(),
+            "memberships": size.n * k * size.itemsize,
+            "labels": 8 * size.n,
         }
 
-    def _forms(self, outline: Outline) -> Iterator[tuple[str, float]]:
+    def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         """Ways to fit the same objects in less memory, and the bytes they take."""
-        if outline.itemsize == 8:
+        if size.itemsize == 8:
             yield (
                 "convert it with .astype('float32')",
-                sum(self._footprint(outline.halved()).values()) + 4 * outline.stored,
+                sum(self._memory_needed(size.halved()).values()) + 4 * size.stored,
             )
         if hasattr(self, "partial_fit"):
             yield "use partial_fit on batches", 0
@@ -147,10 +151,9 @@ class Clusterer(
         self.labels_ = xp.argmax(memberships, axis=1)
         self.memberships_ = memberships
         if not run.converged:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} did not converge in max_iter={self.max_iter} iterations: raise max_iter, or tol={self.tol:g}",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
 

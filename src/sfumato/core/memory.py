@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["MemoryBudgetError", "Outline", "memory_budget", "require", "reserve"]
+__all__ = ["InputSize", "MemoryBudgetError", "memory_budget", "require", "reserve"]
 
 SHARE = 0.9  # of the budget; the rest is for what nobody counts
 TRIFLE = 2**24  # bytes for which asking the system costs more than it can tell
@@ -20,7 +20,7 @@ class MemoryBudgetError(ValueError, MemoryError):
     """An array or a fit was refused because it would not fit into the memory this process may use."""
 
 
-class Outline(NamedTuple):
+class InputSize(NamedTuple):
     """What can be told of evidence before it is read."""
 
     n: int
@@ -31,8 +31,11 @@ class Outline(NamedTuple):
     sparse: bool
 
     @classmethod
-    def of(cls, X: Any) -> Outline | None:
-        """Outline of an array, sparse array, frame or operator; None of what has no shape or lives on a cluster of machines."""
+    def of(cls, X: Any) -> InputSize | None:
+        """Size of an array, sparse array, frame or operator.
+
+        None where there is no shape, or where the array lives on a cluster of machines.
+        """
         shape = getattr(X, "shape", None)
         if shape is None or len(shape) != 2 or type(X).__module__.startswith("dask."):
             return None
@@ -54,7 +57,7 @@ class Outline(NamedTuple):
         """Bytes of the copy that reading makes, if it makes one."""
         return self.stored * (self.itemsize + 4 * self.sparse) if self.copied else 0
 
-    def halved(self) -> Outline:
+    def halved(self) -> InputSize:
         """The same in float32."""
         return self._replace(itemsize=4, copied=False)
 

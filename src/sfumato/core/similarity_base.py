@@ -13,14 +13,9 @@ from ..numerics.eigen import krylov_columns
 from ..similarity import Factored, cluster_kernel, cosine, gaussian, knn, self_tuning
 from .arrays import is_numpy
 from .base import Clusterer, most_clusters
-from .memory import Outline
-from .validation import (
-    check_features,
-    check_n_clusters,
-    check_rows,
-    check_similarity,
-    refuse_underflow,
-)
+from .matrices import check_rows, check_similarity
+from .memory import InputSize
+from .validation import check_features, check_n_clusters, refuse_underflow
 
 __all__ = ["SimilarityClusterer"]
 
@@ -67,43 +62,43 @@ class SimilarityClusterer(Clusterer):
         self._known, self._W = X, W
         return W
 
-    def _footprint(self, outline: Outline) -> dict[str, float]:
+    def _memory_needed(self, size: InputSize) -> dict[str, float]:
         named = isinstance(self.similarity, str) and not self._precomputed()
         dense = (
-            outline.n**2 * outline.itemsize
+            size.n**2 * size.itemsize
             if named and self.similarity in ("gaussian", "self-tuning")
             else 0
         )
-        sparse = outline.sparse if self._precomputed() else not dense
+        sparse = size.sparse if self._precomputed() else not dense
         vectors = (
-            krylov_columns(most_clusters(self.n_clusters), outline.n, sparse=sparse)
+            krylov_columns(most_clusters(self.n_clusters), size.n, sparse=sparse)
             if named or self._precomputed()
             else 0
         )
-        return super()._footprint(outline) | {
+        return super()._memory_needed(size) | {
             "the dense similarity": dense,
-            "eigenvectors": vectors * outline.n * outline.itemsize,
+            "eigenvectors": vectors * size.n * size.itemsize,
         }
 
-    def _forms(self, outline: Outline) -> Iterator[tuple[str, float]]:
-        def changed(outline: Outline = outline, **parameters: Any) -> float:
+    def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
+        def changed(size: InputSize = size, **parameters: Any) -> float:
             return sum(
-                type(self)(**self.get_params(deep=False) | parameters)._footprint(outline).values()
+                type(self)(**self.get_params(deep=False) | parameters)._memory_needed(size).values()
             )
 
-        if self._footprint(outline)["the dense similarity"]:
+        if self._memory_needed(size)["the dense similarity"]:
             yield (
                 "set similarity='cluster-kernel' or 'knn', which stay sparse",
                 changed(similarity="cluster-kernel"),
             )
-        if self._precomputed() and not outline.sparse:
+        if self._precomputed() and not size.sparse:
             yield (
                 "give a sparse graph (sfumato.similarity.knn)",
-                changed(outline._replace(stored=0, sparse=True)),
+                changed(size._replace(stored=0, sparse=True)),
             )
         if self.n_init > 1:
             yield "set n_init=1", changed(n_init=1)
-        yield from super()._forms(outline)
+        yield from super()._smaller_alternatives(size)
 
     def _new_similarities(self, X: Any) -> Any:
         """Similarities (n_new, n) of new objects to the fitted ones: an array, sparse array or operator."""

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.arrays import to_numpy
+from ..core.labels import encode
 from ..memberships import check_memberships
 
 __all__ = [
@@ -63,19 +64,9 @@ def as_side(clustering: Any, name: str = "clustering") -> Side:
         raise ValueError(
             f"{name} contains NaN or infinity: drop those objects, or give them a label of their own"
         )
-    codes = _codes(values)
+    codes = encode(values)
     n = len(codes)
     return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, int(codes.max()) + 1))
-
-
-def _codes(labels: np.ndarray) -> np.ndarray:
-    if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < 2 * len(labels) + 1000:
-        present = np.bincount(labels) > 0
-        return (np.cumsum(present) - 1)[labels]
-    if labels.dtype != object:
-        return np.unique(labels, return_inverse=True)[1]
-    numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()])
 
 
 def as_sides(reference: Any, clustering: Any) -> tuple[Side, Side]:

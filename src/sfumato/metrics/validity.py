@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.arrays import to_numpy
+from ..core.labels import encode
 from ..memberships import entropy, margin
 from ._sides import Estimate, Side, as_side, is_hard, measure
 
@@ -248,7 +249,7 @@ def fuzzy_silhouette(
 def _harden(side: Side) -> tuple[np.ndarray, np.ndarray]:
     if is_hard(side):
         return side.indices, np.ones(side.shape[0])
-    return np.unique(side.argmax(axis=1), return_inverse=True)[1], margin(side).astype(np.float64)
+    return encode(side.argmax(axis=1)), margin(side).astype(np.float64)
 
 
 def _silhouettes(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:

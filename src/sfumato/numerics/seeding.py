@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.labels import encode
+
 __all__ = [
     "agglomerate",
     "distinct",
@@ -122,9 +124,7 @@ def agglomerate(X: np.ndarray, weights: np.ndarray, k: int, rng: Any) -> np.ndar
     small = (
         np.arange(len(X))
         if few
-        else np.unique(
-            kmeans(X, weights, max(k, MOST_GROUPS // 2), rng, n_steps=5), return_inverse=True
-        )[1]
+        else encode(kmeans(X, weights, max(k, MOST_GROUPS // 2), rng, n_steps=5))
     )
     share = (small == np.arange(small.max() + 1)[:, None]) * weights
     mass = share.sum(axis=1)
@@ -177,4 +177,4 @@ def _merge(
         rise[b, :] = rise[:, b] = np.inf
         others = np.flatnonzero(alive & (np.arange(m) != a))
         rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
-    return np.unique(group, return_inverse=True)[1]
+    return encode(group)

@@ -14,6 +14,7 @@ from urllib.error import HTTPError
 
 import numpy as np
 
+from ..core.labels import encode
 from ..datasets import Loaded
 
 __all__ = ["SOURCES", "Shelf", "Source"]
@@ -101,7 +102,7 @@ class Shelf:
             return None
         whole = ~np.isnan(X).any(axis=1)
         self.notes[name] = f"{name}: {origin}, {whole.sum()} complete cases."
-        return Loaded(X[whole], np.unique(classes[whole], return_inverse=True)[1])
+        return Loaded(X[whole], encode(classes[whole]))
 
     def told(self, *names: str) -> list[str]:
         """Notes on these data sets, as far as they were looked for."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import memberships as ms
 from .. import plot
+from ..core.labels import encode
 from .outcome import Outcome
 from .shelf import Shelf
 from .similarity import baum_eagon, evidence, row_stochastic
@@ -22,7 +23,7 @@ def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     pictures = {}
     for item in islice(evidence(shelf), 2):
         order = np.argsort(item.labels, kind="stable")
-        W, truth = item.W[order][:, order], np.unique(item.labels[order], return_inverse=True)[1]
+        W, truth = item.W[order][:, order], encode(item.labels[order])
         given, similarity = ("D^-1 W", row_stochastic(W, 0)) if item.name == "S-Block" else ("W", W)
         state = baum_eagon(similarity, truth.max() + 1, seed=0)
         U = ms.align(state.U[:, 0], ms.one_hot(truth))

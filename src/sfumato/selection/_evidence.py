@@ -12,7 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..core.validation import check_labelings, check_weights
+from ..core.labels import check_labelings
+from ..core.weights import check_weights
 from ..memberships import one_hot
 from ..metrics import adjusted_rand_index
 

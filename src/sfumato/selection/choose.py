@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from ..core.validation import EvidenceWarning, as_generator, check_number
+from ..core.validation import as_generator, check_number
+from ..core.warn import warn
 from ._evidence import as_evidence
 from .criteria import CRITERIA, Trial, held_out
 
@@ -150,11 +150,9 @@ def choose_n_clusters(
     supported = preferred > 1 and (not len(reference) or _clearly_above(agreement, reference))
     chosen = preferred if supported or 1 not in sizes else 1
     if preferred > 1 and not supported:
-        warnings.warn(
+        warn(
             f"{name} prefers {preferred} clusters, but halves of the evidence agree on them too little ({agreement:.2f}) "
-            f"to tell them from structureless evidence ({reference.mean():.2f})",
-            EvidenceWarning,
-            stacklevel=2,
+            f"to tell them from structureless evidence ({reference.mean():.2f})"
         )
     return Choice(
         chosen, preferred, name, table, agreement, reference, supported, trial.fit(chosen)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from ..core.arrays import namespace
+from ..core.matrices import check_rows, check_similarity
 from ..core.memory import reserve
-from ..core.validation import (
-    EvidenceWarning,
-    check_choice,
-    check_number,
-    check_rows,
-    check_similarity,
-)
+from ..core.validation import check_choice, check_number
+from ..core.warn import warn
 from ..numerics.eigen import (
     Spectrum,
     degrees,
@@ -174,10 +169,8 @@ def _positive_degrees(K: Any) -> Any:
             "K is zero everywhere: no object is similar to any other, so there is nothing to cluster"
         )
     if n_isolated:
-        warnings.warn(
-            f"{n_isolated} of {K.shape[0]} objects have no similarity to any other: they keep similarity 0 to everything",
-            EvidenceWarning,
-            stacklevel=3,
+        warn(
+            f"{n_isolated} of {K.shape[0]} objects have no similarity to any other: they keep similarity 0 to everything"
         )
     return degree
 
@@ -236,9 +229,7 @@ def _question_cut(spectrum: Spectrum, above: int, transfer: str) -> None:
     last = float(spectrum.values[above - 1])
     rounding = max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps))
     if last - spectrum.following <= rounding:
-        warnings.warn(
+        warn(
             f"eigenvalues {above} and {above + 1} of the normalised similarity are equal ({last:.6g}): it does not "
-            f"say which {above} directions to keep, so the cluster kernel of rank {above} is arbitrary",
-            EvidenceWarning,
-            stacklevel=3,
+            f"say which {above} directions to keep, so the cluster kernel of rank {above} is arbitrary"
         )

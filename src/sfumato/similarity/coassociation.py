@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ..core.arrays import namespace
+from ..core.labels import as_labels, check_labelings
 from ..core.memory import reserve
-from ..core.validation import as_labels, check_labelings
 from ..numerics import label_table as kernel
 
 __all__ = ["Coassociation", "coassociation"]
@@ -25,7 +25,7 @@ def coassociation(L: Any, partition_weight: Any = None) -> Coassociation:
     Parameters
     ----------
     L : array of shape (n, m)
-        One clustering a column; integer or string labels; -1, NaN, None or "" where a clustering did not see the object.
+        One clustering per column; integer or string labels; -1, NaN, None or "" where a clustering did not see the object.
     partition_weight : array of shape (m,), optional
         Nonnegative weight of every clustering; by default all count the same.
 

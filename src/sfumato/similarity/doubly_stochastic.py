@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.arrays import namespace, to_numpy
+from ..core.matrices import check_rows, check_similarity
 from ..core.memory import reserve
-from ..core.validation import (
-    EvidenceWarning,
-    check_choice,
-    check_number,
-    check_rows,
-    check_similarity,
-)
+from ..core.validation import check_choice, check_number
+from ..core.warn import warn
 from ..numerics.operators import Scaled, Shifted, degrees, dtype_of
 from ..numerics.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
 
@@ -156,11 +151,9 @@ def _move_diagonal(W: Any) -> Any:
     else:
         return Shifted(W, surplus)
     if (F.diagonal() < 0).any():
-        warnings.warn(
+        warn(
             f"the diagonal of W - D + I is negative for {int((F.diagonal() < 0).sum())} objects: methods that need "
-            "nonnegative similarities cannot use it; scale W down or use divergence='relative-entropy'",
-            EvidenceWarning,
-            stacklevel=3,
+            "nonnegative similarities cannot use it; scale W down or use divergence='relative-entropy'"
         )
     return F
 

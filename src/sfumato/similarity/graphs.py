@@ -6,7 +6,6 @@ objects Y. What is learnt from the data (a bandwidth, a local scale) is learnt f
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array
 
 from ..core.memory import reserve
-from ..core.validation import EvidenceWarning, check_number
+from ..core.validation import check_number
+from ..core.warn import warn
 from .operators import Factored
 
 __all__ = ["cosine", "gaussian", "knn", "self_tuning"]
@@ -207,11 +207,7 @@ def _neighbor_distances(known: Any, n_neighbors: int, queries: Any = None) -> np
 def _positive(scale: float) -> float:
     if scale > 0:
         return float(scale)
-    warnings.warn(
-        "most objects coincide with their neighbours: a bandwidth of 1 is used",
-        EvidenceWarning,
-        stacklevel=3,
-    )
+    warn("most objects coincide with their neighbours: a bandwidth of 1 is used")
     return 1.0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +10,11 @@ import scipy.sparse as sp
 
 from ...core import loop
 from ...core.base import InductiveClusterer
-from ...core.memory import Outline
+from ...core.memory import InputSize
 from ...core.rows import Rows
-from ...core.validation import EvidenceWarning, check_features, check_number, check_weights
+from ...core.validation import check_features, check_number
+from ...core.warn import warn
+from ...core.weights import check_weights
 from . import kernel
 
 __all__ = ["InformationBottleneck"]
@@ -115,17 +116,17 @@ class InformationBottleneck(InductiveClusterer):
         self._dtype = X.dtype
         return Rows(Q, mass, n_jobs=self.n_jobs)
 
-    def _footprint(self, outline: Outline) -> dict[str, float]:
-        needed = super()._footprint(outline)
+    def _memory_needed(self, size: InputSize) -> dict[str, float]:
+        needed = super()._memory_needed(size)
         return needed | {
             "a copy of X": 0,
-            "distributions of the rows": 3 * outline.stored * (8 + 4 * outline.sparse),
+            "distributions of the rows": 3 * size.stored * (8 + 4 * size.sparse),
         }
 
-    def _forms(self, outline: Outline) -> Iterator[tuple[str, float]]:
-        if not outline.sparse:
+    def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
+        if not size.sparse:
             yield "give the counts as a sparse array if most of them are 0", 0
-        yield from super()._forms(outline)
+        yield from super()._smaller_alternatives(size)
 
     def _distributions(self, X: Any) -> tuple[Any, np.ndarray]:
         """q(c|x) of rows of counts, zero for a row without counts, and the largest count of each row."""
@@ -244,15 +245,13 @@ class InformationBottleneck(InductiveClusterer):
 
     def _question(self) -> None:
         if self.n_clusters > 1 and self.relevance_ <= 1e-3 * self.information_ + 1e-12:
-            warnings.warn(
+            warn(
                 f"the clusters keep {self.relevance_:.2g} of the {self.information_:.2g} nats that the rows of X tell about its columns: "
                 + (
                     "the rows are all alike"
                     if np.isinf(self.beta)
                     else f"the rows are alike, or beta={self.beta:g} is too small to part them"
-                ),
-                EvidenceWarning,
-                stacklevel=4,
+                )
             )
 
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from ...core.validation import EvidenceWarning
+from ...core.warn import warn
 from ...numerics import label_table as tables
 
 __all__ = ["question"]
@@ -21,7 +20,7 @@ def question(solution: Any, table: tables.Table) -> None:
     """Partitions that know nothing of each other still give a spectrum, and equal eigenvalues any vectors: say so."""
     for doubt in (_of_sets(table), _of_spectrum(solution, table)):
         if doubt is not None:
-            warnings.warn(doubt, EvidenceWarning, stacklevel=3)
+            warn(doubt)
 
 
 def _of_sets(table: tables.Table) -> str | None:

@@ -15,9 +15,10 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
-from ...core.memory import Outline, require
+from ...core.memory import InputSize, require
 from ...core.rows import _controller, one_blas_thread, threads
-from ...core.validation import EvidenceWarning, as_generator, check_features, check_number
+from ...core.validation import as_generator, check_features, check_number
+from ...core.warn import warn
 from .members import LINKAGES, Failure, Plan, attempt, label
 
 __all__ = ["ClusteringEnsemble"]
@@ -156,11 +157,11 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise ValueError("algorithms must name at least one clusterer, got an empty list")
 
     def _check_room(self, X: Any) -> None:
-        outline = Outline.of(X)
-        if outline is None:
+        size = InputSize.of(X)
+        if size is None:
             return
-        labels, copy = 8 * outline.n * self.n_partitions, outline.stored * outline.itemsize
-        fewer = ("ask for fewer partitions (n_partitions=10)", copy + 80 * outline.n)
+        labels, copy = 8 * size.n * self.n_partitions, size.stored * size.itemsize
+        fewer = ("ask for fewer partitions (n_partitions=10)", copy + 80 * size.n)
         forms = [fewer, ("fit a sample of the objects, then transform the others in batches", 0)]
         require("ClusteringEnsemble.fit", {"labels": labels, "a copy of X": copy}, forms)
 
@@ -209,10 +210,8 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 raise ValueError(
                     f"none of the partitions could be made; the first, by {name}, failed with: {message}"
                 )
-            warnings.warn(
-                f"{len(self.failures_)} partitions could not be made and are left out; the first, by {name}, failed with: {message}",
-                EvidenceWarning,
-                stacklevel=3,
+            warn(
+                f"{len(self.failures_)} partitions could not be made and are left out; the first, by {name}, failed with: {message}"
             )
         pairs = [pair for result in results if not isinstance(result, Failure) for pair in result]
         self.members_ = [member for member, _ in pairs]

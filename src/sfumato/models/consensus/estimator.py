@@ -12,16 +12,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names
 
 from ...core.base import Clusterer, most_clusters
-from ...core.memory import Outline
+from ...core.labels import check_labelings
+from ...core.memory import InputSize
 from ...core.validation import (
-    EvidenceWarning,
     as_generator,
     check_choice,
     check_features,
-    check_labelings,
     check_n_clusters,
     check_number,
 )
+from ...core.warn import EvidenceWarning, warn
 from ...memberships import align, cooccurrence
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
@@ -137,7 +137,7 @@ class EvidenceAccumulation(Clusterer):
         Parameters
         ----------
         X : array of shape (n, p), or labelings of shape (n, m) if ``ensemble="precomputed"``
-            Labelings: one clustering a column, integer or string labels, -1 or NaN where a clustering did not see the object.
+            Labelings: one clustering per column, integer or string labels, -1 or NaN where a clustering did not see the object.
         y : ignored
         partition_weight : array of shape (m,), optional
             Weight of every partition of the ensemble.
@@ -232,23 +232,23 @@ class EvidenceAccumulation(Clusterer):
             tables.encode(labelings, check_partition_weight(partition_weight, labelings.shape[1]))
         )
 
-    def _footprint(self, outline: Outline) -> dict[str, float]:
+    def _memory_needed(self, size: InputSize) -> dict[str, float]:
         m = (
-            outline.p
+            size.p
             if self._precomputed()
             else getattr(self.ensemble, "n_partitions", ClusteringEnsemble().n_partitions)
         )
-        k = min(most_clusters(self.n_clusters), outline.n)
-        pairs = 8 * outline.n**2 * explicit_matrices(self.consensus)
-        rows = outline.n if pairs else COPIES * max(outline.n, self.n_init * min(outline.n, SCREEN))
+        k = min(most_clusters(self.n_clusters), size.n)
+        pairs = 8 * size.n**2 * explicit_matrices(self.consensus)
+        rows = size.n if pairs else COPIES * max(size.n, self.n_init * min(size.n, SCREEN))
         return {
             "matrices of all pairs": pairs,
-            "labels": outline.n * (5 * m + 8),
+            "labels": size.n * (5 * m + 8),
             "memberships": 8 * k * rows,
         }
 
-    def _forms(self, outline: Outline) -> Iterator[tuple[str, float]]:
-        needed = self._footprint(outline)
+    def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
+        needed = self._memory_needed(size)
         if needed["matrices of all pairs"]:
             yield (
                 "set consensus='cluster-kernel', which forms no such matrix",
@@ -270,10 +270,8 @@ class EvidenceAccumulation(Clusterer):
         unseen = table.coverage <= 0
         if not unseen.any():
             return memberships
-        warnings.warn(
-            f"{int(unseen.sum())} of {len(unseen)} objects were seen by no partition: their memberships are uniform",
-            EvidenceWarning,
-            stacklevel=4,
+        warn(
+            f"{int(unseen.sum())} of {len(unseen)} objects were seen by no partition: their memberships are uniform"
         )
         return np.where(unseen[:, None], 1.0 / memberships.shape[1], memberships)
 
@@ -313,10 +311,8 @@ class EvidenceAccumulation(Clusterer):
         memberships = np.asarray(memberships, dtype=np.float64)
         m = len(table.weights)
         if m < FEW:
-            warnings.warn(
-                f"resampling {m} partition{'s' if m > 1 else ''} says little about how much memberships could move: give at least {FEW}",
-                EvidenceWarning,
-                stacklevel=4,
+            warn(
+                f"resampling {m} partition{'s' if m > 1 else ''} says little about how much memberships could move: give at least {FEW}"
             )
         k, once = memberships.shape[1], settings._replace(n_init=1)
         for _ in range(n_draws):

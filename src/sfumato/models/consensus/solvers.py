@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ...core import loop
-from ...core.validation import EvidenceWarning
+from ...core.warn import EvidenceWarning
 from ...memberships import one_hot
 from ...numerics import label_sweep as sweeps
 from ...numerics import label_table as tables

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,17 +13,17 @@ from ...conjugate import BetaBinomial, NormalInverseGamma, NormalInverseWishart
 from ...core import loop
 from ...core.arrays import namespace, to_numpy
 from ...core.base import Clusterer
-from ...core.memory import Outline, reserve
+from ...core.memory import InputSize, reserve
 from ...core.rows import Rows
 from ...core.validation import (
-    EvidenceWarning,
     as_generator,
     check_choice,
     check_features,
     check_n_clusters,
     check_number,
-    check_weights,
 )
+from ...core.warn import warn
+from ...core.weights import check_weights
 from ...numerics import seeding
 from . import gibbs, priors, sampling, variational
 from .kernel import Concentration
@@ -173,11 +172,7 @@ class DirichletProcessMixture(Clusterer):
         self.weights_ = _mean(memberships, rows.columns[0])
         self._publish(memberships, run)
         if self.n_clusters_ == 1:
-            warnings.warn(
-                "one cluster explains the data best: memberships say nothing",
-                EvidenceWarning,
-                stacklevel=2,
-            )
+            warn("one cluster explains the data best: memberships say nothing")
         return self
 
     _posterior: variational.Approximation | sampling.Posterior
@@ -251,12 +246,11 @@ class DirichletProcessMixture(Clusterer):
         history = np.maximum.accumulate(self.log_joint_.ravel())
         if self.n_draws < 4:
             message = f"n_draws={self.n_draws} cannot tell whether the chains agree, r_hat_ needs 4: raise n_draws"
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+            warn(message, ConvergenceWarning)
         elif not self.r_hat_ < 1.2:
-            warnings.warn(
+            warn(
                 f"the chains do not agree (r_hat_={self.r_hat_:.2f}): raise burn_in or n_draws",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return loop.Run(
             None,
@@ -321,17 +315,17 @@ class DirichletProcessMixture(Clusterer):
         priors.check_reach(self._posterior.component, Rows(X, n_jobs=self.n_jobs))
         return X
 
-    def _footprint(self, outline: Outline) -> dict[str, float]:
-        drawn = 12 * outline.n * self.n_init * self.n_draws if self.inference == "gibbs" else 0
-        return super()._footprint(outline) | {
-            "memberships": outline.n * outline.itemsize,
+    def _memory_needed(self, size: InputSize) -> dict[str, float]:
+        drawn = 12 * size.n * self.n_init * self.n_draws if self.inference == "gibbs" else 0
+        return super()._memory_needed(size) | {
+            "memberships": size.n * size.itemsize,
             "labels of all draws": drawn,
         }
 
-    def _forms(self, outline: Outline) -> Iterator[tuple[str, float]]:
+    def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         if self.inference == "gibbs":
-            yield "set inference='variational'", sum(super()._footprint(outline).values())
-        yield from super()._forms(outline)
+            yield "set inference='variational'", sum(super()._memory_needed(size).values())
+        yield from super()._smaller_alternatives(size)
 
     def _takes_missing(self) -> bool:
         kind = self.component if isinstance(self.component, type) else type(self.component)

@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core.arrays import to_numpy
-from ...core.validation import _refuse_mask, check_weights
+from ...core.validation import refuse_mask
+from ...core.weights import check_weights
 
 __all__ = ["class_rows", "known_classes", "prior_counts", "weighted", "weights_as_counts"]
 
@@ -84,7 +85,7 @@ def prior_counts(prior: Any, n_classes: int) -> np.ndarray:
 
 
 def _as_array(y: Any, name: str) -> np.ndarray:
-    _refuse_mask(y, name)
+    refuse_mask(y, name)
     if sp.issparse(y):
         return y.toarray()
     try:

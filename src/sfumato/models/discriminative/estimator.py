@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,13 @@ from ...core.arrays import is_numpy, namespace, to_numpy
 from ...core.base import Clusterer
 from ...core.rows import Rows
 from ...core.validation import (
-    EvidenceWarning,
     as_generator,
     check_choice,
     check_features,
     check_n_clusters,
     check_number,
 )
+from ...core.warn import warn
 from ...numerics import contingency
 from . import kernel
 from .classes import class_rows, known_classes, prior_counts, weighted, weights_as_counts
@@ -321,11 +320,9 @@ class DiscriminativeClustering(Clusterer):
                 chance, contingency.log_posterior(hard, problem.prior) - _one_cluster(shuffled)
             )
             if gain <= max(0.0, 1.25 * chance):
-                warnings.warn(
+                warn(
                     f"the clusters tell the classes apart no better (log Bayes factor {gain:.1f}) than clusters fitted to shuffled classes "
-                    f"({chance:.1f}): X says little about y, or n_clusters={self.n_clusters} is too many for {problem.total:g} objects",
-                    EvidenceWarning,
-                    stacklevel=3,
+                    f"({chance:.1f}): X says little about y, or n_clusters={self.n_clusters} is too many for {problem.total:g} objects"
                 )
                 return
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import Any
 
@@ -11,15 +10,10 @@ import scipy.sparse as sp
 
 from ...core import loop
 from ...core.arrays import is_numpy, to_numpy
-from ...core.memory import Outline, reserve
+from ...core.memory import InputSize, reserve
 from ...core.similarity_base import SimilarityClusterer, as_dense
-from ...core.validation import (
-    EvidenceWarning,
-    as_generator,
-    check_choice,
-    check_n_clusters,
-    check_number,
-)
+from ...core.validation import as_generator, check_choice, check_n_clusters, check_number
+from ...core.warn import warn
 from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
 from ...numerics.kmeans import orthogonal_rows
 from ...numerics.simplex import normalize
@@ -125,11 +119,7 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
                 "W is zero off the diagonal: no object is similar to any other, so there is nothing to cluster"
             )
         if self.n_clusters > 1 and kernel.is_constant(problem):
-            warnings.warn(
-                "all objects are equally similar (after scaling): the memberships are arbitrary",
-                EvidenceWarning,
-                stacklevel=2,
-            )
+            warn("all objects are equally similar (after scaling): the memberships are arbitrary")
         runs = [self._run(problem, G) for G in self._starts(W, as_generator(self.random_state))]
         self._finish(loop.best(runs, larger=False))
         return self
@@ -141,13 +131,13 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
         if self.normalization is not None:
             check_choice(self.normalization, "normalization (or None)", ("doubly-stochastic",))
 
-    def _footprint(self, outline: Outline) -> dict[str, float]:
-        needed = super()._footprint(outline)
-        given = self._precomputed() and not outline.sparse and outline.stored
+    def _memory_needed(self, size: InputSize) -> dict[str, float]:
+        needed = super()._memory_needed(size)
+        given = self._precomputed() and not size.sparse and size.stored
         if not given and not needed["the dense similarity"]:
             return needed
         return needed | {
-            "the scaled similarity": 2 * outline.n**2 * outline.itemsize,
+            "the scaled similarity": 2 * size.n**2 * size.itemsize,
             "eigenvectors": 0,
         }
 
@@ -184,10 +174,8 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
             named = ", ".join(map(str, self.vanished_[:5])) + (
                 ", ..." if self.vanished_.size > 5 else ""
             )
-            warnings.warn(
-                f"{self.vanished_.size} objects ({named}) share nothing with any cluster: they get equal memberships in all",
-                EvidenceWarning,
-                stacklevel=3,
+            warn(
+                f"{self.vanished_.size} objects ({named}) share nothing with any cluster: they get equal memberships in all"
             )
         self._publish(normalize(self.factor_), run)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,9 @@ from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.base import InductiveClusterer
 from ...core.rows import Rows
-from ...core.validation import (
-    EvidenceWarning,
-    check_choice,
-    check_features,
-    check_number,
-    check_weights,
-)
+from ...core.validation import check_choice, check_features, check_number
+from ...core.warn import warn
+from ...core.weights import check_weights
 from ...numerics import distances, seeding
 from ...numerics.coordinates import measure
 from . import kernel
@@ -247,11 +242,9 @@ class FuzzyCMeans(InductiveClusterer):
                 if self.entropy is None
                 else f"entropy={self.entropy:g}"
             )
-            warnings.warn(
+            warn(
                 f"some of the {len(centers)} centers coincide: the data hold fewer clusters than n_clusters={self.n_clusters}, "
-                f"or {softness} is too large for them; lower either",
-                EvidenceWarning,
-                stacklevel=4,
+                f"or {softness} is too large for them; lower either"
             )
 
 

@@ -14,13 +14,8 @@ from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.base import InductiveClusterer, weight_of
 from ...core.rows import Rows
-from ...core.validation import (
-    check_choice,
-    check_features,
-    check_n_clusters,
-    check_number,
-    check_weights,
-)
+from ...core.validation import check_choice, check_features, check_n_clusters, check_number
+from ...core.weights import check_weights
 from ...numerics import distances, seeding
 from ...numerics.coordinates import measure
 from . import direct, evidence, kernel, missing, parameters, starts

@@ -8,7 +8,8 @@ import numpy as np
 
 from ...core.arrays import to_numpy
 from ...core.rows import Rows
-from ...core.validation import as_generator, check_features, check_number, check_weights
+from ...core.validation import as_generator, check_features, check_number
+from ...core.weights import check_weights
 from . import kernel, merge
 from .engine import MixtureEngine
 from .evidence import warn_if_one_is_enough

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ...core.rows import Rows
-from ...core.validation import EvidenceWarning
+from ...core.warn import warn
 from . import kernel
 
 __all__ = ["compare_with_one", "count_of", "warn_if_collapsed", "warn_if_one_is_enough"]
@@ -43,20 +42,16 @@ def warn_if_one_is_enough(model: Any) -> None:
         return
     own, one = model._beside_one
     k = len(model._state.means)
-    warnings.warn(
+    warn(
         f"{k} components describe the data no better than one (BIC {own:.1f} against {one:.1f}, lower is better): memberships may be "
-        f"confident about nothing; try n_clusters='auto', or a simpler covariance_type than {model.covariance_type_!r}",
-        EvidenceWarning,
-        stacklevel=3,
+        f"confident about nothing; try n_clusters='auto', or a simpler covariance_type than {model.covariance_type_!r}"
     )
 
 
 def warn_if_collapsed(model: Any, collapsed: np.ndarray) -> None:
     """Name the first component that is a spike."""
     if collapsed.any():
-        warnings.warn(
+        warn(
             f"component {np.flatnonzero(collapsed)[0]} of {model.n_clusters} collapsed onto a few objects or a plane: lower n_clusters, "
-            f"raise n_init or reg_covar={model.reg_covar:g}, or choose a simpler covariance_type than {model.covariance_type!r}",
-            EvidenceWarning,
-            stacklevel=5,
+            f"raise n_init or reg_covar={model.reg_covar:g}, or choose a simpler covariance_type than {model.covariance_type!r}"
         )

@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ...core.validation import EvidenceWarning, check_number
+from ...core.validation import check_number
+from ...core.warn import EvidenceWarning
 from .engine import TYPES
 
 __all__ = ["Candidate", "search", "undecided"]

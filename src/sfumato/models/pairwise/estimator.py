@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -13,17 +12,12 @@ from scipy.sparse.linalg import LinearOperator
 
 from ...core import loop
 from ...core.arrays import is_numpy, namespace, reader, to_numpy
-from ...core.memory import Outline
+from ...core.memory import InputSize
 from ...core.optional import optional_module
 from ...core.rows import one_blas_thread
 from ...core.similarity_base import SimilarityClusterer, as_dense
-from ...core.validation import (
-    EvidenceWarning,
-    as_generator,
-    check_choice,
-    check_n_clusters,
-    check_number,
-)
+from ...core.validation import as_generator, check_choice, check_n_clusters, check_number
+from ...core.warn import warn
 from ...numerics import simplex
 from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
 from ...numerics.kmeans import orthogonal_rows
@@ -173,12 +167,10 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         if not (isinstance(self.scale, str) and self.scale == "fit"):
             check_number(self.scale, "scale (a number or 'fit')", low=1e-100, high=1e100)
 
-    def _footprint(self, outline: Outline) -> dict[str, float]:
-        needed = super()._footprint(outline)
+    def _memory_needed(self, size: InputSize) -> dict[str, float]:
+        needed = super()._memory_needed(size)
         runs = self.n_init if self.init is None else 1
-        panels = (
-            outline.stored * (outline.itemsize + 4) if self._precomputed() and outline.sparse else 0
-        )
+        panels = size.stored * (size.itemsize + 4) if self._precomputed() and size.sparse else 0
         starts = COPIES * runs * needed["memberships"]
         return needed | {
             "rows of the graph": panels,
@@ -277,21 +269,17 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
             and 1 < self.n_clusters < n / 2
             and spread - objective <= max(noise, 1e-9 * problem.W.norm)
         ):
-            warnings.warn(
+            warn(
                 f"the similarities hold no more structure than noise would: {self.n_clusters} clusters explain "
-                f"{max(0.0, spread - objective) / problem.W.norm:.1%} of them beyond their mean",
-                EvidenceWarning,
-                stacklevel=4,
+                f"{max(0.0, spread - objective) / problem.W.norm:.1%} of them beyond their mean"
             )
 
     def _question_vertices(self, memberships: Any) -> None:
         highest = namespace(memberships).max(memberships, axis=0)
         if self.n_clusters > 1 and float(highest.min()) < 0.75:
-            warnings.warn(
+            warn(
                 f"no object belongs mainly to some cluster (largest membership {float(highest.min()):.2f}): "
-                "the memberships are not identified; use fewer clusters or a more block-like similarity",
-                EvidenceWarning,
-                stacklevel=4,
+                "the memberships are not identified; use fewer clusters or a more block-like similarity"
             )
 
     def predict_proba(self, X: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import Any
 
@@ -13,13 +12,8 @@ from sklearn.base import clone
 from ...core import loop
 from ...core.arrays import namespace, to_numpy
 from ...core.similarity_base import SimilarityClusterer, as_dense
-from ...core.validation import (
-    EvidenceWarning,
-    as_generator,
-    check_choice,
-    check_n_clusters,
-    check_number,
-)
+from ...core.validation import as_generator, check_choice, check_n_clusters, check_number
+from ...core.warn import warn
 from ...numerics import kmeans as kernel
 from ...numerics.eigen import Spectrum, leading_eigenvectors, unit_rows
 from ...numerics.operators import Shifted, degrees, diagonal_of, dtype_of, normalized_operator
@@ -226,7 +220,7 @@ class SpectralClustering(SimilarityClusterer):
             what = f"the eigenvectors are known to {spectrum.residual:.1g} only, and the eigengap is {gap:.1g}: the clusters are uncertain"
         else:
             return
-        warnings.warn(what, EvidenceWarning, stacklevel=3)
+        warn(what)
 
     def predict_proba(self, X: Any) -> Any:
         """Memberships of new objects, placed beside the fitted ones by the Nystrom rule.
@@ -289,10 +283,8 @@ def _connected_degrees(W: Any) -> Any:
             "W is zero everywhere: no object is similar to any other, so there is nothing to cluster"
         )
     if n_isolated:
-        warnings.warn(
-            f"{n_isolated} of {W.shape[0]} objects are similar to no other: they get equal memberships in all clusters",
-            EvidenceWarning,
-            stacklevel=3,
+        warn(
+            f"{n_isolated} of {W.shape[0]} objects are similar to no other: they get equal memberships in all clusters"
         )
     return degree
 

@@ -1,0 +1,116 @@
+"""Labels of any kind as codes 0, 1, ...; the one place that encodes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["as_labels", "check_labelings", "encode"]
+
+
+def encode(labels: Any) -> np.ndarray:
+    """Codes 0, 1, ... (n,) of the labels: in sorted order, or where they cannot be compared as they come."""
+    labels = np.asarray(labels)
+    if labels.dtype.kind in "iu" and len(labels):
+        low, high = int(labels.min()), int(labels.max())
+        if high - low < 4 * len(labels) + 1000:  # counting is then faster than sorting
+            shifted = labels.astype(np.int64) - low
+            return (np.cumsum(np.bincount(shifted) > 0) - 1)[shifted]
+    if labels.dtype != object:
+        return np.unique(labels, return_inverse=True)[1]
+    found: dict[Any, int] = {}
+    codes = np.array([found.setdefault(label, len(found)) for label in labels.tolist()], dtype=int)
+    try:
+        ranks = {label: rank for rank, label in enumerate(sorted(found))}
+    except TypeError:
+        return codes
+    return np.array([ranks[label] for label in found], dtype=int)[codes]
+
+
+def check_labelings(L: Any, name: str = "L") -> np.ndarray:
+    """Labelings (n, m) as int32 codes 0, 1, ... in each column, -1 where a clustering did not see the object.
+
+    Labels may be integers (also as floats) or strings; -1, NaN, None, NA and the empty string mean "not seen".
+    """
+    L = as_labels(L, name)
+    codes = np.empty(L.shape, dtype=np.int32)
+    for column in range(L.shape[1]):
+        codes[:, column] = _encode(L[:, column], name)
+    return codes
+
+
+def as_labels(L: Any, name: str = "L") -> np.ndarray:
+    """Labelings as an array (n, m) of labels as they were given: in a list, NaN beside strings stays NaN."""
+    if isinstance(L, np.ma.MaskedArray):
+        L = (
+            np.where(np.ma.getmaskarray(L), np.nan, L.astype(float).data)
+            if L.dtype.kind in "biuf"
+            else L.filled(None)
+        )
+    if sp.issparse(L):
+        raise TypeError(
+            f"{name} must be a dense array of labels, got a sparse one: use {name}.toarray()"
+        )
+    try:
+        given = L if isinstance(L, np.ndarray) else np.asarray(L)
+        given = (
+            np.asarray(L, dtype=object) if given is not L and given.dtype.kind in "US" else given
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must hold one clustering per column, every row as long as the first: {error}"
+        ) from error
+    if given.ndim == 1:
+        given = given[:, None]
+    if given.ndim != 2 or 0 in given.shape:
+        raise ValueError(
+            f"{name} must hold one clustering per column, (n_objects, n_partitions), both at least 1; got shape {given.shape}"
+        )
+    return given
+
+
+def _label(value: Any, name: str) -> str | None:
+    """A label as text, the same for 1, 1.0 and "1"; None where there is none."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, (bool, np.bool_, int, float, np.number)):
+        if value != value:
+            return None
+        _check_whole(np.asarray([value], dtype=np.float64), name)
+        value = int(value)
+    text = str(value)
+    return None if text in ("", "-1") else text
+
+
+def _check_whole(labels: np.ndarray, name: str) -> None:
+    odd = (
+        labels[labels != np.rint(labels)]
+        if np.isfinite(labels).all()
+        else labels[~np.isfinite(labels)]
+    )
+    if len(odd):
+        raise ValueError(
+            f"{name} must hold labels, integers or strings, with -1 or NaN for objects not seen; got {odd[0]:g}. "
+            "If these are features, let an ensemble make labels of them (ensemble=None; --features on the command line)"
+        )
+
+
+def _encode(labels: np.ndarray, name: str) -> np.ndarray:
+    if labels.dtype.kind in "biu":
+        missing = labels == -1 if labels.dtype.kind == "i" else np.zeros(len(labels), bool)
+    elif labels.dtype.kind == "f":
+        missing = np.isnan(labels) | (labels == -1)
+        _check_whole(labels[~missing], name)
+    elif labels.dtype.kind in "UTSO":
+        given = [_label(value, name) for value in labels.tolist()]
+        missing = np.array([label is None for label in given])
+        labels = np.array(["" if label is None else label for label in given])
+    else:
+        raise TypeError(f"{name} must hold integer or string labels, got dtype {labels.dtype}")
+    if not missing.any():
+        return encode(labels).astype(np.int32)
+    codes = np.full(len(labels), -1, dtype=np.int32)
+    codes[~missing] = encode(labels[~missing])
+    return codes

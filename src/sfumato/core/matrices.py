@@ -1,0 +1,144 @@
+"""Checks of similarities: every message names the parameter, the value and the fix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .validation import refuse_mask, refuse_overflow, refuse_underflow
+from .warn import warn
+
+__all__ = ["check_rows", "check_similarity"]
+
+
+def check_similarity(W: Any, name: str = "W") -> Any:
+    """A similarity (n, n): symmetric, nonnegative, finite; an array, CSR, or an operator (anything with ``shape`` and ``@``).
+
+    An asymmetric matrix is averaged with its transpose, with a warning. What multiplies is trusted about its entries.
+    """
+    W = _as_matrix(W, name)
+    if len(W.shape) != 2 or W.shape[0] != W.shape[1]:
+        raise ValueError(
+            f"{name} must be a square similarity matrix (n, n), got shape {tuple(W.shape)}; for features set similarity='cluster-kernel'"
+        )
+    if W.shape[0] == 0:
+        raise ValueError(f"{name} is empty: 0 objects")
+    if sp.issparse(W):
+        return _check_sparse(W, name)
+    if isinstance(W, np.ndarray):
+        return _check_dense(W, name)
+    return W
+
+
+def _as_matrix(W: Any, name: str) -> Any:
+    """Lists, frames and subclasses of arrays as plain arrays; what multiplies as it is."""
+    refuse_mask(W, name)
+    if sp.issparse(W) or (
+        type(W) is not np.ndarray
+        and not isinstance(W, np.ndarray)
+        and not hasattr(W, "iloc")
+        and hasattr(W, "__matmul__")
+    ):
+        return W
+    return np.asarray(W)
+
+
+def _finite(values: Any, name: str) -> None:
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"{name} contains NaN or infinity: replace missing similarities (0 means never together) or drop those objects"
+        )
+
+
+def _as_float(W: Any, name: str) -> Any:
+    if W.dtype in (np.float32, np.float64):
+        return W
+    if W.dtype.kind in "biuf":
+        return W.astype(np.float64)
+    if W.dtype.kind == "c":
+        raise ValueError(
+            f"{name} holds complex data, which is not supported: take the real part or the modulus"
+        )
+    try:
+        return W.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{name} must hold numbers, got an array of dtype {W.dtype}: {error}"
+        ) from error
+
+
+def _check_dense(W: np.ndarray, name: str) -> np.ndarray:
+    W = _as_float(W, name)
+    _finite(W.sum(axis=1), name)
+    if W.min() < 0:
+        raise ValueError(
+            f"{name} has negative similarities (smallest {W.min():g}): shift or clip them, e.g. {name}.clip(min=0)"
+        )
+    refuse_overflow(W, name)
+    refuse_underflow(W, name)
+    if not _symmetric(W):
+        warn(f"{name} is not symmetric: (W + W') / 2 is used")
+        W = (W + W.T) / 2
+    _warn_if_distances(W.diagonal(), W, name)
+    return W
+
+
+def _symmetric(W: np.ndarray) -> bool:
+    """Compare blocks of rows with blocks of columns of a nonnegative matrix: no n x n temporary."""
+    tolerance = 1e-5 if W.dtype == np.float32 else 1e-10
+    bound = tolerance * float(W.max(initial=0.0))
+    size = max(1, 2**22 // W.shape[0])
+    return all(
+        np.abs(W[start : start + size, start:] - W[start:, start : start + size].T).max(initial=0.0)
+        <= bound
+        for start in range(0, W.shape[0], size)
+    )
+
+
+def _warn_if_distances(diagonal: np.ndarray, W: np.ndarray, name: str) -> None:
+    n = W.shape[0]
+    if n > 2 and not diagonal.any() and np.count_nonzero(W) == n * (n - 1):
+        warn(
+            f"{name} looks like distances, not similarities: zeros on the diagonal and nowhere else. "
+            "If it holds distances d, pass e.g. exp(-d**2 / (2 * s**2))"
+        )
+
+
+def _check_sparse(W: Any, name: str) -> Any:
+    W = _as_float(sp.csr_array(W), name)
+    if not W.has_canonical_format:
+        W = W.copy()
+        W.sum_duplicates()
+    _finite(W.data, name)
+    if W.nnz and W.data.min() < 0:
+        raise ValueError(
+            f"{name} has negative similarities (smallest {W.data.min():g}): shift or clip them"
+        )
+    refuse_overflow(W, name)
+    refuse_underflow(W, name)
+    difference = abs(W - W.T)
+    bound = (1e-5 if W.dtype == np.float32 else 1e-10) * float(W.data.max(initial=0.0))
+    if difference.nnz and difference.data.max() > bound:
+        warn(f"{name} is not symmetric: (W + W') / 2 is used")
+        W = sp.csr_array((W + W.T) / 2)
+    return W
+
+
+def check_rows(rows: Any, n_objects: int, name: str = "W") -> Any:
+    """Similarities of new objects to the fitted ones: (n_new, n_objects), finite and nonnegative."""
+    rows = _as_matrix(rows, name)
+    if len(rows.shape) != 2 or rows.shape[1] != n_objects:
+        raise ValueError(
+            f"{name} must hold similarities of new objects to the {n_objects} fitted ones, (n_new, {n_objects}); got {tuple(rows.shape)}"
+        )
+    if isinstance(rows, np.ndarray) or sp.issparse(rows):
+        rows = _as_float(sp.csr_array(rows) if sp.issparse(rows) else rows, name)
+        values = rows.data if sp.issparse(rows) else rows
+        _finite(values, name)
+        if values.size and values.min() < 0:
+            raise ValueError(
+                f"{name} has negative similarities (smallest {values.min():g}): shift or clip them"
+            )
+    return rows

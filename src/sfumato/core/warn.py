@@ -1,0 +1,31 @@
+"""Warnings that point at the line of the user's own code."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+__all__ = ["EvidenceWarning", "warn"]
+
+# Packages whose frames are never "the caller": ours, and those that call us on the user's behalf.
+_INSIDE = {"sfumato", "sklearn", "joblib", "contextlib", "functools", "concurrent", "threading"}
+
+
+class EvidenceWarning(UserWarning):
+    """The evidence is weak, odd or contradictory, so the memberships say little."""
+
+
+def warn(message: str, category: type[Warning] = EvidenceWarning) -> None:
+    """Issue a warning at the first line of the call stack outside this package.
+
+    However deeply fits are nested, the warning shows the line that the user wrote, and Python's
+    "once per location" filters work as they should.
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _package(frame.f_globals) in _INSIDE:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _package(names: dict[str, object]) -> str:
+    return str(names.get("__name__", "")).partition(".")[0]
