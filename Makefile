@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := fast,plot,cli,io,dask
 
-.PHONY: demo test test-all lint bench bench-peers docs clean
+.PHONY: demo test test-all test-oldest test-core coverage lint bench bench-peers docs release clean
 
 $(VENV)/.installed: pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -21,12 +21,52 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-all: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# Every dependency at the oldest version that pyproject.toml allows.
+build/oldest/.installed: pyproject.toml .ci/oldest.py
+	$(PYTHON) -m venv build/oldest
+	build/oldest/bin/python -m pip install -q --upgrade "pip>=25.1"
+	build/oldest/bin/python .ci/oldest.py fast plot cli io dask > build/oldest/requirements.txt
+	build/oldest/bin/python -m pip install -q -r build/oldest/requirements.txt -e .
+	@touch $@
+
+test-oldest: build/oldest/.installed
+	OMP_NUM_THREADS=1 build/oldest/bin/python -m pytest -n 2 -m "not slow"
+
+# Without any extra: no Numba, no plots, no command line.
+build/core/.installed: pyproject.toml
+	$(PYTHON) -m venv build/core
+	build/core/bin/python -m pip install -q --upgrade "pip>=25.1"
+	build/core/bin/python -m pip install -q -e . "pytest>=8" "pytest-xdist>=3.6.1" "hypothesis>=6.100"
+	@touch $@
+
+test-core: build/core/.installed
+	OMP_NUM_THREADS=1 build/core/bin/python -m pytest -n 2 -m "not slow"
+
+coverage: $(VENV)/.installed
+	$(BIN)/python -m pip install -q --group coverage || uv pip install -q --python $(BIN)/python --group coverage
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered
+
+# Build the distributions, check them, and run the demo and the examples of the docstrings from the wheel.
+release: $(VENV)/.installed
+	rm -rf dist build/release
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install -q --upgrade "pip>=25.1"
+	build/release/bin/python -m pip install -q --group release
+	build/release/bin/python -m build --outdir dist .
+	build/release/bin/python -m twine check --strict dist/*
+	$(PYTHON) -m venv --clear build/release
+	build/release/bin/python -m pip install -q "$$(ls dist/*.whl)[fast,plot,cli,io,dask]" "pytest>=8" pandas
+	cd build/release && bin/sfumato demo --out demo --force
+	cd build/release && bin/python -m pytest -q -p no:cacheprovider -c /dev/null --doctest-modules --doctest-ignore-import-errors --pyargs sfumato
+	@$(PYTHON) .ci/changes.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks

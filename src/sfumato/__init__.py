@@ -11,6 +11,7 @@ _HOMES = {
     **{model.name: f"models.{model.module}" for model in MODELS},
     "EvidenceWarning": "core.warn",
     "MemoryBudgetError": "core.memory",
+    "show_versions": "core.versions",
 }
 _MODULES = (
     "conjugate",
