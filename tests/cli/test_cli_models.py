@@ -83,13 +83,14 @@ class Watching:
     """Sees whether a step writes to the state it was given: then Ctrl-C in the middle of it would spoil what was kept."""
 
     def __init__(self):
-        self.state, self.seen, self.spoilt = None, b"", 0
+        self.state, self.seen, self.spoilt, self.kept = None, b"", 0, 0
 
     def recall(self, state):
         self.state, self.seen = state, pickle.dumps(state)
         return 0, state, []
 
     def keep(self, place, state, history):
+        self.kept += 1
         self.spoilt += pickle.dumps(self.state) != self.seen
         self.recall(state)
 
@@ -100,6 +101,16 @@ def test_steps_leave_their_state_alone(case):
     with checkpoints(watching):
         fit(case)
     assert watching.spoilt == 0
+
+
+@pytest.mark.parametrize(
+    "case, least", [("gibbs", 5 + 6 * 2), ("discriminative", 30), ("online", 8)]
+)
+def test_searches_with_a_loop_of_their_own_are_kept_as_they_go(case, least):
+    watching = Watching()
+    with checkpoints(watching):
+        fit(case)
+    assert watching.kept >= least
 
 
 @pytest.mark.parametrize("case", CASES)

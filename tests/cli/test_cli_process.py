@@ -45,7 +45,7 @@ def test_kill_9_in_the_middle_then_resume(tmp_path):
         "max_iter=100",
     ]
     often = "from sfumato.io.checkpoint import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] = 0.0; "
-    slow = "import time; from sfumato.models.fuzzy import FuzzyCMeans; u = FuzzyCMeans._update; "
+    slow = "import time; from sfumato import FuzzyCMeans; u = FuzzyCMeans._update; "
     slow += "FuzzyCMeans._update = lambda *a: (time.sleep(0.01), u(*a))[1]; "
     command = [sys.executable, "-c", often + slow + "import sfumato.__main__"]
     process = subprocess.Popen(

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize, rosen, rosen_der
 
-from sfumato.core.loop import Squarem, checkpoints, iterate
+from sfumato.core.loop import Run, Squarem, checkpoints, iterate, replay
 
 
 class Keeper:
@@ -53,3 +54,32 @@ def test_stopped_anywhere_the_answer_is_the_same(stop):
         assert (expected.n_iter, expected.converged) == (got.n_iter, got.converged)
     assert again.calls == 2
     assert again.steps + stop == sum(run.n_iter for run in whole)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 7, 12, 13])
+def test_a_solver_that_keeps_its_state_to_itself_is_given_the_same_answers(stop):
+    """L-BFGS on Rosenbrock's valley: not one question is answered twice, and the path is the same to the last bit."""
+    asked = []
+
+    def evaluate(x):
+        asked.append(x.copy())
+        return float(rosen(x)), rosen_der(x)
+
+    def solve(function):
+        found = minimize(function, np.array([-1.2, 1.0]), jac=True, method="L-BFGS-B")
+        return Run(found.x, found.fun, np.array([found.fun]), found.nit, found.success)
+
+    whole, total = replay(solve, evaluate), len(asked)
+    asked.clear()
+    cut = Keeper(stop=stop)
+    with pytest.raises(KeyboardInterrupt), checkpoints(cut):
+        replay(solve, evaluate)
+    again = Keeper(cut.kept)
+    with checkpoints(again):
+        resumed = replay(solve, evaluate)
+    np.testing.assert_array_equal(resumed.state, whole.state)
+    assert (resumed.n_iter, len(asked)) == (whole.n_iter, total)
+    finished = Keeper(again.kept)
+    with checkpoints(finished):
+        assert replay(solve, evaluate) is again.kept[0][0]
+    assert len(asked) == total

@@ -28,7 +28,8 @@ class Checkpoint:
     task : str
         What is being fitted to what: a file kept for another task is refused.
     every : float
-        Seconds between two writes.
+        Seconds between two writes; more where writing is slow, so that it takes a tenth of the time at
+        most.
     token : str
         Marks the files of this run, so that a later one can clean up after it.
     warn : function of a text, optional
@@ -49,7 +50,7 @@ class Checkpoint:
         self.warn = warn or partial(warnings.warn, stacklevel=2)
         self._said: set[str] = set()
         self.loops: list[tuple[Any, list[Any]]] = []
-        self.started, self.written, self.resumed = 0, time.monotonic(), 0
+        self.started, self.written, self.resumed, self.cost = 0, time.monotonic(), 0, 0.0
 
     def resume(self) -> None:
         """Go on from the file, if there is one."""
@@ -79,15 +80,18 @@ class Checkpoint:
     def keep(self, place: int, state: Any, history: list[Any]) -> None:
         """Note how far a loop has come; write it down when it is time."""
         self.loops[place] = (state, list(history))
-        if time.monotonic() - self.written >= self.every:
+        pause = self.every and max(self.every, 9 * self.cost)
+        if time.monotonic() - self.written >= pause:
             self.write()
 
     def write(self) -> bool:
         """Write everything kept so far. A write that fails is told once, and the last good file stays as it is."""
+        began = time.monotonic()
         try:
             save({"task": self.task, "loops": self.loops}, self.path, self.token)
-        except (OSError, MemoryError) as error:
-            reason = plain(getattr(error, "strerror", None) or str(error) or "out of memory", 100)
+        except Exception as error:  # whatever it is, it must not cost the fit
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            reason = plain(why, 100)
             if reason not in self._said:
                 left = "the last good one is kept" if self.path.exists() else "there is none yet"
                 self.warn(
@@ -97,6 +101,7 @@ class Checkpoint:
             return False
         finally:
             self.written = time.monotonic()
+            self.cost = self.written - began
         return True
 
     def remove(self) -> None:
