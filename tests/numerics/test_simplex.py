@@ -91,3 +91,73 @@ def test_pair_steps_with_a_matrix_for_each_run_equal_single_runs(rng):
     for run in range(r):
         alone = simplex.pair_steps(H[run], gradient[:, run].copy(), U[:, run].copy(), 3)
         np.testing.assert_allclose(together[:, run], alone, atol=1e-14)
+
+
+def optimality_gap(H, B, U):
+    """Largest excess of a used coordinate's slope over the smallest slope of its row."""
+    gradient = np.einsum("ij,ijk->ik", U, np.broadcast_to(H, (len(U), *H.shape[-2:]))) - B
+    return (np.where(U > 0, gradient, -np.inf).max(axis=1) - gradient.min(axis=1)).max()
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 12, 40])
+@pytest.mark.parametrize("noise", [0.1, 10.0])
+def test_the_compiled_active_set_equals_the_pair_steps(k, noise, rng, monkeypatch):
+    compiled = pytest.importorskip("sfumato.numerics.compiled_simplex")
+    members = rng.dirichlet(np.full(k, 0.2), 300)
+    H = members.T @ members
+    B = rng.dirichlet(np.full(k, 0.5), 60) @ H + noise * rng.normal(size=(60, k))
+    U = compiled.quadratic_programs(H, B)
+    assert U.min() >= 0
+    np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-14)
+    assert optimality_gap(H, B, U) <= 1e-12 * (H.max() + np.abs(B).max())
+    monkeypatch.setattr(simplex, "optional_module", lambda *_: None)
+    slow = simplex.quadratic_program(H, B, max_steps=2000, tol=1e-15)
+    np.testing.assert_allclose(U, slow, atol=1e-11)
+    value = np.einsum("ij,jk,ik->i", U, H, U) / 2 - (U * B).sum(axis=1)
+    slow_value = np.einsum("ij,jk,ik->i", slow, H, slow) / 2 - (slow * B).sum(axis=1)
+    np.testing.assert_allclose(value, slow_value, rtol=1e-12, atol=1e-12 * np.abs(B).max())
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_the_compiled_active_set_with_flat_directions_is_optimal(rank, rng):
+    compiled = pytest.importorskip("sfumato.numerics.compiled_simplex")
+    A = rng.normal(size=(8, rank))
+    H, B = A @ A.T, rng.normal(size=(200, 8))
+    U = compiled.quadratic_programs(H, B)
+    assert U.min() >= 0
+    np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-14)
+    assert optimality_gap(H, B, U) <= 1e-12
+
+
+@pytest.mark.parametrize("twin", [True, False])
+def test_a_matrix_for_every_row_equals_single_programs(twin, rng, monkeypatch):
+    if not twin:
+        monkeypatch.setattr(simplex, "optional_module", lambda *_: None)
+    A = rng.normal(size=(20, 5, 7))
+    H, B = A @ np.swapaxes(A, 1, 2), 2 * rng.normal(size=(20, 5))
+    together = simplex.quadratic_program(H, B)
+    for i in range(20):
+        alone = simplex.quadratic_program(H[i], B[i : i + 1])
+        np.testing.assert_allclose(together[i], alone[0], atol=1e-9)
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1e-150, 1e-8, 1.0, 1e8, 1e150]),
+)
+def test_the_quadratic_program_does_not_depend_on_units(k, seed, unit):
+    rng = np.random.default_rng(seed)
+    A, B = rng.normal(size=(k, k + 1)), rng.normal(size=(3, k))
+    H = A @ A.T
+    np.testing.assert_allclose(
+        simplex.quadratic_program(unit * H, unit * B), simplex.quadratic_program(H, B), atol=1e-6
+    )
+
+
+def test_the_quadratic_program_keeps_float32_and_writes_to_nothing(rng):
+    H, B = np.eye(3, dtype=np.float32), rng.normal(size=(4, 3)).astype(np.float32)
+    H.flags.writeable = B.flags.writeable = False
+    U = simplex.quadratic_program(H, B)
+    assert U.dtype == np.float32
+    np.testing.assert_allclose(U, simplex.project(B), atol=1e-6)

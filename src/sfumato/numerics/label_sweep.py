@@ -125,23 +125,18 @@ def _panel(table: Table, rows: slice, U: np.ndarray, sums: Moments) -> Moments:
     return Moments(M + scatter(part, new - old), S + new.T @ new - old.T @ old, absent)
 
 
-def place(new: Table, sums: Moments, n_rounds: int = 500) -> np.ndarray:
+def place(new: Table, sums: Moments) -> np.ndarray:
     """Memberships of new objects with the fitted ones held: min of  sum_b w_b sum_{j in O_b} (x_j^b - u'u_j)^2  over the simplex."""
     M, S, absent = sums
-    k = S.shape[0]
-    B, seen = gather(new, M), new.seen() * new.weights
-    curvature = new.weights.sum() * S - (
-        np.einsum("b,brs->rs", new.weights, absent) if len(absent) else 0.0
-    )
-    U = np.full(B.shape, 1.0 / k)
-    for _ in range(n_rounds):
-        gradient = new.coverage[:, None] * (U @ S) - B
-        if len(absent):
-            gradient -= np.einsum(
-                "ib,ibr->ir", seen, np.einsum("is,bsr->ibr", U, absent, optimize=True)
-            )
-        moved = simplex.pair_steps(curvature, gradient, U.copy(), max(1, k // 2))
-        U, change = moved, np.abs(moved - U).max(initial=0.0)
-        if change < 1e-10:
-            break
-    return simplex.normalize(np.clip(U, 0.0, None))
+    B = gather(new, M)
+    if not len(absent):
+        coverage = np.where(new.coverage > 0, new.coverage, 1.0)[:, None]
+        return simplex.quadratic_program(S, B / coverage)
+    k, seen = S.shape[0], new.seen() * new.weights
+    U, size = np.empty_like(B), max(1, 2**20 // k**2)  # a matrix for every object, so few at a time
+    for start in range(0, len(B), size):
+        rows = slice(start, start + size)
+        H = new.coverage[rows, None, None] * S
+        H -= (seen[rows] @ absent.reshape(len(absent), -1)).reshape(H.shape)
+        U[rows] = simplex.quadratic_program(H, B[rows])
+    return U
