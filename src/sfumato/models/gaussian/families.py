@@ -17,9 +17,6 @@ ratio of the eigenvalues).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 
 __all__ = [
@@ -31,6 +28,8 @@ __all__ = [
     "kind_of",
     "n_covariance_parameters",
     "n_parameters",
+    "raised",
+    "reduced",
 ]
 
 FAMILIES = (
@@ -41,6 +40,7 @@ ALIASES = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}
 INNER_STEPS = 200  # most steps of the iterative M steps; warm starts need a few of them
 INNER_TOL = 1e-9  # relative change of the variances at which they stop
 SMALLEST = 1e-300  # keeps logarithms of sums of squares finite
+SMALLEST_ANGLE = 1e-7  # of a rotation, at which common axes are settled
 
 
 def family_of(covariance_type: str) -> str:
@@ -75,14 +75,15 @@ def covariances(
 ) -> np.ndarray:
     """Covariances of the family that maximise the expected log-likelihood.
 
+    All arrays may have further axes in front: several mixtures at once, each for itself.
+
     Parameters
     ----------
     family : str
         One of ``FAMILIES``.
-    scatter : array of shape (k, d, d)
-        Weighted sums of squares about the means. The families whose kind is "diag" also take their
-        diagonals (k, d), and those whose kind is "spherical" their traces (k,) with ``mass`` counted
-        once for each feature.
+    scatter : array of shape (k, d, d), or what ``reduced`` makes of it
+        Weighted sums of squares about the means. Where the kind of the family is "diag" the
+        diagonals (k, d) will do, where it is "spherical" the traces divided by d, (k,).
     mass : array of shape (k,)
         Sums of the responsibilities, all positive.
     previous : array, optional
@@ -98,16 +99,20 @@ def covariances(
     covariances : array of shape (k, d, d), (k, d) or (k,), by the kind of the family
     """
     kind = kind_of(family)
+    if scatter.ndim == mass.ndim + 2:
+        scatter = reduced(scatter, family)
     if kind == "spherical":
-        return _spherical(family, scatter, mass, floor)
+        if family[0] == "V":
+            return np.maximum(scatter / mass, floor)
+        pooled = scatter.sum(axis=-1, keepdims=True) / mass.sum(axis=-1, keepdims=True)
+        return np.broadcast_to(np.maximum(pooled, floor), scatter.shape)
     if kind == "diag":
-        spread = _diagonals(scatter) if scatter.ndim == 3 else scatter
-        return _variances(family[:2], spread, mass, previous, floor, n_steps)
+        return _variances(family[:2], scatter, mass, previous, floor, n_steps)
     if family == "EEE":
-        pooled = _raised(scatter.sum(axis=0)[None] / mass.sum(), floor)
-        return np.broadcast_to(pooled, scatter.shape)
+        pooled = scatter.sum(axis=-3, keepdims=True) / mass.sum(axis=-1)[..., None, None, None]
+        return np.broadcast_to(raised(pooled, floor), scatter.shape)
     if family == "VVV":
-        return _raised(scatter / mass[:, None, None], floor)
+        return raised(scatter / mass[..., None, None], floor)
     if family == "VEE":
         return _proportional(scatter, mass, previous, floor, n_steps)
     if family[2] == "V":
@@ -115,24 +120,36 @@ def covariances(
     return _common_axes(family[:2], scatter, mass, previous, floor, n_steps)
 
 
-def as_matrices(values: np.ndarray, d: int) -> np.ndarray:
-    """Covariances of any kind as matrices (k, d, d)."""
-    if values.ndim == 3:
+def reduced(matrices: np.ndarray, family: str) -> np.ndarray:
+    """What the family needs of matrices (..., k, d, d): all, their diagonals, or mean variances."""
+    kind = kind_of(family)
+    if kind == "full":
+        return matrices
+    diagonals = _diagonals(matrices)
+    return diagonals if kind == "diag" else diagonals.mean(axis=-1)
+
+
+def as_matrices(values: np.ndarray, family: str, d: int) -> np.ndarray:
+    """Covariances of the family as matrices (..., k, d, d)."""
+    kind = kind_of(family)
+    if kind == "full":
         return values
-    variances = np.broadcast_to(values.reshape(len(values), -1), (len(values), d))
-    return variances[:, :, None] * np.eye(d)
+    variances = values[..., None] if kind == "spherical" else values
+    return variances[..., None] * np.eye(d)
+
+
+def raised(matrices: np.ndarray, floor: float) -> np.ndarray:
+    """Symmetric matrices (..., d, d) with eigenvalues below ``floor`` raised to it."""
+    try:
+        np.linalg.cholesky(matrices - floor * np.eye(matrices.shape[-1]))
+        return matrices
+    except np.linalg.LinAlgError:
+        values, axes = np.linalg.eigh(matrices)
+        return _composed(axes, np.maximum(values, floor))
 
 
 def _diagonals(matrices: np.ndarray) -> np.ndarray:
     return np.diagonal(matrices, axis1=-2, axis2=-1)
-
-
-def _spherical(family: str, scatter: np.ndarray, mass: np.ndarray, floor: float) -> np.ndarray:
-    if scatter.ndim == 3:
-        scatter, mass = np.trace(scatter, axis1=1, axis2=2), mass * scatter.shape[1]
-    if family[0] == "E":
-        return np.full(len(mass), max(float(scatter.sum() / mass.sum()), floor))
-    return np.maximum(scatter / mass, floor)
 
 
 def _variances(
@@ -144,47 +161,36 @@ def _variances(
     n_steps: int,
 ) -> np.ndarray:
     """Variances (k, d) along known axes from the sums of squares along them, by volume and shape."""
+    total = mass.sum(axis=-1)[..., None]
     if letters == "EE":
-        pooled = np.maximum(spread.sum(axis=0) / mass.sum(), floor)
-        return np.broadcast_to(pooled, spread.shape).copy()
-    means = np.maximum(spread / mass[:, None], max(floor, SMALLEST))
+        pooled = np.maximum(spread.sum(axis=-2) / total, floor)
+        return np.broadcast_to(pooled[..., None, :], spread.shape)
+    means = np.maximum(spread / mass[..., None], max(floor, SMALLEST))
     if letters == "VV":
         return means
     if letters == "EV":
-        sizes = np.exp(np.mean(np.log(means), axis=1))
-        volume = float(mass @ sizes / mass.sum())
-        return np.maximum(volume * means / sizes[:, None], floor)
-    start = means if previous is None else np.maximum(previous, SMALLEST)
-    volumes = np.exp(np.mean(np.log(start), axis=1))
+        sizes = _volumes(means)
+        volume = (mass * sizes).sum(axis=-1)[..., None, None] / total[..., None]
+        return np.maximum(volume * means / sizes[..., None], floor)
+    volumes = _volumes(means if previous is None else np.maximum(previous, SMALLEST))
     for _ in range(n_steps):
-        shape = _unit_volume(mass / volumes @ means)
-        new = np.maximum(np.mean(means / shape, axis=1), SMALLEST)
-        done = np.all(np.abs(new - volumes) <= INNER_TOL * volumes)
-        volumes = new
-        if done:
+        shape = ((mass / volumes)[..., None, :] @ means)[..., 0, :]
+        shape = shape / _volumes(shape)[..., None]
+        before, volumes = volumes, np.mean(means / shape[..., None, :], axis=-1)
+        if np.all(np.abs(volumes - before) <= INNER_TOL * before):
             break
-    return np.maximum(volumes[:, None] * shape, floor)
+    return np.maximum(volumes[..., None] * shape[..., None, :], floor)
 
 
-def _unit_volume(values: np.ndarray) -> np.ndarray:
-    """Positive values scaled so that their product is one."""
-    return values / np.exp(np.mean(np.log(values), axis=-1, keepdims=True))
-
-
-def _raised(matrices: np.ndarray, floor: float) -> np.ndarray:
-    """Symmetric matrices (k, d, d) with eigenvalues below ``floor`` raised to it."""
-    try:
-        np.linalg.cholesky(matrices - floor * np.eye(matrices.shape[-1]))
-        return matrices
-    except np.linalg.LinAlgError:
-        values, axes = np.linalg.eigh(matrices)
-        return _composed(axes, np.maximum(values, floor))
+def _volumes(variances: np.ndarray) -> np.ndarray:
+    """Geometric means along the last axis."""
+    return np.exp(np.mean(np.log(variances), axis=-1))
 
 
 def _composed(axes: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Covariances (k, d, d) of variances (k, d) along axes (d, d) or (k, d, d), symmetric."""
-    matrices = (axes * variances[:, None, :]) @ np.swapaxes(axes, -1, -2)
-    return (matrices + np.swapaxes(matrices, 1, 2)) / 2.0
+    """Symmetric matrices (..., d, d) of variances (..., d) along axes (..., d, d)."""
+    matrices = (axes * variances[..., None, :]) @ np.swapaxes(axes, -1, -2)
+    return (matrices + np.swapaxes(matrices, -1, -2)) / 2.0
 
 
 def _own_axes(
@@ -197,10 +203,11 @@ def _own_axes(
 ) -> np.ndarray:
     """EEV, VEV and EVV: every component has the principal axes of its own scatter."""
     spread, axes = np.linalg.eigh(scatter)
-    before = None if previous is None else np.linalg.eigvalsh(previous)
-    return _composed(
-        axes, _variances(letters, np.maximum(spread, 0.0), mass, before, floor, n_steps)
-    )
+    before = None
+    if previous is not None and letters == "VE":
+        before = np.linalg.eigvalsh(previous)
+    spread = np.maximum(spread, 0.0)
+    return _composed(axes, _variances(letters, spread, mass, before, floor, n_steps))
 
 
 def _proportional(
@@ -211,21 +218,22 @@ def _proportional(
     n_steps: int,
 ) -> np.ndarray:
     """VEE: multiples of one matrix, which is updated in turn with the multiples."""
-    d = scatter.shape[1]
-    means = scatter / mass[:, None, None]
-    start = means if previous is None else previous
-    volumes = np.maximum(np.linalg.det(_raised(start, max(floor, SMALLEST))), SMALLEST) ** (1 / d)
+    d = scatter.shape[-1]
+    least = max(floor, SMALLEST)
+    means = scatter / mass[..., None, None]
+    flat = means.reshape(*means.shape[:-2], d * d)
+    start = raised(means, least) if previous is None else previous
+    volumes = np.exp(np.linalg.slogdet(start)[1] / d)
+    share = mass / mass.sum(axis=-1)[..., None]
     for _ in range(n_steps):
-        matrix = np.tensordot(mass / volumes, means, 1)
-        matrix = _raised(matrix[None] / mass.sum(), SMALLEST)[0]
-        matrix = matrix / np.exp(np.linalg.slogdet(matrix)[1] / d)
-        new = np.einsum("kab,ba->k", means, np.linalg.inv(matrix)) / d
-        new = np.maximum(new, SMALLEST)
-        done = np.all(np.abs(new - volumes) <= INNER_TOL * volumes)
-        volumes = new
-        if done:
+        matrix = ((share / volumes)[..., None, :] @ flat).reshape(*mass.shape[:-1], d, d)
+        matrix = raised(matrix, SMALLEST)
+        matrix = matrix / np.exp(np.linalg.slogdet(matrix)[1] / d)[..., None, None]
+        inverse = np.linalg.inv(matrix).reshape(*mass.shape[:-1], d * d, 1)
+        before, volumes = volumes, np.maximum((flat @ inverse)[..., 0] / d, least)
+        if np.all(np.abs(volumes - before) <= INNER_TOL * before):
             break
-    return _raised(volumes[:, None, None] * matrix, floor)
+    return raised(volumes[..., None, None] * matrix[..., None, :, :], floor)
 
 
 def _common_axes(
@@ -242,12 +250,18 @@ def _common_axes(
     are tried beside those of their sum.
     """
     if previous is not None:
-        starts = [_first_axes(previous)]
+        starts = [_principal_axes(previous)]
     else:
-        starts = [_first_axes(scatter), *np.linalg.eigh(scatter)[1]]
+        own = np.linalg.eigh(scatter)[1]
+        starts = [_principal_axes(scatter), *np.moveaxis(own, -3, 0)]
     ends = [_turned(axes, letters, scatter, mass, floor, n_steps) for axes in starts]
-    axes, variances, _ = min(ends, key=lambda end: end[2])
-    return _composed(axes, variances)
+    axes, variances, value = ends[0]
+    for other in ends[1:]:
+        better = other[2] < value
+        value = np.where(better, other[2], value)
+        axes = np.where(better[..., None, None], other[0], axes)
+        variances = np.where(better[..., None, None], other[1], variances)
+    return _composed(axes[..., None, :, :], variances)
 
 
 def _turned(
@@ -257,28 +271,31 @@ def _turned(
     mass: np.ndarray,
     floor: float,
     n_steps: int,
-) -> tuple[np.ndarray, np.ndarray, float]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Common axes, the variances (k, d) along them and the criterion, from a first set of axes."""
-    axes, rotated = axes.copy(), axes.T @ scatter @ axes
+    axes = axes.copy()
+    rotated = np.swapaxes(axes, -1, -2)[..., None, :, :] @ scatter @ axes[..., None, :, :]
     variances = _variances(letters, _diagonals(rotated), mass, None, floor, n_steps)
     for _ in range(n_steps):
         angle = _sweep(axes, rotated, 1.0 / variances)
         variances = _variances(letters, _diagonals(rotated), mass, None, floor, n_steps)
-        if angle <= 1e-7:
+        if angle <= SMALLEST_ANGLE:
             break
-    spread = np.sum(_diagonals(rotated) / variances, axis=1)
-    return axes, variances, float(np.sum(mass * np.log(variances).sum(axis=1) + spread))
+    spread = np.sum(_diagonals(rotated) / variances, axis=-1)
+    value = np.sum(mass * np.log(variances).sum(axis=-1) + spread, axis=-1)
+    return axes, variances, value
 
 
-def _first_axes(matrices: np.ndarray) -> np.ndarray:
+def _principal_axes(matrices: np.ndarray) -> np.ndarray:
     """Principal axes (d, d) of the sum of the matrices, each divided by its trace.
 
-    For covariances that have common axes these are the axes, unless shapes cancel; the weights
-    1, 2, ... make that unlikely.
+    For covariances that have common axes these are the axes, unless shapes cancel; uneven weights
+    make that unlikely.
     """
-    sizes = np.maximum(np.trace(matrices, axis1=1, axis2=2), SMALLEST)
-    uneven = (1.0 + np.arange(len(matrices)) / len(matrices)) / sizes
-    return np.linalg.eigh(np.tensordot(uneven, matrices, 1))[1]
+    k = matrices.shape[-3]
+    sizes = np.maximum(np.trace(matrices, axis1=-2, axis2=-1), SMALLEST)
+    uneven = (1.0 + np.arange(k) / k) / sizes
+    return np.linalg.eigh(np.sum(uneven[..., None, None] * matrices, axis=-3))[1]
 
 
 def _sweep(axes: np.ndarray, rotated: np.ndarray, precisions: np.ndarray) -> float:
@@ -287,24 +304,21 @@ def _sweep(axes: np.ndarray, rotated: np.ndarray, precisions: np.ndarray) -> flo
     ``rotated`` (k, d, d) are the scatter matrices in the coordinates of the axes. The criterion of
     two axes is  a cos 2t + b sin 2t  up to a constant, t the angle.
     """
-    largest = 0.0
-    for one, other in _pairs(len(axes)):
-        gap = precisions[:, one] - precisions[:, other]
-        a = 0.5 * float(gap @ (rotated[:, one, one] - rotated[:, other, other]))
-        b = float(gap @ rotated[:, one, other])
-        if a == 0.0 and b == 0.0:
-            continue
-        # The minimum is half a turn from the maximum; b = 0 and a < 0 means the axes may stay.
-        angle = 0.5 * np.arctan2(-b, -a)
-        largest = max(largest, abs(angle))
-        c, s = np.cos(angle), np.sin(angle)
-        turn = np.array([[c, -s], [s, c]])
-        pair = [one, other]
-        axes[:, pair] = axes[:, pair] @ turn
-        rotated[:, :, pair] = rotated[:, :, pair] @ turn
-        rotated[:, pair, :] = turn.T @ rotated[:, pair, :]
+    d, largest = axes.shape[-1], 0.0
+    for one in range(d - 1):
+        for other in range(one + 1, d):
+            gap = precisions[..., one] - precisions[..., other]
+            difference = rotated[..., one, one] - rotated[..., other, other]
+            a = 0.5 * np.sum(gap * difference, axis=-1)
+            b = np.sum(gap * rotated[..., one, other], axis=-1)
+            # The criterion is least half a turn from where it is largest.
+            angle = np.where((a == 0.0) & (b == 0.0), 0.0, 0.5 * np.arctan2(-b, -a))
+            largest = max(largest, float(np.abs(angle).max()))
+            c, s = np.cos(angle), np.sin(angle)
+            turn = np.stack([np.stack([c, -s], axis=-1), np.stack([s, c], axis=-1)], axis=-2)
+            pair = [one, other]
+            axes[..., pair] = axes[..., pair] @ turn
+            turn = turn[..., None, :, :]
+            rotated[..., pair] = rotated[..., pair] @ turn
+            rotated[..., pair, :] = np.swapaxes(turn, -1, -2) @ rotated[..., pair, :]
     return largest
-
-
-def _pairs(d: int) -> Iterator[Any]:
-    return ((a, b) for a in range(d) for b in range(a + 1, d))
