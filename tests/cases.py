@@ -190,6 +190,22 @@ CASES = [
         weights=True,
     ),
     Case(
+        "mixed-normal",
+        lambda s: sfumato.MixedMixture(3, random_state=s),
+        X,
+        inductive=True,
+        weights=True,
+    ),
+    Case(
+        "mixed-counts",
+        lambda s: sfumato.MixedMixture(
+            3, columns={0: "counts", 1: "counts", 2: "categorical"}, random_state=s
+        ),
+        np.minimum(_counts(), 12),
+        inductive=True,
+        weights=True,
+    ),
+    Case(
         "dirichlet-process",
         lambda s: sfumato.DirichletProcessMixture(random_state=s),
         X,

@@ -17,6 +17,7 @@ ESTIMATORS = [
     sfumato.ClusteringEnsemble(n_partitions=4, random_state=0),
     sfumato.FuzzyCMeans(2, random_state=0),
     sfumato.GaussianMixture(2, n_init=2, random_state=0),
+    sfumato.MixedMixture(2, n_init=2, random_state=0),
     sfumato.DirichletProcessMixture(n_init=1, tol=1e-12, max_iter=2000, random_state=0),
     sfumato.DiscriminativeClustering(2, n_init=1, random_state=0),
     sfumato.InformationBottleneck(2, random_state=0),
@@ -33,6 +34,7 @@ EXPECTED = {
     "ClusteringEnsemble": dict.fromkeys(
         ("check_transformer_general", "check_transformer_data_not_an_array"), DRAWN
     ),
+    "MixedMixture": {},
     "DiscriminativeClustering": {**SPARSE, "check_clustering": NEEDS_CLASSES},
     "InformationBottleneck": {**SPARSE, "check_clustering": NEEDS_COUNTS},
 }

@@ -73,6 +73,13 @@ MODELS = (
         "elliptical clusters that overlap, weights, missing values, a density",
     ),
     Model(
+        "MixedMixture",
+        "mixed.estimator",
+        "mixed-mixture",
+        ("features",),
+        "tables with numbers, counts and categories side by side, missing values",
+    ),
+    Model(
         "DirichletProcessMixture",
         "dirichlet_process.estimator",
         "dirichlet-process",

@@ -1,0 +1,247 @@
+"""What mixtures with a density share: information criteria, and a search over candidates.
+
+A *setting* is what a candidate fixes: the number of clusters and, in some models, a shape.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .base import InductiveClusterer, weight_of
+from .loop import Run
+from .rows import Rows
+from .validation import (
+    EvidenceWarning,
+    check_choice,
+    check_features,
+    check_n_clusters,
+    check_number,
+    check_weights,
+)
+
+__all__ = ["Candidate", "DensityMixture", "Fit"]
+
+MOST = 9  # clusters that "auto" tries, as R's mclust does
+
+
+class Candidate(NamedTuple):
+    """One setting that was tried, with its criteria (lower is better)."""
+
+    setting: dict[str, Any]
+    bic: float
+    icl: float
+    aic: float
+    log_likelihood: float
+    n_parameters: int
+
+
+class Fit(NamedTuple):
+    """Log-likelihood, uncertainty of the memberships (twice the logarithm of each row's largest,
+    negative) and total weight."""
+
+    log_likelihood: float
+    uncertainty: float
+    total: float
+
+
+class DensityMixture(InductiveClusterer):
+    """Mixtures fitted by maximum likelihood or by a maximum of the posterior.
+
+    Hooks beside those of ``InductiveClusterer``: ``_read`` (evidence to an array), ``_posterior``
+    (memberships and log-density, in the units of the data, of a block), ``_n_parameters``.
+    Hooks find what to fit in ``_setting``, not in the parameters, which may say "auto".
+    """
+
+    _larger = True
+    _relative = False
+    _screen = 8192
+    _setting: dict[str, Any]
+
+    @abstractmethod
+    def _posterior(self, block: Any, ready: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Memberships (b, k) and log-densities (b,) of a block, in float64."""
+
+    @abstractmethod
+    def _n_parameters(self) -> int:
+        """Number of free parameters of the present setting."""
+
+    def _read(self, X: Any, *, reset: bool) -> Any:
+        return check_features(self, X, reset=reset, missing=True, sparse=False)
+
+    def _settings(self, n_objects: int) -> list[dict[str, Any]]:
+        """Candidates, the simplest first; models with shapes add theirs."""
+        return [{"n_clusters": k} for k in self._sizes(n_objects)]
+
+    def _sizes(self, n_objects: int) -> list[int]:
+        wanted = self.n_clusters
+        if isinstance(wanted, str):
+            check_choice(wanted, "n_clusters", ("auto",))
+            return list(range(1, min(MOST, n_objects) + 1))
+        if not isinstance(wanted, Iterable):
+            return [check_n_clusters(wanted, n_objects)]
+        sizes = [check_n_clusters(k, n_objects) for k in wanted]
+        if not sizes:
+            raise ValueError("n_clusters is an empty sequence: give at least one number to try")
+        return sizes
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Learn the mixture.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+            One object per row; NaN means missing.
+        y : ignored
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object.
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        self._check_parameters()
+        self._check_room(X)
+        rows = self._prepare(X, sample_weight)
+        settings = self._settings(rows.shape[0])
+        table, best = [], None
+        for setting in settings:
+            self._setting = setting
+            run = self._best_run(rows)
+            table.append(self._candidate(rows, run.state))
+            value = getattr(table[-1], self.criterion)
+            if best is None or value < best[0] - 1e-9 * abs(best[0]):
+                best = (value, setting, run, table[-1])
+        assert best is not None
+        _, self._setting, run, candidate = best
+        self._finish(rows, self._ordered(run))
+        self.search_ = table
+        self.log_likelihood_ = candidate.log_likelihood
+        if all(row.setting["n_clusters"] > 1 for row in table):
+            self._warn_if_one_is_enough(rows, candidate)
+        return self
+
+    def _candidate(self, rows: Rows, state: Any) -> Candidate:
+        fit, p = self._fit_of(rows, state), self._n_parameters()
+        deviance = -2.0 * fit.log_likelihood
+        bic = deviance + p * np.log(fit.total)
+        return Candidate(
+            dict(self._setting),
+            float(bic),
+            float(bic + fit.uncertainty),
+            float(deviance + 2.0 * p),
+            fit.log_likelihood,
+            p,
+        )
+
+    def _warn_if_one_is_enough(self, rows: Rows, chosen: Candidate) -> None:
+        """Compare with one cluster of the same shape: structureless data get a warning."""
+        mine = self._setting
+        self._setting = {**mine, "n_clusters": 1}
+        run = self._run(rows, self._start(rows, np.random.default_rng(0)), weight_of(rows))
+        one = self._candidate(rows, run.state)
+        self._setting = mine
+        if one.bic < chosen.bic:
+            warnings.warn(
+                f"one cluster describes these data better than {chosen.setting['n_clusters']} "
+                f"(BIC {one.bic:.1f} against {chosen.bic:.1f}): the memberships may mean nothing",
+                EvidenceWarning,
+                stacklevel=3,
+            )
+
+    def _fit_of(self, rows: Rows, state: Any) -> Fit:
+        ready = self._ready(state)
+
+        def part(block: Any, weights: Any = None, *_: Any) -> Fit:
+            U, log_density = self._posterior(block, ready)
+            w = np.ones(len(U)) if weights is None else weights
+            surest = np.log(U.max(axis=1))
+            return Fit(float(w @ log_density), float(-2.0 * (w @ surest)), float(w.sum()))
+
+        return rows.sum(part)
+
+    def _finish(self, rows: Rows, run: Run) -> None:
+        self._dtype = np.float32 if "float32" in str(rows.dtype) else np.float64
+        super()._finish(rows, run)
+
+    def _assign(self, block: Any, state: Any) -> np.ndarray:
+        return self._posterior(block, state)[0].astype(self._dtype)
+
+    def _given(self, X: Any, sample_weight: Any = None) -> Rows:
+        self._check_fitted()
+        X = self._read(X, reset=False)
+        return self._rows(X, check_weights(sample_weight, X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Posterior probabilities of new objects; missing values are integrated out.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_new, p)
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+        """
+        rows = self._given(X)
+        ready = self._ready(self._state)
+        kind = np.float32 if "float32" in str(rows.dtype) else np.float64
+        return rows.map(lambda block, _: self._posterior(block, ready)[0].astype(kind))
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Logarithm of the density at every object, of its observed values if some are missing.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+
+        Returns
+        -------
+        log_density : array of shape (n,)
+        """
+        rows = self._given(X)
+        ready = self._ready(self._state)
+        return rows.map(lambda block, _: self._posterior(block, ready)[1])
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Log-likelihood per unit of weight."""
+        fit = self._fit_of(self._given(X, sample_weight), self._state)
+        return fit.log_likelihood / fit.total
+
+    def bic(self, X: Any, sample_weight: Any = None) -> float:
+        """Bayesian information criterion, ``-2 log L + p log n``: lower is better."""
+        return self._candidate(self._given(X, sample_weight), self._state).bic
+
+    def aic(self, X: Any, sample_weight: Any = None) -> float:
+        """Akaike's information criterion, ``-2 log L + 2 p``: lower is better."""
+        return self._candidate(self._given(X, sample_weight), self._state).aic
+
+    def icl(self, X: Any, sample_weight: Any = None) -> float:
+        """Integrated completed likelihood: ``bic`` plus the uncertainty of the memberships.
+
+        The addition is ``-2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the
+        form that R's mclust uses); lower is better.
+        """
+        return self._candidate(self._given(X, sample_weight), self._state).icl
+
+    def _draw_labels(self, n_samples: Any, rng: np.random.Generator) -> np.ndarray:
+        """Components of ``n_samples`` objects to draw, in ascending order."""
+        self._check_fitted()
+        n_samples = check_number(n_samples, "n_samples", low=1, integer=True)
+        share = np.asarray(self.weights_, dtype=np.float64)
+        return np.repeat(np.arange(len(share)), rng.multinomial(n_samples, share / share.sum()))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = False
+        return tags

@@ -1,0 +1,1 @@
+"""Mixtures for tables with columns of different kinds."""
