@@ -15,7 +15,7 @@ from .terminal import Terminal
 
 __all__ = ["Asked", "automatic", "choose"]
 
-_OWN_CHOICE = ("gaussian-mixture", "consensus")
+_OWN_CHOICE = ("gaussian-mixture", "mixed-mixture", "consensus")
 _MOST = 10
 
 

@@ -5,7 +5,6 @@ A *setting* is what a candidate fixes: the number of clusters and, in some model
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -15,14 +14,9 @@ import numpy as np
 from .base import InductiveClusterer, weight_of
 from .loop import Run
 from .rows import Rows
-from .validation import (
-    EvidenceWarning,
-    check_choice,
-    check_features,
-    check_n_clusters,
-    check_number,
-    check_weights,
-)
+from .validation import check_choice, check_features, check_n_clusters, check_number
+from .warn import warn
+from .weights import check_weights
 
 __all__ = ["Candidate", "DensityMixture", "Fit"]
 
@@ -151,11 +145,9 @@ class DensityMixture(InductiveClusterer):
         one = self._candidate(rows, run.state)
         self._setting = mine
         if one.bic < chosen.bic:
-            warnings.warn(
+            warn(
                 f"one cluster describes these data better than {chosen.setting['n_clusters']} "
-                f"(BIC {one.bic:.1f} against {chosen.bic:.1f}): the memberships may mean nothing",
-                EvidenceWarning,
-                stacklevel=3,
+                f"(BIC {one.bic:.1f} against {chosen.bic:.1f}): the memberships may mean nothing"
             )
 
     def _fit_of(self, rows: Rows, state: Any) -> Fit:

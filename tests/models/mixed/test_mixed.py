@@ -8,6 +8,7 @@ from sfumato import EvidenceWarning, GaussianMixture, MixedMixture
 from sfumato.metrics import adjusted_rand_index
 
 pd = pytest.importorskip("pandas")
+pytest.importorskip("narwhals")
 SETTINGS = {"columns": {"income": "log-normal"}, "random_state": 0, "n_init": 4}
 
 

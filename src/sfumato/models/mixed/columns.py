@@ -7,13 +7,13 @@ levels of categorical and binary ones, NaN where a value is missing.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.validation import EvidenceWarning, check_choice
+from ...core.validation import check_choice
+from ...core.warn import warn
 
 __all__ = ["KINDS", "Column", "as_frame", "code_array", "code_frame", "decode", "read_columns"]
 
@@ -41,7 +41,9 @@ def as_frame(X: Any) -> Any:
     try:
         import narwhals as nw
     except ImportError as error:
-        raise ImportError("data frames are read with narwhals: pip install narwhals") from error
+        raise ImportError(
+            "data frames are read with narwhals: pip install 'sfumato[io]'"
+        ) from error
     return nw.from_native(X, eager_only=True)
 
 
@@ -192,11 +194,9 @@ def _code_levels(values: Any, column: Column) -> np.ndarray:
     if (codes == -1.0).any():
         new = sorted({str(v) for v, c in zip(values, codes, strict=True) if c == -1.0})
         shown = ", ".join(map(repr, new[:5])) + (", ..." if len(new) > 5 else "")
-        warnings.warn(
+        warn(
             f"X, column {column.name!r} has categories that the fit has not seen ({shown}): "
-            "they count as missing",
-            EvidenceWarning,
-            stacklevel=6,
+            "they count as missing"
         )
         codes[codes == -1.0] = np.nan
     return codes
