@@ -1,8 +1,8 @@
 """How many clusters, how sure, and how far to trust the numbers."""
 
 from .choose import Candidate, Choice, choose_n_clusters
-from .criteria import CRITERIA, Trial
 from .resampling import Interval, Uncertainty, bootstrap
+from .trials import CRITERIA, Trial
 from .trust import Reliability, calibration_report, fit_temperature, temper
 
 __all__ = [

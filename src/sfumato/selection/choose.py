@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 from ..core.validation import as_generator, check_number
 from ..core.warn import warn
 from ._evidence import as_evidence
-from .criteria import CRITERIA, Trial, held_out
+from .trials import CRITERIA, Trial, held_out
 
 __all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters"]
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
-from .solvers import ByKernel, ByLinkage, Settings, lifetime, solve
+from ...selection import criteria
+from .solvers import ByKernel, ByLinkage, Settings, solve
 
 __all__ = ["SELECTIONS", "choose"]
 
@@ -24,9 +25,8 @@ def choose(
     candidates = np.arange(2, max(2, min(largest, len(table.codes) - 1)) + 1)
     if selection == "lifetime":
         heights = ByLinkage(consensus, table, 1).tree[:, 2]
-        scores = _lifetimes(heights, candidates)
-        k = 1 if lifetime(heights) == 1 else int(candidates[np.argmax(scores)])
-        return k, candidates, scores
+        scores = criteria.lifetime(heights, candidates)
+        return criteria.longest_lifetime(heights, int(candidates[-1])), candidates, scores
     if selection == "eigengap":
         scores = _eigengaps(table, candidates)
         return int(candidates[np.argmax(scores)]), candidates, scores
@@ -44,8 +44,7 @@ def choose(
 def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
     """(lambda_k - lambda_{k+1}) / (1 - lambda_{k+1}) of the normalised co-association: 1 if the k blocks share nothing, 0 without a gap."""
     values = _eigenvalues(table, int(candidates[-1]) + 1)
-    upper, lower = values[candidates - 1], values[candidates]
-    return (upper - lower) / np.maximum(1.0 - lower, 1e-9)
+    return criteria.eigengap(values)[candidates - 1]
 
 
 def _eigenvalues(table: tables.Table, largest: int) -> np.ndarray:
@@ -118,12 +117,4 @@ def _smallest_good(scores: np.ndarray) -> int:
             shortfall.mean(axis=0)
             <= np.maximum(error, 0.005 * np.abs(scores.mean(axis=0)[best]) + 1e-9)
         )
-    )
-
-
-def _lifetimes(heights: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """Length of the interval of thresholds that leaves k clusters."""
-    gaps = np.diff(np.sort(heights))
-    return np.array(
-        [gaps[len(heights) - k] if 0 <= len(heights) - k < len(gaps) else 0.0 for k in candidates]
     )

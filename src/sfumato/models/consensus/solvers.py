@@ -19,6 +19,7 @@ from ...numerics import label_sweep as sweeps
 from ...numerics import label_table as tables
 from ...numerics import simplex
 from ...numerics.eigen import unit_rows
+from ...selection.criteria import longest_lifetime
 from ...similarity.cluster_kernel import ClusterKernel
 from ...similarity.coassociation import Coassociation, Rows
 from ...similarity.operators import Factored
@@ -26,7 +27,7 @@ from ..pairwise.estimator import PairwiseProbabilisticClustering
 from . import explicit
 from .members import cut
 
-__all__ = ["LINKAGES", "NAMES", "Settings", "explicit_matrices", "lifetime", "solve"]
+__all__ = ["LINKAGES", "NAMES", "Settings", "explicit_matrices", "solve"]
 
 LINKAGES = ("single", "average", "complete")
 NAMES = (
@@ -196,7 +197,7 @@ class ByLinkage:
             if len(distances) > 1
             else np.empty((0, 4))
         )
-        k = lifetime(self.tree[:, 2]) if k is None else k
+        k = longest_lifetime(self.tree[:, 2]) if k is None else k
         self.groups = one_hot(cut(self.tree, k), k)
         self.memberships = np.full((len(table.codes), k), 1.0 / k)
         self.memberships[self.seen] = self.groups
@@ -258,18 +259,6 @@ class ByEstimator:
             return self.model.predict_proba(rows)
         share = self.memberships / np.maximum(self.memberships.sum(axis=0), np.finfo(float).tiny)
         return one_hot(np.argmax(rows @ share, axis=1), share.shape[1])
-
-
-def lifetime(heights: np.ndarray) -> int:
-    """Number of clusters that survives longest while the threshold of a dendrogram rises (Fred and Jain).
-
-    One cluster if the longest lifetime is under twice the shortest that is not zero, and there are several.
-    """
-    gaps = np.diff(np.sort(heights))
-    positive = gaps[gaps > 1e-12]
-    if len(positive) == 0 or (len(positive) > 1 and positive.max() < 2 * positive.min()):
-        return 1
-    return int(len(heights) - np.argmax(gaps))
 
 
 def _descend(sweep: Any, starts: list[np.ndarray], settings: Settings) -> loop.Run:

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import fcluster, linkage
+from sklearn.cluster import KMeans
+from sklearn.metrics import silhouette_score
+
+from sfumato.memberships import one_hot
+from sfumato.selection import criteria
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_misfit_is_the_share_of_the_kernel_that_is_not_reproduced(rng):
+    Z = rng.normal(size=(30, 3))
+    Z /= np.linalg.norm(Z, axis=1, keepdims=True)
+    U = rng.dirichlet(np.ones(3), size=30)
+    explicit = np.sum((Z @ Z.T - U @ U.T) ** 2) / np.sum((Z @ Z.T) ** 2)
+    assert criteria.misfit(Z, U) == pytest.approx(explicit)
+    labels = one_hot(np.repeat([0, 1, 2], 10))
+    assert criteria.misfit(labels @ np.linalg.qr(rng.normal(size=(3, 3)))[0], labels) < 1e-12
+
+
+def test_eigengap_is_relative_and_needs_two_values():
+    gaps = criteria.eigengap([1.0, 1.0, 0.5, 0.25])
+    assert np.isnan(gaps[0])
+    np.testing.assert_allclose(gaps[1:], [1.0, 1 / 3])
+    np.testing.assert_allclose(criteria.penalized_eigengap(gaps[1:], [0.1, 0.3]), [0.5, 0.0])
+    with pytest.raises(ValueError, match="at least two"):
+        criteria.eigengap([1.0])
+
+
+def test_largest_with_small_misfit():
+    sizes = [2, 3, 4, 5]
+    assert criteria.largest_with_small_misfit(sizes, [0.001, 0.004, 0.02, np.nan]) == 3
+    assert criteria.largest_with_small_misfit(sizes, [0.1, 0.02, 0.03, 0.05]) == 4
+    with pytest.raises(ValueError, match="finite"):
+        criteria.largest_with_small_misfit([2], [np.nan])
+
+
+def test_information_criteria():
+    U = np.array([[0.5, 0.5], [1.0, 0.0]])
+    assert criteria.bic(-10.0, 3, 100) == pytest.approx(20 + 3 * np.log(100))
+    assert criteria.aic(-10.0, 3) == 26
+    assert criteria.icl(5.0, U) == pytest.approx(5 + 2 * np.log(2))
+    assert criteria.icl(5.0, U, np.array([3.0, 1.0])) == pytest.approx(5 + 6 * np.log(2))
+    weights = criteria.criterion_weights([1e6, 1e6 + 2, np.nan])
+    np.testing.assert_allclose(weights, [1 / (1 + np.exp(-1)), 1 / (1 + np.e), 0])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=20))
+def test_prediction_strength_against_the_slow_loop(pairs):
+    own, predicted = np.array(pairs).T
+    shares = []
+    for cluster in np.unique(own):
+        inside = np.flatnonzero(own == cluster)
+        together = [predicted[i] == predicted[j] for i in inside for j in inside if i != j]
+        shares += [np.mean(together)] if together else []
+    expected = min(shares, default=1.0)
+    assert criteria.prediction_strength(own, predicted) == pytest.approx(expected)
+
+
+def test_silhouette_and_dispersion_equal_those_of_scikit_learn(rng):
+    X = rng.normal(size=(60, 3)) + 1e3
+    model = KMeans(3, n_init=2, random_state=0).fit(X)
+    assert criteria.silhouette(X, model.labels_) == pytest.approx(
+        silhouette_score(X, model.labels_)
+    )
+    assert criteria.dispersion(X, model.labels_) == pytest.approx(model.inertia_)
+
+
+def test_gap_statistic_takes_the_first_that_is_good_enough():
+    gap = criteria.gap_statistic([8.0, 1.0, 0.9], [[8.0, 4.0, 3.0], [9.0, 5.0, 3.2]])
+    expected = np.log([[8.0, 4.0, 3.0], [9.0, 5.0, 3.2]]).mean(axis=0) - np.log([8.0, 1.0, 0.9])
+    np.testing.assert_allclose(gap.gap, expected)
+    assert gap.first() == 1
+
+
+@pytest.mark.parametrize("method", ["single", "average"])
+def test_lifetime_is_the_interval_of_thresholds(rng, method):
+    tree = linkage(rng.normal(size=(12, 2)), method)
+    lifetimes = criteria.lifetime(tree[:, 2], np.arange(1, 14))
+    assert np.isnan(lifetimes[[0, 12]]).all()
+    for k, length in enumerate(lifetimes[1:12], start=2):
+        middle = np.concatenate([[0.0], tree[:, 2]])[12 - k] + length / 2
+        assert len(np.unique(fcluster(tree, middle, "distance"))) == k
+    assert criteria.longest_lifetime(tree[:, 2]) == 2 + int(np.argmax(lifetimes[1:11]))
+
+
+def test_longest_lifetime_may_be_one_and_keeps_within_the_largest():
+    assert criteria.longest_lifetime(np.array([0.1, 0.15, 0.2, 0.9, 0.95])) == 3
+    assert criteria.longest_lifetime(np.array([0.1, 0.15, 0.2, 0.9, 0.95]), 2) == 2
+    assert criteria.longest_lifetime(np.array([0.1, 0.2, 0.3, 0.4])) == 1
+    assert criteria.longest_lifetime(np.array([1.0, 1.0, 1.0])) == 1
+
+
+def test_consensus_distribution_pac_and_delta_area(rng):
+    shares = rng.random(200)
+    grid = np.linspace(0, 1, 11)
+    cdf = [np.mean(shares <= value) for value in grid]
+    np.testing.assert_allclose(criteria.consensus_cdf(shares, grid), cdf)
+    assert criteria.pac(shares) == np.mean((shares > 0.1) & (shares < 0.9))
+    fine = np.linspace(0, 1, 20_001)
+    area = np.trapezoid(criteria.consensus_cdf(shares, fine), fine)
+    assert area == pytest.approx(1 - shares.mean(), abs=1e-3)
+    np.testing.assert_allclose(criteria.delta_area([0.5, 0.6, 0.6]), [0.5, 0.2, 0.0])
