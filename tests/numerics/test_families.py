@@ -10,9 +10,9 @@ import pytest
 from scipy.linalg import expm
 from scipy.optimize import minimize
 
-from sfumato.models.gaussian import families
+from sfumato.numerics import families
 
-GOLDEN = Path(__file__).parent / "data" / "mclust_bic.csv"
+GOLDEN = Path(__file__).parents[1] / "models" / "gaussian" / "data" / "mclust_bic.csv"
 FEATURES = {"iris": 4, "faithful": 2, "thyroid": 5}
 
 
