@@ -38,7 +38,7 @@ build/oldest/.installed: pyproject.toml .ci/oldest.py
 	@touch $@
 
 test-oldest: build/oldest/.installed
-	OMP_NUM_THREADS=1 build/oldest/bin/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 build/oldest/bin/python -m pytest -n 2 -m "not slow" -W default::DeprecationWarning
 
 # Without any extra: no Numba, no plots, no command line.
 build/core/.installed: pyproject.toml
