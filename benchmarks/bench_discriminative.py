@@ -14,7 +14,8 @@ from sklearn.cluster import KMeans
 from sfumato import DiscriminativeClustering
 from sfumato.core.rows import Rows
 from sfumato.models.discriminative.classes import class_rows
-from sfumato.models.discriminative.engine import Frame, Online, Problem, online_pass, starts
+from sfumato.models.discriminative.engine import Frame, Online, Problem, online_pass
+from sfumato.models.discriminative.starts import starts
 
 from .timing import Line, medians
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
-from sklearn.cluster import KMeans
 
 from ...core import loop
 from ...core.arrays import is_numpy, namespace, to_numpy
@@ -18,7 +16,6 @@ from . import kernel
 
 SAMPLE = 20_000  # objects that the starts look at
 FAR = 1e75  # standard deviations beyond which squares overflow
-WIDTHS = 1e-15, 1e15  # bandwidths, in standard deviations
 
 
 class Frame(NamedTuple):
@@ -51,15 +48,15 @@ class Frame(NamedTuple):
         )  # squares of X / power neither overflow nor vanish
         scaled = cls(0.0, power, np.zeros(0))
         total, middle = rows.sum(
-            lambda X, Q: (float(_mass(Q).sum()), to_numpy(_mass(Q) @ scaled(X)))
+            lambda X, Q: (float(mass_of(Q).sum()), to_numpy(mass_of(Q) @ scaled(X)))
         )
         middle = np.asarray(middle, dtype=np.float64) / total
         mean = middle * power
         sparse = sp.issparse(rows.X)
         centred = scaled if sparse else cls(mean, power, middle)
-        square = rows.sum(lambda X, Q: (float((_mass(Q) @ centred(X) ** 2).sum()),))[0] / total - (
-            middle @ middle if sparse else 0.0
-        )
+        square = rows.sum(lambda X, Q: (float((mass_of(Q) @ centred(X) ** 2).sum()),))[
+            0
+        ] / total - (middle @ middle if sparse else 0.0)
         largest = float(np.abs(mean).max(initial=0.0))
         unit = power * float(np.sqrt(max(square, 0.0) / len(mean)))
         rounding = 8 * np.finfo(rows.dtype if is_numpy(rows.X) or sparse else float).eps * largest
@@ -77,7 +74,7 @@ class Frame(NamedTuple):
             )
 
 
-def _mass(Q: Any) -> Any:
+def mass_of(Q: Any) -> Any:
     """Weight of every object."""
     return (
         np.asarray(Q.sum(axis=1)).ravel()
@@ -101,7 +98,7 @@ class Problem(NamedTuple):
         if self.rows.shape[0] <= 2 * SAMPLE:
             return self
         (Q,) = self.rows.columns
-        mass = to_numpy(_mass(Q))
+        mass = to_numpy(mass_of(Q))
         chosen = np.searchsorted(np.cumsum(mass), (np.arange(SAMPLE) + 0.5) / SAMPLE * self.total)
         Q, factors = Q[chosen], self.total / SAMPLE / mass[chosen]
         if sp.issparse(Q):
@@ -119,7 +116,8 @@ class Problem(NamedTuple):
         (Q,) = self.rows.columns
         Q = Q[chosen]
         return self._replace(
-            rows=Rows(self.rows.X[chosen], Q, n_jobs=self.rows.n_jobs), total=float(_mass(Q).sum())
+            rows=Rows(self.rows.X[chosen], Q, n_jobs=self.rows.n_jobs),
+            total=float(mass_of(Q).sum()),
         )
 
     def log_likelihood(self, centers: np.ndarray, bandwidth: float, learnt: Problem) -> float:
@@ -317,110 +315,3 @@ def _one_hot(labels: Any, k: int, like: Any) -> Any:
         return (labels[:, None] == np.arange(k)).astype(np.float64)
     xp = namespace(like)
     return xp.astype(labels[:, None] == xp.arange(k, device=like.device)[None, :], like.dtype)
-
-
-def starts(
-    problem: Problem, k: int, bandwidth: Any, rng: np.random.Generator, n_init: int
-) -> tuple[list[np.ndarray], float]:
-    """Prototypes to start from, class-wise and plain in turn, and the bandwidth, in the frame."""
-    X, labels, mass = _sample(problem)
-    plain, square = _k_means(X, mass, k, rng)
-    found = [_k_means_in_classes(X, labels, mass, k, rng), plain]
-    while len(found) < n_init:
-        found.append(
-            _k_means(X, mass, k, rng)[0]
-            if len(found) % 2
-            else _k_means_in_classes(X, labels, mass, k, rng)
-        )
-    if not isinstance(bandwidth, str):
-        return found[:n_init], _framed(bandwidth, problem.frame.unit)
-    widest = np.sqrt(max(2 * square / X.shape[1], 1e-2))
-    return found[:n_init], _cross_validated(problem.few(), k, (widest, widest / 2, widest / 4), rng)
-
-
-def _framed(bandwidth: float, unit: float) -> float:
-    if not WIDTHS[0] * unit <= bandwidth <= WIDTHS[1] * unit:
-        raise ValueError(
-            f"bandwidth={bandwidth:g} is out of all proportion to the standard deviation of the data, {unit:g}: "
-            "give one in the units of X, or bandwidth='auto'"
-        )
-    return bandwidth / unit
-
-
-def _cross_validated(
-    problem: Problem, k: int, widths: tuple[float, ...], rng: np.random.Generator
-) -> float:
-    """The bandwidth under which each half of the objects predicts the classes of the other half best.
-
-    A narrower one has to gain a fiftieth of a nat per object. The halves go by the features alone: copies of an object stay together.
-    """
-    X = problem.frame(problem.rows.X)
-    weights = np.random.default_rng(1).normal(size=X.shape[1])
-    position = (X if sp.issparse(X) else to_numpy(X)) @ weights - problem.frame.middle @ weights
-    odd, counted = (
-        np.floor(1000.0 * position) % 2 == 1,
-        to_numpy(_mass(problem.rows.columns[0])) > 0,
-    )
-    sides = counted & odd, counted & ~odd
-    if min(len(np.unique(position[side])) for side in sides) < 2 * k:
-        return widths[0]
-    halves = tuple(problem.part(np.flatnonzero(side)) for side in sides)
-    gains = np.zeros(len(widths))
-    for half, other in (halves, halves[::-1]):
-        start = _k_means_in_classes(*_sample(half), k, rng)
-        for i, width in enumerate(widths):
-            gains[i] += other.log_likelihood(
-                half.ascend(start, width, 100, 1e-4).state, width, half
-            )
-    best = 0
-    for i in range(1, len(widths)):
-        best = i if gains[i] > gains[best] + 0.02 * problem.total else best
-    return float(widths[best])
-
-
-def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Features in the frame, most probable classes and weights, in an order that does not depend on that of the objects."""
-    rows = problem.few().rows
-    (Q,) = rows.columns
-    mass = to_numpy(_mass(Q))
-    X = problem.frame(rows.X)
-    X = X if sp.issparse(X) else to_numpy(X)
-    order = np.argsort(X @ np.random.default_rng(0).normal(size=X.shape[1]), kind="stable")
-    order = order[mass[order] > 0]
-    top = Q[order].indices if sp.issparse(Q) else to_numpy(Q)[order].argmax(axis=1)
-    return X[order], top, mass[order]
-
-
-def _k_means(
-    X: Any, mass: np.ndarray, k: int, rng: np.random.Generator
-) -> tuple[np.ndarray, float]:
-    """Centers of weighted k-means, and the mean square distance to them."""
-    k_found = min(k, X.shape[0])
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # fewer distinct points than clusters: prototypes coincide, which is what we want
-        found = KMeans(
-            k_found, n_init=1, max_iter=50, tol=0.0, random_state=int(rng.integers(2**31))
-        ).fit(X, sample_weight=mass)
-    return found.cluster_centers_[np.arange(k) % k_found], float(found.inertia_) / float(mass.sum())
-
-
-def _k_means_in_classes(
-    X: Any, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Centers of k-means within each class, their numbers in proportion to the weight; with fewer clusters than classes, of class means."""
-    sizes = np.bincount(labels, weights=mass)
-    present = np.flatnonzero(sizes)
-    if k < len(present):
-        means = np.stack([mass[labels == i] @ X[labels == i] / sizes[i] for i in present])
-        return _k_means(means, sizes[present], k, rng)[0]
-    shares = np.ones(len(present), dtype=int)
-    while shares.sum() < k:
-        shares[np.argmax(sizes[present] / (shares + 0.5))] += 1
-    return np.concatenate(
-        [
-            _k_means(X[labels == i], mass[labels == i], share, rng)[0]
-            for i, share in zip(present, shares, strict=True)
-        ]
-    )

@@ -22,7 +22,8 @@ from ...core.warn import warn
 from ...numerics import contingency
 from . import kernel
 from .classes import class_rows, known_classes, prior_counts, weighted, weights_as_counts
-from .engine import Frame, Online, Problem, ascend, learn, online_pass, starts
+from .engine import Frame, Online, Problem, ascend, learn, online_pass
+from .starts import starts
 
 __all__ = ["DiscriminativeClustering"]
 

@@ -1,0 +1,203 @@
+"""Where discriminative clustering starts: prototypes by k-means, within classes and along discriminant directions."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigh
+from scipy.stats import chi2
+from sklearn.cluster import KMeans
+
+from ...core.arrays import to_numpy
+from .engine import Problem, mass_of
+
+__all__ = ["starts"]
+
+WIDTHS = 1e-15, 1e15  # bandwidths, in standard deviations
+MOST_FEATURES = 500  # up to here the covariance within classes is worth inverting
+RIDGE = 1e-6  # of its mean variance, so that constant features do not make it singular
+
+
+def starts(
+    problem: Problem, k: int, bandwidth: Any, rng: np.random.Generator, n_init: int
+) -> tuple[list[np.ndarray], float]:
+    """Prototypes to start from, by three kinds of k-means in turn, and the bandwidth, in the frame."""
+    X, labels, mass = _sample(problem)
+    plain, square = _k_means(X, mass, k, rng)
+    found = [_k_means_in_classes(X, labels, mass, k, rng), plain]
+    along = _k_means_along_discriminants(X, labels, mass, k, rng)
+    if along is not None:
+        found.insert(0, along[0])
+    while len(found) < n_init:
+        found.append(
+            _k_means(X, mass, k, rng)[0]
+            if len(found) % 2
+            else _k_means_in_classes(X, labels, mass, k, rng)
+        )
+    if not isinstance(bandwidth, str):
+        return found[:n_init], _framed(bandwidth, problem.frame.unit)
+    widest = np.sqrt(max(2 * square / X.shape[1], 1e-2))
+    widths = [widest, widest / 2, widest / 4]
+    if along is not None and along[1] < widths[-1]:
+        widths += [along[1], along[1] / 2]
+    return found[:n_init], _cross_validated(problem.few(), k, tuple(widths), rng)
+
+
+def _framed(bandwidth: float, unit: float) -> float:
+    if not WIDTHS[0] * unit <= bandwidth <= WIDTHS[1] * unit:
+        raise ValueError(
+            f"bandwidth={bandwidth:g} is out of all proportion to the standard deviation of the data, {unit:g}: "
+            "give one in the units of X, or bandwidth='auto'"
+        )
+    return bandwidth / unit
+
+
+def _cross_validated(
+    problem: Problem, k: int, widths: tuple[float, ...], rng: np.random.Generator
+) -> float:
+    """The bandwidth under which each half of the objects predicts the classes of the other half best.
+
+    A narrower one has to gain a fiftieth of a nat per object. The halves go by the features alone: copies of an object stay together.
+    """
+    X = problem.frame(problem.rows.X)
+    weights = np.random.default_rng(1).normal(size=X.shape[1])
+    position = (X if sp.issparse(X) else to_numpy(X)) @ weights - problem.frame.middle @ weights
+    odd, counted = (
+        np.floor(1000.0 * position) % 2 == 1,
+        to_numpy(mass_of(problem.rows.columns[0])) > 0,
+    )
+    sides = counted & odd, counted & ~odd
+    if min(len(np.unique(position[side])) for side in sides) < 2 * k:
+        return widths[0]
+    halves = tuple(problem.part(np.flatnonzero(side)) for side in sides)
+    gains = np.zeros(len(widths))
+    for half, other in (halves, halves[::-1]):
+        sample = _sample(half)
+        start = _k_means_in_classes(*sample, k, rng)
+        along = _k_means_along_discriminants(*sample, k, rng)
+        for i, width in enumerate(widths):
+            if along is not None and width <= along[1]:
+                start = along[0]
+            gains[i] += other.log_likelihood(
+                half.ascend(start, width, 100, 1e-4).state, width, half
+            )
+    best = 0
+    for i in range(1, len(widths)):
+        best = i if gains[i] > gains[best] + 0.02 * problem.total else best
+    return float(widths[best])
+
+
+def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Features in the frame, most probable classes and weights, in an order that does not depend on that of the objects."""
+    rows = problem.few().rows
+    (Q,) = rows.columns
+    mass = to_numpy(mass_of(Q))
+    X = problem.frame(rows.X)
+    X = X if sp.issparse(X) else to_numpy(X)
+    order = np.argsort(X @ np.random.default_rng(0).normal(size=X.shape[1]), kind="stable")
+    order = order[mass[order] > 0]
+    top = Q[order].indices if sp.issparse(Q) else to_numpy(Q)[order].argmax(axis=1)
+    return X[order], top, mass[order]
+
+
+def _k_means(
+    X: Any, mass: np.ndarray, k: int, rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """Centers of weighted k-means, and the mean square distance to them."""
+    found = _fitted_k_means(X, mass, k, rng)
+    centers = found.cluster_centers_[np.arange(k) % len(found.cluster_centers_)]
+    return centers, float(found.inertia_) / float(mass.sum())
+
+
+def _k_means_labels(X: Any, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Labels of weighted k-means."""
+    return _fitted_k_means(X, mass, k, rng).labels_
+
+
+def _fitted_k_means(X: Any, mass: np.ndarray, k: int, rng: np.random.Generator) -> KMeans:
+    with warnings.catch_warnings():
+        # fewer distinct points than clusters: prototypes coincide, which is what we want
+        warnings.simplefilter("ignore")
+        return KMeans(
+            min(k, X.shape[0]),
+            n_init=1,
+            max_iter=50,
+            tol=0.0,
+            random_state=int(rng.integers(2**31)),
+        ).fit(X, sample_weight=mass)
+
+
+def _k_means_in_classes(
+    X: Any, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Centers of k-means within each class, their numbers in proportion to the weight; with fewer clusters than classes, of class means."""
+    sizes = np.bincount(labels, weights=mass)
+    present = np.flatnonzero(sizes)
+    if k < len(present):
+        means = np.stack([mass[labels == i] @ X[labels == i] / sizes[i] for i in present])
+        return _k_means(means, sizes[present], k, rng)[0]
+    shares = np.ones(len(present), dtype=int)
+    while shares.sum() < k:
+        shares[np.argmax(sizes[present] / (shares + 0.5))] += 1
+    return np.concatenate(
+        [
+            _k_means(X[labels == i], mass[labels == i], share, rng)[0]
+            for i, share in zip(present, shares, strict=True)
+        ]
+    )
+
+
+def _k_means_along_discriminants(
+    X: Any, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
+) -> tuple[np.ndarray, float] | None:
+    """Prototypes that differ along Fisher's discriminant directions only, and the bandwidth there.
+
+    Cells of such prototypes are cut across the directions, so that a feature of large spread that
+    says nothing of the class does not tilt them. None where there is no such direction to find.
+    """
+    present = np.unique(labels)
+    if X.shape[1] > MOST_FEATURES or len(present) < 2 or X.shape[0] <= X.shape[1]:
+        return None
+    X = X.toarray() if sp.issparse(X) else X
+    total, middle = mass.sum(), mass @ X / mass.sum()
+    means = np.stack(
+        [mass[labels == c] @ X[labels == c] / mass[labels == c].sum() for c in present]
+    )
+    sizes = np.array([mass[labels == c].sum() for c in present])
+    residuals = X - means[np.searchsorted(present, labels)]
+    within = (residuals * mass[:, None]).T @ residuals / total
+    ridge = RIDGE * np.trace(within) / len(within)
+    if not ridge > 0:
+        return None
+    within.flat[:: len(within) + 1] += ridge
+    between = ((means - middle) * sizes[:, None]).T @ (means - middle) / total
+    ratios, directions = eigh(between, within)
+    q = _significant(ratios[::-1], total, len(present))
+    if q == 0:
+        return None
+    directions = directions[:, ::-1][:, :q]
+    # groups are found where the classes are round; prototypes stand in the units of the data
+    groups = _k_means_labels((X - middle) @ directions, mass, k, rng)
+    basis = np.linalg.qr(directions)[0]
+    T = (X - middle) @ basis
+    weights = mass * (groups == np.arange(k)[:, None])
+    filled = weights.sum(axis=1) > 0
+    centers = np.zeros((k, q))
+    centers[filled] = (weights @ T)[filled] / weights[filled].sum(axis=1, keepdims=True)
+    square = float(mass @ np.square(T - centers[groups]).sum(axis=1)) / total
+    return middle + centers @ basis.T, float(np.sqrt(max(2 * square / q, 1e-30)))
+
+
+def _significant(ratios: np.ndarray, total: float, n_classes: int) -> int:
+    """How many discriminant directions are more than chance, by Bartlett's test at one in a thousand."""
+    p = len(ratios)
+    found = 0
+    for i in range(min(n_classes - 1, p)):
+        statistic = (total - 1 - (p + n_classes) / 2) * np.log1p(np.maximum(ratios[i:], 0)).sum()
+        if not statistic > chi2.ppf(0.999, (p - i) * (n_classes - 1 - i)):
+            break
+        found += 1
+    return found
