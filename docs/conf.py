@@ -9,7 +9,8 @@ from docutils.utils.math.latex2mathml import tex2mathml
 
 import sfumato
 
-sys.path.insert(0, os.path.abspath(".."))
+sys.path[:0] = [os.path.abspath(".."), os.path.abspath(".")]
+import reference
 
 project = "Sfumato"
 author = "the Sfumato developers"
@@ -94,7 +95,13 @@ def show_math(block):
     return visit
 
 
+def fill_in_names(app, page, source):
+    """The lists of the API page."""
+    source[0] = reference.expand(source[0])
+
+
 def setup(app):
+    app.connect("source-read", fill_in_names)
     app.connect("autodoc-process-docstring", escape, priority=1)
     app.connect("autodoc-skip-member", leave_out_foreign)
     app.add_html_math_renderer(

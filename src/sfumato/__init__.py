@@ -3,16 +3,10 @@
 from importlib import import_module
 from typing import Any
 
-from .models import MODELS
+from . import models
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    **{model.name: f"models.{model.module}" for model in MODELS},
-    "EvidenceWarning": "core.warn",
-    "MemoryBudgetError": "core.memory",
-    "show_versions": "core.versions",
-}
 _MODULES = (
     "conjugate",
     "dask",
@@ -25,16 +19,28 @@ _MODULES = (
     "similarity",
 )
 
-__all__ = ["__version__", *_HOMES, *_MODULES]
+
+def _homes() -> dict[str, str]:
+    """Public classes and the modules that define them; read from the table of models each time."""
+    return {
+        **{model.name: f"models.{model.module}" for model in models.MODELS},
+        "EvidenceWarning": "core.warn",
+        "MemoryBudgetError": "core.memory",
+        "show_versions": "core.versions",
+    }
+
+
+__all__ = ["__version__", *_homes(), *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    home = _homes().get(name)
+    if home is not None:
+        return getattr(import_module(f".{home}", __name__), name)
     if name in _MODULES:
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({"__version__", *_homes(), *_MODULES})

@@ -6,7 +6,8 @@ import warnings
 import numpy as np
 import pytest
 
-from sfumato.cli.models import MODELS, make
+from sfumato import models
+from sfumato.cli.models import make
 from sfumato.core.loop import checkpoints
 from sfumato.io.checkpoint import Checkpoint
 from sfumato.io.trusted import load, save, untrusted
@@ -21,7 +22,11 @@ L = np.column_stack(
     ]
 )
 CASES = {
-    **{name: (name, {"information-bottleneck": COUNTS}.get(name, X), ()) for name in MODELS},
+    **{
+        model.command: (model.command, COUNTS if model.evidence[0] == "counts" else X, ())
+        for model in models.MODELS
+        if model.command
+    },
     "auto mixture": ("gaussian-mixture", X, ("n_init=2",)),
     "auto consensus": ("consensus", L, ("ensemble=precomputed", "n_init=2")),
     "labelings": ("consensus", L, ("ensemble=precomputed",)),

@@ -15,7 +15,6 @@ from .terminal import Terminal
 
 __all__ = ["Asked", "automatic", "choose"]
 
-_OWN_CHOICE = ("gaussian-mixture", "mixed-mixture", "consensus")
 _MOST = 10
 
 
@@ -40,9 +39,9 @@ def automatic(
     model: str, estimator: Any, table: Table, seed: int, terminal: Terminal
 ) -> tuple[list[str], dict[str, Any] | None]:
     """Set the estimator to the number of clusters that the data speak for; gives warnings and, where scores are compared, their curve."""
-    if model in _OWN_CHOICE:
+    if estimator.chooses_n_clusters == "auto":
         estimator.set_params(n_clusters="auto")
-    elif model != "dirichlet-process":
+    elif estimator.chooses_n_clusters == "never":
         highest = min(_MOST, table.values.shape[0] - 1)
         choice, said = _search(
             estimator, table, model, range(1, highest + 1), "auto", seed, terminal
@@ -75,9 +74,10 @@ def _search(
 ) -> tuple[Any, list[str]]:
     from ..selection import choose_n_clusters
 
-    if model == "discriminative":
+    if estimator.needs_classes:
         raise InputError(
-            "the number of clusters of the discriminative model is yours to give: it follows from the use, not from the data"
+            f"give the number of clusters of the {model} model with --clusters: "
+            "it follows from the use of the clusters, not from the data"
         )
     with terminal.heard() as said, terminal.progress("trying numbers of clusters") as advance:
         choice = choose_n_clusters(

@@ -22,10 +22,10 @@ def prepare(estimator: Any, table: Table, model: str, roles: Roles) -> tuple[Any
         if "sample_weight" not in accepted:
             raise InputError(f"--weight-column does not apply to {model}, which takes no weights")
         extra["sample_weight"] = table.weights
-    if model == "discriminative":
+    if estimator.needs_classes:
         if table.classes is None:
             raise InputError(
-                "the discriminative model needs known classes: name their column with --class-column"
+                f"the {model} model needs known classes: name their column with --class-column"
             )
         extra["y"] = encode(table.classes)
     values = table.values

@@ -1,4 +1,4 @@
-"""Models by the names they have on the command line, and how their parameters are set there."""
+"""Models by their names on the command line, and how their parameters are set there."""
 
 from __future__ import annotations
 
@@ -9,15 +9,28 @@ from typing import Any
 
 from .. import models
 
-__all__ = ["MODELS", "check_model", "make", "parse_clusters"]
+__all__ = ["check_model", "class_of", "commands", "make", "parse_clusters"]
 
-MODELS = {model.command: model.name for model in models.MODELS if model.command}
+DEFAULT_CLUSTERS = 3  # where the model needs a number and none is given
+
+
+def commands() -> dict[str, str]:
+    """Public class name of every model that the command line offers, by its name there."""
+    return {model.command: model.name for model in models.MODELS if model.command}
+
+
+def class_of(name: str) -> Any:
+    """The estimator class of a model."""
+    import sfumato
+
+    check_model(name)
+    return getattr(sfumato, commands()[name])
 
 
 def parse_clusters(text: str | None, model: str) -> int | None:
     """Number of clusters, ``None`` for ``auto``."""
     if text is None:
-        return None if model == "dirichlet-process" else 3
+        return None if class_of(model).chooses_n_clusters == "always" else DEFAULT_CLUSTERS
     if text == "auto":
         return None
     if not text.isdigit() or int(text) < 1:
@@ -27,8 +40,8 @@ def parse_clusters(text: str | None, model: str) -> int | None:
 
 def check_model(name: str) -> None:
     """Refuse a name that no model has."""
-    if name not in MODELS:
-        raise ValueError(f"--model must be one of {', '.join(MODELS)}; got '{name}'")
+    if name not in commands():
+        raise ValueError(f"--model must be one of {', '.join(commands())}; got '{name}'")
 
 
 def make(
@@ -40,10 +53,7 @@ def make(
     settings: Sequence[str] = (),
 ) -> Any:
     """An estimator with the given parameters; ``settings`` are "parameter=value" with values in JSON or plain words."""
-    import sfumato
-
-    check_model(name)
-    kind = getattr(sfumato, MODELS[name])
+    kind = class_of(name)
     known = list(inspect.signature(kind).parameters)
     parameters: dict[str, Any] = {"random_state": seed}
     if n_clusters is not None:

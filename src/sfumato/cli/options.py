@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .models import MODELS
+from .models import commands
 
 DataFile = Annotated[
     str,
@@ -19,7 +19,11 @@ DataFile = Annotated[
 Model = Annotated[
     str,
     typer.Option(
-        "--model", "-m", metavar="MODEL", help=f"One of: {', '.join(MODELS)}.", show_default=True
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help=f"One of: {', '.join(commands())}.",
+        show_default=True,
     ),
 ]
 Clusters = Annotated[

@@ -16,7 +16,7 @@ from ..io import Result, Table
 from ..io.results import has_noise
 from ..io.summaries import SCHEMA
 from ..memberships import margin, sizes
-from .models import MODELS
+from .models import commands
 from .terminal import Terminal
 
 __all__ = ["agreement", "measures", "show", "summarize", "write_report"]
@@ -49,7 +49,7 @@ def summarize(
     summary = {
         "schema": SCHEMA,
         "model": request.model,
-        "estimator": MODELS[request.model],
+        "estimator": commands()[request.model],
         "n_objects": U.shape[0],
         "n_clusters": U.shape[1] - has_noise({"parameters": parameters}),
         "clusters_asked_for": request.clusters,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import (
@@ -36,6 +36,11 @@ class Clusterer(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
 ):
     """Memberships in, labels out: ``fit`` forgets, validates, fits and publishes; the rest follows from ``predict_proba``."""
+
+    # What the command line must know of a model, as attributes of its class.
+    needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
+    # "auto": if asked, by ``n_clusters="auto"``; "always": the model infers it; "never": give it
+    chooses_n_clusters: ClassVar[str] = "never"
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None) -> Any:

@@ -106,6 +106,8 @@ class EvidenceAccumulation(Clusterer):
     array([ True,  True,  True,  True,  True])
     """
 
+    chooses_n_clusters = "auto"
+
     def __init__(
         self,
         n_clusters=8,

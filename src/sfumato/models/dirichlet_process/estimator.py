@@ -112,6 +112,8 @@ class DirichletProcessMixture(Clusterer):
     (3, (150, 3))
     """
 
+    chooses_n_clusters = "always"
+
     def __init__(
         self,
         n_clusters=None,

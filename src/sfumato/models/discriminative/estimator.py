@@ -106,6 +106,8 @@ class DiscriminativeClustering(Clusterer):
 
     _online_: Online
 
+    needs_classes = True
+
     def __init__(
         self,
         n_clusters: int = 8,

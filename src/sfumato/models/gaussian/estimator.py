@@ -102,6 +102,8 @@ class GaussianMixture(MixtureEngine):
     np.float64(1.0)
     """
 
+    chooses_n_clusters = "auto"
+
     def __init__(
         self,
         n_clusters: Any = 1,
