@@ -28,6 +28,7 @@ LAYERS = {
     "core.rows": 0,
     "core": 1,
     "memberships": 1,
+    "growth": 1,
     "metrics": 1,
     "similarity": 1,
     "conjugate": 1,
@@ -182,6 +183,7 @@ def modules():
         in (
             "conjugate",
             "datasets",
+            "growth",
             "memberships",
             "metrics",
             "plot",

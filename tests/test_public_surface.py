@@ -16,6 +16,7 @@ RECORD = Path(__file__).parent / "public_surface.json"
 MODULES = (
     "conjugate",
     "datasets",
+    "growth",
     "memberships",
     "metrics",
     "plot",

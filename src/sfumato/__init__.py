@@ -11,6 +11,7 @@ _MODULES = (
     "conjugate",
     "dask",
     "datasets",
+    "growth",
     "memberships",
     "metrics",
     "plot",

@@ -11,10 +11,13 @@ from scipy import integrate, stats
 from sfumato.conjugate import (
     BetaBinomial,
     DirichletMultinomial,
+    GammaExponential,
+    GammaPoisson,
     NormalInverseGamma,
     NormalInverseWishart,
     NormalKnownMean,
     NormalKnownVariance,
+    ParetoUniform,
 )
 
 SCALE = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 1.5]])
@@ -24,6 +27,9 @@ PRIORS = {
     "known variance": NormalKnownVariance(0.4, 2.0, 0.7),
     "known mean": NormalKnownMean(2.5, 1.3, center=0.2),
     "gamma": NormalInverseGamma(0.3, 0.8, 2.2, 1.7),
+    "poisson": GammaPoisson(2.5, 1.5),
+    "exponential": GammaExponential(2.5, 1.5),
+    "uniform": ParetoUniform(1.5, 2.5),
     "wishart": NormalInverseWishart(np.array([0.1, -0.2, 0.4]), 0.6, 5.5, SCALE),
 }
 
@@ -33,6 +39,10 @@ def draw(name, rng, n=7):
         return rng.integers(0, 5, size=n).astype(float)
     if name == "dirichlet":
         return rng.multinomial(5, [0.2, 0.3, 0.5], size=n).astype(float)
+    if name == "poisson":
+        return rng.poisson(2.0, size=n).astype(float)
+    if name in ("exponential", "uniform"):
+        return rng.exponential(size=n)
     return rng.normal(1.0, 1.5, size=(n, 3) if name == "wishart" else n)
 
 
@@ -45,6 +55,15 @@ def log_prior_and_likelihood(prior, data):
         return lambda p: p.distribution.logpdf(theta), stats.multinomial.logpmf(
             data, 5, theta
         ).sum()
+    if isinstance(prior, GammaPoisson):
+        return lambda p: p.distribution.logpdf(theta), stats.poisson.logpmf(data, theta).sum()
+    if isinstance(prior, GammaExponential):
+        return lambda p: p.distribution.logpdf(theta), stats.expon.logpdf(
+            data, scale=1 / theta
+        ).sum()
+    if isinstance(prior, ParetoUniform):
+        theta = 10 * theta  # beyond every observation
+        return lambda p: p.distribution.logpdf(theta), stats.uniform.logpdf(data, scale=theta).sum()
     if isinstance(prior, NormalKnownVariance):
         return lambda p: p.distribution.logpdf(theta), stats.norm.logpdf(
             data, theta, np.sqrt(0.7)
@@ -88,7 +107,9 @@ def test_chain_rule_of_evidence(name):
             total += current.predictive(5).logpmf(observation.astype(int))
         else:
             predictive = current.predictive()
-            total += (predictive.logpmf if name == "beta" else predictive.logpdf)(observation)
+            total += (predictive.logpmf if name in ("beta", "poisson") else predictive.logpdf)(
+                observation
+            )
         assert current.log_predictive(observation[None])[0] == pytest.approx(
             current.log_evidence(observation[None]), abs=1e-11
         )

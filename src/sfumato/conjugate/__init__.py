@@ -10,14 +10,18 @@ hang together (``DirichletMultinomial``, ``NormalInverseWishart``).
 from .counts import BetaBinomial, DirichletMultinomial
 from .kernel import Moments
 from .normal import NormalInverseGamma, NormalKnownMean, NormalKnownVariance
+from .rates import GammaExponential, GammaPoisson, ParetoUniform
 from .wishart import NormalInverseWishart
 
 __all__ = [
     "BetaBinomial",
     "DirichletMultinomial",
+    "GammaExponential",
+    "GammaPoisson",
     "Moments",
     "NormalInverseGamma",
     "NormalInverseWishart",
     "NormalKnownMean",
     "NormalKnownVariance",
+    "ParetoUniform",
 ]

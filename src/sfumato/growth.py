@@ -1,0 +1,135 @@
+"""Growth transforms: maximise a polynomial with nonnegative coefficients over rows on the simplex.
+
+For  P(U)  with nonnegative coefficients and the rows of  U  on the simplex, the update
+
+    u_ir  <-  u_ir  dP/du_ir  /  sum_s u_is dP/du_is
+
+never lowers P (Baum and Eagon 1967; Baum and Sell 1968: P need not be homogeneous). A polynomial
+with negative coefficients is made nonnegative by adding a constant times  sum over the rows of
+(sum_r u_ir)^d,  which is constant on the simplex: ``offset`` adds such a constant to the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .core import loop
+from .core.validation import check_number
+from .memberships import check_memberships
+
+__all__ = ["Growth", "growth_step", "maximize"]
+
+
+class Growth(NamedTuple):
+    """Where a search by growth transforms ended."""
+
+    memberships: np.ndarray  # (n, k), rows on the simplex
+    value: float  # of the polynomial
+    history: np.ndarray  # value before each step
+    n_iter: int
+    converged: bool
+
+
+def growth_step(U: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Memberships after one growth transform; rows whose gradient is zero stay as they are.
+
+    Parameters
+    ----------
+    U : array of shape (n, k)
+        Rows on the simplex.
+    gradient : array of shape (n, k)
+        Derivatives of the polynomial at ``U``, all nonnegative.
+
+    Returns
+    -------
+    memberships : array of shape (n, k)
+
+    References
+    ----------
+    Baum and Eagon (1967). An inequality with applications to statistical estimation for
+    probabilistic functions of Markov processes. Bulletin of the AMS 73.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.growth import growth_step
+    >>> growth_step(np.array([[0.5, 0.5]]), np.array([[3.0, 1.0]]))
+    array([[0.75, 0.25]])
+    """
+    U, gradient = np.asarray(U, dtype=np.float64), np.asarray(gradient, dtype=np.float64)
+    if gradient.shape != U.shape:
+        raise ValueError(f"gradient must have the shape {U.shape} of U, got {gradient.shape}")
+    if not np.isfinite(gradient).all() or (gradient < 0).any():
+        raise ValueError(
+            f"gradient must be finite and nonnegative, got {gradient.min():g} at the least: "
+            "add an offset to make the coefficients nonnegative"
+        )
+    largest = gradient.max(axis=1, keepdims=True)
+    grown = U * (gradient / np.where(largest > 0, largest, 1.0))
+    total = grown.sum(axis=1, keepdims=True)
+    return np.where(total > 0, grown / np.where(total > 0, total, 1.0), U)
+
+
+def maximize(
+    polynomial: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    U: np.ndarray,
+    *,
+    offset: float = 0.0,
+    max_iter: int = 1000,
+    tol: float = 1e-9,
+) -> Growth:
+    """A local maximum of a polynomial over memberships, by growth transforms from ``U``.
+
+    Parameters
+    ----------
+    polynomial : function
+        Takes memberships (n, k); gives the value and the gradient (n, k) of a polynomial whose
+        coefficients are nonnegative once ``offset`` is added.
+    U : array of shape (n, k)
+        Where to start; entries that are zero stay zero, and equal rows may stay equal, so start
+        from random rows.
+    offset : float, default=0.0
+        Added to every derivative: larger is safer for polynomials with negative coefficients, and
+        slower.
+    max_iter : int, default=1000
+    tol : float, default=1e-9
+        Relative change of the value at which to stop.
+
+    Returns
+    -------
+    growth : Growth
+        Memberships, value, history, number of steps, and whether the search settled.
+
+    References
+    ----------
+    Baum and Sell (1968). Growth transformations for functions on manifolds. Pacific Journal of
+    Mathematics 27.
+
+    Examples
+    --------
+    Two pairs of objects that belong together:
+
+    >>> import numpy as np
+    >>> from sfumato.growth import maximize
+    >>> W = np.kron(np.eye(2), np.ones((2, 2)))
+    >>> U = np.random.default_rng(0).dirichlet([1, 1], size=4)
+    >>> found = maximize(lambda U: (float((U * (W @ U)).sum()), 2 * W @ U), U)
+    >>> bool(found.value > 7.99)
+    True
+    """
+    check_number(offset, "offset", low=0.0)
+    check_number(max_iter, "max_iter", low=1, integer=True)
+    check_number(tol, "tol", low=0.0)
+    start = np.array(check_memberships(U), dtype=np.float64)
+
+    def step(U: np.ndarray) -> tuple[np.ndarray, float]:
+        value, gradient = polynomial(U)
+        return growth_step(U, np.asarray(gradient) + offset), float(value)
+
+    run = loop.iterate(step, start, max_iter=max_iter, tol=tol)
+    return Growth(
+        run.state, float(polynomial(run.state)[0]), run.history, run.n_iter, run.converged
+    )
