@@ -11,6 +11,7 @@ import time
 import pytest
 
 from sfumato.io import InputError, claims, moving
+from sfumato.io import output as output_module
 from sfumato.io.moving import exchange, rename_new, whole_file
 from sfumato.io.output import Output, check_file
 from sfumato.io.results import check_target
@@ -99,7 +100,7 @@ def test_a_thesis_put_there_in_the_last_moment_stays_too(tmp_path, ways):
     def check(path, force):
         check_target(path, force)
         asked.append(path)
-        if len(asked) == 2:
+        if len(asked) == 3:
             (target / "thesis.txt").write_text("five years")
 
     with (
@@ -228,18 +229,57 @@ def test_what_a_killed_writer_left_is_cleaned_by_the_next_run(tmp_path, target):
     assert names(tmp_path) == [".sfumato-0123456789abcdef-x.partial", target]
 
 
-def test_what_a_killed_writer_had_moved_aside_goes_back(tmp_path):
-    """The portable exchange has a moment without a target; the next run puts the old one back."""
+@pytest.mark.parametrize(
+    "suffix, there", [("", False), ("", True), (".replaced", False), (".replaced", True)]
+)
+def test_what_a_killed_writer_had_moved_aside_is_kept(tmp_path, suffix, there):
+    """Killed between taking the place of what was there and making sure that it may go."""
     token = "0123456789abcdef"
-    (tmp_path / f".sfumato-{token}-a.partial.replaced").mkdir()
-    (tmp_path / f".sfumato-{token}-a.partial.replaced/summary.json").write_text("old")
-    (tmp_path / f".sfumato-{token}-a.partial").mkdir()
-    (tmp_path / ".r.lock").write_text(
-        json.dumps({"sfumato": "is writing", "token": token, "target": "r"})
-    )
-    with pytest.raises(InputError, match="add --force"), Output(tmp_path / "r", check_target):
+    moving = f".sfumato-{token}-a.partial"
+    (tmp_path / f"{moving}{suffix}").mkdir()
+    (tmp_path / f"{moving}{suffix}/thesis.txt").write_text("five years")
+    (tmp_path / f".sfumato-{token}-b.partial").write_text("half a checkpoint")
+    record = {"sfumato": "is writing", "token": token, "target": "r", "moving": moving}
+    (tmp_path / ".r.lock").write_text(json.dumps(record))
+    if there:
+        (tmp_path / "r").mkdir()
+    with pytest.raises(InputError, match="exists"), Output(tmp_path / "r", check_target):
         pass
-    assert (names(tmp_path), (tmp_path / "r/summary.json").read_text()) == (["r"], "old")
+    with Output(tmp_path / "other", check_target):
+        pass
+    assert names(tmp_path) == (["r", "r.1"] if there else ["r"])
+    assert (tmp_path / ("r.1" if there else "r") / "thesis.txt").read_text() == "five years"
+
+
+def test_a_thesis_is_not_deleted_when_it_cannot_be_put_back(tmp_path, monkeypatch, ways):
+    """It came in the last moment, and then the disk failed: it is moved, not removed."""
+    target, asked = tmp_path / "r", []
+    with Output(target, check_target) as output:
+        write(output, "old")
+
+    def check(path, force):
+        check_target(path, force)
+        asked.append(path)
+        if len(asked) == 3:
+            (target / "thesis.txt").write_text("five years")
+
+    with Output(target, check, force=True) as output, monkeypatch.context() as patched:
+        real, calls = output_module.exchange, []
+
+        def once(source, place):
+            calls.append(source)
+            if len(calls) == 2:
+                raise OSError(errno.EIO, "the disk is gone")
+            return real(source, place)
+
+        patched.setattr(output_module, "exchange", once)
+        with pytest.raises(OSError, match="the disk is gone"):
+            write(output)
+    with Output(tmp_path / "other", check_target):
+        pass
+    found = [path.read_text() for path in tmp_path.rglob("thesis.txt")]
+    assert found == ["five years"]
+    assert names(tmp_path) == ["r", "r.1"]
 
 
 @pytest.mark.parametrize(

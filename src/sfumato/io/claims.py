@@ -10,13 +10,14 @@ import shutil
 import socket
 import stat
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ..core.text import plain
 from ._tables import InputError
-from .moving import rename_new
+from .moving import keep_beside
 
 try:
     import fcntl
@@ -25,6 +26,7 @@ except ImportError:  # Windows: no lock there, but nothing is replaced unasked
 
 __all__ = ["Claim"]
 
+_LENGTH = 1024  # bytes of a record, blanks at its end
 _TRIES, _PAUSE = 6, 0.1  # another run may hold a lock for a moment, to see whether its writer lives
 
 
@@ -38,54 +40,72 @@ class Claim:
     def __init__(self, target: Path, option: str) -> None:
         self.target, self.option, self.token = target, option, secrets.token_hex(8)
         self.path = target.with_name(f".{target.name}.lock")
+        self.since = datetime.now(UTC).isoformat(timespec="seconds")
         self._handle: int | None = None
 
     def take(self) -> None:
-        """Take the lock. Where the file system has none, go on without: nothing is replaced unasked in any case."""
+        """Take the lock. Where the file system has none, go on without: nothing is replaced unasked
+        in any case."""
         _sweep(self.target.parent)
         for left in reversed(range(_TRIES)):
             handle = self._open()
             try:
                 state = _try(handle, self.path)
                 if state == "ours":
-                    self._sign(handle)
+                    self._begin(handle)
                     self._handle = handle
-                    return
-                if state == "none":
-                    self.path.unlink(missing_ok=True)
-                    return
-                if not left:
+                if state == "none" and not os.fstat(handle).st_size:
+                    with suppress(OSError):
+                        self.path.unlink()
+                if state == "theirs" and not left:
                     self._refuse(handle)
             finally:
                 if self._handle is None:
                     os.close(handle)
+            if state != "theirs":
+                return
             time.sleep(_PAUSE)
 
-    def _sign(self, handle: int) -> None:
+    def _begin(self, handle: int) -> None:
         """Clean up after the writer that left this lock, and put our name in it."""
         _clean(_record(handle, self.path, self.option), self.target)
-        record = {
-            "sfumato": "is writing",
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "token": self.token,
-        }
-        record |= {
-            "target": self.target.name,
-            "since": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        os.ftruncate(handle, 0)
         try:
-            os.pwrite(handle, json.dumps(record).encode(), 0)
-            os.fsync(handle)
+            self._sign(handle, None)
         except OSError:
             self.path.unlink(missing_ok=True)
             raise
 
-    def release(self) -> None:
-        """Let go of the lock."""
+    def _sign(self, handle: int, moving: str | None) -> None:
+        record = {
+            "sfumato": "is writing",
+            "target": self.target.name,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": self.since,
+            "token": self.token,
+            "moving": moving,
+        }
+        content = json.dumps(record).encode().ljust(_LENGTH)
+        os.pwrite(handle, content, 0)  # in one go, over a record of the same length
+        os.ftruncate(handle, len(content))
+        os.fsync(handle)
+
+    def note(self, moving: Path | None) -> None:
+        """Note that ``moving`` may hold what somebody else put in the target's place: whoever
+        cleans up after us must not remove it."""
         if self._handle is not None:
-            self.path.unlink(missing_ok=True)
+            self._sign(self._handle, None if moving is None else moving.name)
+
+    def release(self) -> None:
+        """Let go of the lock. While something of ours is left, its record stays for the next run."""
+        if self._handle is None:
+            return
+        try:
+            if not any(self.target.parent.glob(f".sfumato-{self.token}-*")):
+                self.path.unlink(missing_ok=True)
+        except OSError:
+            return
+        finally:
             os.close(self._handle)
             self._handle = None
 
@@ -152,14 +172,14 @@ def _record(handle: int, path: Path, option: str) -> dict[str, Any] | None:
 
 
 def _clean(record: dict[str, Any] | None, target: Path) -> None:
-    """Remove what a dead writer left half written; what it had moved aside to make room goes back where it was."""
+    """Remove what a dead writer left half written. What it had moved aside to make room goes back
+    where it was, or beside: it may be somebody's."""
     if record is None:
         return
-    for path in target.parent.glob(f".sfumato-{record['token']}-*.replaced"):
-        if not os.path.lexists(target):
-            rename_new(path, target)
-    for path in target.parent.glob(f".sfumato-{record['token']}-*"):
-        if path.is_dir() and not path.is_symlink():
+    for path in sorted(target.parent.glob(f".sfumato-{record['token']}-*"), reverse=True):
+        if path.name.removesuffix(".replaced") == record.get("moving"):
+            keep_beside(path, target, or_there=True)
+        elif path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)

@@ -8,12 +8,12 @@ import os
 import secrets
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["exchange", "rename_new", "sync", "sync_tree", "temporary", "whole_file"]
+__all__ = ["exchange", "keep_beside", "rename_new", "sync", "sync_tree", "temporary", "whole_file"]
 
 _NOREPLACE, _EXCHANGE, _HERE = 1, 2, -100  # RENAME_NOREPLACE, RENAME_EXCHANGE and AT_FDCWD of Linux
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
@@ -56,9 +56,11 @@ def whole_file(path: Path, token: str = "file") -> Iterator[Path]:
         yield partial
         sync(partial)
         partial.replace(path)
-        sync(path.parent)
-    finally:
-        partial.unlink(missing_ok=True)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+    sync(path.parent)
 
 
 def rename_new(source: Path, target: Path) -> None:
@@ -90,8 +92,26 @@ def rename_new(source: Path, target: Path) -> None:
         source.unlink()
 
 
+def keep_beside(source: Path, target: Path, *, or_there: bool = False) -> Path:
+    """Rename ``source`` to the next free name beside ``target`` (its name and a number), or to
+    ``target`` itself where that is free and allowed; gives the name it has now."""
+    number = 0 if or_there else 1
+    while True:
+        beside = target.with_name(f"{target.name}.{number}") if number else target
+        try:
+            rename_new(source, beside)
+        except FileExistsError:
+            number += 1
+        else:
+            sync(target.parent)
+            return beside
+
+
 def exchange(source: Path, target: Path) -> Path:
-    """Put ``source`` in the place of ``target``, which exists, and give the path where the old ``target`` now lies."""
+    """Put ``source`` in the place of ``target``, and give the path where the old ``target`` now lies.
+
+    FileNotFoundError or FileExistsError where ``target`` is gone, or another is there, by the time.
+    """
     if _renameat2(source, target, _EXCHANGE):
         return source
     aside = source.with_name(f"{source.name}.replaced")
@@ -99,9 +119,17 @@ def exchange(source: Path, target: Path) -> Path:
     try:
         rename_new(source, target)
     except OSError:
-        rename_new(aside, target)
+        _give_back(aside, target)
         raise
     return aside
+
+
+def _give_back(aside: Path, target: Path) -> None:
+    """Put back what was moved aside; an empty folder is only somebody's claim to the name."""
+    if aside.is_dir() and not any(aside.iterdir()):
+        aside.rmdir()
+    else:
+        keep_beside(aside, target, or_there=True)
 
 
 @cache

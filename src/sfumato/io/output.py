@@ -6,18 +6,19 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
 from ..core.text import plain
 from ._tables import InputError
 from .claims import Claim
-from .moving import exchange, rename_new, sync, sync_tree, temporary
+from .moving import exchange, keep_beside, rename_new, sync, sync_tree, temporary
 
 __all__ = ["Output", "check_file"]
 
 _LEAST = 2**20  # bytes that must be free before any work begins: a summary, a lock and a checkpoint
+_TRIES = 100  # to take the place of something that others keep replacing
 Check = Callable[[Path, bool], None]
 
 
@@ -59,11 +60,10 @@ class Output:
                 f"{self.option}: {plain(self.target.parent, 200)} cannot be written to: {reason}"
             ) from error
         try:
-            self.check(
-                self.shown, self.force
-            )  # cleaning up after a dead writer may have put its old result back
+            # cleaning up after a dead writer may have put its old result back
+            self.check(self.shown, self.force)
             self.need(_LEAST)
-        except InputError:
+        except BaseException:
             self.claim.release()
             raise
         return self
@@ -93,9 +93,10 @@ class Output:
         try:
             yield partial
             sync_tree(partial)
-            self._publish(partial)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        except BaseException:
+            _remove(partial)
+            raise
+        self._publish(partial)
 
     @contextmanager
     def file(self) -> Iterator[Path]:
@@ -105,50 +106,69 @@ class Output:
         try:
             yield partial
             sync(partial)
-            self._publish(partial)
-        finally:
-            if not partial.is_dir():
-                partial.unlink(missing_ok=True)
+        except BaseException:
+            _remove(partial)
+            raise
+        self._publish(partial)
 
     def _publish(self, partial: Path) -> None:
-        """Move what was written to its place."""
-        try:
-            rename_new(partial, self.target)
-        except FileExistsError:
-            self._replace(partial)
-        sync(self.target.parent)
+        """Move what was written to its place; others may come and go there meanwhile."""
+        for _ in range(_TRIES):
+            try:
+                rename_new(partial, self.target)
+            except FileExistsError:
+                if not self._replace(partial):
+                    continue
+            except OSError:
+                _remove(partial)
+                raise
+            sync(self.target.parent)
+            return
+        raise self._kept(partial)
 
-    def _replace(self, partial: Path) -> None:
+    def _replace(self, partial: Path) -> bool:
+        """Take the place of what is there, if that may go; whether it was still there."""
         try:
             self.check(self.target, self.force)
-            old = exchange(partial, self.target)
+        except FileNotFoundError:
+            return False
         except InputError as error:
-            self._keep(partial, error)
-            return
+            raise self._kept(partial) from error
+        try:
+            self.claim.note(partial)
+        except OSError:
+            _remove(partial)
+            raise
+        try:
+            old = exchange(partial, self.target)
+        except (FileNotFoundError, FileExistsError):
+            self.claim.note(None)
+            return False
         try:
             self.check(old, True)  # again, now that nobody can reach it by its name
         except InputError as error:
-            self._keep(exchange(old, self.target), error)
-        if old.is_dir():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.unlink()
+            raise self._kept(exchange(old, self.target)) from error
+        with suppress(
+            OSError
+        ):  # a note that stays costs a name beside, where the removal fails too
+            self.claim.note(None)
+        _remove(old)
+        return True
 
-    def _keep(self, partial: Path, error: InputError) -> None:
+    def _kept(self, partial: Path) -> InputError:
         """The place was taken during the work: keep the result under the next free name."""
-        number = 1
-        while True:
-            beside = self.target.with_name(f"{self.target.name}.{number}")
-            try:
-                rename_new(partial, beside)
-                break
-            except FileExistsError:
-                number += 1
-        sync(self.target.parent)
-        there = plain(self.shown, 200)
-        raise InputError(
-            f"{self.option}: {there} appeared meanwhile and is left as it is: the result lies in {plain(beside, 200)}"
-        ) from error
+        beside = keep_beside(partial, self.target)
+        appeared = f"{plain(self.shown, 200)} appeared meanwhile and is left as it is"
+        return InputError(f"{self.option}: {appeared}: the result lies in {plain(beside, 200)}")
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or folder of ours; one that cannot be removed now is removed by the next run."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def check_file(option: str) -> Check:

@@ -1,0 +1,56 @@
+"""A command in a process of its own that is killed at a moment made to order; started from a clean fork server."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+
+import faults
+from sfumato import report
+from sfumato.cli import main
+from sfumato.io import checkpoint
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(
+    [
+        "sfumato.cli.app",
+        "sfumato.cli.fitting",
+        "sfumato.cli.summary",
+        "sfumato.report",
+        "skops.io",
+        "numba",
+        "rich.console",
+        "sklearn.cluster",
+    ]
+)
+
+
+def _command(folder, words, place):
+    os.chdir(folder)
+    sys.stderr = open("stderr", "w")  # noqa: SIM115 (for the life of the process)
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    checkpoint.Checkpoint.__init__.__kwdefaults__["every"] = 0.0
+    report.write = lambda path, *_, **__: path.write_text("<html>")
+    faults.watch_the_rest(setattr)
+    with faults.fault(folder, place, faults.kill):
+        code = main(words)
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def killed(folder, words, *, place=10**9, after=None):
+    """Run ``sfumato WORDS`` in ``folder`` and kill it at its write number ``place``, or some seconds
+    after it began to write; the exit code, negative for a signal."""
+    process = _CONTEXT.Process(target=_command, args=(str(folder), [*map(str, words)], place))
+    process.start()
+    if after is not None:
+        before = set(os.listdir(folder))
+        while process.is_alive() and set(os.listdir(folder)) <= before | {"stderr"}:
+            time.sleep(0.002)
+        time.sleep(after)
+        os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    code = process.exitcode
+    process.close()
+    return code
