@@ -1,0 +1,176 @@
+"""The number of clusters of a mixture by a sequence of bootstrapped likelihood ratio tests."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+
+from ..core.validation import as_generator, check_number
+from ..core.warn import warn
+from .choose import Progress
+
+__all__ = ["LikelihoodRatio", "RatioTest", "bootstrap_likelihood_ratio"]
+
+
+class RatioTest(NamedTuple):
+    """A test of ``n_clusters`` against one more: statistic, p-value, and its bootstrap values."""
+
+    n_clusters: int
+    statistic: float
+    p_value: float
+    draws: np.ndarray
+
+
+class LikelihoodRatio(NamedTuple):
+    """The first number of clusters that is not rejected, and the tests up to it."""
+
+    n_clusters: int
+    tests: tuple[RatioTest, ...]
+
+
+def bootstrap_likelihood_ratio(
+    estimator: Any,
+    X: Any,
+    *,
+    max_clusters: int = 9,
+    n_resamples: int = 99,
+    level: float = 0.05,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> LikelihoodRatio:
+    """Number of clusters by testing k against k + 1 until a test does not reject.
+
+    The statistic is twice the gain in log-likelihood. The regularity conditions of its usual
+    chi-squared distribution fail for mixtures, so it is compared with its values on data drawn from
+    the fitted mixture of k clusters (McLachlan [1]_). The p-value is (1 + number of draws at least as
+    large) / (1 + number of draws).
+
+    Parameters
+    ----------
+    estimator : mixture
+        With ``n_clusters``, ``score`` (log-likelihood per object) and ``sample``; its shape must be
+        fixed, such as ``GaussianMixture(covariance_type="tied")``. It is cloned, and its other
+        parameters (``n_init``) hold for every fit.
+    X : array or data frame of shape (n, p)
+        Missing values of an array are missing in the same places of the drawn data.
+    max_clusters : int, default=9
+        The largest k + 1.
+    n_resamples : int, default=99
+        Data sets drawn for each test.
+    level : float, default=0.05
+        A p-value at most this large rejects k.
+    random_state : None, int, RandomState or Generator
+    n_jobs : int, optional
+        Draws fitted at once, as in joblib. The answer does not depend on it.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after every draw, ``total`` that of all possible tests.
+
+    Returns
+    -------
+    result : LikelihoodRatio
+        ``n_clusters`` and ``tests``, each with ``n_clusters``, ``statistic``, ``p_value`` and ``draws``.
+
+    References
+    ----------
+    .. [1] G. J. McLachlan, On bootstrapping the likelihood ratio test statistic for the number of
+       components in a normal mixture, Applied Statistics 36, 1987.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import GaussianMixture
+    >>> from sfumato.selection import bootstrap_likelihood_ratio
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, 60), rng.normal(7, 1, 60)])[:, None]
+    >>> mixture = GaussianMixture(covariance_type="tied", n_init=1)
+    >>> bootstrap_likelihood_ratio(mixture, X, n_resamples=19, random_state=0).n_clusters
+    2
+    """
+    _check(estimator, X)
+    n_resamples = check_number(n_resamples, "n_resamples", low=1, integer=True)
+    highest = check_number(max_clusters, "max_clusters", low=2, integer=True)
+    level = check_number(level, "level", low=0, high=1, strict=True)
+    rng = as_generator(random_state)
+    report = Progress(progress, (highest - 1) * n_resamples)
+    seed = int(rng.integers(2**31))
+    null, tests = _fit(estimator, X, 1, seed), []
+    for k in range(1, highest):
+        other = _fit(estimator, X, k + 1, seed)
+        statistic = 2.0 * X.shape[0] * (other.score(X) - null.score(X))
+        if statistic < -1e-6 * X.shape[0]:
+            warn(
+                f"{k + 1} clusters were fitted worse than {k} (statistic {statistic:.2f}), a poor "
+                "local maximum: raise the n_init of the estimator"
+            )
+        jobs = (delayed(_draw)(estimator, null, X, k, s) for s in rng.spawn(n_resamples))
+        draws = np.array(list(report.each(Parallel(n_jobs=n_jobs, return_as="generator")(jobs))))
+        # Fits that end in the same optimum differ by rounding: a tie counts as at least as large.
+        reached = draws >= statistic - 1e-9 * abs(statistic)
+        p_value = (1.0 + reached.sum()) / (1.0 + n_resamples)
+        tests.append(RatioTest(k, float(statistic), float(p_value), draws))
+        if p_value > level:
+            return LikelihoodRatio(k, tuple(tests))
+        null = other
+    return LikelihoodRatio(highest, tuple(tests))
+
+
+def _check(estimator: Any, X: Any) -> None:
+    for method in ("sample", "score"):
+        if not hasattr(estimator, method):
+            raise TypeError(
+                f"estimator must be a mixture with a method {method}, such as GaussianMixture; "
+                f"got {type(estimator).__name__}"
+            )
+    for name in ("covariance_type", "n_factors"):
+        if isinstance(value := estimator.get_params(deep=False).get(name), str) and value == "auto":
+            raise ValueError(
+                f"{name}='auto' may differ between the mixtures that are compared: name one, "
+                "such as that of a fit to the data"
+            )
+    if hasattr(X, "columns") and _has_gaps(X):
+        raise ValueError("X is a data frame with missing values: give an array, or drop those rows")
+
+
+def _has_gaps(frame: Any) -> bool:
+    """Whether a data frame has missing values."""
+    found = frame.isna().to_numpy() if hasattr(frame, "isna") else frame.null_count().to_numpy()
+    return bool(found.any())
+
+
+def _fit(estimator: Any, X: Any, n_clusters: int, seed: int) -> Any:
+    parameters = estimator.get_params(deep=False)
+    settings: dict[str, Any] = {
+        "n_clusters" if "n_clusters" in parameters else "n_components": n_clusters
+    }
+    if "random_state" in parameters:
+        settings["random_state"] = seed
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of mixtures with too many components, as tests need them
+        return clone(estimator).set_params(**settings).fit(X)
+
+
+def _draw(estimator: Any, null: Any, X: Any, k: int, rng: np.random.Generator) -> float:
+    """The statistic on data drawn from the mixture of ``k`` clusters."""
+    seed = int(rng.integers(2**31))
+    drawn = _with_seed(null, seed).sample(X.shape[0])[0]
+    if isinstance(X, np.ndarray):
+        drawn = np.where(np.isnan(X), np.nan, drawn)
+    if hasattr(null, "columns_"):  # drawn values must not change what kind a column is
+        estimator = clone(estimator).set_params(columns=null.columns_)
+    one, other = _fit(estimator, drawn, k, seed), _fit(estimator, drawn, k + 1, seed)
+    return 2.0 * X.shape[0] * (other.score(drawn) - one.score(drawn))
+
+
+def _with_seed(model: Any, seed: int) -> Any:
+    """The fitted model with another seed: drawing must not change the model that is shared."""
+    twin = copy(model)
+    if "random_state" in twin.get_params(deep=False):
+        twin.random_state = seed
+    return twin
