@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["minimise", "quadratic_programs"]
+__all__ = ["minimise", "pair_steps", "quadratic_programs"]
 
+TINY = 1e-15  # as in simplex
 EPS = float(np.finfo(np.float64).eps)
 FREE = {"reassoc", "contract", "nsz"}
 
@@ -167,3 +168,40 @@ def _equality(factor, p, work):
     for i in range(p):
         x[i] /= total
     return x
+
+
+@njit(cache=True, nogil=True, fastmath=FREE)
+def pair_steps(H, b, u, slope, n_steps):
+    """``n_steps`` exact line searches between the best and the worst used coordinate; ``slope`` (k,) is scratch.
+
+    Cheaper than ``minimise`` by far where many coordinates are free, and enough inside a sweep.
+    """
+    k = len(u)
+    for r in range(k):
+        slope[r] = -b[r]
+    for c in range(k):
+        row, share = H[c], u[c]
+        if share > 0.0:
+            for r in range(k):
+                slope[r] += share * row[r]
+    for _ in range(n_steps):
+        to, out = 0, -1
+        for r in range(k):
+            if slope[r] < slope[to]:
+                to = r
+            if u[r] > 0.0 and (out < 0 or slope[r] > slope[out]):
+                out = r
+        fall = slope[out] - slope[to]
+        if fall <= 0.0:
+            return
+        curvature = H[to, to] + H[out, out] - 2.0 * H[to, out]
+        step = u[out]
+        if fall < step * curvature:
+            step = fall / curvature
+            u[out] = u[out] - step if u[out] - step > TINY else 0.0
+        else:
+            u[out] = 0.0
+        u[to] += step
+        gain, loss = H[to], H[out]
+        for r in range(k):
+            slope[r] += step * (gain[r] - loss[r])

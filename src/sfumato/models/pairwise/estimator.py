@@ -26,6 +26,9 @@ from . import gradient, kernel
 
 __all__ = ["PairwiseProbabilisticClustering"]
 
+# Squared error, as a share of the squared similarities, at which the first start is not challenged: no memberships
+# have less than 0, so no other start can explain more than this share besides.
+CERTIFIED = 0.03
 HORIZON = 50  # sweeps; a start that would need more to catch up with the best one is given up
 COPIES = 8  # of the memberships of all starts: now, before, extrapolated, products, gradients, differences
 
@@ -147,17 +150,20 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
             problem.W, kernel.Low
         )  # products of n x k with k x k: threads would only wait for each other
         with one_blas_thread() if small else nullcontext():
-            run = self._solve(problem, self._starts(W, as_generator(self.random_state)))
-        best = loop.earliest_best(run.objective, larger=False)
-        state = kernel.State(
-            run.state.U[:, best : best + 1], run.state.scale[best : best + 1], np.ones(1)
-        )
-        self._finish(
-            problem,
-            state,
-            run._replace(objective=run.objective[best], history=run.history[:, best]),
-        )
+            run = self._contest(problem, self._starts(W, as_generator(self.random_state)))
+        self._finish(problem, run.state, run)
         return self
+
+    def _contest(self, problem: kernel.Problem, U: Any) -> loop.Run:
+        """The best of the starts (n, n_init, k); the first decides alone where no other could be much better."""
+        if U.shape[1] == 1 or self.init is not None:
+            return _best(self._solve(problem, U))
+        first = _best(self._solve(problem, U[:, :1]))
+        if not first.converged:
+            return _best(self._solve(problem, U))
+        if first.objective <= CERTIFIED * kernel.squared_norm(problem):
+            return first
+        return loop.best([first, _best(self._solve(problem, U[:, 1:]))], larger=False)
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
@@ -323,6 +329,15 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
             square - 2 * a * fitted + a**2 * float((self._co_occurrence * (U_new.T @ U_new)).sum())
         )
         return 1.0 - error / square if square > 0 else 0.0
+
+
+def _best(run: loop.Run) -> loop.Run:
+    """The best of several runs that shared their passes, as one."""
+    best = loop.earliest_best(run.objective, larger=False)
+    state = kernel.State(
+        run.state.U[:, best : best + 1], run.state.scale[best : best + 1], np.ones(1)
+    )
+    return run._replace(state=state, objective=run.objective[best], history=run.history[:, best])
 
 
 def _squared_norm(rows: Any) -> float:

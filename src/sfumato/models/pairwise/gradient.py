@@ -16,7 +16,15 @@ import numpy as np
 from numpy.polynomial import polynomial as poly
 
 from ...numerics import simplex
-from .kernel import Problem, _flat, fitted_scale, gram, objective
+from .kernel import (
+    Problem,
+    State,
+    _slopes,
+    fitted_scale,
+    objective,
+    squared_norm,
+    weighted,
+)
 from .kernel import start as pairwise_start
 
 __all__ = ["GradientState", "gradient_step", "start"]
@@ -44,11 +52,9 @@ def start(problem: Problem, U: np.ndarray) -> GradientState:
 
 def descents(problem: Problem, U: np.ndarray, product: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """R = W U - a U S, without the diagonal terms if the problem excludes them."""
-    S = gram(U).astype(U.dtype)
-    a = scale.astype(U.dtype)[None, :, None]
-    R = product - a * np.einsum("nrk,rkl->nrl", U, S)
-    if problem.exclude:
-        R -= (problem.W.diagonal[:, None, None] - a * np.square(U).sum(axis=2, keepdims=True)) * U
+    R = -_slopes(problem, State(U, scale, np.ones_like(scale), product))
+    if problem.held is not None:
+        R[problem.held] = 0.0
     return R
 
 
@@ -57,12 +63,10 @@ def gradient_step(problem: Problem, state: GradientState) -> tuple[GradientState
     U, scale, P, length, age = state
     R = descents(problem, U, P, scale)
     D = simplex.project(U + length.astype(U.dtype)[None, :, None] * R) - U
-    Q = (problem.W @ _flat(D)).reshape(D.shape)
+    Q = (problem.W @ weighted(problem, D)).reshape(D.shape)
     steps = np.empty(U.shape[1])
     values, scales = np.empty_like(steps), np.empty_like(steps)
-    norm = problem.W.norm - (
-        float(np.square(problem.W.diagonal, dtype=np.float64).sum()) if problem.exclude else 0.0
-    )
+    norm = squared_norm(problem)
     for run in range(len(steps)):
         t, q = polynomials(
             problem, *(A[:, run].astype(np.float64, copy=False) for A in (U, D, P, Q))
@@ -75,7 +79,7 @@ def gradient_step(problem: Problem, state: GradientState) -> tuple[GradientState
     U_new, age = U + along * D, age + 1
     if age >= REFRESH:
         U_new = simplex.normalize(np.maximum(U_new, 0.0))
-        P_new, age = (problem.W @ _flat(U_new)).reshape(U.shape), 0
+        P_new, age = (problem.W @ weighted(problem, U_new)).reshape(U.shape), 0
     else:
         P_new = P + along * Q
     bend = R - descents(problem, U_new, P_new, scales)
@@ -93,8 +97,10 @@ def polynomials(
     problem: Problem, U: np.ndarray, D: np.ndarray, P: np.ndarray, Q: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients of t(s) and q(s) along U + s D for one run, lowest power first."""
-    t = np.array([np.vdot(U, P), 2 * np.vdot(D, P), np.vdot(D, Q)])
-    S, A, B = U.T @ U, U.T @ D, D.T @ D
+    v = np.ones(len(U)) if problem.weights is None else problem.weights
+    U_v, D_v = U * v[:, None], D * v[:, None]
+    t = np.array([np.vdot(U_v, P), 2 * np.vdot(D_v, P), np.vdot(D_v, Q)])
+    S, A, B = U_v.T @ U, U_v.T @ D, D_v.T @ D
     A = A + A.T
     q = np.array(
         [
@@ -111,10 +117,11 @@ def polynomials(
             2 * np.einsum("nk,nk->n", U, D),
             np.einsum("nk,nk->n", D, D),
         ]
-        t -= [float(problem.W.diagonal @ c) for c in square]
+        left, similarity = (v * part for part in problem.self_pairs())
+        t -= [float(similarity @ c) for c in square]
         for i in range(3):
             for j in range(3):
-                q[i + j] -= square[i] @ square[j]
+                q[i + j] -= left @ (square[i] * square[j])
     return t, q
 
 

@@ -3,22 +3,23 @@
     f(U, a) = sum_ij m_ij (w_ij - a u_i'u_j)^2      rows u_i on the simplex, a > 0, m_ii = 1 or 0, m_ij = 1
 
 With S = U'U, t = <U, W U> and q = |S|^2 (each without its diagonal terms if m_ii = 0):  f = |W|^2 - 2 a t + a^2 q.
+An object of weight v is v copies: m_ij = v_i v_j, and without the diagonal m_ii = v_i (v_i - 1), the pairs
+among its copies (0 where v_i < 1). Then S = U'VU and t = <VU, W VU>.
 
-Several runs share every pass over W: U is (n, r, k), scalars are (r,). A similarity comes as one of
-
-* ``Explicit``: rows of a matrix, dense or sparse;   * ``Low``: W = F F', only F is kept;   * ``Implicit``: anything that multiplies.
+Several runs share every pass over W: U is (n, r, k), scalars are (r,).
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.arrays import device, namespace, to_numpy
+from ...core.arrays import device, is_numpy, namespace, to_numpy
+from ...core.optional import optional_module
 from ...numerics import simplex
+from .evidence import Explicit, Implicit, Low, columns, panels
 
 __all__ = [
     "Explicit",
@@ -35,16 +36,39 @@ __all__ = [
     "start",
 ]
 
-N_PANELS = 16
-SMALLEST = 24  # rows of a panel: below it, calls cost more than arithmetic
-
 
 class Problem(NamedTuple):
-    """A similarity and how it is fitted: ``exclude`` leaves out the diagonal, ``scale`` is a number or None to fit it."""
+    """A similarity and how it is fitted.
+
+    ``exclude`` leaves out the diagonal, ``scale`` is a number or None to fit it. ``weights`` (n,) are those of the
+    objects; rows where ``held`` (n,) is True keep their memberships. A merged object, whose members share
+    one row, brings ``left`` (n,) and ``left_similarity`` (n,): self pairs left out for each unit of its weight,
+    and their similarities.
+    """
 
     W: Any
     exclude: bool
     scale: float | None
+    weights: Any = None
+    held: Any = None
+    left: Any = None
+    left_similarity: Any = None
+    norm: float | None = None
+
+    @property
+    def total(self) -> float:
+        """Weight of all objects."""
+        return float(self.W.n if self.weights is None else self.weights.sum())
+
+    def self_pairs(self) -> tuple[Any, Any]:
+        """Self pairs left out for each unit of weight (n,), and their similarities (n,)."""
+        if self.left is not None:
+            return self.left, self.left_similarity
+        diagonal = self.W.diagonal
+        if self.weights is None:
+            return namespace(diagonal).ones_like(diagonal), diagonal
+        left = namespace(diagonal).clip(self.weights, max=1.0)
+        return left, left * diagonal
 
 
 class State(NamedTuple):
@@ -56,141 +80,27 @@ class State(NamedTuple):
     product: Any = None
 
 
-# ---- similarities as the sweeps want them ------------------------------------------------------------------------------
-
-
-class Explicit:
-    """Rows of a matrix in panels; each panel knows its columns before, within and after itself."""
-
-    def __init__(self, W: Any, n_panels: int = N_PANELS) -> None:
-        self.W, self.n, self.dtype = W, W.shape[0], W.dtype
-        xp = namespace(W)
-        sparse = sp.issparse(W)
-        self.diagonal = W.diagonal() if sparse else xp.linalg.diagonal(W)
-        self.norm = (
-            float(W.data @ W.data)
-            if sparse
-            else sum(_dot(W[rows, :], W[rows, :]) for rows in panels(self.n, n_panels))
-        )
-        self.diagonal_norm = _dot(self.diagonal, self.diagonal)
-        self.panels = panels(self.n, n_panels)
-        self.parts = [self._split(rows) for rows in self.panels]
-
-    def _split(self, rows: slice) -> tuple[Any, Any, Any]:
-        W = self.W[rows, :]
-        return W[:, : rows.start], W[:, rows], W[:, rows.stop :]
-
-    def __matmul__(self, V: Any) -> Any:
-        return self.W @ V
-
-    def sweep(self, V: Any, visit: Any) -> tuple[Any, Any]:
-        """Visit the panels of ``V`` (n, c) in order, newest values first; t before and after, a column each.
-
-        ``visit(rows, product)`` returns the change of V[rows], given (W V)[rows] at this moment, and the change is made.
-        """
-        t_old, t_change = 0.0, 0.0
-        for rows, (before, within, after) in zip(self.panels, self.parts, strict=True):
-            old = V[rows, ...]
-            forward, inside = after @ V[rows.stop :, ...], within @ old
-            t_old = t_old + 2 * _columns(old, forward) + _columns(old, inside)
-            product = forward + inside
-            if rows.start:
-                product += before @ V[: rows.start, ...]
-            change = visit(rows, product)
-            t_change = t_change + 2 * _columns(change, product) + _columns(change, within @ change)
-            V[rows, ...] += change
-        return t_old, t_old + t_change
-
-
-class Low:
-    """W = F F' through its factor F (n, d), dense or CSR; M = F'V is kept up to date, so a panel costs its own rows only."""
-
-    def __init__(self, factor: Any, n_panels: int = N_PANELS) -> None:
-        self.factor, self.n, self.dtype = factor, factor.shape[0], factor.dtype
-        self.panels = panels(self.n, n_panels)
-        self.parts = [factor[rows, :] for rows in self.panels]
-        if sp.issparse(factor):
-            self.diagonal = np.asarray(factor.multiply(factor).sum(axis=1)).ravel()
-            gram = (factor.T @ factor).data
-        else:
-            xp = namespace(factor)
-            self.diagonal = xp.sum(factor * factor, axis=1)
-            gram = factor.T @ factor
-        self.norm, self.diagonal_norm = _dot(gram, gram), _dot(self.diagonal, self.diagonal)
-
-    def __matmul__(self, V: Any) -> Any:
-        return self.factor @ (self.factor.T @ V)
-
-    def sweep(self, V: Any, visit: Any) -> tuple[Any, Any]:
-        """As ``Explicit.sweep``; t is |F'V|^2."""
-        M = self.factor.T @ V
-        t_old = _columns(M, M)
-        for rows, F in zip(self.panels, self.parts, strict=True):
-            change = visit(rows, F @ M)
-            V[rows, ...] += change
-            M += F.T @ change
-        return t_old, _columns(M, M)
-
-
-class Implicit:
-    """Anything that multiplies. Its diagonal and norm are asked for, or else read off products with blocks of the identity."""
-
-    def __init__(self, W: Any, block: int = 256) -> None:
-        self.W, self.n, self.dtype = (
-            W,
-            W.shape[0],
-            np.dtype(getattr(W, "dtype", None) or np.float64),
-        )
-        diagonal, norm = np.empty(self.n), 0.0
-        for start in range(0, self.n, block):
-            stop = min(start + block, self.n)
-            columns = np.asarray(W @ np.eye(self.n, stop - start, -start, dtype=self.dtype))
-            diagonal[start:stop] = columns[np.arange(start, stop), np.arange(stop - start)]
-            norm += _dot(columns, columns)
-        self.diagonal, self.norm, self.diagonal_norm = (
-            diagonal.astype(self.dtype),
-            norm,
-            float(diagonal @ diagonal),
-        )
-
-    def __matmul__(self, V: Any) -> Any:
-        return np.asarray(self.W @ V)
-
-
-def panels(n: int, n_panels: int) -> list[slice]:
-    """Rows of each of about ``n_panels`` panels."""
-    size = max(-(-n // n_panels), min(n, SMALLEST))
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-def _dot(A: Any, B: Any) -> float:
-    """<A, B> added up in float64."""
-    xp = namespace(A, B)
-    return float(xp.sum(xp.sum(A * B, axis=-1), dtype=xp.float64))
-
-
-def _columns(A: Any, B: Any) -> Any:
-    """Column-wise <A, B> added up in float64, as NumPy: (n, c) and (n, c) give (c,)."""
-    if isinstance(A, np.ndarray):
-        return np.einsum("ij,ij->j", A, B, dtype=np.float64)
-    xp = namespace(A, B)
-    return to_numpy(xp.sum(xp.astype(A, xp.float64) * xp.astype(B, xp.float64), axis=0))
-
-
 # ---- the objective -----------------------------------------------------------------------------------------------------
 
 
-def gram(U: Any) -> Any:
-    """S = U'U of every run, (r, k, k) in float64."""
+def gram(U: Any, weights: Any = None) -> Any:
+    """S = U'VU of every run, (r, k, k) in float64."""
     xp = namespace(U)
     V = xp.permute_dims(U, (1, 0, 2))
-    return xp.astype(xp.matrix_transpose(V) @ V, xp.float64)
+    right = V if weights is None else V * weights[None, :, None]
+    return xp.astype(xp.matrix_transpose(V) @ right, xp.float64)
 
 
 def _times(U: Any, S: Any) -> Any:
     """U_r S_r for every run r, (n, r, k)."""
     xp = namespace(U)
     return xp.permute_dims(xp.permute_dims(U, (1, 0, 2)) @ xp.astype(S, U.dtype), (1, 0, 2))
+
+
+def weighted(problem: Problem, U: Any) -> Any:
+    """V U of every run side by side, (n, r k): what similarities are multiplied with."""
+    flat = _flat(U)
+    return flat if problem.weights is None else flat * problem.weights[:, None]
 
 
 def fitted_scale(problem: Problem, t: Any, q: Any) -> Any:
@@ -206,14 +116,26 @@ def moments(problem: Problem, U: Any, S: Any, t: Any) -> tuple[Any, Any]:
     q = to_numpy(xp.sum(S * S, axis=(1, 2)))
     if problem.exclude:
         square = xp.astype(xp.sum(U * U, axis=2), xp.float64)
-        t = t - to_numpy(xp.astype(problem.W.diagonal, xp.float64) @ square)
-        q = q - to_numpy(xp.sum(square * square, axis=0))
+        left, similarity = (xp.astype(part, xp.float64) for part in problem.self_pairs())
+        if problem.weights is not None:
+            left, similarity = left * problem.weights, similarity * problem.weights
+        t = t - to_numpy(similarity @ square)
+        q = q - to_numpy(left @ (square * square))
     return t, np.maximum(q, 0.0)
 
 
 def squared_norm(problem: Problem) -> float:
-    """|W|^2, without the diagonal if the problem excludes it."""
-    return problem.W.norm - (problem.W.diagonal_norm if problem.exclude else 0.0)
+    """|W|^2 weighted by pairs, without the diagonal if the problem excludes it."""
+    if problem.norm is not None:
+        return problem.norm
+    if problem.weights is None:
+        return problem.W.norm - (problem.W.diagonal_norm if problem.exclude else 0.0)
+    total = problem.W.squares(problem.weights)
+    if problem.exclude:
+        left, similarity = problem.self_pairs()
+        xp = namespace(left)
+        total -= float(xp.sum(problem.weights * similarity * problem.W.diagonal))
+    return max(0.0, total)
 
 
 def objective(t: Any, q: Any, norm: float, scale: Any) -> Any:
@@ -223,9 +145,10 @@ def objective(t: Any, q: Any, norm: float, scale: Any) -> Any:
 
 def start(problem: Problem, U: Any) -> State:
     """The state of memberships (n, r, k), by one product."""
-    P = namespace(U).reshape(problem.W @ _flat(U), U.shape)
-    t = _runs(_columns(_flat(U), _flat(P)), U.shape)
-    t, q = moments(problem, U, gram(U), t)
+    V = weighted(problem, U)
+    P = namespace(U).reshape(problem.W @ V, U.shape)
+    t = _runs(columns(V, _flat(P)), U.shape)
+    t, q = moments(problem, U, gram(U, problem.weights), t)
     return State(U, fitted_scale(problem, t, q), np.ones(U.shape[1]), P)
 
 
@@ -247,10 +170,16 @@ def _runs(values: Any, shape: tuple[int, ...]) -> Any:
 
 
 def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
-    """One panel Gauss-Seidel sweep; a run whose objective would rise stays where it was, with more damping."""
+    """One Gauss-Seidel sweep; a run whose objective would rise stays where it was, with more damping."""
     origin, scale, damping, _ = state
-    descend = problem.W.descend if hasattr(problem.W, "descend") else partial(_descend, problem)
-    U, (t_old, q_old, t_new, q_new) = descend(origin, scale, damping, problem.exclude)
+    if hasattr(problem.W, "descend"):
+        U, (t_old, q_old, t_new, q_new) = problem.W.descend(origin, scale, damping, problem.exclude)
+    else:
+        rows = _compiled(problem, origin)
+        sweep = _descend if rows is None else rows.descend
+        U, S_old, S, t_old, t_new = sweep(problem, origin, scale, damping)
+        t_old, q_old = moments(problem, origin, S_old, t_old)
+        t_new, q_new = moments(problem, U, S, t_new)
     norm = squared_norm(problem)
     scale_old, scale_new = fitted_scale(problem, t_old, q_old), fitted_scale(problem, t_new, q_new)
     f_old, f_new = (
@@ -265,28 +194,42 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
     return select(good, moved, stayed), np.where(good, f_new, f_old)
 
 
-def _descend(
-    problem: Problem, origin: Any, scale: Any, damping: Any, exclude: bool
-) -> tuple[Any, tuple[Any, ...]]:
-    """Memberships (n, r, k) after a sweep, and t and q (r,) before and after it."""
+def _compiled(problem: Problem, U: Any) -> Any:
+    """The compiled sweeps, for similarities whose rows are short: a factor or a sparse matrix in NumPy."""
+    short = isinstance(problem.W, Low) or (
+        isinstance(problem.W, Explicit) and sp.issparse(problem.W.W)
+    )
+    matrix = problem.W.factor if isinstance(problem.W, Low) else getattr(problem.W, "W", None)
+    usable = short and isinstance(U, np.ndarray) and (is_numpy(matrix) or sp.issparse(matrix))
+    return optional_module(__package__, "compiled") if usable else None
+
+
+def _descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[Any, ...]:
+    """Memberships (n, r, k) after a sweep by panels; S before and after (r, k, k); t before and after (r,)."""
     xp = namespace(origin)
-    U = xp.asarray(origin, copy=True)
+    U, weights = xp.asarray(origin, copy=True), problem.weights
     shape = U.shape
-    S = gram(U)
+    S = gram(U, weights)
     S_old = xp.asarray(S, copy=True)
     scale, damping = _on(U, scale), _on(U, damping)
 
     def visit(rows: slice, product: Any) -> Any:
         nonlocal S
-        old = U[rows, ...]
-        S_panel = gram(old)
+        old, part = U[rows, ...], None if weights is None else weights[rows]
+        S_panel = gram(old, part)
         new = _panel(problem, rows, old, xp.reshape(product, old.shape), S, S_panel, scale, damping)
-        S += gram(new) - S_panel
-        return xp.reshape(new - old, product.shape)
+        if problem.held is not None:
+            new = xp.where(problem.held[rows][:, None, None], old, new)
+        S += gram(new, part) - S_panel
+        change = xp.reshape(new - old, product.shape)
+        if weights is None:
+            return change
+        U[rows, ...] = new
+        return change * part[:, None]
 
-    t_old, t_new = (_runs(t, shape) for t in problem.W.sweep(_flat(U), visit))
+    t_old, t_new = (_runs(t, shape) for t in problem.W.sweep(weighted(problem, U), visit))
     U = simplex.normalize(xp.where(U > simplex.TINY, U, xp.zeros_like(U)))
-    return U, (*moments(problem, origin, S_old, t_old), *moments(problem, U, S, t_new))
+    return U, S_old, S, t_old, t_new
 
 
 def _panel(
@@ -309,14 +252,19 @@ def _panel(
     )
     gradient = _times(old, a * S) - product
     if problem.exclude:
-        own = problem.W.diagonal[rows][:, None] - xp.astype(scale, dtype)[None, :] * xp.sum(
-            old * old, axis=2
-        )
-        gradient += own[:, :, None] * old
+        gradient += _own(problem, rows, old, xp.astype(scale, dtype)) * old
     new = xp.reshape(xp.asarray(old, copy=True), (-1, k))
     return xp.reshape(
         simplex.pair_steps(H, xp.reshape(gradient, (-1, k)), new, (k + 1) // 2), old.shape
     )
+
+
+def _own(problem: Problem, rows: slice, U: Any, scale: Any) -> Any:
+    """What the self pairs left out would add to the slope of each row, as a factor of the row, (rows, r, 1)."""
+    xp = namespace(U)
+    left, similarity = (xp.astype(part[rows], U.dtype) for part in problem.self_pairs())
+    square = xp.sum(U * U, axis=2, keepdims=True)
+    return similarity[:, None, None] - scale[None, :, None] * left[:, None, None] * square
 
 
 def combine(current: State, previous: State, momentum: Any) -> State:
@@ -346,29 +294,37 @@ def select(mask: Any, one: State, other: State) -> State:
 def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
     """u_ir <- u_ir (a n + [W U - a U S]_ir), each row divided by its actual sum (Baum and Eagon 1967)."""
     xp = namespace(state.U)
-    U, n = state.U, state.U.shape[0]
-    a = xp.astype(_on(U, state.scale), U.dtype)[None, :, None]
-    R = state.product - a * _times(U, gram(U))
+    U = state.U
+    a = xp.astype(_on(U, state.scale), U.dtype)
+    offset = a[None, :, None] * (problem.total - problem.exclude)
+    moved = simplex.normalize(U * xp.clip(offset - _slopes(problem, state), min=0.0))
+    if problem.held is not None:
+        moved = xp.where(problem.held[:, None, None], U, moved)
+    state = start(problem, moved)
+    t = _runs(columns(weighted(problem, moved), _flat(state.product)), U.shape)
+    t, q = moments(problem, moved, gram(moved, problem.weights), t)
+    return state, objective(t, q, squared_norm(problem), state.scale)
+
+
+def _slopes(problem: Problem, state: State) -> Any:
+    """Half the gradient of f / (a v_i) by each row, a U S - W U without the self pairs left out, (n, r, k)."""
+    xp = namespace(state.U)
+    a = xp.astype(_on(state.U, state.scale), state.U.dtype)
+    slopes = a[None, :, None] * _times(state.U, gram(state.U, problem.weights)) - state.product
     if problem.exclude:
-        own = problem.W.diagonal[:, None, None] - a * xp.sum(U * U, axis=2, keepdims=True)
-        R = R - own * U
-    U = simplex.normalize(U * xp.clip(a * (n - problem.exclude) + R, min=0.0))
-    moved = start(problem, U)
-    t, q = moments(problem, U, gram(U), _runs(_columns(_flat(U), _flat(moved.product)), U.shape))
-    return moved, objective(t, q, squared_norm(problem), moved.scale)
+        slopes += _own(problem, slice(None), state.U, a) * state.U
+    return slopes
 
 
 def kkt_residual(problem: Problem, state: State) -> Any:
     """Largest  max_{used} g - min g  over the rows of each run, relative to the largest |W U|; zero at a stationary point."""
     xp = namespace(state.U)
     U = state.U
-    P = start(problem, U).product if state.product is None else state.product
-    a = xp.astype(_on(U, state.scale), U.dtype)[None, :, None]
-    gradient = a * _times(U, gram(U)) - P
-    if problem.exclude:
-        gradient += (
-            problem.W.diagonal[:, None, None] - a * xp.sum(U * U, axis=2, keepdims=True)
-        ) * U
+    if state.product is None:
+        state = state._replace(product=start(problem, U).product)
+    gradient = _slopes(problem, state)
     slack = xp.sum(U * (gradient - xp.min(gradient, axis=2, keepdims=True)), axis=2)
-    size = xp.max(xp.abs(P))
+    if problem.held is not None:
+        slack = xp.where(problem.held[:, None], xp.zeros_like(slack), slack)
+    size = xp.max(xp.abs(state.product))
     return to_numpy(xp.max(slack, axis=0)) / max(float(size), np.finfo(float).tiny)

@@ -1,0 +1,152 @@
+"""Compiled sweeps of the pairwise model over short rows; needs Numba (``pip install 'sfumato[fast]'``).
+
+Every row in turn moves towards the minimum of its own quadratic program, newest values of all others first:
+
+    min over the simplex of  a/2 u'Hu - b'u,   H = sum_{j != i} v_j u_j u_j',   b = sum_{j != i} v_j w_ij u_j
+
+Where a row meets itself (copies of it, or the diagonal) the term is quartic, and a quadratic with its
+curvature at the present row stands for it, raised by ``damping``. Import at call time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+from ...numerics import simplex
+from ...numerics.compiled_simplex import FREE, minimise, pair_steps
+from .kernel import gram
+
+__all__ = ["descend"]
+
+EXACT = 6  # memberships above zero up to which a row's program is solved exactly; k / 2 pair steps cost less beyond
+
+
+def descend(problem: Any, origin: np.ndarray, scale: Any, damping: Any) -> tuple[Any, ...]:
+    """As ``kernel._descend``, row by row."""
+    n, r, _ = origin.shape
+    v = np.ones(n) if problem.weights is None else np.asarray(problem.weights, dtype=np.float64)
+    left, similarity = problem.self_pairs() if problem.exclude else (np.zeros(n), np.zeros(n))
+    held = np.zeros(n, dtype=bool) if problem.held is None else problem.held
+    full = np.asarray(problem.W.diagonal, dtype=np.float64)
+    own = np.stack([v, v - left, v * full - similarity, full], axis=1).astype(np.float64)
+    U, S_old = origin.copy(), gram(origin, problem.weights)
+    S, t_old, t_new = S_old.copy(), np.empty(r), np.empty(r)
+    for run in range(r):
+        one = np.array(origin[:, run], dtype=np.float64, order="C")
+        arguments = (own, held, one, S[run], float(scale[run]), float(damping[run]))
+        t_old[run], t_new[run] = _sweep(problem.W, v, arguments)
+        U[:, run] = one
+    return simplex.normalize(U), S_old, S, t_old, t_new
+
+
+def _sweep(W: Any, v: np.ndarray, arguments: tuple[Any, ...]) -> tuple[float, float]:
+    """Sweep over one run in place; t before and after."""
+    matrix = W.factor if hasattr(W, "factor") else W.W
+    one = arguments[2]
+    if not hasattr(W, "factor"):
+        t = float(np.vdot(one * v[:, None], matrix @ (one * v[:, None])))
+        return t, t + _graph(matrix.data, matrix.indices, matrix.indptr, *arguments)
+    M = np.ascontiguousarray(matrix.T @ (one * v[:, None]), dtype=np.float64)
+    t = float(np.vdot(M, M))
+    if sp.issparse(matrix):
+        _sparse_factor(matrix.data, matrix.indices, matrix.indptr, M, *arguments)
+    else:
+        _factor(np.ascontiguousarray(matrix), M, *arguments)
+    return t, float(np.vdot(M, M))
+
+
+@njit(cache=True, nogil=True, fastmath=FREE)
+def _factor(F, M, own, held, U, S, a, damping):
+    (n, k), d = U.shape, F.shape[1]
+    b, change, H = np.empty(k), np.empty(k), np.empty((k, k))
+    factor, free, work = np.empty((k, k)), np.empty(k, np.int64), np.empty((5, k))
+    for i in range(n):
+        if held[i]:
+            continue
+        b[:] = 0.0
+        for c in range(d):
+            row, share = M[c], F[i, c]
+            for r in range(k):
+                b[r] += share * row[r]
+        _move(own[i], U[i], b, change, H, S, a, damping, factor, free, work)
+        for c in range(d):
+            row, share = M[c], F[i, c] * own[i, 0]
+            for r in range(k):
+                row[r] += share * change[r]
+
+
+@njit(cache=True, nogil=True, fastmath=FREE)
+def _sparse_factor(data, indices, indptr, M, own, held, U, S, a, damping):
+    n, k = U.shape
+    b, change, H = np.empty(k), np.empty(k), np.empty((k, k))
+    factor, free, work = np.empty((k, k)), np.empty(k, np.int64), np.empty((5, k))
+    for i in range(n):
+        if held[i]:
+            continue
+        b[:] = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            row, share = M[indices[e]], data[e]
+            for r in range(k):
+                b[r] += share * row[r]
+        _move(own[i], U[i], b, change, H, S, a, damping, factor, free, work)
+        for e in range(indptr[i], indptr[i + 1]):
+            row, share = M[indices[e]], data[e] * own[i, 0]
+            for r in range(k):
+                row[r] += share * change[r]
+
+
+@njit(cache=True, nogil=True, fastmath=FREE)
+def _graph(data, indices, indptr, own, held, U, S, a, damping):
+    """The change of t."""
+    n, k = U.shape
+    b, change, H = np.empty(k), np.empty(k), np.empty((k, k))
+    factor, free, work = np.empty((k, k)), np.empty(k, np.int64), np.empty((5, k))
+    gained = 0.0
+    for i in range(n):
+        if held[i]:
+            continue
+        b[:] = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            row, share = U[indices[e]], data[e] * own[indices[e], 0]
+            for r in range(k):
+                b[r] += share * row[r]
+        for r in range(k):
+            work[0, r] = b[r]
+        along = work[0].copy()
+        _move(own[i], U[i], b, change, H, S, a, damping, factor, free, work)
+        for r in range(k):
+            gained += own[i, 0] * change[r] * (2 * along[r] + own[i, 0] * own[i, 3] * change[r])
+    return gained
+
+
+@njit(cache=True, nogil=True, fastmath=FREE)
+def _move(own, u, b, change, H, S, a, damping, factor, free, work):
+    """Move row ``u`` down its program and carry it into S; ``b`` = sum_j v_j w_ij u_j is overwritten."""
+    k = len(u)
+    weight, pairs, similarity, full = own[0], own[1], own[2], own[3]
+    square, used = 0.0, 0
+    for r in range(k):
+        square += u[r] * u[r]
+        used += u[r] > 0.0
+    bend = a * pairs * damping
+    toward = similarity - weight * full - a * pairs * square + 3 * bend * square
+    for r in range(k):
+        for s in range(k):
+            H[r, s] = a * S[r, s] + (2 * bend - a * weight) * u[r] * u[s]
+        H[r, r] += bend * square
+        b[r] += toward * u[r]
+        change[r] = u[r]
+    if used > EXACT:
+        pair_steps(H, b, u, work[0], (k + 1) // 2)
+    else:
+        minimise(H, b, u, factor, free, work)
+    for r in range(k):
+        if change[r] != 0.0 or u[r] != 0.0:
+            for s in range(k):
+                S[r, s] += weight * (u[r] * u[s] - change[r] * change[s])
+    for r in range(k):
+        change[r] = u[r] - change[r]
