@@ -19,9 +19,10 @@ import scipy.sparse as sp
 from ...core.arrays import device, is_numpy, namespace, to_numpy
 from ...core.optional import optional_module
 from ...numerics import simplex
-from .evidence import Explicit, Implicit, Low, columns, panels
+from .evidence import N_PANELS, Explicit, Implicit, Low, columns, panels
 
 __all__ = [
+    "N_PANELS",
     "Explicit",
     "Implicit",
     "Low",
