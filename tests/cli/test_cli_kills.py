@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from kills import killed
 
-from sfumato.cli.models import MODELS
+from sfumato.cli.models import commands
 
 LABELS = np.arange(90) % 3
 SETTINGS = {
-    **dict.fromkeys(MODELS, ()),
+    **dict.fromkeys(commands(), ()),
     "gibbs": ("inference=gibbs", "burn_in=10", "n_draws=10"),
     "online": ("algorithm=online", "max_iter=20"),
     "auto": (),
