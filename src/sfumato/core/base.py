@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -21,8 +22,8 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from . import loop
-from .arrays import free_memory, namespace
+from . import loop, structure
+from .arrays import free_memory, namespace, reader
 from .memory import InputSize, require
 from .rows import Rows, one_blas_thread
 from .validation import as_generator, check_features, check_n_clusters, check_number
@@ -108,7 +109,8 @@ class Clusterer(
                 )
 
     def _check_room(self, X: Any) -> None:
-        """Refuse a fit that would not fit in memory before anything is made for it."""
+        """Refuse a fit that would not fit in memory; keep the evidence until memberships are published."""
+        self._evidence_ = X
         size = InputSize.of(X)
         if size is not None:
             budget = free_memory(X) if getattr(X, "is_cuda", False) else None
@@ -155,11 +157,32 @@ class Clusterer(
         self.converged_ = run.converged
         self.labels_ = xp.argmax(memberships, axis=1)
         self.memberships_ = memberships
+        self._judge(memberships)
         if not run.converged:
             warn(
                 f"{type(self).__name__} did not converge in max_iter={self.max_iter} iterations: raise max_iter, or tol={self.tol:g}",
                 ConvergenceWarning,
             )
+
+    def _judge(self, memberships: Any) -> None:
+        """Set ``structure_``, and warn where the evidence does not support confident memberships."""
+        given = self.__dict__.pop("_evidence_", None)
+        evidence, kind = (None, "") if given is None else self._judged(given)
+        if evidence is None:
+            return
+        noise = getattr(self, "noise", None) is not None
+        self.structure_ = structure.assess(evidence, memberships, kind=kind, noise=noise)
+        self._warn_about_structure()
+
+    def _warn_about_structure(self) -> None:
+        found = getattr(self, "structure_", None)
+        if found is not None:
+            clusters = self.n_clusters_ - (getattr(self, "noise", None) is not None)
+            structure.warn_about_structure(found, self.memberships_, clusters)
+
+    def _judged(self, evidence: Any) -> tuple[Any, str]:
+        """The evidence as the structure test reads it, and its kind; None where it has no say."""
+        return plain_features(evidence), "features"
 
 
 class InductiveClusterer(Clusterer):
@@ -359,6 +382,20 @@ class InductiveClusterer(Clusterer):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def plain_features(X: Any) -> Any:
+    """Features whose rows can be taken; None for words, and for arrays on other machines."""
+    if reader(X) is not None:
+        return None
+    if isinstance(X, np.ndarray) or hasattr(X, "is_cuda"):
+        return X if str(X.dtype).rpartition(".")[2][:3] in ("flo", "int", "uin", "boo") else None
+    if sp.issparse(X):
+        return sp.csr_array(X)
+    try:
+        return np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
 
 
 def most_clusters(n_clusters: Any) -> int:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_feature_names
 
 from ..numerics.eigen import krylov_columns
 from ..similarity import Factored, cluster_kernel, cosine, gaussian, knn, self_tuning
-from .arrays import is_numpy
+from .arrays import is_numpy, reader
 from .base import Clusterer, most_clusters
 from .matrices import check_rows, check_similarity
 from .memory import InputSize
@@ -61,6 +61,13 @@ class SimilarityClusterer(Clusterer):
             )
         self._known, self._W = X, W
         return W
+
+    def _judged(self, evidence: Any) -> tuple[Any, str]:
+        if not self._precomputed():
+            return super()._judged(evidence)
+        if reader(evidence) is not None or isinstance(evidence, Factored):
+            return None, ""  # a kernel made for k clusters has the eigenvectors of its maker
+        return (evidence if hasattr(evidence, "shape") else np.asarray(evidence)), "similarity"
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         named = isinstance(self.similarity, str) and not self._precomputed()

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core import loop
-from ...core.base import InductiveClusterer
+from ...core.base import InductiveClusterer, plain_features
 from ...core.memory import InputSize
 from ...core.rows import Rows
 from ...core.validation import check_features, check_number
@@ -142,6 +142,14 @@ class InformationBottleneck(InductiveClusterer):
             X.astype(np.float64), largest
         )  # first by the largest count, so that no sum overflows or vanishes
         return _divided(Q, np.asarray(Q.sum(axis=1)).ravel()), largest
+
+    def _judged(self, evidence: Any) -> tuple[Any, str]:
+        """Square roots of the shares, whose Euclidean distance is Hellinger's."""
+        counts = plain_features(evidence)
+        if counts is None:
+            return None, ""
+        shares = self._distributions(counts)[0]
+        return (shares.sqrt() if sp.issparse(shares) else np.sqrt(shares)), "features"
 
     def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.Bottleneck:
         k = self.n_clusters

@@ -258,6 +258,11 @@ class EvidenceAccumulation(Clusterer):
             )
         yield "fit a sample of the objects, then predict_proba of the others in batches", 0
 
+    def _judged(self, evidence: Any) -> tuple[Any, str]:
+        if self._precomputed():
+            return self.coassociation_, "similarity"
+        return super()._judged(evidence)
+
     def _precomputed(self) -> bool:
         return isinstance(self.ensemble, str) and self.ensemble == "precomputed"
 

@@ -9,7 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ...conjugate import BetaBinomial, NormalInverseGamma, NormalInverseWishart
+from ...conjugate import (
+    BetaBinomial,
+    DirichletMultinomial,
+    NormalInverseGamma,
+    NormalInverseWishart,
+)
 from ...core import loop
 from ...core.arrays import namespace, to_numpy
 from ...core.base import Clusterer
@@ -328,6 +333,12 @@ class DirichletProcessMixture(Clusterer):
         if self.inference == "gibbs":
             yield "set inference='variational'", sum(super()._memory_needed(size).values())
         yield from super()._smaller_alternatives(size)
+
+    def _judged(self, evidence: Any) -> tuple[Any, str]:
+        """Densities of measurements only: counts have none."""
+        kind = self.component if isinstance(self.component, type) else type(self.component)
+        counts = kind in (BetaBinomial, DirichletMultinomial)
+        return (None, "") if counts else super()._judged(evidence)
 
     def _takes_missing(self) -> bool:
         kind = self.component if isinstance(self.component, type) else type(self.component)

@@ -222,6 +222,10 @@ class DiscriminativeClustering(Clusterer):
         ).sum(axis=1, keepdims=True)
         return self
 
+    def _judged(self, evidence: Any) -> tuple[Any, str]:
+        """Clusters follow the classes, not the density of the features."""
+        return None, ""
+
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
         check_choice(self.algorithm, "algorithm", ("map", "online"))

@@ -159,6 +159,7 @@ class GaussianMixture(MixtureEngine):
         if undecided(self):
             self._check_room(X)
             search(self, X, y, sample_weight)
+            self._warn_about_structure()
         else:
             self._learn(X, y, sample_weight)
         warn_if_one_is_enough(self)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from ...core.structure import PREFIX
 from ...core.validation import check_number
 from ...core.warn import EvidenceWarning
 from .engine import TYPES
@@ -90,7 +91,11 @@ def _try(trial: Any, X: Any, y: Any, sample_weight: Any) -> Candidate:
             trial._learn(X, y, sample_weight)
         except ValueError as error:
             return Candidate(trial.n_clusters, trial.covariance_type, reason=str(error))
-    collapse = [str(w.message) for w in caught if issubclass(w.category, EvidenceWarning)]
+    collapse = [
+        str(w.message)
+        for w in caught
+        if issubclass(w.category, EvidenceWarning) and not str(w.message).startswith(PREFIX)
+    ]
     if collapse:
         return Candidate(trial.n_clusters, trial.covariance_type, reason=collapse[0])
     slow = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]

@@ -187,6 +187,10 @@ class MixedMixture(DensityMixture):
             self._backend = None if frame is None else frame.implementation.value
         return codes
 
+    def _judged(self, evidence: Any) -> tuple[Any, str]:
+        """Columns of different kinds have no common density."""
+        return None, ""
+
     def _prepare(self, X: Any, sample_weight: Any) -> Rows:
         codes = self._read(X, reset=True)
         plain = Rows(codes, check_weights(sample_weight, codes), n_jobs=self.n_jobs)

@@ -1,0 +1,175 @@
+"""Are there clusters at all, and do the data tell all of them apart: asked after every fit.
+
+Features: ``numerics.valleys`` measures the valley z between every two clusters that touch. Where
+the density is flat, the least favourable case without clusters, z of one pair is about normal; all
+m pairs exceed the smallest z with probability (1 - Phi)^m. That is the p value.
+
+Similarities and labelings: the share of the k - 1 leading eigenvectors (the constant one apart) of
+the normalised similarity that the labels leave unexplained. Blocks leave almost nothing. The
+eigenvectors of a continuum are smooth waves and those of noise are noise: labels leave a fifth of
+them unexplained, or more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.special import ndtr, ndtri
+
+from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
+from ..numerics.valleys import discriminating_coordinates, leading_coordinates, valleys
+from .arrays import is_numpy, to_numpy
+from .warn import warn
+
+__all__ = ["LEVEL", "PREFIX", "Structure", "assess", "warn_about_structure"]
+
+LEVEL = 0.05  # false alarms that are accepted
+# Mean and standard deviation of z for k-means and Gaussian mixtures of 2 clusters on uniform clouds
+# in 2, 5 and 10 dimensions, 100 to 800 objects. Other noise has smaller z (docs/choose.md).
+FLAT = (-0.25, 0.75)
+# The same of the unexplained share, for spectral clusterings of neighbour graphs of uniform clouds
+# in the plane, 2 to 5 clusters, 150 objects. Random similarities leave more.
+WAVES = (0.215, 0.045)
+FEWEST = 50  # objects from which on densities can be compared
+SMALLEST = 5  # objects of a cluster from which on it can be compared with another
+LARGEST = 2000  # objects that are looked at: a fixed sample of more
+CONFIDENT = 0.75  # mean largest membership from which on a warning is needed
+PREFIX = "structure test: "
+
+
+class Structure(NamedTuple):
+    """What speaks for the clusters: a statistic, the threshold it must pass, and the p value.
+
+    ``p_value`` is the probability of such a statistic without clusters. ``n_apart`` is the number
+    of groups that the evidence tells apart, ``supported`` whether these are all the clusters of
+    the fit. ``split`` is a cluster that falls into separate pieces, or None.
+    """
+
+    statistic: float
+    threshold: float
+    p_value: float
+    n_apart: int
+    supported: bool
+    split: int | None
+
+
+def assess(evidence: Any, memberships: Any, *, kind: str, noise: bool = False) -> Structure | None:
+    """Whether the evidence supports the clusters of these memberships.
+
+    Parameters
+    ----------
+    evidence : features (n, p), or a similarity (n, n): an array, a sparse array or an operator
+    memberships : array of shape (n, k)
+    kind : {"features", "similarity"}
+    noise : bool
+        Whether the last column is noise, whose objects are left out.
+
+    Returns
+    -------
+    structure : Structure or None
+        None where nothing can be said: one cluster, fewer than 50 objects, or evidence elsewhere.
+    """
+    n, k = memberships.shape[0], memberships.shape[1] - noise
+    if n < FEWEST or k < 2 or not _readable(evidence):
+        return None
+    few = _sample(n, evidence, kind)
+    labels = to_numpy(memberships if few is None else memberships[few]).argmax(axis=1)
+    sizes = np.bincount(labels, minlength=k)[:k]
+    if (sizes >= SMALLEST).sum() < 2:
+        return Structure(-np.inf, 0.0, 1.0, 1, False, None)
+    if kind == "similarity":
+        return _of_similarity(evidence, few, labels, sizes)
+    large = np.append(sizes >= SMALLEST, [False] * noise)
+    kept = np.flatnonzero(large[labels])
+    X = _rows(evidence, kept if few is None else few[kept])
+    complete = np.isfinite(X).all(axis=1)
+    if complete.sum() < FEWEST:
+        return None
+    return _of_features(X[complete], labels[kept][complete], k)
+
+
+def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
+    names, codes = np.unique(labels, return_inverse=True)
+    X = leading_coordinates(X)
+    if X.shape[1] == 0 or len(names) < 2:
+        return Structure(-np.inf, 0.0, 1.0, 1, False, None)
+    found = valleys(discriminating_coordinates(X, codes), codes)
+    split = np.flatnonzero(found.pieces > 1)
+    first = int(names[split[0]]) if len(split) else None
+    m = len(found.z)
+    if m == 0:
+        return Structure(np.inf, 0.0, 0.0, len(names), len(names) == k, first)
+    threshold = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL ** (1 / m)))
+    least = float(found.z.min())
+    p_value = float(ndtr(-(least - FLAT[0]) / FLAT[1]) ** m)
+    shallow = found.pairs[found.z <= threshold]
+    joined = sp.csr_array((np.ones(len(shallow)), shallow.T), shape=(len(names), len(names)))
+    apart = int(connected_components(joined, directed=False)[0])
+    return Structure(least, threshold, p_value, apart, apart == k, first)
+
+
+def _of_similarity(
+    W: Any, few: np.ndarray | None, labels: np.ndarray, sizes: np.ndarray
+) -> Structure:
+    W = W if few is None else _part(W, few)
+    k = len(sizes)
+    degree = np.maximum(to_numpy(degrees(W)).astype(np.float64), np.finfo(float).tiny)
+    vectors = to_numpy(leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors)
+    blocks = np.zeros((labels.max() + 1, vectors.shape[1]))
+    np.add.at(blocks, labels, np.sqrt(degree)[:, None] * vectors)
+    mass = np.maximum(np.bincount(labels, degree), np.finfo(float).tiny)
+    explained = float((np.square(blocks).sum(axis=1) / mass).sum())
+    left = max(0.0, (vectors.shape[1] - explained) / (vectors.shape[1] - 1))
+    threshold = WAVES[0] + WAVES[1] * float(ndtri(LEVEL))
+    p_value = float(ndtr((left - WAVES[0]) / WAVES[1]))
+    apart = int((sizes >= SMALLEST).sum()) if left < threshold else 1
+    return Structure(left, threshold, p_value, apart, apart == k, None)
+
+
+def _readable(evidence: Any) -> bool:
+    """Whether rows can be taken here, rather than on a cluster of machines."""
+    return is_numpy(evidence) or type(evidence).__module__.split(".")[0] == "torch"
+
+
+def _sample(n: int, evidence: Any, kind: str) -> np.ndarray | None:
+    """A fixed sample of many objects, or None for all; a graph falls apart when it is cut."""
+    divisible = isinstance(evidence, np.ndarray) or hasattr(evidence, "table")
+    if n <= LARGEST or (kind == "similarity" and not divisible):
+        return None
+    return np.sort(np.random.default_rng(0).choice(n, LARGEST, replace=False))
+
+
+def _rows(X: Any, rows: np.ndarray) -> np.ndarray:
+    part = X[rows]
+    part = part.toarray() if sp.issparse(part) else to_numpy(part)
+    largest = float(np.nanmax(np.abs(part), initial=0.0))
+    return part.astype(np.float64) / (largest or 1.0)  # so that no square overflows
+
+
+def _part(W: Any, rows: np.ndarray) -> Any:
+    return type(W)(W.table.objects(rows)) if hasattr(W, "table") else W[rows][:, rows]
+
+
+def warn_about_structure(found: Structure, memberships: Any, n_clusters: int) -> None:
+    """Warn where confident memberships are not supported, or where a cluster falls into pieces."""
+    if float(to_numpy(memberships.max(axis=1)).mean()) < CONFIDENT:
+        return
+    p = f"p = {found.p_value:.2g}"
+    if found.n_apart == 1:
+        warn(
+            f"{PREFIX}the evidence shows no separate clusters ({p}): the memberships cut a "
+            "continuum, or noise; do not read them as groups, or compare with n_clusters='auto'"
+        )
+    elif not found.supported:
+        warn(
+            f"{PREFIX}the evidence tells {found.n_apart} groups apart, not {n_clusters} ({p}): "
+            "some clusters are cuts through one group, or hold a few strays; try fewer clusters"
+        )
+    elif found.split is not None:
+        warn(
+            f"{PREFIX}cluster {found.split} falls into pieces with an empty region between them: "
+            "try more clusters, or a model of clusters of any shape"
+        )

@@ -1,0 +1,128 @@
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sfumato import (
+    CompletelyPositiveFactorization,
+    DirichletProcessMixture,
+    EvidenceAccumulation,
+    EvidenceWarning,
+    FuzzyCMeans,
+    GaussianMixture,
+    InformationBottleneck,
+    PairwiseProbabilisticClustering,
+    SpectralClustering,
+)
+from sfumato.core.structure import PREFIX, assess
+from sfumato.datasets import make_block_similarity, make_gaussians, make_labelings
+from sfumato.memberships import one_hot
+from sfumato.similarity import coassociation
+
+FEATURE_MODELS = [
+    FuzzyCMeans(3, random_state=0),
+    GaussianMixture(3, n_init=1, random_state=0),
+    DirichletProcessMixture(random_state=0, n_init=1),
+    SpectralClustering(3, random_state=0),
+    CompletelyPositiveFactorization(3, n_init=1, random_state=0),
+    PairwiseProbabilisticClustering(3, random_state=0),
+    EvidenceAccumulation(3, random_state=0),
+    EvidenceAccumulation(3, consensus="average", random_state=0),
+]
+
+
+def heard(model, evidence):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(evidence)
+    return [str(w.message) for w in caught if str(w.message).startswith(PREFIX)]
+
+
+@pytest.mark.parametrize("model", FEATURE_MODELS, ids=lambda model: str(model)[:40])
+def test_every_model_says_whether_there_are_clusters(model):
+    noise = np.random.default_rng(1).exponential(size=(150, 3))
+    confident = model.fit(noise).memberships_.max(axis=1).mean() > 0.75
+    if model.n_clusters_ > 1:
+        assert bool(heard(model, noise)) == confident
+        assert not model.structure_.supported
+        assert model.structure_.p_value > 0.05
+    blobs = make_gaussians(150, 3, separation=7, random_state=0).evidence
+    assert heard(model, blobs) == []
+    assert model.structure_.supported
+    assert model.structure_.n_apart == 3
+    assert model.structure_.statistic > model.structure_.threshold
+    assert model.structure_.p_value < 0.05
+
+
+def test_too_many_and_too_few_clusters_are_named():
+    X = make_gaussians(300, 3, separation=9, random_state=0).evidence
+    assert (
+        "tells 3 groups apart, not 6" in heard(GaussianMixture(6, n_init=1, random_state=0), X)[0]
+    )
+    with pytest.warns(EvidenceWarning, match="falls into pieces"):
+        model = GaussianMixture(2, n_init=1, random_state=0).fit(X)
+    assert model.structure_.split is not None
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_similarities(form):
+    rng = np.random.default_rng(0)
+    random = rng.random((120, 120))
+    random += random.T
+    blocks = make_block_similarity(120, 3, stay=0.9, noise=0.1, random_state=0)
+    for model in (SpectralClustering, CompletelyPositiveFactorization):
+        estimator = model(3, similarity="precomputed", random_state=0)
+        assert heard(estimator, form(blocks.evidence)) == []
+        assert estimator.structure_.supported
+        heard(estimator, form(random))
+        assert not estimator.structure_.supported
+        assert estimator.structure_.statistic > estimator.structure_.threshold
+
+
+def test_labelings():
+    model = EvidenceAccumulation(3, ensemble="precomputed", consensus="average")
+    good = make_labelings(120, 3, n_partitions=30, noise=0.1, random_state=0).evidence
+    assert heard(model, good) == []
+    assert model.structure_.supported
+    random = np.random.default_rng(0).integers(4, size=(120, 30))
+    assert heard(model, random)
+    many = np.tile(good, (20, 1))
+    U = one_hot(np.tile(model.fit(good).labels_, 20))
+    assert assess(coassociation(many), U, kind="similarity").supported
+
+
+def test_counts_and_noise_columns():
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.full(6, 0.3), size=3)
+    counts = np.array([rng.multinomial(200, shares[i % 3]) for i in range(120)])
+    model = InformationBottleneck(3, beta=50, random_state=0)
+    assert heard(model, counts) == []
+    assert model.structure_.supported
+    X = make_gaussians(150, 2, separation=8, random_state=0).evidence
+    noisy = GaussianMixture(2, noise=0.05, n_init=1, random_state=0).fit(
+        np.concatenate([X, rng.uniform(-15, 15, size=(10, 2))])
+    )
+    assert noisy.structure_.supported
+
+
+def test_nothing_is_said_of_one_cluster_or_few_objects():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    assert FuzzyCMeans(1).fit(X).structure_ is None
+    assert FuzzyCMeans(2).fit(X[:40]).structure_ is None
+    assert assess(np.full((60, 2), np.nan), one_hot(np.arange(60) % 2), kind="features") is None
+    same = assess(np.ones((60, 2)), one_hot(np.arange(60) % 2), kind="features")
+    assert not same.supported
+
+
+def test_large_values_missing_ones_and_many_objects():
+    rng = np.random.default_rng(0)
+    X = make_gaussians(5000, 2, separation=7, random_state=0).evidence
+    U = one_hot((X[:, 0] > X[:, 0].mean()).astype(int))
+    plain = assess(X, U, kind="features")
+    huge = assess(X * 1e150, U, kind="features")
+    np.testing.assert_allclose(huge[:3], plain[:3], rtol=1e-6)
+    holes = X.copy()
+    holes[rng.random(5000) < 0.3, 0] = np.nan
+    assert assess(holes, U, kind="features").supported == plain.supported
+    np.testing.assert_allclose(assess(sp.csr_array(X), U, kind="features")[:3], plain[:3])

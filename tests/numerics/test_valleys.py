@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from sfumato.numerics.valleys import discriminating_coordinates, leading_coordinates, valleys
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def slow_depth(Y, labels, m):
+    """The formula of the module, one object and one edge at a time."""
+    n, q = Y.shape
+    gaps = np.linalg.norm(Y[:, None] - Y[None], axis=2)
+    density = -q * np.log(np.sort(gaps, axis=1)[:, m])
+    borders = []
+    for i in range(n):
+        for j in np.argsort(gaps[i])[1 : m + 1]:
+            if labels[i] != labels[j]:
+                middle = np.sort(np.linalg.norm(Y - (Y[i] + Y[j]) / 2, axis=1))[m - 1]
+                borders.append(-q * np.log(middle))
+    inside = min(np.median(density[labels == c]) for c in (0, 1))
+    return np.sqrt(m) * (inside - np.median(borders))
+
+
+def test_depth_equals_the_slow_loop(rng):
+    Y = rng.normal(size=(100, 2))
+    labels = (Y[:, 0] > 0).astype(int)
+    found = valleys(Y, labels)
+    np.testing.assert_array_equal(found.pairs, [[0, 1]])
+    assert found.z[0] == pytest.approx(slow_depth(Y, labels, 8))
+
+
+def test_a_gap_is_deep_and_a_cut_is_not(rng):
+    cloud = rng.random((300, 2))
+    cut = (cloud[:, 0] > 0.5).astype(int)
+    apart = rng.normal(size=(300, 2)) + 3 * cut[:, None]
+    assert valleys(cloud, cut).z[0] < 1.5 < 2 < valleys(apart, cut).z[0]
+    far = valleys(rng.normal(size=(300, 2)) + 50 * cut[:, None], cut)
+    assert len(far.z) == len(far.pairs) == 0
+
+
+def test_pieces_of_a_cluster_are_counted(rng):
+    group = np.repeat([0, 1, 2], 60)
+    Y = rng.normal(size=(180, 2)) + 30 * np.eye(3)[group][:, :2]
+    np.testing.assert_array_equal(valleys(Y, (group == 2).astype(int)).pieces, [2, 1])
+    np.testing.assert_array_equal(valleys(Y, group).pieces, [1, 1, 1])
+
+
+def test_coordinates_do_not_depend_on_a_linear_map(rng):
+    X = rng.normal(size=(80, 3))
+    labels = (X[:, 0] > 0).astype(int)
+    X = X - X.mean(axis=0)
+    one = discriminating_coordinates(X, labels)
+    other = discriminating_coordinates(X @ rng.normal(size=(3, 3)), labels)
+    gaps = [np.linalg.norm(Y[:, None] - Y[None], axis=2) for Y in (one, other)]
+    np.testing.assert_allclose(gaps[0], gaps[1], rtol=0.05)
+    assert discriminating_coordinates(rng.normal(size=(80, 9)), labels).shape == (80, 2)
+
+
+@pytest.mark.parametrize("shape", [(60, 20), (30, 80)])
+def test_leading_coordinates_are_principal(rng, shape):
+    X = rng.normal(size=shape)
+    found = leading_coordinates(X)
+    expected = PCA(10, svd_solver="full").fit_transform(X)
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-8)
+    constant = np.column_stack([np.ones(50), np.arange(50.0)])
+    assert leading_coordinates(constant).shape == (50, 1)
