@@ -18,7 +18,7 @@ app = typer.Typer(
     name="sfumato",
     help="Soft clustering: for every object, how much it belongs to each cluster.",
     epilog="Exit codes: 0 done, 1 failed, 2 bad input, 3 not converged (--strict), 4 out of memory, 130 stopped. --debug shows tracebacks.",
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -48,11 +48,13 @@ def _root(
 @app.command()
 def fit(
     data: o.DataFile,
-    model: o.Model = "fuzzy-c-means",
+    model: o.Model = None,
     clusters: o.Clusters = None,
     similarity: o.Similarity = None,
     settings: o.Settings = None,
     seed: o.Seed = 0,
+    scale: o.Scale = "auto",
+    columns: o.Columns = None,
     id_column: o.IdColumn = None,
     weight_column: o.WeightColumn = None,
     class_column: o.ClassColumn = None,
@@ -84,6 +86,8 @@ def fit(
         header,
         delimiter,
         encoding,
+        tuple(columns) if columns else None,
+        similarity != "precomputed",
     )
     run(
         Request(
@@ -101,6 +105,7 @@ def fit(
             resume,
             as_json,
             quiet,
+            scale,
         )
     )
 
@@ -123,6 +128,8 @@ def consensus(
     clusters: o.Clusters = None,
     settings: o.Settings = None,
     seed: o.Seed = 0,
+    scale: o.Scale = "auto",
+    columns: o.Columns = None,
     id_column: o.IdColumn = None,
     class_column: o.ClassColumn = None,
     drop: o.Drop = None,
@@ -142,7 +149,16 @@ def consensus(
     from .fitting import Request, run
 
     roles = Roles(
-        id_column, None, class_column, tuple(drop or ()), not features, header, delimiter, encoding
+        id_column,
+        None,
+        class_column,
+        tuple(drop or ()),
+        not features,
+        header,
+        delimiter,
+        encoding,
+        tuple(columns) if columns else None,
+        features,
     )
     run(
         Request(
@@ -160,6 +176,7 @@ def consensus(
             resume,
             as_json,
             quiet,
+            scale,
         )
     )
 
@@ -241,6 +258,8 @@ def choose(
     similarity: o.Similarity = None,
     settings: o.Settings = None,
     seed: o.Seed = 0,
+    scale: o.Scale = "auto",
+    columns: o.Columns = None,
     id_column: o.IdColumn = None,
     weight_column: o.WeightColumn = None,
     class_column: o.ClassColumn = None,
@@ -262,7 +281,15 @@ def choose(
     from ..io import Roles
     from .choosing import Asked, choose
 
-    roles = Roles(id_column, weight_column, class_column, tuple(drop or ()), labelings)
+    roles = Roles(
+        id_column,
+        weight_column,
+        class_column,
+        tuple(drop or ()),
+        labelings,
+        keep=tuple(columns) if columns else None,
+        mixed=not labelings and similarity != "precomputed",
+    )
     numbers = range(lowest, highest + 1)
     choose(
         Asked(
@@ -278,6 +305,7 @@ def choose(
             force,
             as_json,
             quiet,
+            scale,
         )
     )
 
@@ -302,6 +330,14 @@ def report(
     from .using import report
 
     report(result, out, title, force)
+
+
+@app.command()
+def models(as_json: o.Json = False) -> None:
+    """List the models, and when to use which."""
+    from .inspecting import list_models
+
+    list_models(as_json)
 
 
 @app.command()

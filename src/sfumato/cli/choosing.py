@@ -9,7 +9,7 @@ import numpy as np
 
 from ..io import InputError, Roles, Table, read
 from ..io.output import Output, check_file
-from .evidence import prepare
+from .evidence import on_one_scale, prepare
 from .models import check_model, make
 from .terminal import Terminal
 
@@ -33,6 +33,7 @@ class Asked(NamedTuple):
     force: bool
     as_json: bool
     quiet: bool
+    scale: str = "auto"
 
 
 def automatic(
@@ -116,6 +117,7 @@ def _chosen(asked: Asked, terminal: Terminal) -> Any:
     estimator = make(
         asked.model, None, seed=asked.seed, similarity=asked.similarity, settings=asked.settings
     )
+    table = on_one_scale(table, asked.scale, asked.model, estimator, asked.similarity, terminal)
     prepare(estimator, table, asked.model, asked.roles)
     return _search(
         estimator, table, asked.model, asked.candidates, asked.criterion, asked.seed, terminal

@@ -9,9 +9,81 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.labels import encode
+from ..core.text import plain
 from ..io import InputError, Roles, Table
+from .scaling import rescale, restored, scaled
+from .terminal import Terminal
 
-__all__ = ["prepare"]
+__all__ = ["as_fitted", "on_one_scale", "prepare", "roles_of_fitted", "set_aside"]
+
+
+def on_one_scale(
+    table: Table,
+    asked: str,
+    model: str,
+    estimator: Any,
+    similarity: str | None,
+    terminal: Terminal,
+) -> Table:
+    """The table ready for a model: missing cells filled in and columns scaled where that is needed, and said."""
+    scaling = rescale(table, asked, model, estimator, similarity)
+    notes = [*set_aside(table), *scaling.notes]
+    for note in notes:
+        terminal.remark(note)
+    kept = {
+        "kind": scaling.kind,
+        "center": scaling.center,
+        "scale": scaling.scale,
+        "fill": scaling.fill,
+    }
+    changed = scaling.kind != "none" or scaling.fill is not None
+    return scaled(table, scaling)._replace(
+        original=table.values, scaling=kept if changed else None, notes=tuple(notes)
+    )
+
+
+def set_aside(table: Table) -> list[str]:
+    """Sentences on the columns that are not clustered, or not as they stand in the file."""
+    fields = [column for column in table.fields or [] if column.name != table.id_column]
+    aside = [f"'{plain(c.name, 30)}' ({c.note})" for c in fields if not c.used]
+    encoded = [f"'{plain(c.name, 30)}' ({c.note})" for c in fields if c.used and c.categories]
+    yes = [f"'{plain(c.name, 30)}'" for c in fields if c.used and c.kind == "yes/no"]
+    signs = [f"'{plain(c.name, 30)}' ({c.note})" for c in fields if c.kind == "number" and c.note]
+    said = {
+        "set aside": aside,
+        "categories, one column of 0 and 1 for each": encoded,
+        "yes and no are read as 1 and 0": yes,
+        "numbers": [text for text in signs if "without" in text],
+    }
+    return [f"{what}: {_some(names)}" for what, names in said.items() if names]
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return ", ".join(names[:6]) + more
+
+
+def roles_of_fitted(held: dict[str, Any], id_column: str | None) -> Roles:
+    """How to read new objects for a fitted model: ``held`` is what its summary keeps of the input."""
+    used = [how for how in held.get("fields") or [] if how["used"]]
+    if not used:
+        return Roles(id=id_column, labels=held["labels"] is not None, keep=tuple(held["columns"]))
+    return Roles(
+        id=id_column,
+        keep=tuple(how["name"] for how in used),
+        mixed=True,
+        reading=tuple(used),
+        usual_id=held.get("id_column"),
+    )
+
+
+def as_fitted(table: Table, held: dict[str, Any], terminal: Terminal) -> Any:
+    """The values of new objects on the scale of the fitted ones."""
+    for column in table.fields or []:
+        if column.note:
+            terminal.remark(f"column '{plain(column.name, 40)}': {column.note}")
+    scaling = restored(held, table.values.shape[1])
+    return table.values if scaling is None else scaled(table, scaling).values
 
 
 def prepare(estimator: Any, table: Table, model: str, roles: Roles) -> tuple[Any, dict[str, Any]]:

@@ -19,8 +19,8 @@ from ..io.output import Output
 from ..io.results import check_target, has_noise, least_size, write_memberships, write_result
 from ..io.sniffing import number
 from .errors import NotConvergedError, StoppedError
-from .evidence import prepare
-from .models import check_model, make, parse_clusters
+from .evidence import on_one_scale, prepare
+from .models import check_model, first_choice, make, parse_clusters
 from .stopping import rescued
 from .terminal import Terminal
 
@@ -32,7 +32,7 @@ class Request(NamedTuple):
 
     data: str
     roles: Roles
-    model: str
+    model: Any  # a name; None for the first choice
     clusters: str | None
     seed: int
     similarity: str | None
@@ -44,10 +44,14 @@ class Request(NamedTuple):
     resume: bool | None  # None: a short fit that keeps no checkpoints
     as_json: bool
     quiet: bool
+    scale: str = "auto"
 
 
 def run(request: Request) -> None:
     """The whole of ``sfumato fit`` and ``sfumato consensus``."""
+    unnamed = request.model is None
+    if request.model is None:
+        request = request._replace(model=first_choice(weighted=request.roles.weight is not None))
     check_model(request.model)
     clusters = parse_clusters(request.clusters, request.model)
     request = request._replace(clusters="auto" if clusters is None else str(clusters))
@@ -63,12 +67,18 @@ def run(request: Request) -> None:
             _refuse_features(table)
         if table.id_column is not None and request.roles.id is None:
             terminal.remark(f"ids are taken from column '{table.id_column}'")
+        if unnamed and any(column.categories and column.used for column in table.fields or ()):
+            weighted = request.roles.weight is not None
+            request = request._replace(model=first_choice(weighted=weighted, categories=True))
         estimator = make(
             request.model,
             clusters,
             seed=request.seed,
             similarity=request.similarity,
             settings=request.settings,
+        )
+        table = on_one_scale(
+            table, request.scale, request.model, estimator, request.similarity, terminal
         )
         fit_and_write(request, estimator, table, terminal, output)
 
@@ -199,7 +209,8 @@ def _beside(out: Path) -> Path:
 
 def _task(request: Request, estimator: Any, table: Table) -> str:
     parameters = {key: repr(value) for key, value in sorted(estimator.get_params().items())}
-    return json.dumps([__version__, request.model, parameters, list(request.roles), table.digest])
+    asked = [request.model, parameters, list(request.roles), request.scale]
+    return json.dumps([__version__, *asked, table.digest])
 
 
 def _rescue(checkpoint: Checkpoint, output: Output | None) -> str:

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .. import models
 from ..core.text import plain
-from ..io import InputError, Roles, Table, read
-from ..io.sniffing import number
+from ..io import Roles, Table, read
 from ..io.summaries import read_summary
 from ..io.trusted import untrusted
+from .evidence import set_aside
+from .models import ALIASES
 from .terminal import Terminal
 
-__all__ = ["inspect"]
+__all__ = ["inspect", "list_models"]
 
 
 def inspect(file: str, as_json: bool) -> None:
@@ -62,12 +64,7 @@ def _model(path: Path) -> dict[str, Any]:
 
 
 def _data(file: str) -> dict[str, Any]:
-    try:
-        table = read(file)
-    except InputError:
-        if file == "-" or not Path(file).is_file():  # a pipe is read only once
-            raise
-        table = read(file, Roles(labels=True))
+    table = read(file, Roles(mixed=True))
     n, p = table.values.shape
     names = ", ".join(f"'{plain(name, 20)}'" for name in table.columns[:8]) + (
         f" and {p - 8:,} more" if p > 8 else ""
@@ -79,10 +76,9 @@ def _data(file: str) -> dict[str, Any]:
         "column names": names,
         "ids": table.id_column or ("yes" if table.ids else "none"),
     }
-    if text := _text_columns(table):
-        facts["columns of text"] = ", ".join(
-            f"'{plain(name, 20)}' ({count:,} different)" for name, count in list(text.items())[:8]
-        )
+    for place, note in enumerate(set_aside(table)):
+        what, _, names = note.partition(": ")
+        facts[what if names else f"note {place + 1}"] = names or note
     if not sp.issparse(table.values) and table.values.dtype.kind == "f":
         facts["missing cells"] = int(np.isnan(table.values).sum())
     if sp.issparse(table.values):
@@ -90,20 +86,31 @@ def _data(file: str) -> dict[str, Any]:
     return {**facts, "looks like": _looks_like(table), "sha256": table.digest}
 
 
-def _text_columns(table: Table) -> dict[str, int]:
-    """Columns that are not numbers, and how many different cells each has."""
-    columns = zip(table.columns, table.label_names or [], strict=False)
-    return {
-        name: len(words) for name, words in columns if any(number(word) is None for word in words)
-    }
+def list_models(as_json: bool) -> None:
+    """A line for every model: its name, what it reads, and when to use it."""
+    terminal = Terminal(as_json=as_json)
+    known = [model for model in models.MODELS if model.command]
+    other = {name: alias for alias, name in ALIASES.items()}
+    rows = [
+        [f"{model.command}{f' ({other[model.command]})' if model.command in other else ''}"]
+        + [", ".join(model.evidence), model.summary]
+        for model in known
+    ]
+    terminal.table("Models of sfumato fit --model", ["model", "reads", "use it for"], rows)
+    terminal.record(
+        {
+            model.command: {
+                "estimator": model.name,
+                "evidence": list(model.evidence),
+                "summary": model.summary,
+            }
+            for model in known
+        }
+    )
 
 
 def _looks_like(table: Table) -> str:
     values = table.values
-    if table.label_names is not None:
-        if 0 < len(_text_columns(table)) < len(table.columns):
-            return "features beside text: sfumato fit, with --id-column, --class-column or --drop for the text"
-        return "labelings: sfumato consensus, or sfumato score"
     if values.shape[0] == values.shape[1] and values.shape[0] > 2:
         return "a similarity matrix: sfumato fit --model pairwise --similarity precomputed"
     if sp.issparse(values):

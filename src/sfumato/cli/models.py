@@ -9,9 +9,26 @@ from typing import Any
 
 from .. import models
 
-__all__ = ["check_model", "class_of", "commands", "make", "parse_clusters"]
+__all__ = [
+    "ALIASES",
+    "canonical",
+    "check_model",
+    "class_of",
+    "commands",
+    "first_choice",
+    "make",
+    "parse_clusters",
+]
 
-DEFAULT_CLUSTERS = 3  # where the model needs a number and none is given
+DEFAULT_CLUSTERS = 3  # where no criterion can choose the number and none is given
+# Names by which the models are known elsewhere.
+ALIASES = {
+    "gmm": "gaussian-mixture",
+    "fcm": "fuzzy-c-means",
+    "dpgmm": "dirichlet-process",
+    "eac": "consensus",
+}
+_GIVEN = ("discriminative", "information-bottleneck")  # no criterion chooses their number
 
 
 def commands() -> dict[str, str]:
@@ -27,10 +44,22 @@ def class_of(name: str) -> Any:
     return getattr(sfumato, commands()[name])
 
 
+def canonical(name: str | None) -> str | None:
+    """The name of a model, for one of its aliases."""
+    return name if name is None else ALIASES.get(name.lower(), name)
+
+
+def first_choice(*, weighted: bool, categories: bool = False) -> str:
+    """The model for those who name none: the consensus, or the one that takes what it does not."""
+    if categories and "mixed-mixture" in commands():
+        return "mixed-mixture"
+    return "gaussian-mixture" if weighted else "consensus"
+
+
 def parse_clusters(text: str | None, model: str) -> int | None:
     """Number of clusters, ``None`` for ``auto``."""
     if text is None:
-        return None if class_of(model).chooses_n_clusters == "always" else DEFAULT_CLUSTERS
+        return DEFAULT_CLUSTERS if model in _GIVEN else None
     if text == "auto":
         return None
     if not text.isdigit() or int(text) < 1:

@@ -7,23 +7,46 @@ from typing import Annotated
 
 import typer
 
-from .models import commands
+from .models import ALIASES, canonical, commands
 
 DataFile = Annotated[
     str,
     typer.Argument(
-        help="CSV, TSV, Parquet, NPY, NPZ, Matrix Market or AnnData file; - for standard input.",
+        help="CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or AnnData file; - for standard input.",
         metavar="DATA",
     ),
 ]
 Model = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--model",
         "-m",
         metavar="MODEL",
-        help=f"One of: {', '.join(commands())}.",
-        show_default=True,
+        help=f"One of: {', '.join(commands())} (or {', '.join(ALIASES)}); consensus if not given, the "
+        "best first try on features (gaussian-mixture with weights). gaussian-mixture takes "
+        "weights and missing values; fuzzy-c-means is the quickest; spectral or pairwise for a similarity matrix. "
+        "`sfumato models` says when to use which.",
+        show_default=False,
+        callback=canonical,
+        autocompletion=lambda: list(commands()),
+    ),
+]
+Scale = Annotated[
+    str,
+    typer.Option(
+        "--scale",
+        metavar="auto|standard|robust|none",
+        help="Bring columns to one scale. auto standardises the columns of a table whose spreads "
+        "differ more than tenfold, unless the model gives the same answer in any units.",
+        autocompletion=lambda: ["auto", "standard", "robust", "none"],
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="A,B,C",
+        help="The columns to cluster, all others left out; dates and identifiers too if named.",
     ),
 ]
 Clusters = Annotated[
@@ -32,7 +55,7 @@ Clusters = Annotated[
         "--clusters",
         "-k",
         metavar="K|auto",
-        help="Number of clusters (3 if not given), or auto. A Dirichlet process infers it, up to this.",
+        help="Number of clusters, or auto (if not given). A Dirichlet process infers it, up to this.",
     ),
 ]
 Similarity = Annotated[
@@ -51,15 +74,13 @@ Settings = Annotated[
         help="Any other parameter of the model, as name=value; may be repeated.",
     ),
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", metavar="N", help="Seed of all that is random.", min=0)
-]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.", min=0)]
 IdColumn = Annotated[
     str | None,
     typer.Option(
         "--id-column",
         metavar="COLUMN",
-        help="Column of names. Found by itself when the first column is text.",
+        help="Column of names. Found by itself when a column is different in every row.",
     ),
 ]
 WeightColumn = Annotated[
@@ -80,7 +101,7 @@ ClassColumn = Annotated[
 ]
 Drop = Annotated[
     list[str] | None,
-    typer.Option("--drop", metavar="COLUMN", help="Column to leave out; may be repeated."),
+    typer.Option("--drop", metavar="A,B,C", help="Columns to leave out; may be repeated."),
 ]
 Header = Annotated[
     bool | None,

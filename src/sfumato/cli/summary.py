@@ -13,6 +13,7 @@ import numpy as np
 from .. import __version__, metrics, plot, report
 from ..core.labels import encode
 from ..io import Result, Table
+from ..io.columns import reading
 from ..io.results import has_noise
 from ..io.summaries import SCHEMA
 from ..memberships import margin, sizes
@@ -71,6 +72,9 @@ def summarize(
             "weight_column": request.roles.weight,
             "class_column": request.roles.classes,
             "labels": table.label_names,
+            "fields": None if table.fields is None else reading(table.fields),
+            "scaling": table.scaling,
+            "notes": list(table.notes),
         },
         "versions": {
             "sfumato": __version__,

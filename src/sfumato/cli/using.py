@@ -18,6 +18,7 @@ from ..io.results import has_noise, read_memberships, write_memberships
 from ..io.summaries import read_summary
 from ..io.trusted import load
 from ..memberships import check_memberships
+from .evidence import as_fitted, roles_of_fitted
 from .summary import agreement, write_report
 from .terminal import Terminal
 
@@ -50,11 +51,11 @@ def _predicted(
     summary = read_summary(model)
     held, noise = summary["input"], has_noise(summary)
     names = held["labels"]
-    roles = Roles(id=id_column, labels=names is not None, header=None, keep=tuple(held["columns"]))
+    roles = roles_of_fitted(held, id_column)
     with terminal.progress("reading") as advance:
         table = read(data, roles, advance)
     estimator = load(model / "model.skops")
-    values = table.values if names is None else _recode(table, names)
+    values = as_fitted(table, held, terminal) if names is None else _recode(table, names)
     with terminal.heard(), _damaged(f"{plain(model, 200)}: the model cannot be used"):
         memberships = check_memberships(
             np.asarray(estimator.predict_proba(values)), "the memberships"

@@ -33,6 +33,9 @@ class Roles(NamedTuple):
     keep: tuple[str, ...] | None = (
         None  # the columns that are evidence, in this order; None means all others
     )
+    mixed: bool = False  # columns may be text, dates or identifiers: io.columns says what each is
+    reading: tuple[dict[str, Any], ...] | None = None  # how a fitted model's columns were read
+    usual_id: str | None = None  # the ids of the fitted objects: taken where there is such a column
 
 
 class Table(NamedTuple):
@@ -50,6 +53,10 @@ class Table(NamedTuple):
     label_names: list[list[str]] | None = (
         None  # with labels: what each code stands for, column by column
     )
+    fields: list[Any] | None = None  # each column of the file as an io.columns.Column, if judged
+    original: Any = None  # the values before they were scaled; None where they were not
+    scaling: dict[str, Any] | None = None  # how they were scaled, as kept with a result
+    notes: tuple[str, ...] = ()  # what was done to the columns, in sentences
 
 
 def column_index(name: str, columns: Sequence[str], what: str, source: str) -> int:
@@ -68,6 +75,15 @@ def column_index(name: str, columns: Sequence[str], what: str, source: str) -> i
     raise InputError(f"{source}: {what} '{plain(name)}' is not a column: it has {known}")
 
 
+def listed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Names of columns; "a,b" stands for two where no column is called that."""
+    found = []
+    for name in names:
+        parts = [name] if name in columns else name.split(",")
+        found += [part.strip() if part not in columns else part for part in parts]
+    return found
+
+
 def assign_roles(
     columns: Sequence[str], roles: Roles, source: str
 ) -> tuple[dict[str, int], list[int]]:
@@ -79,15 +95,19 @@ def assign_roles(
         for role, name in named.items()
         if name is not None
     }
-    dropped = {column_index(name, columns, "--drop", source) for name in roles.drop}
+    dropped = {
+        column_index(name, columns, "--drop", source) for name in listed(roles.drop, columns)
+    }
     if roles.keep is not None:
         if list(roles.keep) == list(columns):
             return special, list(range(len(columns)))
         places = {name: place for place, name in enumerate(columns)}
         if len(places) == len(columns) and places.keys() >= set(roles.keep):
             return special, [places[name] for name in roles.keep]
+        asked = roles.mixed and roles.reading is None
         return special, [
-            column_index(name, columns, "the model's column", source) for name in roles.keep
+            column_index(name, columns, "--columns" if asked else "the model's column", source)
+            for name in (listed(roles.keep, columns) if asked else roles.keep)
         ]
     taken = dropped | set(special.values())
     evidence = [place for place in range(len(columns)) if place not in taken]

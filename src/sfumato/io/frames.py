@@ -1,4 +1,4 @@
-"""Tables of other tools: Parquet (pyarrow) and AnnData."""
+"""Tables of other tools: Parquet (pyarrow), Excel (polars) and AnnData."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import numpy as np
 
 from ..core.memory import reserve
 from ..core.text import plain
-from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles
+from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles, listed
+from .columns import Cells, Raw
+from .mixed import mixed_table
 
-__all__ = ["read_anndata", "read_parquet"]
+__all__ = ["read_anndata", "read_excel", "read_parquet"]
 
 
 def read_parquet(path: Path, source: str, roles: Roles) -> Table:
@@ -34,6 +36,8 @@ def read_parquet(path: Path, source: str, roles: Roles) -> Table:
                 "keep fewer columns or rows",
             )
             table = file.read()
+        if roles.mixed:
+            return _mixed(table, special, evidence, roles, source, pa)
         kept = {role: table.column(place) for role, place in special.items()}
         values = [
             _column(table.column(place), columns[place], roles.labels, source, pa)
@@ -60,17 +64,89 @@ def read_parquet(path: Path, source: str, roles: Roles) -> Table:
     )
 
 
+def _mixed(
+    table: Any, special: dict[str, int], evidence: list[int], roles: Roles, source: str, pa: Any
+) -> Table:
+    """A table whose columns may be of any kind."""
+    if not table.num_rows:
+        raise InputError(f"{source} has no rows")
+    names = table.column_names
+    held: dict[str, list[Any]] = {
+        role: [
+            _column(table.column(place), names[place], False, source, pa)
+            if role == "weight"
+            else [str(name) for name in table.column(place).to_pylist()]
+        ]
+        for role, place in special.items()
+    }
+    raws = [_raw(table.column(place), names[place], pa) for place in evidence]
+    return mixed_table(
+        raws, held, {role: names[place] for role, place in special.items()}, roles, source
+    )
+
+
+def _raw(column: Any, name: str, pa: Any) -> Raw:
+    """A column of Arrow as the reader of text gives it."""
+    kind, types = column.type, pa.types
+    if types.is_timestamp(kind) or types.is_date(kind):
+        days = column.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64())
+        return Raw(name, days.to_numpy(zero_copy_only=False) / 86_400_000_000, kind="date")
+    if types.is_boolean(kind):
+        return Raw(name, _floats(column.cast(pa.int8()), pa), kind="yes/no")
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        values = _floats(column, pa)
+        infinite = [("inf", int(place) + 1) for place in np.flatnonzero(np.isinf(values))]
+        return Raw(name, values, strange=tuple(infinite))
+    if types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    cells = Cells(name, ".")
+    cells.add(["" if cell is None else str(cell) for cell in column.to_pylist()], lambda at: at + 1)
+    return cells.finish()
+
+
+def _floats(column: Any, pa: Any) -> np.ndarray:
+    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def read_excel(path: Path, source: str, roles: Roles) -> Table:
+    """The table in the first sheet of an Excel workbook."""
+    try:
+        import fastexcel  # noqa: F401  (what polars reads workbooks with)
+        import polars as pl
+        import pyarrow as pa
+    except ImportError as error:
+        raise ImportError(
+            "Excel workbooks need polars, pyarrow and fastexcel: pip install 'sfumato[io]'"
+        ) from error
+    try:
+        table = pl.read_excel(path, engine="calamine", infer_schema_length=None).to_arrow()
+    except Exception as error:  # whatever a damaged workbook makes the reader stumble over
+        raise InputError(
+            f"{source} is not a whole Excel workbook: {plain(str(error).splitlines()[0], 100)}"
+        ) from error
+    if not table.num_columns:
+        raise InputError(f"{source}: the first sheet is empty")
+    reserve(table.shape, np.float64, f"the table in {source}", "keep fewer columns or rows")
+    special, evidence = assign_roles(table.column_names, _with_ids(table.schema, roles, pa), source)
+    return _mixed(table, special, evidence, roles._replace(mixed=True), source, pa)
+
+
 def _with_ids(schema: Any, roles: Roles, pa: Any) -> Roles:
     """A first column called "id", the index that pandas keeps, or a single column of text holds the ids when nobody said otherwise."""
     if roles.id is not None:
         return roles
+    if roles.usual_id in schema.names:
+        return roles._replace(id=roles.usual_id)
     for name in schema.names:
         if name == "__index_level_0__" or (
             name == schema.names[0]
             and name.lower() in ID_TITLES
-            and name not in (roles.classes, *roles.drop)
+            and name not in (roles.classes, *listed(roles.drop, schema.names))
+            and name not in (roles.keep or ())
         ):
             return roles._replace(id=name)
+    if roles.mixed:
+        return roles
     text = [
         field.name
         for field in schema

@@ -8,6 +8,7 @@ import hashlib
 import stat
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -39,10 +40,20 @@ def kind_of(path: Path) -> str:
         b"%%MatrixMarket": "matrix-market",
         b"\x89HDF": "anndata",
     }
-    return next(
+    kind = next(
         (kind for mark, kind in signatures.items() if start.startswith(mark)),
         "pickle" if start.startswith(_PICKLES) else "text",
     )
+    return "excel" if kind == "npz" and _is_workbook(path) else kind
+
+
+def _is_workbook(path: Path) -> bool:
+    """Whether a ZIP file is an Excel workbook; a damaged one is left to the reader of arrays."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
+        return False
 
 
 def read(
@@ -52,7 +63,7 @@ def read(
 
     Parameters
     ----------
-    path : path of a CSV, TSV, Parquet, NPY, NPZ, Matrix Market or AnnData file, or "-"
+    path : path of a CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or AnnData file, or "-"
     roles : Roles
         Which columns are ids, weights and classes, which to leave out, and whether the others are labels.
     report : function, optional
@@ -144,6 +155,10 @@ def _by_kind(
         from .frames import read_parquet
 
         return read_parquet(path, source, roles)
+    if kind == "excel":
+        from .frames import read_excel
+
+        return read_excel(path, source, roles)
     if kind == "anndata":
         from .frames import read_anndata
 

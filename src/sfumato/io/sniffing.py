@@ -12,7 +12,10 @@ from ._tables import InputError
 
 __all__ = ["MISSING", "Dialect", "number", "sniff"]
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "."})
+MISSING = frozenset(
+    {"", "na", "n/a", "n.a.", "nan", "null", "none", "?", ".", "-", "--"}
+    | {"#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!"}  # as spreadsheets write them
+)
 _ROWS = 200
 _DELIMITERS = (",", "\t", ";", "|", " ")
 

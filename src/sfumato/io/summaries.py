@@ -26,7 +26,10 @@ _INPUT: dict[str, tuple[type, ...]] = {
     "sha256": (str,),
     "columns": (list,),
     "labels": (list, type(None)),
+    "fields": (list, type(None)),
+    "scaling": (dict, type(None)),
 }
+_FIELD: dict[str, type] = {"name": str, "kind": str, "used": bool, "categories": list}
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -76,6 +79,11 @@ def _check_types(summary: dict[str, Any]) -> None:
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists
     ):
         raise InputError("summary.json is damaged: 'columns' and 'labels' must be names")
+    for field in held.get("fields") or []:
+        if not isinstance(field, dict) or not all(
+            isinstance(field.get(name), kind) for name, kind in _FIELD.items()
+        ):
+            raise InputError("summary.json is damaged: 'fields' must say how columns were read")
     if not all(isinstance(value, int | float) for value in summary.get("metrics", {}).values()):
         raise InputError("summary.json is damaged: 'metrics' must be numbers")
 

@@ -14,7 +14,9 @@ import numpy as np
 
 from ..core.memory import SHARE, memory_budget, reserve
 from ..core.text import from_cell, plain
-from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles
+from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles, listed
+from .columns import Cells
+from .mixed import mixed_table
 from .sniffing import MISSING, Dialect, number, sniff
 
 __all__ = ["read_text"]
@@ -120,6 +122,7 @@ def _collect(
     special, evidence = assign_roles(dialect.columns, roles, source)
     kept: dict[str, list[Any]] = {role: [] for role in special}
     coders: list[dict[str, int]] = [{} for _ in evidence]
+    read = [Cells(dialect.columns[place], dialect.decimal) for place in evidence]
     blocks, total, most = [], 0, 0
     for block in rows:
         total += len(block)
@@ -136,18 +139,24 @@ def _collect(
                 if role == "weight"
                 else [from_cell(cell) for cell in cells[place]]
             )
-        if roles.labels:
-            values = [
-                _codes(cells[place], coder) for place, coder in zip(evidence, coders, strict=True)
-            ]
+        if roles.mixed:
+            for place, column in zip(evidence, read, strict=True):
+                column.add(cells[place], rows.line_of)
+        elif roles.labels:
+            coded = zip(evidence, coders, strict=True)
+            blocks.append(np.column_stack([_codes(cells[place], coder) for place, coder in coded]))
         else:
-            values = [rows.numbers(cells[place], place) for place in evidence]
-        blocks.append(np.column_stack(values))
+            blocks.append(
+                np.column_stack([rows.numbers(cells[place], place) for place in evidence])
+            )
         if progress is not None:
             most = most or int(SHARE * memory_budget() / (16 * len(evidence)))
             progress(f"{total:,} rows; memory holds at most {most:,}")
-    if not blocks:
+    if not total:
         raise InputError(f"{source} has a header but no rows")
+    if roles.mixed:
+        special_names = {role: dialect.columns[place] for role, place in special.items()}
+        return mixed_table([column.finish() for column in read], kept, special_names, roles, source)
     return Table(
         np.concatenate(blocks),
         [dialect.columns[place] for place in evidence],
@@ -163,17 +172,19 @@ def _collect(
 def _with_ids(rows: _Rows, roles: Roles) -> Roles:
     """The first column holds ids when nobody said otherwise and it is text beside numbers, has no title, or is called "id"."""
     columns = rows.dialect.columns
+    if roles.id is None and roles.usual_id in columns:
+        return roles._replace(id=roles.usual_id)
     if (
         roles.id is not None
         or len(columns) < 2
         or columns[0] in (roles.weight, roles.classes)
-        or columns[0] in roles.drop
+        or columns[0] in listed(roles.drop, columns)
     ):
         return roles
     first = rows.peek()
     if not first:
         return roles
-    if roles.keep is not None:
+    if roles.keep is not None and (roles.reading is not None or not roles.mixed):
         return (
             roles
             if columns[0] in roles.keep
@@ -185,6 +196,10 @@ def _with_ids(rows: _Rows, roles: Roles) -> Roles:
     titled = title in ID_TITLES or (
         title in ("name", "object", "key", "cell", "sample") and (roles.labels or texts[0])
     )
+    if roles.mixed:  # whether a column of text holds ids is told from all of it
+        asked = columns[0] in listed(roles.keep or (), columns)
+        titled = title in ID_TITLES and not asked
+        texts[0] = texts[0] and roles.keep is not None and not asked
     if untitled or titled or (texts[0] and not roles.labels and not all(texts)):
         return roles._replace(id=columns[0] if columns.count(columns[0]) == 1 else "0")
     return roles
@@ -231,6 +246,10 @@ class _Rows:
                 raise InputError(
                     f"{self.source}, line {self._line_of(index)}: {len(row)} cells where {said} {width}"
                 )
+
+    def line_of(self, index: int) -> int:
+        """Line of the file on which a row of the block that was given last stood."""
+        return self._line_of([at for at, row in enumerate(self.block) if row][index])
 
     def _line_of(self, index: int) -> int:
         return (

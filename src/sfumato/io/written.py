@@ -1,0 +1,111 @@
+"""Numbers, dates and yes/no as people write them in tables."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import NamedTuple
+
+__all__ = ["Written", "as_day", "truth_words", "written_number"]
+
+_CURRENCY = r"[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CAD|AUD"
+_BODY = re.compile(
+    rf"(?P<minus>[-+−]|\()?\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[-+−])?"
+    rf"(?P<digits>\d[\d.,'’\u00a0\u202f ]*|[.,]\d+)(?P<power>[eE][+-]?\d+)?"
+    rf"\s*(?P<after>%|‰|{_CURRENCY}|(?<=\s)[A-Za-zµ°²³/]{{1,8}})?\s*\)?"
+)
+_SPACES = re.compile(r"(?<=\d)['’\u00a0\u202f ](?=\d{3}(?!\d))")
+_THOUSANDS = {mark: re.compile(rf"\d{{1,3}}(\{mark}\d{{3}})+") for mark in ".,"}
+
+# Formats are tried in this order; a column takes the first that reads all its cells.
+_DATES = (
+    "%Y-%m-%d",
+    "%Y/%m/%d",
+    "%d.%m.%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d-%m-%Y",
+    "%d.%m.%y",
+    "%d/%m/%y",
+    "%m/%d/%y",
+    "%d %b %Y",
+    "%d %B %Y",
+    "%b %d, %Y",
+    "%B %d, %Y",
+)
+_CLOCK = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S")
+_TRUE = {"true", "yes", "y", "t", "ja", "oui", "si", "sí", "on"}
+_FALSE = {"false", "no", "n", "f", "nein", "non", "off"}
+
+
+class Written(NamedTuple):
+    """A number, and the sign that stood beside it: a percent sign, a currency or a unit."""
+
+    value: float
+    sign: str
+
+
+def written_number(cell: str, decimal: str = ".") -> Written | None:
+    """The number in a cell such as "13.2 %", "$1,234.50", "1 234" or "(7)"; None for other text.
+
+    Examples
+    --------
+    >>> from sfumato.io.written import written_number
+    >>> written_number("$1,234.50"), written_number("13,2 %", ","), written_number("3 rooms, 2")
+    (Written(value=1234.5, sign='$'), Written(value=13.2, sign='%'), None)
+    """
+    found = _BODY.fullmatch(cell.strip())
+    if found is None or (cell.strip().endswith(")") != (found["minus"] == "(")):
+        return None
+    digits = _bare_digits(found["digits"].strip(), decimal)
+    if digits is None:
+        return None
+    value = float(digits + (found["power"] or ""))
+    negative = (found["minus"] or "") in ("-", "−", "(") or (found["inner"] or "") in ("-", "−")
+    return Written(-value if negative else value, found["after"] or found["before"] or "")
+
+
+def _bare_digits(digits: str, decimal: str) -> str | None:
+    """Digits with a point for the decimals and nothing between thousands."""
+    digits = _SPACES.sub("", digits)
+    if re.search(r"[^\d.,]", digits):
+        return None
+    if "." in digits and "," in digits:  # the later of the two stands before the decimals
+        decimal = max(".,", key=digits.rindex)
+    group = "," if decimal == "." else "."
+    whole, point, part = digits.partition(decimal)
+    if group in part or decimal in part:
+        return None
+    if group in whole and not _THOUSANDS[group].fullmatch(whole):
+        return None
+    return whole.replace(group, "") + ("." + part if point else "")
+
+
+def as_day(words: list[str]) -> list[float] | None:
+    """Days since 1 January 1970 of dates that are all written the same way; None for other text."""
+    for clock in _CLOCK:
+        for form in _DATES:
+            days = _days(words, form + clock)
+            if days is not None:
+                return days
+    return None
+
+
+def _days(words: list[str], form: str) -> list[float] | None:
+    epoch = datetime(1970, 1, 1)
+    days = []
+    for word in words:
+        try:
+            passed = datetime.strptime(word.strip().removesuffix("Z"), form) - epoch
+        except ValueError:
+            return None
+        days.append(passed.total_seconds() / 86400)
+    return days
+
+
+def truth_words(words: list[str]) -> tuple[set[str], set[str]] | None:
+    """The words for yes and for no, where the column has no others."""
+    low = {word.strip().lower() for word in words}
+    if not low or not low <= _TRUE | _FALSE:
+        return None
+    return low & _TRUE, low & _FALSE

@@ -1,0 +1,137 @@
+"""From a messy table to a result: what is scaled, set aside and encoded, and said."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.metrics import adjusted_rand_score
+
+from sfumato.cli import main
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    from sfumato import report
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(report, "write", lambda path, *_, **__: path.write_text("<html>"))
+
+    def command(*words):
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return command
+
+
+@pytest.fixture
+def wine(tmp_path):
+    data = load_wine()
+    with (tmp_path / "wine.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["bottle_id", *data.feature_names])
+        writer.writerows([500 + 2 * i, *row] for i, row in enumerate(data.data))
+    return data.target
+
+
+def clusters(text):
+    return [row[1] for row in csv.reader(text.splitlines())][1:]
+
+
+def summary():
+    with open("r/summary.json") as file:
+        return json.load(file)
+
+
+def test_units_do_not_decide(run, wine):
+    code, _, err = run("fit", "wine.csv", "-m", "fcm", "-k", 3, "-o", "r")
+    assert code == 0, err
+    assert "columns are standardised, because their spreads differ" in err
+    with open("r/memberships.csv") as file:
+        fitted = file.read()
+    assert adjusted_rand_score(wine, clusters(fitted)) > 0.85
+    held = summary()["input"]
+    assert (held["scaling"]["kind"], held["id_column"]) == ("standard", "bottle_id")
+    assert any("standardised" in note for note in held["notes"])
+    code, out, err = run("predict", "r", "wine.csv")
+    assert (code, clusters(out)) == (0, clusters(fitted))
+    assert out.splitlines()[1].startswith("500,")
+
+
+def test_the_scale_can_be_said(run, wine):
+    assert run("fit", "wine.csv", "-m", "fcm", "-k", 3, "-o", "r", "--scale", "none")[0] == 0
+    with open("r/memberships.csv") as file:
+        assert adjusted_rand_score(wine, clusters(file.read())) < 0.5
+    assert summary()["input"]["scaling"]["kind"] == "none"
+    robust = run("fit", "wine.csv", "-m", "fcm", "-k", 3, "-o", "q", "--scale", "robust")
+    assert (robust[0], "scaled (robust)" in robust[2]) == (0, True)
+    code, _, err = run("fit", "wine.csv", "--scale", "magic")
+    assert (code, "--scale must be one of auto, standard, robust, none" in err) == (2, True)
+
+
+def test_a_mixture_needs_no_scaling(run, wine):
+    code, _, err = run(
+        "fit", "wine.csv", "-m", "gmm", "-k", 3, "-o", "r", "--columns", "hue,proline"
+    )
+    assert (code, "standardised" in err) == (0, False)
+    assert summary()["model"] == "gaussian-mixture"
+    assert summary()["input"]["columns"] == ["hue", "proline"]
+
+
+def test_arrays_and_components_keep_their_scale(run, tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 3)) * [100, 10, 1]
+    np.save(tmp_path / "x.npy", X)
+    np.savetxt(tmp_path / "pc.csv", X, delimiter=",", header="PC1,PC2,PC3", comments="")
+    for file in ("x.npy", "pc.csv"):
+        code, _, err = run("fit", file, "-m", "fcm", "-k", 2, "-o", "r", "--force")
+        assert (code, "-fold and are left as they are" in err) == (0, True)
+        assert (summary()["input"]["scaling"] or {"kind": "none"})["kind"] == "none"
+
+
+def test_categories_count_as_one_number_and_new_ones_are_said(run, tmp_path):
+    rng = np.random.default_rng(1)
+    kind = np.arange(60) % 3
+    lines = [f"{'abc'[k]},{x:.3f}" for k, x in zip(kind, rng.normal(size=60), strict=True)]
+    (tmp_path / "t.csv").write_text("kind,x\n" + "\n".join(lines))
+    code, _, err = run("fit", "t.csv", "-m", "fcm", "-k", 3, "-o", "r")
+    assert code == 0, err
+    assert "categories, one column of 0 and 1 for each: 'kind' (3 categories)" in err
+    scaling = summary()["input"]["scaling"]
+    assert len(set(scaling["scale"][:3])) == 1
+    assert scaling["scale"][0] == pytest.approx(np.sqrt(2 / 3))
+    (tmp_path / "new.csv").write_text("kind,x\na,0.1\nz,0.1\n,0.1\n")
+    code, out, err = run("predict", "r", "new.csv")
+    assert (code, "column 'kind': never seen before: z" in err) == (0, True)
+    rows = [row.split(",")[3:] for row in out.splitlines()[1:]]
+    assert rows[1] == rows[2] != rows[0]
+
+
+def test_a_damaged_scaling_is_bad_input(run, wine, tmp_path):
+    run("fit", "wine.csv", "-m", "fcm", "-k", 3, "-o", "r")
+    held = summary()
+    held["input"]["scaling"]["center"] = [1.0]
+    (tmp_path / "r" / "summary.json").write_text(json.dumps(held))
+    code, _, err = run("predict", "r", "wine.csv")
+    assert (code, "'scaling' does not fit" in err) == (2, True)
+
+
+def test_inspect_and_fit_say_the_same(run, tmp_path):
+    rows = [f"{i},{'ab'[i % 2]},{i % 7}.5 %,2020-01-{i + 1:02d}" for i in range(20)]
+    (tmp_path / "t.csv").write_text("user_id,kind,rate,day\n" + "\n".join(rows))
+    facts = json.loads(run("inspect", "t.csv", "--json")[1])
+    code, _, err = run("fit", "t.csv", "-m", "fcm", "-k", 2)
+    assert code == 0, err
+    assert facts["ids"] == "user_id"
+    assert f"set aside: {facts['set aside']}" in err
+    assert "'day'" in facts["set aside"]
+    assert "'rate' (read without %)" in facts["numbers"]
+
+
+def test_models_are_listed(run):
+    code, out, _ = run("models")
+    assert code == 0
+    assert "gaussian-mixture (gmm)" in out
+    assert "consensus" in out
+    assert json.loads(run("models", "--json")[1])["fuzzy-c-means"]["estimator"] == "FuzzyCMeans"
