@@ -33,6 +33,8 @@ def test_kill_9_in_the_middle_then_resume(tmp_path):
     words = [
         "fit",
         "x.npy",
+        "--model",
+        "fuzzy-c-means",
         "--clusters",
         "6",
         "--seed",
@@ -81,7 +83,7 @@ def test_a_terminal_shows_a_progress_bar(tmp_path):
     master, slave = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     process = subprocess.Popen(
-        [*SFUMATO, "fit", "x.csv", "--out", "r"],
+        [*SFUMATO, "fit", "x.csv", "-m", "fcm", "-k", "3", "--out", "r"],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=slave,

@@ -295,7 +295,7 @@ def choose(
         Asked(
             data,
             roles,
-            model,
+            model or "gaussian-mixture",
             numbers,
             criterion,
             similarity,

@@ -99,7 +99,7 @@ def list_models(as_json: bool) -> None:
     terminal.table("Models of sfumato fit --model", ["model", "reads", "use it for"], rows)
     terminal.record(
         {
-            model.command: {
+            str(model.command): {
                 "estimator": model.name,
                 "evidence": list(model.evidence),
                 "summary": model.summary,

@@ -61,7 +61,8 @@ def rescale(
     """
     if asked not in SCALES:
         raise InputError(f"--scale must be one of {', '.join(SCALES)}; got '{plain(asked, 30)}'")
-    X, notes = table.values, []
+    X = table.values
+    notes: list[str] = []
     p = X.shape[1]
     unscaled = Scaling("none", [0.0] * p, [1.0] * p, None, notes)
     if table.label_names is not None or similarity == "precomputed" or X.dtype.kind not in "biuf":
