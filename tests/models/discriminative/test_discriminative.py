@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sfumato import DiscriminativeClustering, EvidenceWarning
 from sfumato.metrics import normalized_mutual_information
 from sfumato.models.discriminative.classes import class_rows
-from sfumato.models.discriminative.engine import Frame, Problem, Rows
+from sfumato.models.discriminative.problem import Frame, Problem, Rows
 from sfumato.numerics.contingency import mutual_information
 
 EXPECTED = {
@@ -190,7 +190,7 @@ def test_blocks_and_threads_do_not_matter():
 def test_starts_compete_on_a_sample_of_many_objects(monkeypatch):
     X, c = blobs(6, n=1200)
     whole = DiscriminativeClustering(3, random_state=0).fit(X, c)
-    monkeypatch.setattr("sfumato.models.discriminative.engine.SAMPLE", 300)
+    monkeypatch.setattr("sfumato.models.discriminative.problem.SAMPLE", 300)
     sampled = DiscriminativeClustering(3, random_state=0, bandwidth=whole.bandwidth_).fit(X, c)
     assert sampled.objective_ == pytest.approx(whole.objective_, rel=1e-3)
     doubled = DiscriminativeClustering(3, random_state=0, bandwidth=whole.bandwidth_).fit(

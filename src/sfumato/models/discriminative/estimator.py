@@ -22,7 +22,8 @@ from ...core.warn import warn
 from ...numerics import contingency
 from . import kernel
 from .classes import class_rows, known_classes, prior_counts, weighted, weights_as_counts
-from .engine import Frame, Online, Problem, ascend, learn, online_pass
+from .online import Online, Pace, learn, online_pass
+from .problem import Frame, Problem, ascend
 from .starts import starts
 
 __all__ = ["DiscriminativeClustering"]
@@ -168,7 +169,7 @@ class DiscriminativeClustering(Clusterer):
         problem = self._problem(X, P, weights)
         run, bandwidth = self._best(problem, rng, self.n_init, self.bandwidth)
         self._finish(problem, run, bandwidth)
-        self._question(problem, P, weights, rng)
+        self._warn_if_chance(problem, P, weights, rng)
         return self
 
     def partial_fit(
@@ -211,7 +212,7 @@ class DiscriminativeClustering(Clusterer):
                 self._online_._replace(seen=self._online_.seen + problem.total),
             )
         self._online_ = online = online_pass(
-            problem, online, bandwidth, self.learning_rate, self.batch_size, np.arange(X.shape[0])
+            problem, online, bandwidth, self._pace(), np.arange(X.shape[0])
         )
         objective = problem.objective(problem.table(online.average, bandwidth), online.average)
         self._finish(
@@ -283,17 +284,19 @@ class DiscriminativeClustering(Clusterer):
                 max_iter=self.max_iter,
                 tol=self.tol,
             ), bandwidth
-        rates = self.learning_rate, self.batch_size
         runs = [
-            learn(problem, start, bandwidth, *rates, rng, self.max_iter, self.tol)
+            learn(problem, start, bandwidth, self._pace(), rng, self.max_iter, self.tol)
             for start in centers
         ]
         return loop.best(runs, larger=True), bandwidth
 
+    def _pace(self) -> Pace:
+        return Pace(self.learning_rate, self.batch_size)
+
     def _finish(self, problem: Problem, run: loop.Run, bandwidth: float) -> None:
         self._state = run.state, bandwidth
         self.bandwidth_ = bandwidth * self._frame.unit
-        self.cluster_centers_ = self._frame.inverse(run.state)
+        self.cluster_centers_ = self._frame.coordinates.outer(run.state)
         self.table_ = r = problem.table(run.state, bandwidth)
         self.voronoi_table_ = hard = problem.voronoi_table(run.state)
         self.class_distributions_ = (problem.prior + r) / (problem.prior + r).sum(
@@ -312,7 +315,9 @@ class DiscriminativeClustering(Clusterer):
         Y = kernel.memberships(self._frame(X), *self._state)
         return namespace(Y).astype(Y, X.dtype, copy=False)
 
-    def _question(self, problem: Problem, P: Any, weights: Any, rng: np.random.Generator) -> None:
+    def _warn_if_chance(
+        self, problem: Problem, P: Any, weights: Any, rng: np.random.Generator
+    ) -> None:
         """Warn where a fit to shuffled classes does nearly as well."""
         gain = self.voronoi_log_posterior_ - _one_cluster(problem)
         chance = -np.inf

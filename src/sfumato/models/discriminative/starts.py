@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from sklearn.cluster import KMeans
 
 from ...core.arrays import to_numpy
-from .engine import Problem, mass_of
+from .problem import Problem, mass_of
 
 __all__ = ["starts"]
 

@@ -1,4 +1,4 @@
-"""What discriminative clustering does with its data: frame, objective over row blocks, L-BFGS, online passes, starts."""
+"""The objective of discriminative clustering over row blocks, and its maximum by L-BFGS."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ...core import loop
 from ...core.arrays import is_numpy, namespace, to_numpy
 from ...core.rows import Rows
 from ...numerics import contingency
+from ...numerics.coordinates import Coordinates, measure
 from . import kernel
 
 SAMPLE = 20_000  # objects that the starts look at
@@ -19,58 +20,53 @@ FAR = 1e75  # standard deviations beyond which squares overflow
 
 
 class Frame(NamedTuple):
-    """Coordinates in which the features have mean square one, and mean zero where shifting them keeps them dense."""
+    """Coordinates in which the features have mean square one, and the mean of the data in them.
 
-    offset: np.ndarray | float
-    unit: float
-    middle: np.ndarray  # the mean of the data, in the frame
+    Dense features are centred as well; sparse ones only scaled, so that they stay sparse.
+    """
+
+    coordinates: Coordinates
+    middle: np.ndarray  # (p,), zero where the features are centred
+
+    @property
+    def unit(self) -> float:
+        """One unit of the coordinates in the units of the data."""
+        return 1.0 / float(self.coordinates.scale[0])
 
     def __call__(self, X: Any) -> Any:
-        if sp.issparse(X):
-            return X.astype(np.float64) / self.unit
-        offset = (
-            self.offset
-            if is_numpy(X)
-            else namespace(X).asarray(self.offset, dtype=X.dtype, device=X.device)
-        )
-        shifted = X - offset
-        shifted /= self.unit
-        return shifted
-
-    def inverse(self, centers: np.ndarray) -> np.ndarray:
-        return centers * self.unit + self.offset
+        """Rows in the coordinates; in float64 wherever NumPy and SciPy hold them, for L-BFGS."""
+        exact = is_numpy(X) or sp.issparse(X)
+        return self.coordinates.inner(X.astype(np.float64) if exact else X)
 
     @classmethod
     def of(cls, rows: Rows) -> Frame:
-        reach = np.abs(rows.extremes().astype(np.float64)).max(initial=0.0)
-        power = float(
-            np.ldexp(1.0, np.frexp(reach)[1])
-        )  # squares of X / power neither overflow nor vanish
-        scaled = cls(0.0, power, np.zeros(0))
-        total, middle = rows.sum(
-            lambda X, Q: (float(mass_of(Q).sum()), to_numpy(mass_of(Q) @ scaled(X)))
-        )
-        middle = np.asarray(middle, dtype=np.float64) / total
-        mean = middle * power
+        """The frame of the objects, by their weights."""
         sparse = sp.issparse(rows.X)
-        centred = scaled if sparse else cls(mean, power, middle)
-        square = rows.sum(lambda X, Q: (float((mass_of(Q) @ centred(X) ** 2).sum()),))[
-            0
-        ] / total - (middle @ middle if sparse else 0.0)
+        mass = mass_of(rows.columns[0])
+        found = measure(
+            Rows(rows.X, mass, n_jobs=rows.n_jobs), per_feature=False, mix=False, centre=not sparse
+        )
+        mean = found.shift
+        if sparse:
+            total, first = rows.sum(lambda X, Q: (mass_of(Q).sum(), mass_of(Q) @ found.inner(X)))
+            mean = np.asarray(first, dtype=np.float64) / float(total) / found.scale
         largest = float(np.abs(mean).max(initial=0.0))
-        unit = power * float(np.sqrt(max(square, 0.0) / len(mean)))
-        rounding = 8 * np.finfo(rows.dtype if is_numpy(rows.X) or sparse else float).eps * largest
-        unit = unit if unit > rounding else largest or 1.0
-        return cls(0.0, unit, mean / unit) if sparse else cls(mean, unit, np.zeros_like(mean))
+        exact = is_numpy(rows.X) or sparse
+        rounding = 8 * np.finfo(rows.dtype if exact else float).eps * largest
+        # Where all objects are equal but for rounding, its size must not become the unit.
+        if not 1.0 / found.scale[0] > rounding:
+            found = found._replace(scale=np.full_like(found.scale, 1.0 / (largest or 1.0)))
+        return cls(found, mean * found.scale if sparse else np.zeros(rows.shape[1]))
 
     def refuse_remote(self, rows: Rows) -> None:
-        """Objects so far away that their distances would overflow."""
+        """Refuse objects so far away that their squared distances would overflow."""
         extremes = rows.extremes().astype(np.float64)
-        far = float(np.abs(extremes / 2 - np.asarray(self.offset) / 2).max(initial=0.0))
+        far = float(np.abs(extremes / 2 - self.coordinates.shift / 2).max(initial=0.0))
         if far > FAR * self.unit:
             largest = float(np.abs(extremes).max())
             raise ValueError(
-                f"X has values as large as {largest:.0e}, more than {FAR:.0e} standard deviations from the fit: check its units"
+                f"X has values as large as {largest:.0e}, more than {FAR:.0e} standard deviations "
+                "from the fit: check its units"
             )
 
 
@@ -94,7 +90,10 @@ class Problem(NamedTuple):
     total: float  # sum of the weights
 
     def few(self) -> Problem:
-        """The problem itself, or where there are many objects ``SAMPLE`` of them, evenly spread over the weight and of the same total."""
+        """The problem itself, or one of ``SAMPLE`` objects where there are many.
+
+        They are evenly spread over the weight, and their weights have the same total.
+        """
         if self.rows.shape[0] <= 2 * SAMPLE:
             return self
         (Q,) = self.rows.columns
@@ -112,7 +111,7 @@ class Problem(NamedTuple):
         return self._replace(rows=Rows(self.rows.X[chosen], Q, n_jobs=self.rows.n_jobs))
 
     def part(self, chosen: np.ndarray) -> Problem:
-        """The same question about chosen objects."""
+        """The same problem for chosen objects."""
         (Q,) = self.rows.columns
         Q = Q[chosen]
         return self._replace(
@@ -121,7 +120,7 @@ class Problem(NamedTuple):
         )
 
     def log_likelihood(self, centers: np.ndarray, bandwidth: float, learnt: Problem) -> float:
-        """Log probability of the classes here, by memberships and the class distributions that other objects have taught."""
+        """Log probability of the classes here, predicted from the class distributions of other objects."""
         r = self.prior + learnt.table(centers, bandwidth)
         psi = r / r.sum(axis=1, keepdims=True)
 
@@ -167,7 +166,7 @@ class Problem(NamedTuple):
         return self.rows.sum(pull)[0] - self.precision * (centers - self.frame.middle)
 
     def ascend(self, centers: np.ndarray, bandwidth: float, max_iter: int, tol: float) -> loop.Run:
-        """L-BFGS on the prototypes at one bandwidth; the solver sees the objective per unit of weight."""
+        """Prototypes by L-BFGS at one bandwidth; the solver sees the objective per unit of weight."""
 
         def descent(flat: np.ndarray) -> tuple[float, np.ndarray]:
             M = flat.reshape(centers.shape)
@@ -213,7 +212,10 @@ def ascend(
     max_iter: int,
     tol: float,
 ) -> loop.Run:
-    """L-BFGS at ``bandwidth``, after rougher searches at wider ones; with many objects the starts compete on some of them."""
+    """The best run of L-BFGS at ``bandwidth``, after rougher searches at wider ones.
+
+    With many objects the starts are compared on a sample of them.
+    """
     few, runs = problem.few(), []
     for centers in starts:
         for widening in (2.0, np.sqrt(2.0)) if anneal else ():
@@ -223,91 +225,6 @@ def ascend(
         )
     best = loop.best(runs, larger=True)
     return best if few is problem else problem.ascend(best.state, bandwidth, max_iter, tol)
-
-
-class Online(NamedTuple):
-    """State of the online algorithm: the prototypes, and running means over the last batches."""
-
-    centers: np.ndarray  # (k, p)
-    average: np.ndarray  # of the prototypes: what is reported
-    table: np.ndarray  # soft counts (k, classes), as if of all objects seen
-    first: np.ndarray  # of the steps
-    second: np.ndarray  # of their squares
-    batches: int
-    seen: float  # weight of all objects seen
-
-    @classmethod
-    def start(cls, problem: Problem, centers: np.ndarray, bandwidth: float) -> Online:
-        zeros = np.zeros_like(centers)
-        return cls(
-            centers, centers, problem.table(centers, bandwidth), zeros, zeros, 0, problem.total
-        )
-
-
-def online_pass(
-    problem: Problem,
-    state: Online,
-    bandwidth: float,
-    rate: float,
-    batch_size: Any,
-    order: np.ndarray,
-) -> Online:
-    """Steps over batches of the objects in ``order``: the expected step over its running root mean square (Kingma and Ba 2015)."""
-    (Q,) = problem.rows.columns
-    batch_size = max(10, len(order) // 100) if isinstance(batch_size, str) else batch_size
-    mean_weight = problem.total / problem.rows.shape[0]
-    centers, average, table, first, second, b, seen = state
-    for start in range(0, len(order), batch_size):
-        batch = order[start : start + batch_size]
-        X, q = problem.frame(problem.rows.X[batch]), Q[batch]
-        Y = kernel.memberships(X, centers, bandwidth)
-        scale, forget = seen / (len(batch) * mean_weight), (b + 30.0) ** -0.6
-        table = table + forget * (scale * kernel.counts(Y, q) - table)
-        step = scale * kernel.drift(
-            X, q, Y, Y, kernel.slopes(table, problem.prior, problem.penalty), centers
-        )
-        step -= 0.5 * bandwidth**2 * problem.precision * (centers - problem.frame.middle)
-        b += 1
-        first, second = 0.9 * first + 0.1 * step, 0.99 * second + 0.01 * step**2
-        size = np.sqrt(second / (1 - 0.99**b)) + np.finfo(np.float64).tiny
-        centers = centers + rate / (1 + b / 200) * (first / (1 - 0.9**b)) / size
-        average = average + forget * (centers - average)
-    return Online(centers, average, table, first, second, b, seen)
-
-
-def learn(
-    problem: Problem,
-    centers: np.ndarray,
-    bandwidth: float,
-    rate: float,
-    batch_size: int,
-    rng: np.random.Generator,
-    max_iter: int,
-    tol: float,
-) -> loop.Run:
-    """Online passes in random order; the best prototypes so far are kept, and three passes without better ones end it.
-
-    Where the generator stands is part of the state: a search that is taken up again goes through the same orders.
-    """
-
-    def step(state: tuple[Online, np.ndarray, float, Any]) -> tuple[Any, float]:
-        online, best, value, rng.bit_generator.state = state
-        for _ in range(3):
-            online = online_pass(
-                problem, online, bandwidth, rate, batch_size, rng.permutation(problem.rows.shape[0])
-            )
-            reached = problem.objective(problem.table(online.average, bandwidth), online.average)
-            if reached > value:
-                return (online, online.average, reached, rng.bit_generator.state), reached
-        return (online, best, value, rng.bit_generator.state), value
-
-    begun = problem.objective(problem.table(centers, bandwidth), centers)
-    start = (Online.start(problem, centers, bandwidth), centers, begun, rng.bit_generator.state)
-    run = loop.iterate(
-        step, start, max_iter=max_iter, tol=max(tol, 1e-4), relative_to=problem.total
-    )
-    _, best, _, rng.bit_generator.state = run.state
-    return run._replace(state=best)
 
 
 def _one_hot(labels: Any, k: int, like: Any) -> Any:
