@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato import papers
-from sfumato.papers import rounding, similarity
+from sfumato.papers import cluster_kernels, learning, rounding, similarity
 from sfumato.papers.outcome import Table, mean_and_deviation
 
 
@@ -66,3 +66,45 @@ def test_the_similarity_table_names_its_inputs():
 def test_unknown_experiments_are_named():
     with pytest.raises(ValueError, match="similarity-table"):
         papers.run("nothing")
+
+
+def test_files_of_ones_own_become_rows(tmp_path, rng):
+    W = rng.random((12, 12)) * 0.1 + np.kron(np.eye(3), np.ones((4, 4)))
+    labels = np.repeat(["a", "b", "c"], 4)
+    np.savetxt(tmp_path / "scop-similarity.csv", W, delimiter=",")
+    np.savetxt(tmp_path / "scop-labels.csv", labels, fmt="%s")
+    np.savetxt(tmp_path / "mine-features.csv", rng.normal(size=(12, 2)), delimiter=",")
+    np.savetxt(tmp_path / "mine-labels.csv", labels, fmt="%s")
+    np.savetxt(tmp_path / "alone-features.csv", np.ones((3, 2)), delimiter=",")
+    found = {item.name: item for item in similarity.evidence(papers.Shelf(tmp_path))}
+    assert {"Scop", "mine"} <= set(found)
+    assert "alone" not in found
+    np.testing.assert_allclose(found["Scop"].W, (W + W.T) / 2)
+    assert found["mine"].W.shape == (12, 12)
+
+
+def test_files_of_ones_own_that_do_not_fit_are_named(tmp_path):
+    np.savetxt(tmp_path / "odd-similarity.csv", np.ones((3, 2)), delimiter=",")
+    np.savetxt(tmp_path / "odd-labels.csv", [0, 1, 1], fmt="%d")
+    with pytest.raises(ValueError, match="odd-similarity.csv has shape"):
+        list(papers.Shelf(tmp_path).own())
+
+
+def test_cluster_kernels_need_fewer_labels_than_the_plain_kernel():
+    y = np.repeat([0, 1], 60)
+    moons = np.random.default_rng(0).normal(scale=0.1, size=(120, 2)) + 3 * y[:, None]
+    kernels = dict(cluster_kernels._kernels(moons, 2))
+    accuracy = {
+        name: np.mean([cluster_kernels._accuracy(K, y, 5, seed) for seed in range(3)])
+        for name, K in kernels.items()
+    }
+    assert set(accuracy) == {"plain", *cluster_kernels.TRANSFERS}
+    assert accuracy["step"] > 0.95
+
+
+def test_learnt_scales_ignore_irrelevant_features():
+    from sfumato.datasets import make_moons
+
+    equal, learnt = learning._one(make_moons, 4, 0)
+    assert learnt > equal
+    assert learnt > 0.9

@@ -377,7 +377,7 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="similarity-table, similarity-figures, consensus-table, discriminative-table, rounding-table, mixture-steps or all.",
+            help="similarity-table, similarity-figures, consensus-table, discriminative-table, rounding-table, cluster-kernel-table, learning-table, mixture-steps or all.",
             metavar="EXPERIMENT",
         ),
     ],

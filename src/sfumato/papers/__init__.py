@@ -21,6 +21,8 @@ EXPERIMENTS = {
     "discriminative-table": "discriminative:table",
     "rounding-table": "rounding:table",
     "mixture-steps": "mixture_steps:figures",
+    "cluster-kernel-table": "cluster_kernels:table",
+    "learning-table": "learning:table",
 }
 
 

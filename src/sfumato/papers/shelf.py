@@ -88,6 +88,26 @@ class Shelf:
         path = None if self.folder is None else self.folder / file
         return path if path is not None and path.exists() else None
 
+    def own(self) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+        """Name, kind, numbers and labels of every pair NAME-similarity.csv or NAME-features.csv and NAME-labels.csv.
+
+        Files without headers, one object per row; S100 has a place of its own.
+        """
+        for kind in ("similarity", "features"):
+            for path in sorted(self.folder.glob(f"*-{kind}.csv")) if self.folder else ():
+                name = path.name.removesuffix(f"-{kind}.csv")
+                classes = path.with_name(f"{name}-labels.csv")
+                if name == "s100" or not classes.exists():
+                    continue
+                X = np.loadtxt(path, delimiter=",", ndmin=2)
+                labels = encode(np.loadtxt(classes, dtype=str, ndmin=1))
+                if len(X) != len(labels) or (kind == "similarity" and X.shape[0] != X.shape[1]):
+                    raise ValueError(
+                        f"{path.name} has shape {X.shape} and {classes.name} {len(labels)} labels: "
+                        "give one row for each label, and a square similarity"
+                    )
+                yield name, kind, X, labels
+
     def find(self, name: str) -> Loaded | None:
         """Complete cases of a data set, or ``None`` and a note why it is left out."""
         source = SOURCES[name]

@@ -18,7 +18,7 @@ from ..models.pairwise import kernel
 from ..models.pairwise.estimator import PairwiseProbabilisticClustering
 from ..models.spectral.estimator import SpectralClustering
 from ..numerics import simplex
-from ..similarity import cluster_kernel, doubly_stochastic, gaussian
+from ..similarity import cluster_kernel, doubly_stochastic, gaussian, self_tuning
 from .outcome import Outcome, Table, mean_and_deviation
 from .shelf import Shelf
 
@@ -87,6 +87,14 @@ def evidence(shelf: Shelf) -> Iterator[Evidence]:
             votes.labels,
             "share of the votes on which two members agree",
         )
+    for name, kind, X, labels in shelf.own():
+        title = next((known for known in PUBLISHED if known.lower() == name.lower()), name)
+        if kind == "similarity":
+            yield Evidence(title, (X + X.T) / 2, labels, f"{name}-similarity.csv, made symmetric")
+        else:
+            yield Evidence(
+                title, self_tuning(X), labels, f"self-tuning kernel of {name}-features.csv"
+            )
 
 
 def described(item: Evidence, k: int) -> str:
@@ -222,10 +230,11 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
                 ]
             published = PUBLISHED.get(item.name, {}).get(method, "")
             rows.append((item.name, method, variant, given, published, mean_and_deviation(scores)))
-    rows += [
-        ("Scop", method, "", "not said in the source", published, "not run")
-        for method, published in PUBLISHED["Scop"].items()
-    ]
+    if not any(row[0] == "Scop" for row in rows):
+        rows += [
+            ("Scop", method, "", "not said in the source", published, "not run")
+            for method, published in PUBLISHED["Scop"].items()
+        ]
     notes += [
         f"Measured: mean and deviation of the matched accuracy over {n_seeds} seed{'s' if n_seeds > 1 else ''}.",
         "The source does not say which matrix it gave to which method on S-Block; each row here names its own.",
