@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := fast,plot,cli,io,dask
 
-.PHONY: demo test test-all test-oldest test-core coverage lint bench bench-peers docs release clean
+.PHONY: demo test test-all test-oldest test-core coverage fuzz lint bench bench-peers docs release clean
 
 $(VENV)/.installed: pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -49,6 +49,11 @@ build/core/.installed: pyproject.toml
 
 test-core: build/core/.installed
 	OMP_NUM_THREADS=1 build/core/bin/python -m pytest -n 2 -m "not slow"
+
+# Random evidence and parameters, the contract as judge; seeds are printed. SECONDS=3600 make fuzz: an hour.
+SECONDS ?= 600
+fuzz: $(VENV)/.installed
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS)
 
 coverage: $(VENV)/.installed
 	$(BIN)/python -m pip install -q --group coverage || uv pip install -q --python $(BIN)/python --group coverage

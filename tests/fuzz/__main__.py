@@ -1,0 +1,66 @@
+"""Run random calls for some time; print the seed of every finding, so that it can be run again.
+
+python -m fuzz --seconds 600          a run, seeds from the clock
+python -m fuzz --cases 300 --seed 7   a number of cases that does not depend on the machine
+python -m fuzz --case 123456          one case again, with its traceback
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import sys
+import time
+import traceback
+
+import numpy as np
+
+from . import targets
+from .judge import FindingError
+
+WEIGHTS = {targets.estimator: 0.62, targets.function: 0.35, targets.command: 0.03}
+
+
+def run_case(seed: int) -> str:
+    """One random call; what it was."""
+    rng = np.random.default_rng(seed)
+    target = list(WEIGHTS)[int(rng.choice(len(WEIGHTS), p=list(WEIGHTS.values())))]
+    return target(rng)
+
+
+def main() -> int:
+    """Exit code 1 if the contract was broken."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--cases", type=int, default=sys.maxsize)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--case", type=int)
+    options = parser.parse_args()
+    if options.case is not None:
+        print(run_case(options.case))
+        return 0
+    seconds = options.seconds if options.cases == sys.maxsize else np.inf
+    print(f"seed {options.seed}", flush=True)
+    end, cases, findings = time.monotonic() + seconds, 0, 0
+    while time.monotonic() < end and cases < options.cases:
+        seed = options.seed * 1_000_000 + cases
+        try:
+            with (
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(io.StringIO()),
+            ):
+                run_case(seed)
+        except FindingError as finding:
+            findings += 1
+            print(f"\ncase {seed}: {finding}", flush=True)
+        except Exception:
+            findings += 1
+            print(f"\ncase {seed}: {traceback.format_exc(limit=-3)}", flush=True)
+        cases += 1
+    print(f"{cases} cases, {findings} findings", flush=True)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Evidence of every kind, from well behaved to hostile, drawn from a generator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
+
+SCALES = (1.0, 1.0, 1.0, 1e-310, 1e-300, 1e-160, 1e-12, 1e-3, 1e3, 1e12, 1e75, 1e150, 1e300)
+SPARSE = (sp.csr_array, sp.csc_array, sp.coo_array, sp.csr_matrix, sp.lil_array)
+
+
+def features(rng: np.random.Generator) -> Any:
+    """Features (n, p): clusters or noise, at any scale, dtype, layout and sparse form."""
+    n = int(rng.choice([1, 2, 3, 5, 12, 30, 60]))
+    p = int(rng.choice([1, 2, 3, 8]))
+    X = rng.normal(size=(n, p)) + 6.0 * rng.integers(0, 3, size=(n, 1))
+    if rng.random() < 0.2:
+        X = X[rng.integers(0, max(1, n // 3), size=n)]  # duplicates
+    if rng.random() < 0.15:
+        X[:, rng.integers(p)] = rng.choice([0.0, 1.0, -3.0])  # a constant column
+    if rng.random() < 0.15:
+        X = np.round(X)
+    with np.errstate(over="ignore"):
+        X = X * float(rng.choice(SCALES)) + float(rng.choice([0.0, 0.0, 0.0, 1e6, -1e12]))
+    if rng.random() < 0.06:
+        X[rng.integers(n), rng.integers(p)] = rng.choice([np.nan, np.inf, -np.inf])
+    return _dressed(X, rng)
+
+
+def counts(rng: np.random.Generator) -> Any:
+    """A table of counts (n, p), some rows empty."""
+    n, p = int(rng.choice([1, 2, 5, 20])), int(rng.choice([1, 2, 6]))
+    X = rng.poisson(rng.choice([0.1, 2.0, 50.0]), size=(n, p)).astype(float)
+    if rng.random() < 0.1:
+        X[rng.integers(n), rng.integers(p)] = rng.choice([-1.0, np.nan, 1e300])
+    return _dressed(X, rng)
+
+
+def similarity(rng: np.random.Generator) -> Any:
+    """Similarities (n, n): blocks or noise, with zero rows, negative or missing entries now and then."""
+    n = int(rng.choice([1, 2, 3, 10, 30]))
+    blocks = (rng.integers(0, 3, n)[:, None] == rng.integers(0, 3, n)).astype(float)
+    W = rng.random((n, n)) + 2.0 * np.maximum(blocks, blocks.T)
+    W = (W + W.T) / 2
+    if rng.random() < 0.2:
+        W *= (rng.random((n, n)) < 0.3) | (rng.random((n, n)) < 0.3).T
+        W = np.maximum(W, W.T)
+    if rng.random() < 0.15:
+        row = rng.integers(n)
+        W[row], W[:, row] = 0.0, 0.0
+    W *= float(rng.choice(SCALES[:-1]))
+    odd = rng.random()
+    if odd < 0.04:
+        W[rng.integers(n), rng.integers(n)] = np.nan
+    elif odd < 0.08:
+        W[rng.integers(n), rng.integers(n)] *= -1.0
+    elif odd < 0.12:
+        W[rng.integers(n), rng.integers(n)] += 1.0
+    if rng.random() < 0.1 and np.isfinite(W).all():
+        return aslinearoperator(W)
+    return _dressed(W, rng)
+
+
+def labelings(rng: np.random.Generator) -> Any:
+    """Labels (n, m): noisy copies of one partition, some objects not seen, names or numbers."""
+    n, m = int(rng.choice([1, 2, 5, 25])), int(rng.choice([1, 2, 10]))
+    truth = rng.integers(0, 3, n)
+    L = np.stack([rng.permutation(3)[truth] for _ in range(m)], axis=1)
+    noisy = rng.random(L.shape) < rng.choice([0.0, 0.1, 1.0])
+    L[noisy] = rng.integers(0, 3, noisy.sum())
+    L[rng.random(L.shape) < rng.choice([0.0, 0.2, 0.9])] = -1
+    return L.astype(str) if rng.random() < 0.1 else L
+
+
+def memberships(rng: np.random.Generator, n: int | None = None) -> Any:
+    """Memberships (n, k), rows on the simplex, seldom off it."""
+    n = int(rng.choice([1, 2, 7, 30])) if n is None else n
+    U = rng.dirichlet(np.full(int(rng.choice([1, 2, 5])), rng.choice([0.05, 1.0])), size=n)
+    if rng.random() < 0.05:
+        U[rng.integers(n)] = rng.choice([np.nan, -1.0, 7.0])
+    return U.astype(np.float32) if rng.random() < 0.2 else U
+
+
+def weights(rng: np.random.Generator, n: int) -> Any:
+    """Weights of n objects, or None."""
+    w = rng.random(n)
+    return [
+        None,
+        None,
+        w,
+        rng.integers(0, 3, n),
+        np.zeros(n),
+        w * 1e300,
+        w * 1e-300,
+        -w,
+        w[: n // 2],
+        np.where(w < 0.1, np.nan, w),
+    ][int(rng.integers(10))]
+
+
+def _dressed(X: np.ndarray, rng: np.random.Generator) -> Any:
+    """The same numbers in another dtype, layout or container; arrays are often read-only."""
+    kind = rng.random()
+    if kind < 0.15 and np.isfinite(X).all():
+        return SPARSE[int(rng.integers(len(SPARSE)))](X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if kind < 0.3:
+            X = X.astype(np.float32)
+        elif kind < 0.35 and np.isfinite(X).all() and np.abs(X).max(initial=0) < 1e9:
+            X = X.astype(np.int64)
+    if kind > 0.95:
+        return X.tolist()
+    if 0.5 < kind < 0.6:
+        X = np.asfortranarray(X)
+    elif 0.6 < kind < 0.7:
+        X = np.repeat(X, 2, axis=0)[::2]
+    X.flags.writeable = bool(rng.random() < 0.5)
+    return X
