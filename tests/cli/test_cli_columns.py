@@ -97,7 +97,7 @@ def test_categories_count_as_one_number_and_new_ones_are_said(run, tmp_path):
     (tmp_path / "t.csv").write_text("kind,x\n" + "\n".join(lines))
     code, _, err = run("fit", "t.csv", "-m", "fcm", "-k", 3, "-o", "r")
     assert code == 0, err
-    assert "categories, one column of 0 and 1 for each: 'kind' (3 categories)" in err
+    assert "categories: 'kind' (3 categories)" in err
     scaling = summary()["input"]["scaling"]
     assert len(set(scaling["scale"][:3])) == 1
     assert scaling["scale"][0] == pytest.approx(np.sqrt(2 / 3))
@@ -135,3 +135,23 @@ def test_models_are_listed(run):
     assert "gaussian-mixture (gmm)" in out
     assert "consensus" in out
     assert json.loads(run("models", "--json")[1])["fuzzy-c-means"]["estimator"] == "FuzzyCMeans"
+
+
+def test_a_table_with_categories_goes_to_the_model_that_takes_them(run, tmp_path):
+    rng = np.random.default_rng(2)
+    group = np.arange(120) % 2
+    kind = np.where(rng.random(120) < 0.9, group, 1 - group)
+    income = np.exp(rng.normal(10 + 2 * group, 0.4))
+    member = np.where(rng.random(120) < 0.8, group, 1 - group)
+    rows = zip(kind, income, member, strict=True)
+    lines = [f"{'ab'[k]},{value:.0f},{'yes' if m else 'no'}" for k, value, m in rows]
+    (tmp_path / "t.csv").write_text("kind,income,member\n" + "\n".join(lines))
+    code, out, err = run("fit", "t.csv", "-o", "r")
+    assert code == 0, err
+    assert (summary()["model"], summary()["n_clusters"]) == ("mixed-mixture", 2)
+    assert "'log-normal'" in summary()["parameters"]["columns"]
+    with open("r/memberships.csv") as file:
+        fitted = file.read()
+    assert adjusted_rand_score(group, clusters(fitted)) > 0.9
+    code, out, err = run("predict", "r", "t.csv")
+    assert (code, clusters(out)) == (0, clusters(fitted))

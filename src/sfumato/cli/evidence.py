@@ -11,10 +11,16 @@ import scipy.sparse as sp
 from ..core.labels import encode
 from ..core.text import plain
 from ..io import InputError, Roles, Table
+from ..io.columns import encode as encode_columns
 from .scaling import rescale, restored, scaled
 from .terminal import Terminal
 
 __all__ = ["as_fitted", "on_one_scale", "prepare", "roles_of_fitted", "set_aside"]
+
+MIXED = "mixed-mixture"  # the model that takes categories as they are
+# Skewness above which a positive column is taken for log-normal: that of the exponential
+# distribution.
+SKEWED = 2.0
 
 
 def on_one_scale(
@@ -26,6 +32,9 @@ def on_one_scale(
     terminal: Terminal,
 ) -> Table:
     """The table ready for a model: missing cells filled in and columns scaled where that is needed, and said."""
+    table = _as_they_are(table, model)
+    if model == MIXED and table.fields is not None and estimator.columns is None:
+        estimator.set_params(columns=_kinds(table))
     scaling = rescale(table, asked, model, estimator, similarity)
     notes = [*set_aside(table), *scaling.notes]
     for note in notes:
@@ -42,6 +51,35 @@ def on_one_scale(
     )
 
 
+def _as_they_are(table: Table, model: str) -> Table:
+    """The table with codes for categories, for the model that takes them; else unchanged."""
+    if model != MIXED or table.fields is None:
+        return table
+    used = [column for column in table.fields if column.used]
+    return table._replace(
+        values=encode_columns(used, one_hot=False), columns=[column.name for column in used]
+    )
+
+
+def _kinds(table: Table) -> dict[int, str]:
+    """The distribution of each column, by position."""
+    used = [column for column in table.fields or [] if column.used]
+    kinds = {"category": "categorical", "yes/no": "binary"}
+    return {
+        place: kinds.get(column.kind) or ("log-normal" if _skewed(column.numbers) else "normal")
+        for place, column in enumerate(used)
+    }
+
+
+def _skewed(values: np.ndarray) -> bool:
+    """Whether a column is positive with a long tail to the right, like incomes and prices."""
+    values = values[~np.isnan(values)]
+    if values.min() <= 0:
+        return False
+    centred = values - values.mean()
+    return bool((centred**3).mean() > SKEWED * (centred**2).mean() ** 1.5)
+
+
 def set_aside(table: Table) -> list[str]:
     """Sentences on the columns that are not clustered, or not as they stand in the file."""
     fields = [column for column in table.fields or [] if column.name != table.id_column]
@@ -51,7 +89,7 @@ def set_aside(table: Table) -> list[str]:
     signs = [f"'{plain(c.name, 30)}' ({c.note})" for c in fields if c.kind == "number" and c.note]
     said = {
         "set aside": aside,
-        "categories, one column of 0 and 1 for each": encoded,
+        "categories": encoded,
         "yes and no are read as 1 and 0": yes,
         "numbers": [text for text in signs if "without" in text],
     }
@@ -77,11 +115,12 @@ def roles_of_fitted(held: dict[str, Any], id_column: str | None) -> Roles:
     )
 
 
-def as_fitted(table: Table, held: dict[str, Any], terminal: Terminal) -> Any:
+def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal) -> Any:
     """The values of new objects on the scale of the fitted ones."""
     for column in table.fields or []:
         if column.note:
             terminal.remark(f"column '{plain(column.name, 40)}': {column.note}")
+    table = _as_they_are(table, model)
     scaling = restored(held, table.values.shape[1])
     return table.values if scaling is None else scaled(table, scaling).values
 

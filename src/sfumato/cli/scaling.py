@@ -81,9 +81,10 @@ def rescale(
 
 def _groups(table: Table) -> list[int]:
     """Number of encoded columns that each column of the file became."""
-    if table.fields is None:
+    groups = encoded_names(table.fields or [])
+    if sum(map(len, groups)) != table.values.shape[1]:  # an array, or categories as they are
         return [1] * table.values.shape[1]
-    return [len(group) for group in encoded_names(table.fields)]
+    return [len(group) for group in groups]
 
 
 def _kind(table: Table, asked: str, model: str, estimator: Any, notes: list[str]) -> str:

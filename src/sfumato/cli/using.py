@@ -55,7 +55,11 @@ def _predicted(
     with terminal.progress("reading") as advance:
         table = read(data, roles, advance)
     estimator = load(model / "model.skops")
-    values = as_fitted(table, held, terminal) if names is None else _recode(table, names)
+    values = (
+        as_fitted(table, held, summary["model"], terminal)
+        if names is None
+        else _recode(table, names)
+    )
     with terminal.heard(), _damaged(f"{plain(model, 200)}: the model cannot be used"):
         memberships = check_memberships(
             np.asarray(estimator.predict_proba(values)), "the memberships"

@@ -286,17 +286,17 @@ def encoded_names(columns: Sequence[Column]) -> list[list[str]]:
     ]
 
 
-def encode(columns: Sequence[Column]) -> np.ndarray:
-    """The used columns as one matrix: categories one-hot, NaN where a cell is missing."""
+def encode(columns: Sequence[Column], *, one_hot: bool = True) -> np.ndarray:
+    """The used columns as one matrix, NaN where a cell is missing; categories one-hot or as codes."""
     blocks = []
     for column in columns:
         if not column.used:
             continue
         if column.kind == "category":
             codes = np.asarray(column.codes)
-            hot = (codes[:, None] == np.arange(len(column.categories))).astype(np.float64)
-            hot[codes < 0] = np.nan
-            blocks.append(hot)
+            levels = np.arange(len(column.categories))
+            block = (codes[:, None] == levels) if one_hot else codes[:, None]
+            blocks.append(np.where(codes[:, None] < 0, np.nan, block.astype(np.float64)))
         else:
             blocks.append(np.asarray(column.numbers, dtype=np.float64)[:, None])
     return np.hstack(blocks)
