@@ -141,7 +141,7 @@ def test_a_table_with_categories_goes_to_the_model_that_takes_them(run, tmp_path
     rng = np.random.default_rng(2)
     group = np.arange(120) % 2
     kind = np.where(rng.random(120) < 0.9, group, 1 - group)
-    income = np.exp(rng.normal(10 + 2 * group, 0.4))
+    income = np.exp(rng.normal(8 + 5 * group, 0.9))
     member = np.where(rng.random(120) < 0.8, group, 1 - group)
     rows = zip(kind, income, member, strict=True)
     lines = [f"{'ab'[k]},{value:.0f},{'yes' if m else 'no'}" for k, value, m in rows]
