@@ -24,6 +24,7 @@ LAYERS = {
     "core.memory": 0,
     "core.labels": 0,
     "core.optional": 0,
+    "core.types": 0,
     "core.warn": 0,
     "core.rows": 0,
     "core": 1,

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from .core.arrays import is_numpy, namespace, to_numpy
 from .core.labels import encode
 from .core.memory import reserve
+from .core.types import ArrayLike, Weights
 from .numerics.simplex import normalize
 from .numerics.simplex import project as project_simplex
 
@@ -69,7 +71,7 @@ def check_memberships(memberships: Any, name: str = "memberships") -> Any:
     return U
 
 
-def harden(memberships: Any, *, threshold: float = 0.0) -> Any:
+def harden(memberships: ArrayLike, *, threshold: float = 0.0) -> Any:
     """Label of every object: the cluster of its largest membership, or -1 where that is below ``threshold``.
 
     Parameters
@@ -100,7 +102,7 @@ def harden(memberships: Any, *, threshold: float = 0.0) -> Any:
     )
 
 
-def entropy(memberships: Any, *, relative: bool = False) -> Any:
+def entropy(memberships: ArrayLike, *, relative: bool = False) -> Any:
     """Entropy of every row in nats: 0 for a sure object, log k for one that could be anywhere.
 
     Parameters
@@ -127,7 +129,7 @@ def entropy(memberships: Any, *, relative: bool = False) -> Any:
     return values / float(np.log(max(2, U.shape[1]))) if relative else values
 
 
-def margin(memberships: Any) -> Any:
+def margin(memberships: ArrayLike) -> Any:
     """Largest minus second largest membership of every object: 1 for a sure object, 0 for a tie.
 
     Parameters
@@ -153,7 +155,7 @@ def margin(memberships: Any) -> Any:
     return ordered[:, -1] - ordered[:, -2]
 
 
-def sizes(memberships: Any, sample_weight: Any = None) -> Any:
+def sizes(memberships: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
     """Soft size of every cluster: the sum of its memberships over the objects.
 
     Parameters
@@ -182,7 +184,9 @@ def sizes(memberships: Any, sample_weight: Any = None) -> Any:
     return xp.astype(total, U.dtype)
 
 
-def one_hot(labels: Any, n_clusters: int | None = None, *, dtype: Any = np.float64) -> np.ndarray:
+def one_hot(
+    labels: ArrayLike, n_clusters: int | None = None, *, dtype: npt.DTypeLike = np.float64
+) -> np.ndarray:
     """Memberships of a hard clustering.
 
     Parameters
@@ -232,7 +236,7 @@ def one_hot(labels: Any, n_clusters: int | None = None, *, dtype: Any = np.float
     return U
 
 
-def align(memberships: Any, reference: Any) -> Any:
+def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
     """The same memberships with the clusters in the order that fits ``reference`` best.
 
     The order maximises the overlap ``sum_i u_i'v_i`` (optimal assignment), which for soft memberships is also the order of least
@@ -279,7 +283,7 @@ def _partners(overlap: np.ndarray) -> np.ndarray:
 
 
 def average(
-    memberships: Sequence[Any], weights: Any = None, *, reference: Any = None
+    memberships: Sequence[Any], weights: Weights = None, *, reference: ArrayLike | None = None
 ) -> np.ndarray:
     """The memberships nearest, in squared distance, to several memberships of the same objects after alignment.
 
@@ -331,7 +335,7 @@ def average(
     return center
 
 
-def cooccurrence(memberships: Any, pairs: Any = None) -> Any:
+def cooccurrence(memberships: ArrayLike, pairs: ArrayLike | None = None) -> Any:
     """Chance that two objects fall in one cluster, u_i'u_j, for chosen pairs or for all.
 
     Parameters
@@ -380,7 +384,7 @@ def cooccurrence(memberships: Any, pairs: Any = None) -> Any:
     return xp.concat([_together(U, block % n) for block in blocks])
 
 
-def _together(U: Any, pairs: np.ndarray) -> Any:
+def _together(U: ArrayLike, pairs: np.ndarray) -> Any:
     xp = namespace(U)
     first, second = (
         xp.asarray(column, device=getattr(U, "device", None))
@@ -390,7 +394,9 @@ def _together(U: Any, pairs: np.ndarray) -> Any:
     return xp.where(first == second, xp.ones_like(chance), chance)
 
 
-def most_uncertain(memberships: Any, n_objects: int = 10, *, by: str = "entropy") -> np.ndarray:
+def most_uncertain(
+    memberships: ArrayLike, n_objects: int = 10, *, by: str = "entropy"
+) -> np.ndarray:
     """Indices of the objects whose memberships say least, the vaguest first.
 
     Parameters

@@ -35,7 +35,7 @@ def spread_weight(weight: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
         ) from error
 
 
-def as_numbers(value: Any, name: str) -> np.ndarray:
+def as_numbers(value: object, name: str) -> np.ndarray:
     """``value`` as an array of float64."""
     refuse_mask(value, name)
     try:
@@ -54,14 +54,16 @@ def as_numbers(value: Any, name: str) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def frozen(value: Any) -> Any:
+def frozen(value: object) -> Any:
     """A read-only float64 copy; a plain number for a single one."""
     array = np.array(value, dtype=np.float64)
     array.flags.writeable = False
     return array[()] if array.ndim == 0 else array
 
 
-def check_positive(value: Any, name: str, *, above: Any = 0.0, most: float = np.inf) -> np.ndarray:
+def check_positive(
+    value: object, name: str, *, above: Any = 0.0, most: float = np.inf
+) -> np.ndarray:
     """``value`` as an array of finite numbers greater than ``above``, none more than ``most``."""
     array = check_finite(value, name, f"greater than {np.max(above):g} and finite")
     if not (array > above).all():
@@ -75,7 +77,7 @@ def check_positive(value: Any, name: str, *, above: Any = 0.0, most: float = np.
     return array
 
 
-def check_finite(value: Any, name: str, wanted: str = "finite") -> np.ndarray:
+def check_finite(value: object, name: str, wanted: str = "finite") -> np.ndarray:
     """``value`` as an array of at least one number, all finite."""
     array = as_numbers(value, name)
     if array.size == 0:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ..core.types import Array, ArrayLike, Weights
 from ._checks import as_numbers, frozen, spread_weight
 from .kernel import Moments
 
@@ -30,7 +31,7 @@ class ConjugatePair(ABC):
     _missing = True  # whether single numbers may be missing
 
     @abstractmethod
-    def _summarize(self, data: Any, weight: Any) -> Any:
+    def _summarize(self, data: Any, weight: Weights) -> Any:
         """Sufficient statistics of checked data."""
 
     @abstractmethod
@@ -42,7 +43,7 @@ class ConjugatePair(ABC):
         """Parameters of the posterior."""
 
     @abstractmethod
-    def _log_predictive(self, data: Any, weight: Any) -> Any:
+    def _log_predictive(self, data: Array, weight: Array) -> Any:
         """Log predictive of checked data."""
 
     @abstractmethod
@@ -50,10 +51,10 @@ class ConjugatePair(ABC):
         """Log of the expected likelihood, without its parameter-free part."""
 
     @abstractmethod
-    def _log_base(self, data: Any, weight: Any) -> Any:
+    def _log_base(self, data: Any, weight: Weights) -> Any:
         """Weighted sum of the log likelihood's parameter-free part, for checked data."""
 
-    def statistics(self, data: Any, weight: Any = None) -> Any:
+    def statistics(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
         """Sufficient statistics of the data; they add up.
 
         Parameters
@@ -76,7 +77,7 @@ class ConjugatePair(ABC):
             )
         return statistics
 
-    def update(self, statistics: Any) -> Self:
+    def update(self, statistics: ArrayLike) -> Self:
         """Posterior after data with these statistics.
 
         Parameters
@@ -103,7 +104,7 @@ class ConjugatePair(ABC):
                 f"data and prior are too far apart, or too large, to add up: change units ({error})"
             ) from error
 
-    def log_predictive(self, data: Any) -> Any:
+    def log_predictive(self, data: ArrayLike) -> Any:
         """Log predictive density (or probability) of each observation on its own; 0 where missing.
 
         Parameters
@@ -118,7 +119,7 @@ class ConjugatePair(ABC):
         with np.errstate(all="ignore"):
             return _told(self._log_predictive(data, weight), "log_predictive")
 
-    def posterior(self, data: Any, weight: Any = None) -> Self:
+    def posterior(self, data: ArrayLike, weight: ArrayLike | None = None) -> Self:
         """Posterior after seeing the data.
 
         Parameters
@@ -134,7 +135,7 @@ class ConjugatePair(ABC):
         """
         return self.update(self.statistics(data, weight))
 
-    def log_evidence(self, data: Any, weight: Any = None) -> Any:
+    def log_evidence(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
         """Log probability of the data with the parameters integrated out, one number for each data set.
 
         Parameters
@@ -242,7 +243,7 @@ class NormalizedPair(ConjugatePair):
         return self.update(statistics)._log_normalizer() - self._log_normalizer()
 
 
-def _numbers(statistics: Any) -> tuple[Any, ...]:
+def _numbers(statistics: ArrayLike) -> tuple[Any, ...]:
     if isinstance(statistics, Moments):
         return statistics.count, statistics.mean, statistics.scatter
     return tuple(statistics) if isinstance(statistics, tuple) else (statistics,)
@@ -252,7 +253,7 @@ def _all_finite(parts: tuple[Any, ...]) -> bool:
     return all(bool(np.isfinite(part).all()) for part in parts)
 
 
-def _told(values: Any, name: str) -> Any:
+def _told(values: ArrayLike, name: str) -> Any:
     if not _all_finite((values,)):
         raise ValueError(
             f"{name} overflows: data and prior are too far apart, or too large, for floating point: change units"

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln
 
+from ..core.types import Array, ArrayLike, RandomState, Weights
 from ..core.validation import as_generator, check_number
 from ._checks import as_shape, check_level, check_positive
 from ._pair import ConjugatePair
@@ -116,7 +117,7 @@ class BetaBinomial(ConjugatePair):
         """Equal-tailed interval that holds the probability with posterior probability ``level``."""
         return _beta_interval(level, self.a, self.b, self.mean)
 
-    def sample(self, size: Any = None, random_state: Any = None) -> Any:
+    def sample(self, size: Any = None, random_state: RandomState = None) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ...)."""
         return as_generator(random_state).beta(
             self.a, self.b, size=as_shape(size) + self.batch_shape
@@ -126,7 +127,7 @@ class BetaBinomial(ConjugatePair):
         """Distribution of the next observation: beta-binomial (scipy)."""
         return stats.betabinom(np.asarray(self.trials, dtype=np.int64), self.a, self.b)
 
-    def _log_predictive(self, data: Any, weight: Any) -> Any:
+    def _log_predictive(self, data: Any, weight: Array) -> Any:
         trials = np.asarray(self.trials)[..., None]
         ratio = dirichlet_log_ratio(
             self._both()[..., None, :], np.stack([data + 0.0 * trials, trials - data], axis=-1)
@@ -141,11 +142,11 @@ class BetaBinomial(ConjugatePair):
             self._both(), np.stack(np.broadcast_arrays(*statistics), axis=-1)
         )
 
-    def _log_base(self, data: Any, weight: Any) -> Any:
+    def _log_base(self, data: Any, weight: Weights) -> Any:
         return (weight * _log_choose(np.asarray(self.trials)[..., None], data)).sum(axis=-1)
 
 
-def _beta_interval(level: float, a: Any, b: Any, mean: Any) -> tuple[Any, Any]:
+def _beta_interval(level: float, a: ArrayLike, b: ArrayLike, mean: ArrayLike) -> tuple[Any, Any]:
     """Quantiles of beta distributions; the mean itself where the distribution is too narrow for scipy to find them."""
     low, high = check_level(level)
     with np.errstate(all="ignore"):
@@ -264,7 +265,7 @@ class DirichletMultinomial(ConjugatePair):
             level, self.concentration, np.maximum(rest, np.finfo(float).tiny), self.mean
         )
 
-    def sample(self, size: Any = None, random_state: Any = None) -> Any:
+    def sample(self, size: Any = None, random_state: RandomState = None) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ..., d)."""
         rng = as_generator(random_state)
         gamma = rng.standard_gamma(
@@ -275,17 +276,17 @@ class DirichletMultinomial(ConjugatePair):
         corner = reached & (np.cumsum(reached, axis=-1) == 1)  # what small concentrations tend to
         return _shares(np.where((gamma > 0).any(axis=-1, keepdims=True), gamma, corner))
 
-    def predictive(self, total: Any = 1) -> Any:
+    def predictive(self, total: ArrayLike = 1) -> Any:
         """Distribution of the next row of counts that sums to ``total``: Dirichlet-multinomial (scipy); for a single prior."""
         self._single("predictive")
         total = check_number(total, "total", low=0, integer=True)
         return stats.dirichlet_multinomial(self.concentration, total)
 
-    def _log_predictive(self, data: Any, weight: Any) -> Any:
+    def _log_predictive(self, data: Array, weight: Array) -> Any:
         return dirichlet_log_ratio(self.concentration[..., None, :], data) + log_binomial(data)
 
     def _log_ratio(self, statistics: Any) -> Any:
         return dirichlet_log_ratio(self.concentration, statistics)
 
-    def _log_base(self, data: Any, weight: Any) -> Any:
+    def _log_base(self, data: Any, weight: Weights) -> Any:
         return (weight * log_binomial(data)).sum(axis=-1)

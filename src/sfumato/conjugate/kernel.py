@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, gammaln, multigammaln
 
+from ..core.types import Array, ArrayLike, Weights
+
 __all__ = [
     "Moments",
     "dirichlet_log_ratio",
@@ -48,7 +50,7 @@ class Moments:
 
     __slots__ = ("count", "mean", "scatter")
 
-    def __init__(self, count: Any, mean: Any, scatter: Any) -> None:
+    def __init__(self, count: Any, mean: ArrayLike, scatter: ArrayLike) -> None:
         self.count, self.mean, self.scatter = (
             np.asarray(part, dtype=np.float64) for part in (count, mean, scatter)
         )
@@ -87,14 +89,14 @@ def vector_moments(x: Any, weight: Any) -> Moments:
     return Moments(count, mean, np.swapaxes(centred * weight[..., None], -1, -2) @ centred)
 
 
-def _corrected_mean(x: Any, weight: Any, total: Any, axis: int) -> Any:
+def _corrected_mean(x: Any, weight: Weights, total: Any, axis: int) -> Any:
     """The mean, then the mean of what is left: exact to the last bit or two even far from the origin."""
     mean = (weight * x).sum(axis=axis) / total
     rest = (weight * (x - np.expand_dims(mean, axis))).sum(axis=axis) / total
     return np.where(total > 0, mean + rest, 0.0)
 
 
-def pull(kappa: Any, mean: Any, data: Moments) -> tuple[Any, Any, Any]:
+def pull(kappa: Array, mean: Array, data: Moments) -> tuple[Any, Any, Any]:
     """Posterior kappa and mean, and what data and prior disagree by: the addition to the scale."""
     total = kappa + data.count
     gap = data.mean - mean
@@ -122,7 +124,7 @@ def dirichlet_log_ratio(concentration: Any, counts: Any) -> Any:
     )
 
 
-def _log_rise(a: Any, z: Any) -> Any:
+def _log_rise(a: ArrayLike, z: Any) -> Any:
     """log Gamma(a + z) - log Gamma(a), accurate also where a is much larger than z."""
     some = np.where(z > 0, z, 1.0)
     return np.where(z > 0, gammaln(some) - betaln(a, some), 0.0)
@@ -133,7 +135,7 @@ def log_binomial(counts: Any) -> Any:
     return gammaln(counts.sum(axis=-1) + 1.0) - gammaln(counts + 1.0).sum(axis=-1)
 
 
-def normal_gamma_log_normalizer(kappa: Any, shape: Any, scale: Any) -> Any:
+def normal_gamma_log_normalizer(kappa: ArrayLike, shape: Any, scale: ArrayLike) -> Any:
     """log Z of a normal-inverse-gamma:  log sqrt(2 pi / kappa) + log Gamma(shape) - shape log scale."""
     return 0.5 * (LOG_2PI - np.log(kappa)) + gammaln(shape) - shape * np.log(scale)
 
@@ -161,7 +163,7 @@ def student_log_density(x: Any, df: Any, mean: Any, shape: Any) -> Any:
 
 
 def draw_inverse_wishart(
-    rng: np.random.Generator, df: Any, scale: Any, size: tuple[int, ...]
+    rng: np.random.Generator, df: Array, scale: Array, size: tuple[int, ...]
 ) -> Any:
     """Roots R (size, ..., d, d) of inverse-Wishart draws R R' by Bartlett's decomposition: R = C A^-T with C C' = scale."""
     d = scale.shape[-1]

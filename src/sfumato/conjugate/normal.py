@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln
 
+from ..core.types import Array, ArrayLike, RandomState, Weights
 from ..core.validation import as_generator
 from ._checks import as_shape, check_finite, check_level, check_positive
 from ._pair import ConjugatePair, Joint, NormalizedPair
@@ -18,7 +19,7 @@ from .kernel import LOG_2PI, Moments, moments, normal_gamma_log_normalizer, pull
 __all__ = ["NormalInverseGamma", "NormalKnownMean", "NormalKnownVariance"]
 
 
-def _along(value: Any) -> np.ndarray:
+def _along(value: object) -> np.ndarray:
     """A parameter with an axis for the observations."""
     return np.asarray(value)[..., None]
 
@@ -26,13 +27,13 @@ def _along(value: Any) -> np.ndarray:
 class _Normal(ConjugatePair):
     """Normal data (..., n)."""
 
-    def _summarize(self, data: Any, weight: Any) -> Moments:
+    def _summarize(self, data: Any, weight: Weights) -> Moments:
         return moments(data, weight)
 
     def _fits(self, statistics: Any) -> bool:
         return isinstance(statistics, Moments) and statistics.mean.ndim == statistics.count.ndim
 
-    def _log_predictive(self, data: Any, weight: Any) -> Any:
+    def _log_predictive(self, data: Array, weight: Array) -> Any:
         predictive = type(self)(
             **{name: _along(value) for name, value in self._parameters().items()}
         ).predictive()
@@ -107,7 +108,7 @@ class NormalKnownVariance(_Normal):
         """Equal-tailed interval of the mean."""
         return _quantiles(self.distribution, level)
 
-    def sample(self, size: Any = None, random_state: Any = None) -> Any:
+    def sample(self, size: Any = None, random_state: RandomState = None) -> Any:
         """Means drawn from the distribution, of shape (size, ...)."""
         return as_generator(random_state).normal(
             self.mean, np.sqrt(self.variance), size=as_shape(size) + self.batch_shape
@@ -183,7 +184,7 @@ class NormalKnownMean(_Normal, NormalizedPair):
         """Equal-tailed interval of the variance."""
         return _quantiles(self.distribution, level)
 
-    def sample(self, size: Any = None, random_state: Any = None) -> Any:
+    def sample(self, size: Any = None, random_state: RandomState = None) -> Any:
         """Variances drawn from the distribution, of shape (size, ...)."""
         return _inverse_gamma_draws(
             as_generator(random_state), self.shape, self.scale, as_shape(size) + self.batch_shape
@@ -269,7 +270,7 @@ class NormalInverseGamma(_Normal, NormalizedPair):
         """Equal-tailed intervals (low, high) of the mean and of the variance, each on its own."""
         return Joint(*(_quantiles(marginal, level) for marginal in self.distribution))
 
-    def sample(self, size: Any = None, random_state: Any = None) -> Joint:
+    def sample(self, size: Any = None, random_state: RandomState = None) -> Joint:
         """Pairs of mean and variance drawn together, each of shape (size, ...)."""
         rng = as_generator(random_state)
         size = as_shape(size) + self.batch_shape
@@ -288,12 +289,12 @@ class NormalInverseGamma(_Normal, NormalizedPair):
         return normal_gamma_log_normalizer(self.kappa, self.shape, self.scale)
 
 
-def _inverse_gamma_mean(shape: Any, scale: Any) -> Any:
+def _inverse_gamma_mean(shape: Any, scale: ArrayLike) -> Any:
     return np.where(shape > 1, scale / np.where(shape > 1, shape - 1, 1.0), np.inf)[()]
 
 
 def _inverse_gamma_draws(
-    rng: np.random.Generator, shape: Any, scale: Any, size: tuple[int, ...]
+    rng: np.random.Generator, shape: Any, scale: Array, size: tuple[int, ...]
 ) -> Any:
     """Draws that a tiny shape may make as large as numbers go, and not larger."""
     with np.errstate(divide="ignore", over="ignore"):

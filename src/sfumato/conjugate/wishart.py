@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from ..core.types import Array, RandomState, Weights
 from ..core.validation import as_generator
 from ._checks import as_shape, check_finite, check_level, check_positive
 from ._pair import Joint, NormalizedPair
@@ -100,7 +101,7 @@ class NormalInverseWishart(NormalizedPair):
             )
         return data, weight
 
-    def _summarize(self, data: Any, weight: Any) -> Moments:
+    def _summarize(self, data: Any, weight: Weights) -> Moments:
         return vector_moments(data, weight)
 
     def _fits(self, statistics: Any) -> bool:
@@ -148,7 +149,7 @@ class NormalInverseWishart(NormalizedPair):
             *(tuple(marginal.ppf(q) for q in check_level(level)) for marginal in self.distribution)
         )
 
-    def sample(self, size: Any = None, random_state: Any = None) -> Joint:
+    def sample(self, size: Any = None, random_state: RandomState = None) -> Joint:
         """Means (size, ..., d) and covariances (size, ..., d, d) drawn together."""
         rng = as_generator(random_state)
         root = draw_inverse_wishart(rng, np.asarray(self.df), self.scale, as_shape(size))
@@ -176,7 +177,7 @@ class NormalInverseWishart(NormalizedPair):
         df, mean, shape = self._student()
         return stats.multivariate_t(mean, shape, float(df))
 
-    def _log_predictive(self, data: Any, weight: Any) -> Any:
+    def _log_predictive(self, data: Array, weight: Array) -> Any:
         return student_log_density(data, *self._student())
 
     def _log_normalizer(self) -> Any:

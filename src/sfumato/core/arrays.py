@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .memory import memory_budget
+from .types import Array
 
 __all__ = [
     "add_at",
@@ -56,7 +57,7 @@ def _compat(root: str) -> Any:
     return xp
 
 
-def reader(array: Any) -> Any:
+def reader(array: Array) -> Any:
     """The module of ours that reads arrays of this library (see ``READERS``), or None."""
     name = READERS.get(type(array).__module__.partition(".")[0])
     return import_module(name) if name else None
@@ -81,7 +82,7 @@ def to_numpy(array: Any) -> np.ndarray:
         return np.from_dlpack(array)
 
 
-def inplace(function: str, array: Any) -> Any:
+def inplace(function: str, array: Array) -> Any:
     """``function(array)``, written over ``array`` where the library can: ``inplace("exp", D)``."""
     if isinstance(array, np.ndarray):
         return getattr(np, function)(array, out=array)
@@ -90,7 +91,7 @@ def inplace(function: str, array: Any) -> Any:
     return getattr(namespace(array), function)(array)
 
 
-def add_at(vector: Any, index: Any, values: Any) -> Any:
+def add_at(vector: Any, index: Any, values: Array) -> Any:
     """``vector[index] += values`` for distinct indices; in place where the library can."""
     xp = namespace(vector)
     if xp.__name__.startswith("array_api_strict"):
@@ -102,7 +103,7 @@ def add_at(vector: Any, index: Any, values: Any) -> Any:
         vector[index] += values
 
 
-def device(array: Any) -> Any:
+def device(array: Array) -> Any:
     """Where the array lives."""
     return getattr(array, "device", None)
 

@@ -26,6 +26,7 @@ from . import loop, structure
 from .arrays import free_memory, namespace, reader
 from .memory import InputSize, require
 from .rows import Rows, one_blas_thread
+from .types import Array, ArrayLike
 from .validation import as_generator, check_features, check_n_clusters, check_number
 from .warn import warn
 from .weights import check_weights
@@ -51,7 +52,9 @@ class Clusterer(
     def predict_proba(self, X: Any) -> Any:
         """Memberships of new objects."""
 
-    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
+    def fit_predict(
+        self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any
+    ) -> np.ndarray:
         """Fit, and the label of every object.
 
         Parameters
@@ -66,15 +69,15 @@ class Clusterer(
         """
         return self.fit(X, y, **fit_params).labels_
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+    def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any) -> Any:
         """Fit, and the memberships (n, n_clusters) of the fitted objects."""
         return self.fit(X, y, **fit_params).memberships_
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: ArrayLike) -> Any:
         """Memberships (n_new, n_clusters) of new objects: the same as ``predict_proba``."""
         return self.predict_proba(X)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: ArrayLike) -> Any:
         """Label of every new object: the cluster of its largest membership."""
         memberships = self.predict_proba(X)
         return namespace(memberships).argmax(memberships, axis=1)
@@ -212,7 +215,7 @@ class InductiveClusterer(Clusterer):
         """The next state."""
 
     @abstractmethod
-    def _assign(self, block: Any, state: Any) -> Any:
+    def _assign(self, block: Array, state: Any) -> Any:
         """Memberships of a block of rows."""
 
     def _step(self, rows: Rows) -> loop.Step:
@@ -345,7 +348,7 @@ class InductiveClusterer(Clusterer):
         """Objectives in the units of the data, for models that work in coordinates of their own."""
         return objective
 
-    def _rows(self, X: Any, *columns: Any) -> Rows:
+    def _rows(self, X: ArrayLike, *columns: ArrayLike) -> Rows:
         """Features as the fitted model sees them."""
         return Rows(X, *columns, n_jobs=self.n_jobs)
 

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .types import ArrayLike
+
 __all__ = ["as_labels", "check_labelings", "encode"]
 
 
-def encode(labels: Any) -> np.ndarray:
+def encode(labels: ArrayLike) -> np.ndarray:
     """Codes 0, 1, ... (n,) of the labels: in sorted order, or where they cannot be compared as they come."""
     labels = np.asarray(labels)
     if labels.dtype.kind in "iu" and len(labels):
@@ -29,7 +31,7 @@ def encode(labels: Any) -> np.ndarray:
     return np.array([ranks[label] for label in found], dtype=int)[codes]
 
 
-def check_labelings(L: Any, name: str = "L") -> np.ndarray:
+def check_labelings(L: ArrayLike, name: str = "L") -> np.ndarray:
     """Labelings (n, m) as int32 codes 0, 1, ... in each column, -1 where a clustering did not see the object.
 
     Labels may be integers (also as floats) or strings; -1, NaN, None, NA and the empty string mean "not seen".
@@ -41,7 +43,7 @@ def check_labelings(L: Any, name: str = "L") -> np.ndarray:
     return codes
 
 
-def as_labels(L: Any, name: str = "L") -> np.ndarray:
+def as_labels(L: ArrayLike, name: str = "L") -> np.ndarray:
     """Labelings as an array (n, m) of labels as they were given: in a list, NaN beside strings stays NaN."""
     if isinstance(L, np.ma.MaskedArray):
         L = (
@@ -71,7 +73,7 @@ def as_labels(L: Any, name: str = "L") -> np.ndarray:
     return given
 
 
-def _label(value: Any, name: str) -> str | None:
+def _label(value: object, name: str) -> str | None:
     """A label as text, the same for 1, 1.0 and "1"; None where there is none."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None

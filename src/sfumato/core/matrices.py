@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .types import ArrayLike, Similarity
 from .validation import refuse_mask, refuse_overflow, refuse_underflow
 from .warn import warn
 
 __all__ = ["check_rows", "check_similarity"]
 
 
-def check_similarity(W: Any, name: str = "W") -> Any:
+def check_similarity(W: Similarity, name: str = "W") -> Any:
     """A similarity (n, n): symmetric, nonnegative, finite; an array, CSR, or an operator (anything with ``shape`` and ``@``).
 
     An asymmetric matrix is averaged with its transpose, with a warning. What multiplies is trusted about its entries.
@@ -32,7 +33,7 @@ def check_similarity(W: Any, name: str = "W") -> Any:
     return W
 
 
-def _as_matrix(W: Any, name: str) -> Any:
+def _as_matrix(W: Similarity, name: str) -> Any:
     """Lists, frames and subclasses of arrays as plain arrays; what multiplies as it is."""
     refuse_mask(W, name)
     if sp.issparse(W) or (
@@ -45,7 +46,7 @@ def _as_matrix(W: Any, name: str) -> Any:
     return np.asarray(W)
 
 
-def _finite(values: Any, name: str) -> None:
+def _finite(values: ArrayLike, name: str) -> None:
     if not np.isfinite(values).all():
         raise ValueError(
             f"{name} contains NaN or infinity: replace missing similarities (0 means never together) or drop those objects"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 __all__ = ["InputSize", "MemoryBudgetError", "memory_budget", "require", "reserve"]
 
@@ -106,7 +107,7 @@ def require(
     )
 
 
-def reserve(shape: tuple[int, ...], dtype: Any, what: str, instead: str) -> None:
+def reserve(shape: tuple[int, ...], dtype: npt.DTypeLike, what: str, instead: str) -> None:
     """Raise ``MemoryBudgetError`` if an array of this shape would take more than nine tenths of the budget."""
     size = math.prod(int(n) for n in shape) * np.dtype(dtype).itemsize
     budget = _budget_for(size)

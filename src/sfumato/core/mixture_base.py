@@ -14,6 +14,7 @@ import numpy as np
 from .base import InductiveClusterer, weight_of
 from .loop import Run
 from .rows import Rows
+from .types import Array, ArrayLike, Weights
 from .validation import check_choice, check_features, check_n_clusters, check_number
 from .warn import warn
 from .weights import check_weights
@@ -57,14 +58,14 @@ class DensityMixture(InductiveClusterer):
     _setting: dict[str, Any]
 
     @abstractmethod
-    def _posterior(self, block: Any, ready: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _posterior(self, block: Array, ready: Any) -> tuple[np.ndarray, np.ndarray]:
         """Memberships (b, k) and log-densities (b,) of a block, in float64."""
 
     @abstractmethod
     def _n_parameters(self) -> int:
         """Number of free parameters of the present setting."""
 
-    def _read(self, X: Any, *, reset: bool) -> Any:
+    def _read(self, X: Array, *, reset: bool) -> Any:
         return check_features(self, X, reset=reset, missing=True, sparse=False)
 
     def _settings(self, n_objects: int) -> list[dict[str, Any]]:
@@ -153,7 +154,7 @@ class DensityMixture(InductiveClusterer):
     def _fit_of(self, rows: Rows, state: Any) -> Fit:
         ready = self._ready(state)
 
-        def part(block: Any, weights: Any = None, *_: Any) -> Fit:
+        def part(block: Array, weights: Weights = None, *_: Any) -> Fit:
             U, log_density = self._posterior(block, ready)
             w = np.ones(len(U)) if weights is None else weights
             surest = np.log(U.max(axis=1))
@@ -168,7 +169,7 @@ class DensityMixture(InductiveClusterer):
     def _assign(self, block: Any, state: Any) -> np.ndarray:
         return self._posterior(block, state)[0].astype(self._dtype)
 
-    def _given(self, X: Any, sample_weight: Any = None) -> Rows:
+    def _given(self, X: Array, sample_weight: ArrayLike | None = None) -> Rows:
         self._check_fitted()
         X = self._read(X, reset=False)
         return self._rows(X, check_weights(sample_weight, X))
@@ -189,7 +190,7 @@ class DensityMixture(InductiveClusterer):
         kind = np.float32 if "float32" in str(rows.dtype) else np.float64
         return rows.map(lambda block, _: self._posterior(block, ready)[0].astype(kind))
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Array) -> np.ndarray:
         """Logarithm of the density at every object, of its observed values if some are missing.
 
         Parameters
@@ -209,15 +210,15 @@ class DensityMixture(InductiveClusterer):
         fit = self._fit_of(self._given(X, sample_weight), self._state)
         return fit.log_likelihood / fit.total
 
-    def bic(self, X: Any, sample_weight: Any = None) -> float:
+    def bic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
         """Bayesian information criterion, ``-2 log L + p log n``: lower is better."""
         return self._candidate(self._given(X, sample_weight), self._state).bic
 
-    def aic(self, X: Any, sample_weight: Any = None) -> float:
+    def aic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
         """Akaike's information criterion, ``-2 log L + 2 p``: lower is better."""
         return self._candidate(self._given(X, sample_weight), self._state).aic
 
-    def icl(self, X: Any, sample_weight: Any = None) -> float:
+    def icl(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
         """Integrated completed likelihood: ``bic`` plus the uncertainty of the memberships.
 
         The addition is ``-2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from .arrays import cpu_count, device, free_memory, is_numpy, namespace, to_numpy
 from .memory import memory_budget
+from .types import Array
 
 __all__ = ["Rows", "add", "one_blas_thread", "threads"]
 
@@ -203,7 +204,7 @@ class Rows:
             kept._made.update(made)
         return kept
 
-    def _kept_there(self, first: Any) -> Rows:
+    def _kept_there(self, first: Array) -> Rows:
         """As ``kept``, for arrays of another library."""
         xp = namespace(self.X)
         if (
@@ -216,7 +217,7 @@ class Rows:
             out[rows, :] = self._cut(rows)[0]
         return Rows(out, *self.columns, n_jobs=self.n_jobs)
 
-    def sample(self, size: int, rng: Any) -> Rows:
+    def sample(self, size: int, rng: np.random.Generator) -> Rows:
         """About ``size`` rows drawn by weight along the data, all of weight one; weight w draws like w copies in a row.
 
         The first column must be the weights.
@@ -234,7 +235,7 @@ class Rows:
         few = Rows(self.X[indices], None, *others, n_jobs=self.n_jobs, view=self.view)
         return few.kept() if self._made else few
 
-    def take(self, indices: Any) -> Any:
+    def take(self, indices: Array) -> Any:
         """Chosen rows as a dense array."""
         rows = self.X[indices]
         return rows.toarray() if sp.issparse(rows) else rows
@@ -258,7 +259,7 @@ def _mapped(X: Any) -> bool:
     return False
 
 
-def add(left: Any, right: Any) -> Any:
+def add(left: Array, right: Array) -> Any:
     """Sum of two records of statistics, entry by entry."""
     parts = (a + b for a, b in zip(left, right, strict=True))
     return type(left)(*parts) if hasattr(left, "_fields") else tuple(parts)

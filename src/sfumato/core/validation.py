@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from .arrays import is_numpy, namespace, reader
+from .types import Array, RandomState
 
 __all__ = [
     "as_generator",
@@ -31,7 +32,7 @@ def refuse_mask(X: Any, name: str) -> None:
 
 
 def check_number(
-    value: Any,
+    value: object,
     name: str,
     *,
     low: float = -np.inf,
@@ -53,7 +54,7 @@ def check_number(
     return int(value) if integer else float(value)  # type: ignore[call-overload]
 
 
-def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
     """``value`` if it is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
@@ -70,7 +71,7 @@ def check_n_clusters(n_clusters: Any, n_objects: int) -> int:
     return n_clusters
 
 
-def as_generator(random_state: Any) -> np.random.Generator:
+def as_generator(random_state: RandomState) -> np.random.Generator:
     """A NumPy generator from ``None``, a seed, a ``RandomState`` or a generator."""
     if isinstance(random_state, np.random.Generator):
         return random_state
@@ -138,7 +139,7 @@ def _largest(X: Any) -> float:
     return float(max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None)))
 
 
-def _check_foreign(estimator: Any, X: Any, reset: bool) -> Any:
+def _check_foreign(estimator: Any, X: Array, reset: bool) -> Any:
     """Features on another array library: checked there, without a copy."""
     xp = namespace(X)
     if X.ndim != 2:

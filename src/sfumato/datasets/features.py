@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ..core.types import RandomState, Weights
 from ..memberships import one_hot
 from ..numerics.simplex import softmax
 
@@ -38,8 +39,8 @@ def make_gaussians(
     n_features: int = 2,
     separation: float = 4.0,
     elongation: float = 1.0,
-    weights: Any = None,
-    random_state: Any = None,
+    weights: Weights = None,
+    random_state: RandomState = None,
 ) -> Simulated:
     """Features from overlapping Gaussians, with the true posterior as memberships.
 
@@ -111,7 +112,11 @@ def _posterior(
 
 
 def make_rings(
-    n_objects: int = 300, n_clusters: int = 3, *, noise: float = 0.08, random_state: Any = None
+    n_objects: int = 300,
+    n_clusters: int = 3,
+    *,
+    noise: float = 0.08,
+    random_state: RandomState = None,
 ) -> Simulated:
     """Features on concentric rings of radius 1, 2, ..., objects in proportion to the radius.
 
@@ -147,7 +152,7 @@ def make_spirals(
     *,
     turns: float = 1.0,
     noise: float = 0.05,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Simulated:
     """Features on spiral arms that wind around each other, spread evenly along each arm.
 
@@ -180,7 +185,7 @@ def make_spirals(
 
 
 def _curve(
-    rng: Any,
+    rng: np.random.Generator,
     radius: np.ndarray,
     angle: np.ndarray,
     labels: np.ndarray,
@@ -191,7 +196,9 @@ def _curve(
     return Simulated(X + rng.normal(scale=noise, size=X.shape), one_hot(labels, n_clusters), labels)
 
 
-def make_moons(n_objects: int = 300, *, noise: float = 0.08, random_state: Any = None) -> Simulated:
+def make_moons(
+    n_objects: int = 300, *, noise: float = 0.08, random_state: RandomState = None
+) -> Simulated:
     """Features on two interleaving half circles.
 
     Parameters
@@ -221,7 +228,11 @@ def make_moons(n_objects: int = 300, *, noise: float = 0.08, random_state: Any =
 
 
 def make_circles(
-    n_objects: int = 300, *, factor: float = 0.5, noise: float = 0.05, random_state: Any = None
+    n_objects: int = 300,
+    *,
+    factor: float = 0.5,
+    noise: float = 0.05,
+    random_state: RandomState = None,
 ) -> Simulated:
     """Features on two circles, the inner one of radius ``factor``, with as many objects on each.
 
@@ -257,7 +268,9 @@ def make_circles(
     )
 
 
-def make_noise(n_objects: int = 300, *, n_features: int = 2, random_state: Any = None) -> Simulated:
+def make_noise(
+    n_objects: int = 300, *, n_features: int = 2, random_state: RandomState = None
+) -> Simulated:
     """Features without any clusters: one uniform cloud, one cluster of everything.
 
     Parameters

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..core.types import ArrayLike, RandomState
 from ..memberships import check_memberships, one_hot
 from ..numerics.simplex import draw
 from .features import Simulated
@@ -18,7 +17,7 @@ def make_memberships(
     n_clusters: int = 3,
     *,
     concentration: float = 0.3,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> np.ndarray:
     """Memberships drawn from a symmetric Dirichlet distribution.
 
@@ -46,10 +45,10 @@ def make_similarity(
     n_objects: int = 300,
     n_clusters: int = 3,
     *,
-    memberships: Any = None,
+    memberships: ArrayLike | None = None,
     scale: float = 1.0,
     noise: float = 0.05,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Simulated:
     """A similarity  scale * u_i'u_j  with Gaussian noise, cut at zero: what the pairwise model assumes.
 
@@ -102,7 +101,7 @@ def make_block_similarity(
     stay: float = 0.45,
     spread: float = 1.5,
     noise: float = 0.5,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Simulated:
     """A similarity whose random walk is block stochastic, after the S100 set of Verma and Meila (2003).
 
@@ -168,10 +167,10 @@ def make_labelings(
     n_clusters: int = 3,
     *,
     n_partitions: int = 50,
-    memberships: Any = None,
+    memberships: ArrayLike | None = None,
     noise: float = 0.2,
     missing: float = 0.0,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Simulated:
     """An ensemble of noisy clusterings of the same objects, each with names of its own.
 

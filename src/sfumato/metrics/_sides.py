@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from ..core.arrays import to_numpy
 from ..core.labels import encode
+from ..core.types import ArrayLike
 from ..memberships import check_memberships
 
 __all__ = [
@@ -47,7 +48,7 @@ class Estimate(NamedTuple):
         return self.value
 
 
-def as_side(clustering: Any, name: str = "clustering") -> Side:
+def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
     """Memberships (n, k) checked, or labels (n,) of any kind as a sparse one-hot array (n, number of distinct labels)."""
     if isinstance(clustering, np.ma.MaskedArray) and np.ma.is_masked(clustering):
         raise ValueError(
@@ -69,7 +70,7 @@ def as_side(clustering: Any, name: str = "clustering") -> Side:
     return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, int(codes.max()) + 1))
 
 
-def as_sides(reference: Any, clustering: Any) -> tuple[Side, Side]:
+def as_sides(reference: ArrayLike, clustering: ArrayLike) -> tuple[Side, Side]:
     """Both sides of a comparison, of the same objects."""
     left, right = as_side(reference, "reference"), as_side(clustering, "clustering")
     if left.shape[0] != right.shape[0]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.types import ArrayLike, RandomState
 from ..memberships import cooccurrence
 from ._sides import (
     Estimate,
@@ -43,14 +44,14 @@ class CalibrationCurve(NamedTuple):
 
 
 def calibration_curve(
-    reference: Any,
-    clustering: Any,
+    reference: ArrayLike,
+    clustering: ArrayLike,
     *,
     n_bins: int = 10,
     n_pairs: int = 1_000_000,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> CalibrationCurve:
     """How often pairs that should be together with chance p are together in the reference.
 
@@ -132,12 +133,12 @@ def _together(side: Side, pairs: np.ndarray) -> np.ndarray:
 
 
 def brier_score(
-    reference: Any,
-    clustering: Any,
+    reference: ArrayLike,
+    clustering: ArrayLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Mean squared difference of co-occurrences,  mean over pairs of (p_ij - q_ij)^2:  0 is perfect.
 
@@ -171,9 +172,9 @@ def brier_score(
 def stability(
     clusterings: Sequence[Any] | np.ndarray,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Mean adjusted Rand index over all pairs of clusterings of the same objects.
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.types import ArrayLike
 from ..numerics.contingency import log_posterior
 
 __all__ = ["contingency_bayes_factor"]
 
 
-def contingency_bayes_factor(table: Any, prior: Any = 1.0) -> float:
+def contingency_bayes_factor(table: Any, prior: ArrayLike = 1.0) -> float:
     r"""Logarithm of the Bayes factor that the rows of a table have distributions of their own, against one that they share.
 
     .. math:: \log \prod_j \frac{B(p + r_j)}{B(p)} - \log \frac{B(p + \sum_j r_j)}{B(p)}, \qquad

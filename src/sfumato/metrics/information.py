@@ -13,6 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 
 from ..core.memory import reserve
+from ..core.types import ArrayLike, RandomState
 from ._sides import Estimate, Side, as_sides, is_hard, measure, overlap, total
 
 __all__ = ["adjusted_mutual_information", "matched_accuracy", "normalized_mutual_information"]
@@ -93,12 +94,12 @@ def _matched(table: Any) -> float:
 
 
 def normalized_mutual_information(
-    reference: Any,
-    clustering: Any,
+    reference: ArrayLike,
+    clustering: ArrayLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Mutual information of the two labels of an object over the mean of their entropies.
 
@@ -136,12 +137,12 @@ def normalized_mutual_information(
 
 
 def adjusted_mutual_information(
-    reference: Any,
-    clustering: Any,
+    reference: ArrayLike,
+    clustering: ArrayLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Mutual information above chance:  (I - E) / (mean entropy - E),  E what shuffled objects would share (Vinh et al. 2010).
 
@@ -180,12 +181,12 @@ def adjusted_mutual_information(
 
 
 def matched_accuracy(
-    reference: Any,
-    clustering: Any,
+    reference: ArrayLike,
+    clustering: ArrayLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Share of objects in the right cluster when clusters are paired one to one in the best way.
 

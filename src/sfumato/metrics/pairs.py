@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.types import ArrayLike, RandomState
 from ._sides import (
     Estimate,
     Side,
@@ -126,7 +127,9 @@ def score(
     )
 
 
-def pair_confusion(reference: Any, clustering: Any, *, sample_weight: Any = None) -> np.ndarray:
+def pair_confusion(
+    reference: ArrayLike, clustering: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> np.ndarray:
     """Expected numbers of pairs apart or together in the reference (rows) and in the clustering (columns).
 
     Parameters
@@ -153,12 +156,12 @@ def pair_confusion(reference: Any, clustering: Any, *, sample_weight: Any = None
 
 
 def rand_index(
-    reference: Any,
-    clustering: Any,
+    reference: ArrayLike,
+    clustering: ArrayLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Share of pairs on which the two clusterings agree: together in both or apart in both.
 
@@ -190,12 +193,12 @@ def rand_index(
 
 
 def adjusted_rand_index(
-    reference: Any,
-    clustering: Any,
+    reference: ArrayLike,
+    clustering: ArrayLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Agreement of co-occurrences above chance:  (sum pq - E) / ((sum p^2 + sum q^2)/2 - E),  E = sum p sum q / pairs.
 
@@ -228,12 +231,12 @@ def adjusted_rand_index(
 
 
 def pair_precision(
-    reference: Any,
-    clustering: Any,
+    reference: ArrayLike,
+    clustering: ArrayLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Of the pairs the clustering puts together, the share the reference puts together too (1 if it puts none together).
 
@@ -261,12 +264,12 @@ def pair_precision(
 
 
 def pair_recall(
-    reference: Any,
-    clustering: Any,
+    reference: ArrayLike,
+    clustering: ArrayLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Of the pairs the reference puts together, the share the clustering puts together too (1 if there are none).
 
@@ -294,12 +297,12 @@ def pair_recall(
 
 
 def pair_f1(
-    reference: Any,
-    clustering: Any,
+    reference: ArrayLike,
+    clustering: ArrayLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Harmonic mean of pair precision and pair recall:  2 TP / (2 TP + FP + FN).
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from ..core.arrays import to_numpy
 from ..core.labels import encode
+from ..core.types import ArrayLike, RandomState
 from ..memberships import entropy, margin
 from ._sides import Estimate, Side, as_side, is_hard, measure
 
@@ -18,7 +19,7 @@ __all__ = ["fuzzy_silhouette", "partition_coefficient", "partition_entropy", "xi
 FEW = 256  # clusters for which a dense product beats a sparse one
 
 
-def _dense(clustering: Any) -> np.ndarray:
+def _dense(clustering: ArrayLike) -> np.ndarray:
     side = as_side(clustering)
     return side.toarray() if is_hard(side) else side
 
@@ -36,12 +37,12 @@ def _mean(
 
 
 def partition_coefficient(
-    clustering: Any,
+    clustering: ArrayLike,
     *,
     normalized: bool = False,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Mean of |u_i|^2, between 1/k (everything could be anywhere) and 1 (every object is sure). Bezdek (1981).
 
@@ -75,12 +76,12 @@ def partition_coefficient(
 
 
 def partition_entropy(
-    clustering: Any,
+    clustering: ArrayLike,
     *,
     normalized: bool = False,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Mean entropy of the memberships in nats, between 0 (every object is sure) and log k. Bezdek (1981).
 
@@ -122,14 +123,14 @@ def _features(X: Any, n: int) -> np.ndarray:
 
 
 def xie_beni(
-    X: Any,
-    clustering: Any,
+    X: ArrayLike,
+    clustering: ArrayLike,
     *,
-    centers: Any = None,
+    centers: ArrayLike | None = None,
     fuzzifier: float = 2.0,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Compactness over separation:  sum_i sum_r u_ir^m |x_i - c_r|^2 / (n min_{r != s} |c_r - c_s|^2),  small is good.
 
@@ -193,13 +194,13 @@ def _xie_beni(
 
 
 def fuzzy_silhouette(
-    X: Any,
-    clustering: Any,
+    X: ArrayLike,
+    clustering: ArrayLike,
     *,
     exponent: float = 1.0,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     interval: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> float | Estimate:
     """Mean silhouette, in which an object counts by the margin of its membership:  sum_i margin_i^a s_i / sum_i margin_i^a.
 

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from ..core.arrays import namespace, to_numpy
 from ..core.rows import Rows
+from ..core.types import Array, Weights
 
 __all__ = ["Coordinates", "measure"]
 
@@ -131,7 +132,7 @@ def _dtype(rows: Rows) -> Any:
     return np.float32 if "float32" in str(rows.dtype) else np.float64
 
 
-def _first(X: Any, weights: Any, total: float) -> _Extent:
+def _first(X: Array, weights: Weights, total: float) -> _Extent:
     X, w = _plain(X), _share(X, weights, total)
     if sp.issparse(X):
         return _Extent(np.full(X.shape[1], w.sum()), X.T @ w)
@@ -141,7 +142,7 @@ def _first(X: Any, weights: Any, total: float) -> _Extent:
     return _Extent(w @ seen, w @ np.where(seen, X, 0.0))
 
 
-def _moment(X: Any, weights: Any, total: float, mix: bool) -> _Second:
+def _moment(X: Any, weights: Weights, total: float, mix: bool) -> _Second:
     X, w = _plain(X), _share(X, weights, total)
     if sp.issparse(X):
         return _Second(np.full(X.shape[1], w.sum()), X.multiply(X).T @ w)
@@ -154,6 +155,6 @@ def _plain(X: Any) -> Any:
     return X.astype(np.float64) if sp.issparse(X) else to_numpy(X).astype(np.float64)
 
 
-def _share(X: Any, weights: Any, total: float) -> np.ndarray:
+def _share(X: Array, weights: Weights, total: float) -> np.ndarray:
     """Weights that sum to one over the data: their sums cannot overflow."""
     return np.full(X.shape[0], 1.0 / total) if weights is None else to_numpy(weights) / total

@@ -14,6 +14,8 @@ import torch
 import triton
 import triton.language as tl
 
+from ..core.types import Array
+
 __all__ = ["fits", "soft_sums"]
 
 LARGEST = 128 * 128  # coefficients, padded, that shared memory holds beside the objects
@@ -98,7 +100,7 @@ def _padded(size: int) -> int:
 
 
 def soft_sums(
-    Z: Any, weights: Any, coefficients: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0
+    Z: Any, weights: Array, coefficients: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0
 ) -> tuple[np.ndarray, float]:
     """Weighted sums (k, q) of z(x) and the sum of the objects' costs (log-likelihoods); ``coefficients`` (k, q) give D of z(x).
 

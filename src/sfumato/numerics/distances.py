@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from ..core.arrays import inplace, namespace
 from ..core.optional import optional_module
+from ..core.types import Array, Weights
 
 __all__ = [
     "cholesky_coordinates",
@@ -104,7 +105,7 @@ def pack(matrices: np.ndarray) -> np.ndarray:
     return matrices[:, upper[0], upper[1]]
 
 
-def softmax_columns(logits: Any) -> tuple[Any, Any]:
+def softmax_columns(logits: Array) -> tuple[Any, Any]:
     """Columns of exp(logits) (k, b) divided by their sums, and the logarithms (b,) of those sums. Overwrites ``logits``."""
     xp = namespace(logits)
     top = xp.max(logits, axis=0)
@@ -118,7 +119,7 @@ def softmax_columns(logits: Any) -> tuple[Any, Any]:
 
 
 def fused_sums(
-    Z: Any, weights: Any, rows: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0
+    Z: Array, weights: Weights, rows: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0
 ) -> tuple[np.ndarray, float] | None:
     """Weighted sums of z(x) and of the costs by one kernel, compiled or of a CUDA device; None where there is no such kernel.
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.labels import encode
+from ..core.types import Array, Similarity
 
 __all__ = [
     "agglomerate",
@@ -76,7 +77,7 @@ def nearest(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
 
 
 def kmeans_plus_plus(
-    X: np.ndarray, weights: np.ndarray, k: int, rng: Any, *, cap: float = np.inf
+    X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator, *, cap: float = np.inf
 ) -> np.ndarray:
     """``k`` objects as centers (k, d), pairwise different as long as there are so many different objects.
 
@@ -95,7 +96,7 @@ def kmeans_plus_plus(
     return X[chosen]
 
 
-def _draw(mass: np.ndarray, rng: Any, size: int) -> np.ndarray:
+def _draw(mass: np.ndarray, rng: np.random.Generator, size: int) -> np.ndarray:
     cumulative = np.cumsum(mass)
     return np.minimum(
         np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right"), len(mass) - 1
@@ -103,7 +104,7 @@ def _draw(mass: np.ndarray, rng: Any, size: int) -> np.ndarray:
 
 
 def kmeans(
-    X: np.ndarray, weights: np.ndarray, k: int, rng: Any, *, n_steps: int = 10
+    X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator, *, n_steps: int = 10
 ) -> np.ndarray:
     """Labels (n,) after k-means++ and a few steps of Lloyd's algorithm."""
     centers = kmeans_plus_plus(X, weights, k, rng)
@@ -117,7 +118,7 @@ def kmeans(
     return nearest(X, centers)
 
 
-def agglomerate(X: np.ndarray, weights: np.ndarray, k: int, rng: Any) -> np.ndarray:
+def agglomerate(X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
     """Labels (n,) of ``k`` ellipsoidal groups, merged from single objects or, where those are many, from small round groups."""
     d = X.shape[1]
     few = len(X) <= MOST_GROUPS
@@ -147,14 +148,14 @@ def unit(weights: np.ndarray) -> float:
 
 
 def _merge(
-    mass: Any, mean: Any, scatter: Any, prior: np.ndarray, pseudo: float, k: int
+    mass: Array, mean: Array, scatter: Array, prior: np.ndarray, pseudo: float, k: int
 ) -> np.ndarray:
     """Group (m,) of every one of m small groups after greedy merging down to ``k``."""
 
-    def cost(N: Any, W: Any) -> Any:
+    def cost(N: Array, W: Similarity) -> Any:
         return N * np.linalg.slogdet((W + prior) / (N + pseudo)[..., None, None])[1]
 
-    def union(a: int, others: Any) -> tuple[Any, Any]:
+    def union(a: int, others: Array) -> tuple[Any, Any]:
         N = mass[a] + mass[others]
         gap = mean[others] - mean[a]
         between = (mass[a] * mass[others] / N)[:, None, None] * gap[:, :, None] * gap[:, None, :]

@@ -13,6 +13,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
 from .. import datasets
+from ..core.types import Array
 from ..models.discriminative.estimator import DiscriminativeClustering
 from ..numerics.contingency import log_posterior, mutual_information
 from .outcome import Outcome, Table, mean_and_deviation
@@ -101,7 +102,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
 
 
 def _split(
-    X: Any, c: np.ndarray, k: int, train: np.ndarray, test: np.ndarray, seed: int
+    X: Array, c: np.ndarray, k: int, train: np.ndarray, test: np.ndarray, seed: int
 ) -> list[tuple[float, float]]:
     """Held-out log posterior per object and mutual information of ours, k-means and the mixtures."""
     scaler = StandardScaler().fit(X[train])
@@ -140,7 +141,7 @@ def mixture_per_class(
     ]
     priors = np.log(sizes / sizes.sum())
 
-    def partition(X: Any) -> np.ndarray:
+    def partition(X: Array) -> np.ndarray:
         within = [
             prior + mixture.score_samples(X)[:, None] + np.log(mixture.predict_proba(X) + 1e-300)
             for prior, mixture in zip(priors, mixtures, strict=True)

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.types import ArrayLike
+
 __all__ = ["Outcome", "Table", "mean_and_deviation"]
 
 
@@ -41,7 +43,7 @@ class Outcome(NamedTuple):
     figures: dict[str, Any] | None = None
 
 
-def mean_and_deviation(values: Any) -> str:
+def mean_and_deviation(values: ArrayLike) -> str:
     """``.873±.012``, as the sources print it."""
     values = np.asarray(values, dtype=float)
     return "±".join(

@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 
 from .. import datasets
 from ..core import loop
+from ..core.types import Similarity
 from ..metrics import matched_accuracy
 from ..models.factorization.estimator import CompletelyPositiveFactorization
 from ..models.pairwise import kernel
@@ -135,7 +136,7 @@ def baum_eagon(W: np.ndarray, k: int, seed: int) -> kernel.State:
     ).state
 
 
-def descent(W: Any, k: int, seed: int) -> np.ndarray:
+def descent(W: Similarity, k: int, seed: int) -> np.ndarray:
     """Our solver of the same model, four starts, without the diagonal."""
     return (
         PairwiseProbabilisticClustering(k, similarity="precomputed", random_state=seed)
@@ -145,7 +146,7 @@ def descent(W: Any, k: int, seed: int) -> np.ndarray:
 
 
 def factorization(solver: str) -> Callable[[Any, int, int], np.ndarray]:
-    def labels(W: Any, k: int, seed: int) -> np.ndarray:
+    def labels(W: Similarity, k: int, seed: int) -> np.ndarray:
         model = CompletelyPositiveFactorization(
             k,
             similarity="precomputed",
@@ -160,7 +161,7 @@ def factorization(solver: str) -> Callable[[Any, int, int], np.ndarray]:
 
 
 def spectral(method: str) -> Callable[[Any, int, int], np.ndarray]:
-    def labels(W: Any, k: int, seed: int) -> np.ndarray:
+    def labels(W: Similarity, k: int, seed: int) -> np.ndarray:
         return (
             SpectralClustering(k, similarity="precomputed", method=method, random_state=seed)
             .fit(W)

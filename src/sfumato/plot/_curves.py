@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..core.types import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 from typing import Any
 
 import numpy as np
@@ -12,7 +19,9 @@ from ._style import axes_or_new, literal, palette
 __all__ = ["calibration", "history", "information", "selection"]
 
 
-def calibration(stated: Any, observed: Any, counts: Any = None, *, ax: Any = None) -> Any:
+def calibration(
+    stated: Any, observed: Any, counts: ArrayLike | None = None, *, ax: Axes | None = None
+) -> Any:
     """Observed frequency against stated probability: on the diagonal, memberships keep their word.
 
     Parameters
@@ -66,7 +75,7 @@ def selection(
     spread: Any = None,
     chosen: int | None = None,
     name: str = "score",
-    ax: Any = None,
+    ax: Axes | None = None,
 ) -> Any:
     """Score of every number of clusters, with the chosen one marked.
 
@@ -143,7 +152,7 @@ def history(objective: Any, *, name: str = "objective", ax: Any = None) -> Any:
     return ax
 
 
-def information(compression: Any, relevance: Any, *, ax: Any = None) -> Any:
+def information(compression: Any, relevance: Any, *, ax: Axes | None = None) -> Any:
     """Information curve: what the clusters still say about the relevant variable against what they keep of the objects, in nats.
 
     Parameters
@@ -171,7 +180,7 @@ def information(compression: Any, relevance: Any, *, ax: Any = None) -> Any:
     return ax
 
 
-def _same_length(first: Any, second: Any, *names: str) -> tuple[np.ndarray, np.ndarray]:
+def _same_length(first: ArrayLike, second: ArrayLike, *names: str) -> tuple[np.ndarray, np.ndarray]:
     first, second = to_numpy(np.asarray(first)), to_numpy(np.asarray(second))
     if first.ndim != 1 or first.shape != second.shape:
         raise ValueError(

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..core.types import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +33,11 @@ _WIDEST = 1200
 
 
 def memberships(
-    memberships: Any, *, names: Sequence[Any] | None = None, ordered: bool = True, ax: Any = None
+    memberships: ArrayLike,
+    *,
+    names: Sequence[Any] | None = None,
+    ordered: bool = True,
+    ax: Axes | None = None,
 ) -> Any:
     """Heat map of memberships: a band for every cluster, objects from left to right, the fuller the colour the larger the membership.
 
@@ -66,7 +77,11 @@ def memberships(
 
 
 def profiles(
-    memberships: Any, *, names: Sequence[Any] | None = None, ordered: bool = True, ax: Any = None
+    memberships: ArrayLike,
+    *,
+    names: Sequence[Any] | None = None,
+    ordered: bool = True,
+    ax: Axes | None = None,
 ) -> Any:
     """Membership curves: one line for every cluster over the objects.
 
@@ -113,7 +128,7 @@ def profiles(
     return ax
 
 
-def simplex(memberships: Any, *, names: Sequence[Any] | None = None, ax: Any = None) -> Any:
+def simplex(memberships: ArrayLike, *, names: Sequence[Any] | None = None, ax: Any = None) -> Any:
     """Memberships in three clusters as points of a triangle: corners are certain, the dotted lines are where labels change.
 
     Parameters
@@ -166,12 +181,12 @@ def simplex(memberships: Any, *, names: Sequence[Any] | None = None, ax: Any = N
 
 
 def scatter(
-    X: Any,
-    memberships: Any,
+    X: ArrayLike,
+    memberships: ArrayLike,
     *,
     names: Sequence[Any] | None = None,
     axis_names: Sequence[Any] | None = None,
-    ax: Any = None,
+    ax: Axes | None = None,
 ) -> Any:
     """Objects in the plane, each in the blend of its clusters' colours, the surer the more opaque.
 
@@ -219,7 +234,11 @@ def _size(n: int) -> float:
 
 
 def uncertainty(
-    memberships: Any, *, names: Sequence[Any] | None = None, bins: int = 20, ax: Any = None
+    memberships: ArrayLike,
+    *,
+    names: Sequence[Any] | None = None,
+    bins: int = 20,
+    ax: Axes | None = None,
 ) -> Any:
     """Histogram of every object's largest membership, stacked by cluster: mass on the right is certain.
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..core.types import ArrayLike, Similarity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,7 +60,13 @@ def _groups(n: int, memberships: Any, blocks: int) -> sp.csr_array:
     return sp.csr_array((np.ones(n), (np.arange(n), group)))
 
 
-def similarity(W: Any, memberships: Any = None, *, blocks: int = 200, ax: Any = None) -> Any:
+def similarity(
+    W: ArrayLike | Similarity,
+    memberships: ArrayLike | None = None,
+    *,
+    blocks: int = 200,
+    ax: Axes | None = None,
+) -> Any:
     """Heat map of a similarity, objects in the order of their clusters; beyond ``blocks`` objects, of its block means.
 
     Parameters
@@ -81,7 +94,7 @@ def similarity(W: Any, memberships: Any = None, *, blocks: int = 200, ax: Any = 
 
 
 def reconstruction(
-    memberships: Any, scale: float = 1.0, *, blocks: int = 200, ax: Any = None
+    memberships: ArrayLike, scale: float = 1.0, *, blocks: int = 200, ax: Axes | None = None
 ) -> Any:
     """Heat map of the similarity that memberships stand for, scale * U U', to hold beside ``similarity``.
 
@@ -107,7 +120,7 @@ def reconstruction(
     return heat_map(scale * means @ means.T, len(U), "reconstructed similarity", axes_or_new(ax))
 
 
-def heat_map(means: np.ndarray, n: int, name: str, ax: Any) -> Any:
+def heat_map(means: np.ndarray, n: int, name: str, ax: Axes) -> Any:
     """Block means of the pairs of ``n`` objects, with a colour bar."""
     image = ax.imshow(
         means,
@@ -129,7 +142,7 @@ def contingency(
     column_names: Sequence[Any] | None = None,
     row_title: Any = "class",
     column_title: Any = "cluster",
-    ax: Any = None,
+    ax: Axes | None = None,
 ) -> Any:
     """Table of two labelings: counts (soft counts too) written on a heat map of the row shares.
 

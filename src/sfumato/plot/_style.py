@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..core.types import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 import colorsys
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +45,7 @@ def axes_or_new(ax: Any) -> Any:
     return plt.subplots(layout="constrained")[1]
 
 
-def legend_above(ax: Any, names: Sequence[str]) -> None:
+def legend_above(ax: Axes, names: Sequence[str]) -> None:
     """A legend in rows above the picture, where no data can hide beneath it; none where it would need more than three rows."""
     columns = max(1, min(len(names), 52 // (6 + max(map(len, names)))))
     if len(names) > 1 and -(-len(names) // columns) <= 3:
@@ -77,7 +84,7 @@ def blend(U: np.ndarray) -> np.ndarray:
     return np.clip(U @ palette(U.shape[1]) ** 2.2, 0.0, 1.0) ** (1 / 2.2)
 
 
-def as_memberships(memberships: Any) -> np.ndarray:
+def as_memberships(memberships: ArrayLike) -> np.ndarray:
     return check_memberships(to_numpy(memberships))
 
 

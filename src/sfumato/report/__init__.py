@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.arrays import to_numpy
 from ..core.text import plain
+from ..core.types import Array, ArrayLike
 from ..io.moving import whole_file
 from ..memberships import check_memberships
 from ._findings import answer, doubtful, trust
@@ -25,7 +26,7 @@ __all__ = ["projection", "render", "write"]
 
 
 def render(
-    memberships: Any,
+    memberships: ArrayLike,
     *,
     title: str = "Soft clustering",
     names: Sequence[Any] | None = None,
@@ -35,7 +36,7 @@ def render(
     shown: Any = None,
     similarity: Any = None,
     scale: float = 1.0,
-    history: Any = None,
+    history: Array | None = None,
     classes: Sequence[Any] | None = None,
     class_title: str = "class",
     selection: Mapping[str, Any] | None = None,
@@ -136,11 +137,11 @@ def render(
     )
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
-def write(path: str | Path, memberships: Any, **options: Any) -> Path:
+def write(path: str | Path, memberships: ArrayLike, **options: Any) -> Path:
     """Write the report to ``path``, whole or not at all.
 
     Parameters

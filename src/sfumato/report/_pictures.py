@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..core.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 import base64
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +44,7 @@ class Picture(NamedTuple):
 
 
 def projection(
-    X: Any, *, limit: int = _OBJECTS, random_state: int = 0
+    X: Array, *, limit: int = _OBJECTS, random_state: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Two coordinates for a sample of the objects: their features if there are two, else the first two principal components.
 
@@ -210,13 +217,13 @@ def _table(classes: Sequence[Any], U: np.ndarray) -> tuple[list[str], np.ndarray
     return [plain(kind, 28) for kind in kinds], table
 
 
-def _bare(ax: Any) -> Any:
+def _bare(ax: Axes) -> Any:
     ax.set_xticks([])
     ax.set_yticks([])
     return ax
 
 
-def _untitled(ax: Any) -> Any:
+def _untitled(ax: Axes) -> Any:
     ax.set_title("")
     return ax
 

@@ -12,6 +12,7 @@ from ...core import loop
 from ...core.base import InductiveClusterer, plain_features
 from ...core.memory import InputSize
 from ...core.rows import Rows
+from ...core.types import Array, RandomState
 from ...core.validation import check_features, check_number
 from ...core.warn import warn
 from ...core.weights import check_weights
@@ -88,7 +89,7 @@ class InformationBottleneck(InductiveClusterer):
         n_init: int = 4,
         max_iter: int = 1000,
         tol: float = 1e-9,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -163,7 +164,7 @@ class InformationBottleneck(InductiveClusterer):
     def _update(self, stats: kernel.Totals, state: kernel.Bottleneck) -> kernel.Bottleneck:
         return kernel.update(stats.joint, state.beta)
 
-    def _assign(self, block: Any, state: kernel.Bottleneck) -> np.ndarray:
+    def _assign(self, block: Array, state: kernel.Bottleneck) -> np.ndarray:
         return (
             kernel.nearest(block, state) if np.isinf(state.beta) else kernel.assign(block, state)[0]
         )

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import xlogy
 
+from ...core.types import Array
 from ...numerics.simplex import normalize, softmax
 
 __all__ = [
@@ -56,7 +57,7 @@ class Totals(NamedTuple):
     objective: float
 
 
-def _scores(Q: Any, state: Bottleneck) -> np.ndarray:
+def _scores(Q: Array, state: Bottleneck) -> np.ndarray:
     """sum_c q(c|x) log p(c|v), the divergence of x from v with its sign turned, up to a term of x alone."""
     return np.asarray(Q @ np.log(np.maximum(state.distributions, TINY)).T)
 
@@ -73,7 +74,7 @@ def nearest(Q: Any, state: Bottleneck) -> np.ndarray:
     return (scores.argmax(axis=1)[:, None] == np.arange(len(state.weights))).astype(np.float64)
 
 
-def nearest_score(Q: Any, mass: np.ndarray, state: Bottleneck) -> float:
+def nearest_score(Q: Array, mass: np.ndarray, state: Bottleneck) -> float:
     """sum_x p(x) max_v sum_c q(c|x) log p(c|v) of a block."""
     return float(mass @ np.where(state.weights > 0, _scores(Q, state), -np.inf).max(axis=1))
 
@@ -84,7 +85,7 @@ def summarize(Q: Any, mass: np.ndarray, state: Bottleneck) -> Totals:
     return Totals(joint(Y, Q, mass), -float(mass @ log_normalizer))
 
 
-def joint(Y: np.ndarray, Q: Any, mass: np.ndarray) -> np.ndarray:
+def joint(Y: np.ndarray, Q: Array, mass: np.ndarray) -> np.ndarray:
     """p(v, c) = sum_x p(x) p(v|x) q(c|x)."""
     weighted = Y * mass[:, None]
     return np.asarray((Q.T @ weighted).T) if sp.issparse(Q) else weighted.T @ Q
@@ -116,7 +117,7 @@ def relevance(table: np.ndarray) -> float:
     return max(0.0, entropy(table.sum(axis=0)) + entropy(table.sum(axis=1)) - entropy(table))
 
 
-def information(Q: Any, mass: np.ndarray) -> float:
+def information(Q: Array, mass: np.ndarray) -> float:
     """I(X;C) of objects with weights ``mass`` (n,) that sum to one and distributions ``Q`` (n, classes)."""
     return max(0.0, entropy(np.asarray(mass @ Q)) - float(mass @ _row_entropies(Q)))
 
@@ -162,7 +163,7 @@ def sequential(Q: Any, mass: np.ndarray, labels: np.ndarray, k: int) -> tuple[np
     return labels, relevance(table)
 
 
-def seeds(Q: Any, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
     """k distributions to start from: rows of ``Q``, each drawn far (in divergence) from those before it, mixed with the mean of all."""
     order = np.argsort(
         np.asarray(Q @ np.random.default_rng(0).normal(size=Q.shape[1])), kind="stable"

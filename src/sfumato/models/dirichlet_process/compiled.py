@@ -8,13 +8,20 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ...core.types import Array, ArrayLike
 from .gibbs import CountSeats, DiagonalSeats, FullSeats
 
 __all__ = ["visit"]
 
 
 def visit(
-    table: Any, X: Any, labels: Any, choices: Any, uniforms: Any, log_alpha: float, first: int
+    table: Any,
+    X: Array,
+    labels: ArrayLike,
+    choices: Any,
+    uniforms: Array,
+    log_alpha: float,
+    first: int,
 ) -> tuple[int, float]:
     """The same as ``gibbs.visit``, object by object in machine code."""
     trip = (X, labels, choices, uniforms, float(log_alpha), int(first))

@@ -20,6 +20,7 @@ from scipy.special import digamma, gammaln
 
 from ...conjugate.kernel import LOG_2PI, normal_wishart_log_normalizer
 from ...core.arrays import namespace, to_numpy
+from ...core.types import Array
 from ...numerics import distances
 
 __all__ = ["CountComponent", "DiagonalComponent", "FullComponent", "standardize"]
@@ -46,10 +47,10 @@ class FullComponent(NamedTuple):
     center: np.ndarray
     unit: np.ndarray
 
-    def features(self, X: Any) -> Any:
+    def features(self, X: Array) -> Any:
         return distances.features(standardize(X, self.center, self.unit), "full")
 
-    def log_base(self, Z: Any) -> Any:
+    def log_base(self, Z: Array) -> Any:
         return -np.log(self.unit).sum() * Z[0]
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -103,7 +104,7 @@ class FullComponent(NamedTuple):
             ),
         )
 
-    def log_predictive(self, parameters: tuple[np.ndarray, ...], Z: Any) -> Any:
+    def log_predictive(self, parameters: tuple[np.ndarray, ...], Z: Array) -> Any:
         """Log predictive density (k, b) of the objects with features ``Z`` (q, b)."""
         xp = namespace(Z)
         constant, exponent, C = (
@@ -122,7 +123,7 @@ class DiagonalComponent(NamedTuple):
     center: np.ndarray
     unit: np.ndarray
 
-    def features(self, X: Any) -> Any:
+    def features(self, X: Array) -> Any:
         """z(x) = (seen, x, x^2), each of length d."""
         X = standardize(X, self.center, self.unit)
         xp = namespace(X)
@@ -130,7 +131,7 @@ class DiagonalComponent(NamedTuple):
         X = xp.where(missing, xp.zeros_like(X), X)
         return xp.concat([xp.astype(~missing, X.dtype), X, X * X], axis=0)
 
-    def log_base(self, Z: Any) -> Any:
+    def log_base(self, Z: Array) -> Any:
         xp = namespace(Z)
         return -(
             xp.asarray(np.log(self.unit), device=getattr(Z, "device", None)) @ Z[: len(self.unit)]
@@ -168,7 +169,7 @@ class DiagonalComponent(NamedTuple):
         )
         return constant, shape + 0.5, mean, 0.5 * kappa / ((kappa + 1) * scale)
 
-    def log_predictive(self, parameters: tuple[np.ndarray, ...], Z: Any) -> Any:
+    def log_predictive(self, parameters: tuple[np.ndarray, ...], Z: Array) -> Any:
         """Log predictive density (k, b) of the objects with features ``Z`` (3 d, b)."""
         xp = namespace(Z)
         d = len(self.mean)

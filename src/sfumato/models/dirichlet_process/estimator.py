@@ -20,6 +20,7 @@ from ...core.arrays import namespace, to_numpy
 from ...core.base import Clusterer
 from ...core.memory import InputSize, reserve
 from ...core.rows import Rows
+from ...core.types import Array, ArrayLike
 from ...core.validation import (
     as_generator,
     check_choice,
@@ -290,7 +291,7 @@ class DirichletProcessMixture(Clusterer):
         self._check_fitted()
         return self._memberships(self._check_new(X))
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: ArrayLike) -> Any:
         """Log posterior predictive density of every object.
 
         Parameters
@@ -316,7 +317,7 @@ class DirichletProcessMixture(Clusterer):
             )
         )
 
-    def _check_new(self, X: Any) -> Any:
+    def _check_new(self, X: ArrayLike) -> Any:
         X = check_features(self, X, reset=False, missing=self._takes_missing())
         priors.check_counts(self._posterior.component, X)
         priors.check_reach(self._posterior.component, Rows(X, n_jobs=self.n_jobs))
@@ -365,7 +366,7 @@ class DirichletProcessMixture(Clusterer):
         return tags
 
 
-def _weighted(values: Any, weights: Any) -> float:
+def _weighted(values: Array, weights: Array) -> float:
     return float(values.sum() if weights is None else (values * weights).sum())
 
 

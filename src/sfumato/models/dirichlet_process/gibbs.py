@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...conjugate.kernel import LOG_2PI
+from ...core.types import Array
 from .components import CountComponent, DiagonalComponent, FullComponent
 
 __all__ = [
@@ -315,7 +316,7 @@ def start(chain: Chain, concentration: float, rng: np.random.Generator) -> Draw:
 
 
 def sweep(
-    chain: Chain, draw: Draw, prior: Any, rng: np.random.Generator, *, n_splits: int = 3
+    chain: Chain, draw: Draw, prior: Array, rng: np.random.Generator, *, n_splits: int = 3
 ) -> Draw:
     """One pass over all objects, some split and merge proposals, and a new concentration."""
     labels, _ = chain.walk(

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
 from ...core.arrays import inplace, namespace, to_numpy
+from ...core.types import Array, Weights
 
 __all__ = [
     "Concentration",
@@ -117,7 +118,7 @@ def _gamma_divergence(q: Concentration, p: Concentration) -> float:
     )
 
 
-def responsibilities(state: State, Z: Any) -> tuple[Any, Any]:
+def responsibilities(state: State, Z: Array) -> tuple[Any, Any]:
     """Responsibilities (k, b) of the clusters for objects with features ``Z`` (q, b), and the log normalisers (b,)."""
     xp = namespace(Z)
     device = getattr(Z, "device", None)
@@ -127,7 +128,7 @@ def responsibilities(state: State, Z: Any) -> tuple[Any, Any]:
     )
 
 
-def _softmax(logits: Any) -> tuple[Any, Any]:
+def _softmax(logits: Array) -> tuple[Any, Any]:
     """Columns of exp(logits) divided by their sums, and the logarithms of the sums. Overwrites ``logits``."""
     xp = namespace(logits)
     top = xp.max(logits, axis=0)
@@ -229,7 +230,7 @@ def _stick_evidence(counts: np.ndarray, alpha: float) -> np.ndarray:
     return betaln(*_sticks(-np.sort(-counts, axis=-1), alpha)).sum(axis=-1)
 
 
-def pair_losses(R: Any, weights: Any, pairs: list[tuple[int, int]]) -> np.ndarray:
+def pair_losses(R: Array, weights: Weights, pairs: list[tuple[int, int]]) -> np.ndarray:
     """Entropy that a block gives up when the responsibilities ``R`` (k, b) of each pair are added together."""
     R = to_numpy(R)
     w = 1.0 if weights is None else to_numpy(weights)

@@ -15,6 +15,7 @@ from ...conjugate import (
 )
 from ...core.arrays import to_numpy
 from ...core.rows import Rows
+from ...core.types import Array, Weights
 from ...core.validation import check_number
 from .components import CountComponent, DiagonalComponent, FullComponent, standardize
 from .kernel import Concentration
@@ -41,7 +42,7 @@ SPREAD = 0.15  # expected variance within a cluster, as a share of the variance 
 def location(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of every feature, missing numbers left out; a constant feature has deviation 1."""
 
-    def total(block: Any, weights: Any, center: Any) -> tuple[Any, Any, Any]:
+    def total(block: Any, weights: Weights, center: Any) -> tuple[Any, Any, Any]:
         block = (
             to_numpy(block.toarray() if sp.issparse(block) else block).astype(np.float64) - center
         )
@@ -83,7 +84,7 @@ def default_prior(kind: type, rows: Rows) -> Any:
 def _correlation(rows: Rows, center: np.ndarray, unit: np.ndarray) -> np.ndarray:
     """Correlations (p, p) of the features."""
 
-    def total(block: Any, weights: Any) -> tuple[Any]:
+    def total(block: Array, weights: Weights) -> tuple[Any]:
         Z = to_numpy(standardize(block, center, unit))
         return ((Z if weights is None else Z * to_numpy(weights)) @ Z.T,)
 
@@ -197,7 +198,7 @@ def check_concentration(given: Any) -> Concentration:
     return prior
 
 
-def check_copies(weights: Any) -> None:
+def check_copies(weights: Weights) -> None:
     """Refuse weights so large that the prior is lost among the copies they stand for."""
     with np.errstate(over="ignore"):
         total = 0.0 if weights is None else float(weights.sum())

@@ -17,6 +17,7 @@ from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.optional import optional_module
 from ...core.rows import threads
+from ...core.types import Array
 from ...numerics import label_sweep, simplex
 from ...numerics.label_table import encode
 from . import gibbs
@@ -171,7 +172,7 @@ class Posterior(NamedTuple):
             component, first, log_weight, log_new, component.predictive(S), empty, U.T @ U, members
         )
 
-    def _within_draws(self, Z: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _within_draws(self, Z: Array) -> tuple[np.ndarray, np.ndarray]:
         """Chances (clusters, b) within each draw, and log densities (draws, b) of its clusters."""
         logits = self.component.log_predictive(self.parameters, Z) + self.log_weight[:, None]
         draw = np.repeat(
@@ -182,7 +183,7 @@ class Posterior(NamedTuple):
         total = np.add.reduceat(logits, self.first, axis=0)
         return logits / total[draw], np.log(total) + top
 
-    def _pieces(self, block: Any) -> Any:
+    def _pieces(self, block: Array) -> Any:
         block = block if sp.issparse(block) else to_numpy(block)
         size = max(16, 2**21 // len(self.log_weight))
         return [
@@ -190,7 +191,7 @@ class Posterior(NamedTuple):
             for start in range(0, block.shape[0], size)
         ]
 
-    def memberships(self, block: Any) -> np.ndarray:
+    def memberships(self, block: Array) -> np.ndarray:
         """Memberships (b, k) from the co-occurrence of each object with the fitted ones."""
         target = [
             self._within_draws(Z)[0].T @ self.members / len(self.first) for Z in self._pieces(block)
@@ -199,7 +200,7 @@ class Posterior(NamedTuple):
             self.gram, np.vstack(target), simplex.normalize(np.vstack(target))
         )
 
-    def log_density(self, block: Any) -> np.ndarray:
+    def log_density(self, block: Array) -> np.ndarray:
         """Log posterior predictive density (b,), averaged over the draws."""
         parts = []
         for Z in self._pieces(block):

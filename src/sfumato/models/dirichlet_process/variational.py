@@ -10,6 +10,7 @@ from ...core import loop
 from ...core.arrays import namespace, to_numpy
 from ...core.base import weight_of
 from ...core.rows import Rows
+from ...core.types import Array, Weights
 from ...numerics import seeding
 from . import kernel
 from .priors import embedding
@@ -30,12 +31,12 @@ class Approximation(NamedTuple):
     log_weight: np.ndarray
     parameters: tuple[np.ndarray, ...]
 
-    def memberships(self, block: Any) -> Any:
+    def memberships(self, block: Array) -> Any:
         """Posterior predictive memberships (b, used) of a block of objects."""
         chosen = tuple(part[self.used] for part in self.parameters)
         return kernel.assign(self.component, self.log_weight[self.used], chosen, block)[0]
 
-    def log_density(self, block: Any) -> Any:
+    def log_density(self, block: Array) -> Any:
         """Log posterior predictive density (b,) of a block of objects."""
         return kernel.assign(self.component, self.log_weight, self.parameters, block)[1]
 
@@ -46,7 +47,7 @@ def approximate(
     """What a state says about objects, and the chances of 0, 1, ... clusters in use."""
     log_weight, parameters = kernel.log_weights(state), component.predictive(state.sums)
 
-    def look(block: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
+    def look(block: Array, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
         R = to_numpy(kernel.assign(component, log_weight, parameters, block)[0])
         w = np.ones(len(R)) if weights is None else to_numpy(weights)
         first = np.bincount(R.argmax(axis=1), weights=w, minlength=R.shape[1])
@@ -135,7 +136,7 @@ def ascend(
 def _losses(
     component: Any, rows: Rows, state: kernel.State, pairs: list[tuple[int, int]]
 ) -> np.ndarray:
-    def block(X: Any, weights: Any) -> tuple[np.ndarray]:
+    def block(X: Array, weights: Weights) -> tuple[np.ndarray]:
         return (
             kernel.pair_losses(
                 kernel.responsibilities(state, component.features(X))[0], weights, pairs
@@ -146,7 +147,11 @@ def _losses(
 
 
 def _start(
-    component: Any, rows: Rows, n_clusters: int, prior: kernel.Concentration, rng: Any
+    component: Any,
+    rows: Rows,
+    n_clusters: int,
+    prior: kernel.Concentration,
+    rng: np.random.Generator,
 ) -> kernel.State:
     """Every object to the nearest of k objects far from each other."""
     few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
@@ -155,7 +160,7 @@ def _start(
     order = seeding.sort(X, weights)
     centers = seeding.kmeans_plus_plus(X[order], weights[order], n_clusters, rng)
 
-    def block(X: Any, weights: Any) -> tuple[Any, Any]:
+    def block(X: Array, weights: Weights) -> tuple[Any, Any]:
         labels = seeding.nearest(embedding(component, X), centers)
         R = (labels == np.arange(n_clusters)[:, None]) * (
             1.0 if weights is None else to_numpy(weights)
