@@ -72,7 +72,8 @@ def _as_float(W: Any, name: str) -> Any:
 
 def _check_dense(W: np.ndarray, name: str) -> np.ndarray:
     W = _as_float(W, name)
-    _finite(W.sum(axis=1), name)
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
+        _finite(W.sum(axis=1), name)
     if W.min() < 0:
         raise ValueError(
             f"{name} has negative similarities (smallest {W.min():g}): shift or clip them, e.g. {name}.clip(min=0)"

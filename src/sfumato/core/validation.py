@@ -101,15 +101,16 @@ def check_features(
         and not hasattr(X, "iloc")
     ):
         return _check_foreign(estimator, X, reset)
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr" if sparse else False,
-        dtype=[np.float64, np.float32],
-        ensure_all_finite="allow-nan" if missing else True,
-        ensure_min_samples=1,
-    )
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if sparse else False,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan" if missing else True,
+            ensure_min_samples=1,
+        )
     refuse_overflow(X, "X")
     return X
 

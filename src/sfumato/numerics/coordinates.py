@@ -19,6 +19,7 @@ from ..core.types import Array, Weights
 
 __all__ = ["Coordinates", "measure"]
 
+MOST_SCALE = 1e305  # factors beyond it overflow
 RIDGE = 1e-9  # of a feature's variance, against features that are combinations of others
 
 
@@ -108,6 +109,7 @@ def _finish(
         else np.full_like(variances, variances.mean() if len(variances) else 1.0)
     )
     second = 1.0 / np.sqrt(np.where(level > 0, level, 1.0))
+    second = np.minimum(second, MOST_SCALE / np.maximum(middle.scale, 1.0))  # subnormal numbers stay small
     variances, scale = variances * second**2, middle.scale * second
     matrix, thinnest = None, float(variances.min(initial=1.0))
     if mix:

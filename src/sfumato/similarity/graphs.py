@@ -166,10 +166,11 @@ def cosine(X: Any, Y: Any = None) -> Factored:
 
 
 def _features(X: Any, Y: Any) -> tuple[Any, Any]:
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    if Y is None:
-        return X, None
-    Y = check_array(Y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if Y is None:
+            return X, None
+        Y = check_array(Y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
     if X.shape[1] != Y.shape[1]:
         raise ValueError(
             f"X has {X.shape[1]} features but Y has {Y.shape[1]}: they must describe the same features"
@@ -219,8 +220,13 @@ def _positive_each(scales: np.ndarray) -> np.ndarray:
 
 
 def _unit_rows(X: Any) -> Any:
+    """Rows of length one; divided by their largest entry first, whose square may overflow."""
     if sp.issparse(X):
+        largest = np.asarray(np.abs(X).max(axis=1).todense()).ravel()
+        X = sp.csr_array(sp.diags_array(1.0 / np.where(largest > 0, largest, 1.0)) @ X)
         length = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
         return sp.csr_array(sp.diags_array(1.0 / np.where(length > 0, length, 1.0)) @ X)
+    largest = np.abs(X).max(axis=1, keepdims=True)
+    X = X / np.where(largest > 0, largest, 1.0).astype(X.dtype)
     length = np.linalg.norm(X, axis=1, keepdims=True)
     return X / np.where(length > 0, length, 1.0).astype(X.dtype)
