@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := fast,plot,cli,io,dask
 
-.PHONY: demo test test-all test-oldest test-core coverage fuzz lint bench bench-peers docs release clean
+.PHONY: demo test test-all test-oldest test-core coverage fuzz lint bench bench-compare bench-peers docs release clean
 
 $(VENV)/.installed: pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -75,6 +75,11 @@ release: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
+
+# What has become slower by more than a tenth since it was recorded. BENCH="fuzzy mixture" make bench-compare
+BENCH ?=
+bench-compare: $(VENV)/.installed
+	$(BIN)/python -m benchmarks --compare $(BENCH)
 
 build/peers/.installed: benchmarks/peers/requirements.txt benchmarks/peers/dependencies.txt pyproject.toml
 	$(PYTHON) -m venv build/peers

@@ -1,6 +1,8 @@
 """``python -m benchmarks [NAME ...]``: run ``bench_NAME.py`` files, print their tables, write RESULTS.md.
 
 A benchmark file has a ``TITLE`` and ``run() -> list[Line]``. Results of files that were not run this time stay in RESULTS.md.
+``history.json`` keeps our own figures with the commit that gave them; ``python -m benchmarks --compare NAME ...`` runs the files
+again and says what has become worse by more than a tenth, without writing anything.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 
 from sfumato.core.arrays import cpu_count
 
-from . import roofline
+from . import history, roofline
 from .timing import table
 
 HERE = Path(__file__).parent
@@ -30,9 +32,11 @@ the same run.
 """
 
 
-def main(names: list[str]) -> None:
+def main(words: list[str]) -> int:
+    """Exit code 1 if a comparison found something slower."""
+    compare, names = "--compare" in words, [word for word in words if word != "--compare"]
     known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
-    sections = _sections()
+    sections, worse = _sections(), []
     for name in names or known:
         module = importlib.import_module(f"benchmarks.bench_{name}")
         lines = module.run()
@@ -44,9 +48,15 @@ def main(names: list[str]) -> None:
             machine += f"; {roofline.said()}"
         text = table(module.TITLE, lines) + f"\n`python -m benchmarks {name}`, {machine}\n"
         print(text, flush=True)
+        if compare:
+            worse += history.worse(name, lines)
+            continue
+        history.record(name, lines)
         sections[name] = text
         body = "".join(f"\n<!-- {key} -->\n{sections[key]}" for key in sorted(sections))
         RESULTS.write_text(HEAD + body)
+    print("\n".join(worse) or "nothing is worse by more than a tenth" if compare else "")
+    return 1 if worse else 0
 
 
 def _sections() -> dict[str, str]:
@@ -57,4 +67,4 @@ def _sections() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

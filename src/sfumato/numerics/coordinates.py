@@ -109,7 +109,8 @@ def _finish(
         else np.full_like(variances, variances.mean() if len(variances) else 1.0)
     )
     second = 1.0 / np.sqrt(np.where(level > 0, level, 1.0))
-    second = np.minimum(second, MOST_SCALE / np.maximum(middle.scale, 1.0))  # subnormal numbers stay small
+    # subnormal numbers stay small: no factor brings them to one
+    second = np.minimum(second, MOST_SCALE / np.maximum(middle.scale, 1.0))
     variances, scale = variances * second**2, middle.scale * second
     matrix, thinnest = None, float(variances.min(initial=1.0))
     if mix:
