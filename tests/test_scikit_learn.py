@@ -14,7 +14,7 @@ import sfumato
 from sfumato import models
 
 # Settings that keep the many small fits of the checks quick; what a model does not take is left out.
-SMALL = {"n_clusters": 2, "n_init": 2, "n_partitions": 4, "random_state": 0}
+SMALL = {"n_clusters": 2, "n_init": 2, "n_partitions": 4, "n_members": 4, "random_state": 0}
 SPECIAL = {
     "EvidenceAccumulation": {"ensemble": sfumato.ClusteringEnsemble(n_partitions=8), "n_init": 1},
     "DirichletProcessMixture": {"n_init": 1, "tol": 1e-12, "max_iter": 2000},
@@ -47,6 +47,7 @@ EXPECTED = {
         ("check_transformer_general", "check_transformer_data_not_an_array"), DRAWN
     ),
     "MixedMixture": {},
+    "MixtureEnsemble": {},
     "DiscriminativeClustering": {**SPARSE, "check_clustering": NEEDS_CLASSES},
     "InformationBottleneck": {**SPARSE, "check_clustering": NEEDS_COUNTS},
 }

@@ -45,6 +45,13 @@ MODELS = (
         "many clusterings of the same objects, as input to a consensus",
     ),
     Model(
+        "MixtureEnsemble",
+        "consensus.mixtures",
+        None,
+        ("features",),
+        "soft partitions by many small mixtures, as input to a consensus",
+    ),
+    Model(
         "CompletelyPositiveFactorization",
         "factorization.estimator",
         "completely-positive",

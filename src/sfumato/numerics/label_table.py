@@ -23,27 +23,27 @@ from ..core.rows import threads
 from .eigen import Spectrum, leading_eigenvectors
 
 __all__ = [
-    "TOGETHER",
+    "SMALLEST_REGULARIZATION",
     "Table",
     "chance_level",
-    "company",
     "degrees",
     "encode",
     "gather",
     "has_gaps",
     "pair_counts",
     "recode",
+    "regularization",
     "reweight",
     "scatter",
     "separate_groups",
     "spectrum",
 ]
 
-TOGETHER = 1e-6  # similarity to all others together that every object is granted, so that nobody is without any
+SMALLEST_REGULARIZATION = 1e-6  # similarity to all others together that every object is regularization, so that nobody is without any
 APART = (
-    1.0 - 10 * TOGETHER
-)  # eigenvalue above which nothing but TOGETHER joins a group to the others
-GRANTED = 0.04  # of the mean similarity to all others together: clusters of two objects in a hundred stand
+    1.0 - 10 * SMALLEST_REGULARIZATION
+)  # eigenvalue above which nothing but SMALLEST_REGULARIZATION joins a group to the others
+REGULARIZATION = 0.04  # of the mean similarity to all others together: clusters of two objects in a hundred stand
 
 
 class Table(NamedTuple):
@@ -190,17 +190,17 @@ def each_block(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
 
 
 def spectrum(
-    table: Table, k: int, granted: float = 0.0, start: np.ndarray | None = None
+    table: Table, k: int, regularization: float = 0.0, start: np.ndarray | None = None
 ) -> tuple[Spectrum, np.ndarray]:
     """Leading eigenpairs of D^-1/2 C0 D^-1/2, and D^-1/2.
 
-    C0 is C without its diagonal, plus (``granted`` + TOGETHER) / n everywhere: that an object was found with itself is no evidence, and
+    C0 is C without its diagonal, plus (``regularization`` + SMALLEST_REGULARIZATION) / n everywhere: that an object was found with itself is no evidence, and
     counted as such it would make a cluster of every object that the partitions tend to leave alone. Where the objects fall into more
     than k groups that no partition joins, every choice of k directions among them solves the problem; the vectors then say who is in
     which of the k largest. ``start`` (n, k) are vectors close to the answer.
     """
     n, n_columns = table.codes.shape[0], int(table.offsets[-1])
-    s, degree, together = table.scale, degrees(table), granted + TOGETHER
+    s, degree, together = table.scale, degrees(table), regularization + SMALLEST_REGULARIZATION
     scaling = (degree + together) ** -0.5
     t, column, own = (
         (s * scaling)[:, None],
@@ -237,15 +237,15 @@ def degrees(table: Table) -> np.ndarray:
     return np.maximum(degree - (table.coverage > 0), 0.0)
 
 
-def company(table: Table, bare: Spectrum) -> float:
-    """Similarity to all others together to grant to every object: a small share of the mean degree, times 1 - l.
+def regularization(table: Table, bare: Spectrum) -> float:
+    """Similarity to all others together that is added for every object: a small share of the mean degree, times 1 - l.
 
     Without any, the few objects that coarse partitions leave alone become clusters, since almost nothing is cut by cutting them off
-    (Qin and Rohe 2013 grant the whole mean degree, which drowns small clusters). l, the first eigenvalue left out, is close to 1 where
-    clusters are chains of small steps: these must not be granted shortcuts. Clusters that no partition joins need none.
+    (Qin and Rohe 2013 add the whole mean degree, which drowns small clusters). l, the first eigenvalue left out, is close to 1 where
+    clusters are chains of small steps: these must not be regularization shortcuts. Clusters that no partition joins need none.
     """
     inside = 1.0 if bare.values[-1] > APART else min(max(bare.following, 0.0), 1.0)
-    return GRANTED * float(degrees(table).mean()) * (1.0 - inside)
+    return REGULARIZATION * float(degrees(table).mean()) * (1.0 - inside)
 
 
 def separate_groups(table: Table) -> np.ndarray:

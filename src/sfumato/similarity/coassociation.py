@@ -151,20 +151,20 @@ class Coassociation(LinearOperator):
 
 
 class Rows(LinearOperator):
-    """Co-association of new objects (rows) with known ones (columns), plus a number ``shared`` by all entries."""
+    """Co-association of new objects (rows) with known ones (columns), plus a number ``constant`` in every entry."""
 
-    def __init__(self, new: kernel.Table, known: kernel.Table, shared: float = 0.0) -> None:
+    def __init__(self, new: kernel.Table, known: kernel.Table, constant: float = 0.0) -> None:
         super().__init__(np.dtype(np.float64), (new.codes.shape[0], known.codes.shape[0]))
-        self.new, self.known, self.shared = new, known, shared
+        self.new, self.known, self.constant = new, known, constant
 
     def _matmat(self, V: Any) -> np.ndarray:
-        return _multiply(self.new, self.known, V) + self.shared * V.sum(axis=0)
+        return _multiply(self.new, self.known, V) + self.constant * V.sum(axis=0)
 
     def _matvec(self, v: Any) -> np.ndarray:
         return self._matmat(v.reshape(-1, 1))[:, 0]
 
     def _adjoint(self) -> Rows:
-        return Rows(self.known, self.new, self.shared)
+        return Rows(self.known, self.new, self.constant)
 
     _transpose = _adjoint
 

@@ -511,6 +511,6 @@ def test_sparse_features_are_taken():
 def test_a_cut_that_the_partitions_do_not_ask_for_is_said_to_be_one():
     simulated = make_gaussians(400, 3, separation=3.5, random_state=0)
     with pytest.warns(
-        EvidenceWarning, match="do not single out 4 clusters.*3 clusters stand apart most"
+        EvidenceWarning, match="not single out 5 clusters.*3 clusters stand apart most"
     ):
-        EvidenceAccumulation(4, random_state=0).fit(simulated.evidence)
+        EvidenceAccumulation(5, random_state=0).fit(simulated.evidence)

@@ -9,33 +9,33 @@ import numpy as np
 from ...core.warn import warn
 from ...numerics import label_table as tables
 
-__all__ = ["question"]
+__all__ = ["warn_if_noise", "warn_of_gaps"]
 
 CRISP = 0.95  # mean largest membership that clouds and noise do not reach, however they are cut
 LOCAL = 0.5  # eigenvalue from which on the next one would be close if there were no cluster, as it is with fine partitions
 FAINT = 0.25  # gap after an eigenvalue, relative to what it could be, below which nobody would speak of a cluster
 
 
-def question(solution: Any, table: tables.Table) -> None:
-    """Partitions that know nothing of each other still give a spectrum, and equal eigenvalues any vectors: say so."""
-    for doubt in (_of_sets(table), _of_spectrum(solution, table)):
-        if doubt is not None:
-            warn(doubt)
-
-
-def _of_sets(table: tables.Table) -> str | None:
-    """Sets of objects never seen together."""
+def warn_of_gaps(table: tables.Table) -> None:
+    """Warn when objects fall into sets that no partition saw together."""
     if not tables.has_gaps(table):
-        return None
+        return
     together = tables.separate_groups(tables.encode(np.where(table.seen(), 0, -1), table.weights))[
         table.coverage > 0
     ]
-    if len(np.unique(together)) == 1:
-        return None
-    return (
-        f"the objects fall into {len(np.unique(together))} sets that no partition saw together: nothing says how clusters of "
-        "one set relate to those of another; fit each by itself, or add partitions that see some objects of several"
-    )
+    if len(np.unique(together)) > 1:
+        warn(
+            f"the objects fall into {len(np.unique(together))} sets that no partition saw together: "
+            "nothing says how clusters of one set relate to those of another; fit each by itself, or "
+            "add partitions that see some objects of several"
+        )
+
+
+def warn_if_noise(solution: Any, table: tables.Table) -> None:
+    """Warn when the leading eigenvalues of the co-association are at chance level, or do not single out k clusters."""
+    doubt = _of_spectrum(solution, table)
+    if doubt is not None:
+        warn(doubt)
 
 
 def _of_spectrum(solution: Any, table: tables.Table) -> str | None:
@@ -53,7 +53,7 @@ def _of_spectrum(solution: Any, table: tables.Table) -> str | None:
             "these memberships may be noise; use fewer clusters or a better ensemble, or compare with what consensus='average' finds, "
             "which sees small clusters in few partitions better"
         )
-    if values[-1] - solution.following <= tables.TOGETHER and k < len(table.codes):
+    if values[-1] - solution.following <= tables.SMALLEST_REGULARIZATION and k < len(table.codes):
         return (
             f"the partitions do not say which {k} clusters to keep: eigenvalues {k} and {k + 1} of the co-association are equal "
             f"({values[-1]:.6g}). Where no partition joins the groups, the largest are the clusters and where the others belong is left "

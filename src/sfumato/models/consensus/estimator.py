@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names
 
 from ...core.base import Clusterer, most_clusters
-from ...core.labels import check_labelings
 from ...core.memory import InputSize
+from ...core.rows import Rows
 from ...core.validation import (
     as_generator,
     check_choice,
@@ -21,45 +21,50 @@ from ...core.validation import (
     check_n_clusters,
     check_number,
 )
-from ...core.warn import EvidenceWarning, warn
-from ...memberships import align, cooccurrence
-from ...numerics import label_table as tables
-from ...numerics.label_sweep import brier_score
-from ...similarity.coassociation import Coassociation, check_partition_weight, coassociation
+from ...memberships import cooccurrence
 from ..pairwise.estimator import COPIES
-from .doubts import question
+from . import hard, soft
 from .ensemble import ClusteringEnsemble
-from .selection import SELECTIONS, choose
-from .solvers import LINKAGES, NAMES, SCREEN, Settings, explicit_matrices, solve
+from .mixtures import MixtureEnsemble
+from .selection import SELECTIONS
+from .solvers import LINKAGES, NAMES, SCREEN, Settings, explicit_matrices
 
 __all__ = ["EvidenceAccumulation"]
 
-FEW = 5  # partitions below which a bootstrap over them is not to be trusted
+KEPT = 2**27  # bytes of features up to which a fitted model keeps them, for resampling
 
 
 class EvidenceAccumulation(Clusterer):
-    """One soft clustering from an ensemble of clusterings: u_i'u_j is the chance that objects i and j belong together.
+    """One soft clustering from many: u_i'u_j is the chance that objects i and j belong together.
 
     Parameters
     ----------
     n_clusters : int or "auto"
         ``"auto"`` scores 2, ..., ``max_clusters`` by ``selection`` and takes the best.
-    ensemble : ClusteringEnsemble, "precomputed" or None
-        What makes labelings from features; None is ``ClusteringEnsemble()``. ``"precomputed"``: ``fit`` is given labelings (n, m).
+    ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
+        What makes evidence from features. None: small Gaussian mixtures and fine connected k-means
+        partitions, of which the evidence with the smallest misfit is kept (mixtures, cells or both); with
+        another ``consensus`` than ``"cluster-kernel"`` it is ``ClusteringEnsemble()``. ``"precomputed"``:
+        ``fit`` is given labelings (n, m), or a list of membership matrices (n, k_b).
     consensus : str or estimator
-        ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association. ``"coassociation"``: the published
-        model on the co-association itself, squared loss over all raw observations, so that a pair weighs as often as it was seen.
-        ``"coassociation-unweighted"``: the same with every pair counted once; ``"coassociation-likelihood"``: Bernoulli likelihood in
-        place of squares; both with the explicit matrix, for a few thousand objects. ``"single"``, ``"average"``, ``"complete"``:
-        linkage on 1 - co-association. Or any estimator that takes a similarity.
+        ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association. The
+        others need labelings. ``"coassociation"``: the published model on the co-association itself,
+        squared loss over all raw observations, so that a pair weighs as often as it was seen.
+        ``"coassociation-unweighted"``: the same with every pair counted once;
+        ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares; both with the explicit
+        matrix, for a few thousand objects. ``"single"``, ``"average"``, ``"complete"``: linkage on
+        1 - co-association. Or any estimator that takes a similarity.
     selection : {"eigengap", "held-out", "lifetime"} or None
-        How ``"auto"`` scores a number of clusters k. ``"eigengap"``: the gap after the k-th eigenvalue of the normalised co-association,
-        relative to what it could be. ``"held-out"``: minus the Brier score of u_i'u_j on partitions that had no part in the fit, which
-        asks for partitions about as coarse as the answer; for ``"cluster-kernel"`` the Brier skill against the cluster kernel of half
-        of the partitions, which takes fine ones too. ``"lifetime"``: the range of thresholds for which a linkage tree has k clusters.
-        None: lifetime for linkages, held-out for the published models, eigengap otherwise.
-    max_clusters : int
-        Largest number of clusters that ``"auto"`` tries.
+        How ``"auto"`` scores a number of clusters k. ``"eigengap"``: the gap after the k-th eigenvalue of
+        the normalised co-association, relative to what it could be; from features it is reduced by the
+        misfit. ``"held-out"``: minus the Brier score of u_i'u_j on partitions that had no part in the fit,
+        which asks for partitions about as coarse as the answer; for ``"cluster-kernel"`` the Brier skill
+        against the cluster kernel of half of the partitions. ``"lifetime"``: the range of thresholds for
+        which a linkage tree has k clusters. None: lifetime for linkages, held-out for the published
+        models, eigengap otherwise. Soft evidence knows ``"eigengap"`` only.
+    max_clusters : int or "auto"
+        Largest number of clusters that ``n_clusters="auto"`` tries; ``"auto"`` doubles it while the best
+        number is the largest one tried.
     n_bootstrap : int
         Resamples of the partitions from which ``uncertainty_`` is worked out; 0 leaves it out.
     n_init, max_iter, tol : int, int, float
@@ -70,10 +75,14 @@ class EvidenceAccumulation(Clusterer):
     ----------
     memberships_ : array of shape (n, n_clusters)
     labels_ : array of shape (n,)
+    evidence_ : str
+        ``"mixtures"``, ``"cells"`` or ``"both"``, ``"given"`` for membership matrices, ``"labelings"``.
+    misfit_ : float
+        |Z Z' - U U'|^2 / |Z Z'|^2 of the cluster kernel Z Z': near 0 where k clusters tell the whole story.
     coassociation_ : Coassociation
-        The operator (n, n).
-    ensemble_ : ClusteringEnsemble
-        The fitted ensemble, if there is one.
+        The operator (n, n), where the evidence are labelings.
+    ensemble_ : MixtureEnsemble, ClusteringEnsemble or tuple of both
+        What made the evidence, fitted, if there is one.
     uncertainty_ : array of shape (n, n_clusters)
         Standard errors of the memberships (if ``n_bootstrap``).
     candidates_, scores_ : arrays
@@ -84,7 +93,8 @@ class EvidenceAccumulation(Clusterer):
 
     References
     ----------
-    Rota Bulo, Lourenco, Fred and Pelillo (2010). Pairwise probabilistic clustering using evidence accumulation. S+SSPR.
+    Rota Bulo, Lourenco, Fred and Pelillo (2010). Pairwise probabilistic clustering using evidence
+    accumulation. S+SSPR.
     Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI 27(6).
 
     Examples
@@ -102,7 +112,8 @@ class EvidenceAccumulation(Clusterer):
     Three clusterings of five objects, the second of which did not see the last object:
 
     >>> L = [["a", 0, 1], ["a", 0, 1], ["b", 0, 2], ["b", 1, 2], ["b", -1, 2]]
-    >>> EvidenceAccumulation(2, ensemble="precomputed", random_state=0).fit(L).labels_ == [0, 0, 1, 1, 1]
+    >>> model = EvidenceAccumulation(2, ensemble="precomputed", random_state=0).fit(L)
+    >>> model.labels_ == [0, 0, 1, 1, 1]
     array([ True,  True,  True,  True,  True])
     """
 
@@ -115,7 +126,7 @@ class EvidenceAccumulation(Clusterer):
         ensemble=None,
         consensus="cluster-kernel",
         selection=None,
-        max_clusters=10,
+        max_clusters="auto",
         n_bootstrap=0,
         n_init=4,
         max_iter=500,
@@ -138,8 +149,9 @@ class EvidenceAccumulation(Clusterer):
 
         Parameters
         ----------
-        X : array of shape (n, p), or labelings of shape (n, m) if ``ensemble="precomputed"``
-            Labelings: one clustering per column, integer or string labels, -1 or NaN where a clustering did not see the object.
+        X : array of shape (n, p), or the evidence if ``ensemble="precomputed"``
+            Labelings (n, m): one clustering per column, integer or string labels, -1 or NaN where a
+            clustering did not see the object. Or a list of membership matrices (n, k_b).
         y : ignored
         partition_weight : array of shape (m,), optional
             Weight of every partition of the ensemble.
@@ -150,37 +162,111 @@ class EvidenceAccumulation(Clusterer):
         """
         self._forget()
         self._check_parameters()
-        self._check_room(X)
         rng = as_generator(self.random_state)
-        self.coassociation_ = self._accumulate(X, partition_weight, rng)
-        table = self.coassociation_.table
-        if table.coverage.max() <= 0:
-            raise ValueError(
-                "no partition with a weight above 0 saw any object: give labels other than -1 or NaN"
-            )
+        settings = Settings(self.n_init, self.max_iter, self.tol, int(rng.integers(2**31)))
+        if self._precomputed() and soft.is_list_of_memberships(X):
+            H, offsets, weights = soft.check_given(X, partition_weight)
+            self.n_features_in_ = len(offsets) - 1
+            self._fit_soft(H, offsets, weights, settings, rng)
+        elif self._takes_soft_evidence():
+            self._check_room(X)
+            X = check_features(self, X, reset=True)
+            weights = soft.check_weights(partition_weight, self.ensemble)
+            self._fit_soft(X, None, weights, settings, rng)
+        else:
+            self._check_room(X)
+            self._fit_hard(X, partition_weight, settings, rng)
+        return self
+
+    def _takes_soft_evidence(self) -> bool:
+        if isinstance(self.ensemble, MixtureEnsemble):
+            return True
+        kernel = isinstance(self.consensus, str) and self.consensus == "cluster-kernel"
+        return self.ensemble is None and kernel and self.selection in (None, "eigengap")
+
+    def _fit_soft(
+        self, X: Any, offsets: Any, weights: Any, settings: Settings, rng: np.random.Generator
+    ) -> None:
         if self.n_clusters != "auto":
-            check_n_clusters(self.n_clusters, int(np.count_nonzero(table.coverage)))
-        settings = self._settings = Settings(
-            self.n_init, self.max_iter, self.tol, int(rng.integers(2**31))
-        )
-        k = self.n_clusters
-        if k == "auto":
-            with warnings.catch_warnings():  # of candidates that are not taken nobody wants to hear
-                warnings.simplefilter("ignore", EvidenceWarning)
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                k, self.candidates_, self.scores_ = choose(
-                    self._selection(), self.consensus, table, self.max_clusters, settings
-                )
-        self._solution = solve(self.consensus, table, k, settings)
-        question(self._solution, table)
-        self._finish(table, settings)
+            check_n_clusters(self.n_clusters, X.shape[0])
+        self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
+        request = soft.Request(self.n_clusters, self.max_clusters, weights, settings)
+        if offsets is not None:
+            fitted = soft.fit_given(X, offsets, request)
+        else:
+            ensemble = None if self.ensemble is None else clone(self.ensemble)
+            fitted = soft.fit_soft(X, ensemble, request, rng)
+        self._publish_soft(Rows(X), fitted)
+
+    def _publish_soft(self, rows: Rows, fitted: soft.SoftConsensus) -> None:
+        self._soft, self._hard = fitted, None
+        # What cooccurrence_interval reads again; larger features are not worth carrying in a saved model.
+        small = isinstance(rows.X, np.ndarray) and rows.X.nbytes <= KEPT
+        self._features = rows.X if small or sp.issparse(rows.X) else None
+        chosen = fitted.chosen
+        self.evidence_, self.misfit_ = chosen.evidence, chosen.reader.misfit
+        ensembles = [kind.ensemble for kind in chosen.factor.kinds if hasattr(kind, "ensemble")]
+        if ensembles:
+            self.ensemble_ = ensembles[0] if len(ensembles) == 1 else tuple(ensembles)
+        if self.n_clusters == "auto":
+            self.candidates_, self.scores_ = fitted.tried()
+        soft.warn_if_noise(chosen)
+        memberships = rows.map(lambda block: fitted(block).astype(self._dtype, copy=False))
+        if self.n_bootstrap:
+            self.uncertainty_ = hard.standard_errors(
+                fitted.draws(rows, memberships, self.n_bootstrap), memberships, self.n_bootstrap
+            )
+        self._publish(memberships, chosen.reader.run)
+
+    def _fit_hard(
+        self, X: Any, partition_weight: Any, settings: Settings, rng: np.random.Generator
+    ) -> None:
+        self._soft = None
+        C, self._dtype = hard.accumulate(self, X, partition_weight, rng)
+        self._hard = hard.fit_hard(self, C, settings)
+        self.evidence_, self.coassociation_ = "labelings", C
+        if hasattr(self._hard.solution, "misfit"):
+            self.misfit_ = self._hard.solution.misfit
+        if self.n_clusters == "auto":
+            self.candidates_, self.scores_ = self._hard.candidates, self._hard.scores
+        memberships = hard.vague(C.table, self._hard.solution.memberships)
+        if self.n_bootstrap:
+            draws = hard.draws(self._hard, C.table, memberships, self.n_bootstrap)
+            self.uncertainty_ = hard.standard_errors(draws, memberships, self.n_bootstrap)
+        self._publish(memberships.astype(self._dtype, copy=False), self._hard.solution.run)
+
+    @available_if(_takes_soft_evidence)
+    def partial_fit(self, X: Any, y: Any = None) -> EvidenceAccumulation:
+        """Go on with a batch of new objects: the members stay as the first batch made them, the sums go on.
+
+        There is no such method where the evidence are labelings.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_batch, p)
+        y : ignored
+
+        Returns
+        -------
+        self
+            ``memberships_`` are those of this batch.
+        """
+        if not hasattr(self, "memberships_"):
+            return self.fit(X)
+        X = check_features(self, X, reset=False)
+        fitted, history, n_iter = self._soft.absorb(Rows(X)), self.history_, self.n_iter_
+        self._publish_soft(Rows(X), fitted)
+        self.history_, self.n_iter_ = np.append(history, self.history_), n_iter + self.n_iter_
         return self
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
         if not (isinstance(self.n_clusters, str) and self.n_clusters == "auto"):
             check_number(self.n_clusters, "n_clusters (an integer or 'auto')", low=1, integer=True)
-        check_number(self.max_clusters, "max_clusters", low=2, integer=True)
+        if not (isinstance(self.max_clusters, str) and self.max_clusters == "auto"):
+            check_number(
+                self.max_clusters, "max_clusters (an integer or 'auto')", low=2, integer=True
+            )
         if check_number(self.n_bootstrap, "n_bootstrap", low=0, integer=True) == 1:
             raise ValueError(
                 "n_bootstrap must be 0 or at least 2, got 1: one resample says nothing of the spread"
@@ -189,58 +275,23 @@ class EvidenceAccumulation(Clusterer):
             check_choice(self.consensus, "consensus (a name or an estimator)", NAMES)
         elif not hasattr(self.consensus, "fit"):
             raise TypeError(
-                f"consensus must be one of {', '.join(map(repr, NAMES))} or an estimator, got {self.consensus!r}"
+                f"consensus must be one of {', '.join(map(repr, NAMES))} or an estimator, "
+                f"got {self.consensus!r}"
             )
-
         if self.selection is not None:
             check_choice(self.selection, "selection", SELECTIONS)
             if self.selection == "lifetime" and self.consensus not in LINKAGES:
                 raise ValueError(
-                    f"selection='lifetime' needs a linkage as consensus ({', '.join(LINKAGES)}), got {self.consensus!r}"
+                    f"selection='lifetime' needs a linkage as consensus ({', '.join(LINKAGES)}), "
+                    f"got {self.consensus!r}"
                 )
 
-    def _selection(self) -> str:
-        if self.selection is not None:
-            return self.selection
-        published = isinstance(self.consensus, str) and self.consensus.startswith("coassociation")
-        return "held-out" if published else "lifetime" if self.consensus in LINKAGES else "eigengap"
-
-    def _accumulate(self, X: Any, partition_weight: Any, rng: np.random.Generator) -> Coassociation:
-        """Co-association of the labelings given, or of an ensemble fitted to the features."""
-        if self._precomputed():
-            C = coassociation(X, partition_weight)
-            _check_feature_names(self, X, reset=True)
-            self.n_features_in_, self._dtype = C.table.codes.shape[1], np.dtype(np.float64)
-            return C
-        X = check_features(self, X, reset=True)
-        self._dtype = X.dtype
-        if self.n_clusters != "auto":
-            check_n_clusters(self.n_clusters, X.shape[0])
-        if isinstance(self.ensemble, type) or not (
-            self.ensemble is None or hasattr(self.ensemble, "fit_transform")
-        ):
-            raise TypeError(
-                f"ensemble must be a ClusteringEnsemble, 'precomputed' or None, got {self.ensemble!r}"
-            )
-        self.ensemble_ = ClusteringEnsemble() if self.ensemble is None else clone(self.ensemble)
-        if getattr(self.ensemble_, "random_state", 0) is None:
-            self.ensemble_.set_params(random_state=int(rng.integers(2**31)))
-        labelings = self.ensemble_.fit_transform(X)
-        if not isinstance(self.ensemble_, ClusteringEnsemble):
-            labelings = check_labelings(
-                labelings, f"what ensemble={type(self.ensemble_).__name__} makes of X"
-            )
-        return Coassociation(
-            tables.encode(labelings, check_partition_weight(partition_weight, labelings.shape[1]))
-        )
-
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
-        m = (
-            size.p
-            if self._precomputed()
-            else getattr(self.ensemble, "n_partitions", ClusteringEnsemble().n_partitions)
-        )
         k = min(most_clusters(self.n_clusters), size.n)
+        if self._takes_soft_evidence():
+            return {"memberships": 16 * k * size.n, "labels": 8 * size.n}
+        default = ClusteringEnsemble().n_partitions
+        m = size.p if self._precomputed() else getattr(self.ensemble, "n_partitions", default)
         pairs = 8 * size.n**2 * explicit_matrices(self.consensus)
         rows = size.n if pairs else COPIES * max(size.n, self.n_init * min(size.n, SCREEN))
         return {
@@ -251,7 +302,7 @@ class EvidenceAccumulation(Clusterer):
 
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         needed = self._memory_needed(size)
-        if needed["matrices of all pairs"]:
+        if needed.get("matrices of all pairs"):
             yield (
                 "set consensus='cluster-kernel', which forms no such matrix",
                 sum(needed.values()) - needed["matrices of all pairs"],
@@ -266,82 +317,47 @@ class EvidenceAccumulation(Clusterer):
     def _precomputed(self) -> bool:
         return isinstance(self.ensemble, str) and self.ensemble == "precomputed"
 
-    def _finish(self, table: tables.Table, settings: Settings) -> None:
-        memberships = self._vague(table, self._solution.memberships)
-        if self.n_bootstrap:
-            self.uncertainty_ = self._standard_errors(memberships, settings)
-        self._publish(memberships.astype(self._dtype, copy=False), self._solution.run)
-
-    def _vague(self, table: tables.Table, memberships: np.ndarray) -> np.ndarray:
-        """Nothing is known of objects that no partition saw: all clusters alike."""
-        unseen = table.coverage <= 0
-        if not unseen.any():
-            return memberships
-        warn(
-            f"{int(unseen.sum())} of {len(unseen)} objects were seen by no partition: their memberships are uniform"
-        )
-        return np.where(unseen[:, None], 1.0 / memberships.shape[1], memberships)
-
     def predict_proba(self, X: Any) -> np.ndarray:
         """Memberships of new objects, labelled by the partitions and placed beside the fitted ones.
 
         Parameters
         ----------
-        X : array of shape (n_new, p), or their labels (n_new, m) by the same partitions if ``ensemble="precomputed"``
+        X : array of shape (n_new, p), or the evidence if ``ensemble="precomputed"``
+            Labels (n_new, m) by the same partitions, or a list of membership matrices (n_new, k_b).
 
         Returns
         -------
         memberships : array of shape (n_new, n_clusters)
         """
         self._check_fitted()
+        if self._soft is not None:
+            place = self._soft
+            return self._new_rows(X).map(lambda b: place(b).astype(self._dtype, copy=False))
         new = self._new_table(X)
-        memberships = self._vague(new, self._solution.place(new))
+        memberships = hard.vague(new, self._hard.solution.place(new))
         return memberships.astype(self._dtype, copy=False)
 
-    def _new_table(self, X: Any) -> tables.Table:
+    def _new_rows(self, X: Any) -> Rows:
+        if self._precomputed():
+            return Rows(soft.check_given(X, None, self._soft.chosen.factor.kinds[0].offsets)[0])
+        return Rows(check_features(self, X, reset=False))
+
+    def _new_table(self, X: Any) -> Any:
         if self._precomputed():
             _check_feature_names(self, X, reset=False)
             return self.coassociation_.recode(X)
-        return self.coassociation_.recode(
-            self.ensemble_.transform(check_features(self, X, reset=False))
-        )
+        labels = self.ensemble_.transform(check_features(self, X, reset=False))
+        return self.coassociation_.recode(labels)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the Brier score of u_i'u_j for what the partitions say of the objects X, taken pair by pair: higher is better."""
-        return -brier_score(self._new_table(X), self.predict_proba(X).astype(np.float64))
+        """How well u_i'u_j agrees with the evidence about the objects X: higher is better.
 
-    def _draws(
-        self, memberships: np.ndarray, settings: Settings, n_draws: int
-    ) -> Iterator[np.ndarray]:
-        """Memberships from resampled partitions, matched to the fit."""
-        table, rng = self.coassociation_.table, np.random.default_rng(settings.random_state)
-        memberships = np.asarray(memberships, dtype=np.float64)
-        m = len(table.weights)
-        if m < FEW:
-            warn(
-                f"resampling {m} partition{'s' if m > 1 else ''} says little about how much memberships could move: give at least {FEW}"
-            )
-        k, once = memberships.shape[1], settings._replace(n_init=1)
-        for _ in range(n_draws):
-            counts = np.bincount(rng.integers(m, size=m), minlength=m)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", EvidenceWarning)
-                solution = solve(
-                    self.consensus,
-                    tables.reweight(table, table.weights * counts),
-                    k,
-                    once,
-                    memberships,
-                )
-            yield align(solution.memberships, memberships)[:, :k]
-
-    def _standard_errors(self, memberships: np.ndarray, settings: Settings) -> np.ndarray:
-        total, squares = np.zeros_like(memberships), np.zeros_like(memberships)
-        for draw in self._draws(memberships, settings, self.n_bootstrap):
-            total += draw
-            squares += draw**2
-        mean = total / self.n_bootstrap
-        return np.sqrt(np.clip(squares / self.n_bootstrap - mean**2, 0.0, None))
+        Labelings: minus the Brier score for what the partitions say, pair by pair. Soft evidence: minus
+        the misfit of the cluster kernel.
+        """
+        if self._soft is not None:
+            return -self._soft.misfit(self._new_rows(X))
+        return -hard.brier_score(self._new_table(X), self.predict_proba(X).astype(np.float64))
 
     def cooccurrence_interval(
         self, pairs: Any, *, n_draws: int = 100, level: float = 0.9
@@ -365,11 +381,19 @@ class EvidenceAccumulation(Clusterer):
         self._check_fitted()
         check_number(n_draws, "n_draws", low=2, integer=True)
         check_number(level, "level", low=0, high=1, strict=True)
-        draws = [
-            cooccurrence(draw, pairs)
-            for draw in self._draws(self.memberships_, self._settings, n_draws)
-        ]
-        return np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0).T
+        if self._soft is not None:
+            if self._features is None:
+                raise ValueError(
+                    f"cooccurrence_interval reads the features again, which are kept up to {KEPT >> 20} MB "
+                    "only: fit a sample, or ask for n_bootstrap"
+                )
+            resampled = self._soft.draws(Rows(self._features), self.memberships_, n_draws)
+        else:
+            resampled = hard.draws(
+                self._hard, self.coassociation_.table, self.memberships_, n_draws
+            )
+        values = [cooccurrence(draw, pairs) for draw in resampled]
+        return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0).T
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

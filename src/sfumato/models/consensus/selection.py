@@ -15,13 +15,28 @@ __all__ = ["SELECTIONS", "choose"]
 
 SELECTIONS = ("eigengap", "held-out", "lifetime")
 N_FOLDS = 3
+FIRST_LIMIT = 10  # clusters tried first where no largest number is given
 INDIFFERENT = 0.02  # of skill: the largest number of clusters so close to the best is taken, since clusters may have clusters inside
 
 
 def choose(
+    selection: str, consensus: Any, table: tables.Table, largest: Any, settings: Settings
+) -> tuple[int, np.ndarray, np.ndarray]:
+    """Number of clusters, the numbers tried (2, ..., ``largest`` at most), and their scores.
+
+    ``largest="auto"`` doubles from ``FIRST_LIMIT`` while the best number is the largest one tried.
+    """
+    limit = FIRST_LIMIT if largest == "auto" else largest
+    while True:
+        k, candidates, scores = _choose(selection, consensus, table, limit, settings)
+        if largest != "auto" or k < limit or limit >= len(table.codes):
+            return k, candidates, scores
+        limit *= 2
+
+
+def _choose(
     selection: str, consensus: Any, table: tables.Table, largest: int, settings: Settings
 ) -> tuple[int, np.ndarray, np.ndarray]:
-    """Number of clusters, the numbers tried (2, ..., ``largest`` at most), and their scores."""
     candidates = np.arange(2, max(2, min(largest, len(table.codes) - 1)) + 1)
     if selection == "lifetime":
         heights = ByLinkage(consensus, table, 1).tree[:, 2]

@@ -82,8 +82,8 @@ class ByKernel:
     ) -> None:
         bare, _ = tables.spectrum(table, k)
         self.table, self.eigenvalues, self.following = table, bare.values, bare.following
-        self.company = tables.company(table, bare)
-        spectrum, scaling = tables.spectrum(table, k, self.company, bare.vectors)
+        self.regularization = tables.regularization(table, bare)
+        spectrum, scaling = tables.spectrum(table, k, self.regularization, bare.vectors)
         values = np.where(spectrum.values > 1e-12, spectrum.values, np.inf)
         self.projection = scaling[:, None] * (spectrum.vectors / values)
         self.kernel = ClusterKernel(
@@ -118,7 +118,8 @@ class ByKernel:
     def _factor(self, objects: tables.Table) -> np.ndarray:
         """Rows of the kernel's factor from the rows of the co-association: for the objects of the fit and for others in the same way."""
         return unit_rows(
-            Rows(objects, self.table, shared=self.company / len(self.table.codes)) @ self.projection
+            Rows(objects, self.table, constant=self.regularization / len(self.table.codes))
+            @ self.projection
         )
 
 

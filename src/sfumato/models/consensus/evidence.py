@@ -1,0 +1,230 @@
+"""Soft evidence and its cluster kernel: columns H of soft partitions, and the factor Z of rank k that they lead to.
+
+    c = mean_i h_i ,   d_i = h_i'c + t                                 degrees, with the regularization t
+    A = D^(-1/2) (H H' + t 1 1') D^(-1/2) / n  =  E diag(l) E'         normalised expected co-association
+    z_i = B'h_i / sqrt(d_i), scaled to length one,   B = H' D^(-1/2) E diag(1/l) / n
+
+so that an object needs its own columns only, whether it was fitted or is new. H comes in parts, one for each kind of evidence and
+each scaled to mean degree one: posteriors of mixtures (dense), cells (sparse), or membership matrices that were given.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from ...core.rows import Rows
+from ...numerics.axes import Axes
+from ...numerics.eigen import leading_eigenvectors, unit_rows
+from .ensemble import ClusteringEnsemble
+from .mixtures import MixtureEnsemble
+
+__all__ = [
+    "REGULARIZATION",
+    "CellColumns",
+    "Factor",
+    "GivenColumns",
+    "MixtureColumns",
+    "factorize",
+    "refine",
+]
+
+REGULARIZATION = 0.02  # t, in units of the mean degree: a few strays that nothing joins to the others are no cluster
+NULL = 1e-12  # eigenvalues below are zero
+
+
+class MixtureColumns(NamedTuple):
+    """Posteriors of an ensemble of mixtures."""
+
+    ensemble: MixtureEnsemble
+
+    @property
+    def n_members(self) -> int:
+        return len(self.ensemble.members_.offsets) - 1
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Where the columns of each member begin."""
+        return self.ensemble.members_.offsets
+
+    def __call__(self, block: Any) -> np.ndarray:
+        """Columns (b, K)."""
+        return self.ensemble._posteriors(block).T
+
+
+class CellColumns(NamedTuple):
+    """Indicators of the clusters of hard partitions, made in the coordinates of ``axes``."""
+
+    ensemble: ClusteringEnsemble
+    axes: Axes
+
+    @property
+    def n_members(self) -> int:
+        return self.ensemble.labelings_.shape[1]
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Where the columns of each member begin."""
+        return np.cumsum([0, *(self.ensemble.labelings_.max(axis=0) + 1)])
+
+    def __call__(self, block: Any) -> sp.csr_array:
+        """Columns (b, K)."""
+        labels = self.ensemble.transform(self.axes(block) @ self.axes.near)
+        offsets = self.offsets
+        n, m = labels.shape
+        seen = labels >= 0
+        columns = (labels + offsets[:-1])[seen]
+        starts = np.concatenate([[0], np.cumsum(seen.sum(axis=1))])
+        return sp.csr_array((np.ones(len(columns)), columns, starts), shape=(n, int(offsets[-1])))
+
+
+class GivenColumns(NamedTuple):
+    """Membership matrices that the user gave, side by side."""
+
+    offsets: np.ndarray
+
+    @property
+    def n_members(self) -> int:
+        return len(self.offsets) - 1
+
+    def __call__(self, block: Any) -> np.ndarray:
+        """Columns (b, K)."""
+        return np.asarray(block, dtype=np.float64)
+
+
+class Factor(NamedTuple):
+    """What makes rows of Z: the kinds of evidence with their scales, mean columns and projections B."""
+
+    kinds: tuple[Any, ...]
+    scales: tuple[Any, ...]  # of the columns of each kind: a number, or an array (K,)
+    means: tuple[np.ndarray, ...]
+    projections: tuple[np.ndarray, ...]
+    constant: np.ndarray  # what the regularization adds to every row
+    regularization: float
+    values: np.ndarray  # eigenvalues, one more than the columns of Z
+
+    def __call__(self, block: Any) -> np.ndarray:
+        """Rows (b, k) of Z for a block of objects."""
+        return self.rows([kind(block) for kind in self.kinds])
+
+    def rows(self, columns: list[Any]) -> np.ndarray:
+        """Rows (b, k) of Z from the columns of each kind."""
+        scaled = [_scaled(H, scale) for H, scale in zip(columns, self.scales, strict=True)]
+        degree = self.regularization + sum(H @ c for H, c in zip(scaled, self.means, strict=True))
+        total = sum(H @ B for H, B in zip(scaled, self.projections, strict=True))
+        # An object of which no member knows anything keeps the mean direction.
+        floor = np.finfo(float).tiny
+        return unit_rows((total + self.constant) / np.sqrt(np.maximum(degree, floor))[:, None])
+
+    def cut(self, k: int) -> Factor:
+        """The factor with the leading ``k`` columns only."""
+        return self._replace(
+            projections=tuple(B[:, :k] for B in self.projections),
+            constant=self.constant[:k],
+            values=self.values[: k + 1],
+        )
+
+
+def _scaled(H: Any, scale: Any) -> Any:
+    return H * scale if np.ndim(scale) == 0 else H * scale[None, :]
+
+
+def balance(H: Any, weights: Any = None) -> Any:
+    """Scale of columns (n, K) that gives them mean degree one; ``weights`` (K,) are those of the members."""
+    root = 1.0 if weights is None else np.sqrt(weights)
+    H = _scaled(H, root)
+    mean = np.asarray(H.sum(axis=0)).ravel() / H.shape[0]
+    return root / max(float(np.sqrt(mean @ mean)), np.finfo(float).tiny)
+
+
+def factorize(
+    kinds: tuple[Any, ...],
+    columns: list[Any],
+    k: int,
+    regularization: float = REGULARIZATION,
+    weights: list[Any] | None = None,
+) -> tuple[Factor, np.ndarray]:
+    """Factor with ``k`` columns from the columns H (n, K) of a sample, one array for each kind, and its rows Z (n, k)."""
+    n = columns[0].shape[0]
+    given = [None] * len(columns) if weights is None else weights
+    scales = tuple(
+        balance(H, w) / np.sqrt(len(columns)) for H, w in zip(columns, given, strict=True)
+    )
+    parts = [_scaled(H, scale) for H, scale in zip(columns, scales, strict=True)]
+    means = tuple(np.asarray(H.sum(axis=0)).ravel() / n for H in parts)
+    degree = regularization + sum(H @ c for H, c in zip(parts, means, strict=True))
+    root = np.sqrt(np.maximum(degree, np.finfo(float).tiny))[:, None]
+
+    def product(V: np.ndarray) -> np.ndarray:
+        V = V / root
+        total = regularization * V.sum(axis=0, keepdims=True)
+        return (total + sum(H @ (H.T @ V) for H in parts)) / (n * root)
+
+    k = min(k, n)
+    found = leading_eigenvectors(_Normalized(n, product), k)
+    values = np.where(found.values > NULL, found.values, np.inf)
+    spread = found.vectors / root / (n * values)
+    projections = tuple(np.asarray(H.T @ spread) for H in parts)
+    constant = regularization * spread.sum(axis=0)
+    following = found.following if np.isfinite(found.following) else 0.0
+    spectrum = np.clip(np.append(found.values, following), 0.0, 1.0)
+    factor = Factor(kinds, scales, means, projections, constant, regularization, spectrum)
+    return factor, factor.rows(columns)
+
+
+class _Normalized(LinearOperator):
+    def __init__(self, n: int, product: Any) -> None:
+        super().__init__(np.dtype(np.float64), (n, n))
+        self.product = product
+
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
+        return self.product(V)
+
+    def _matvec(self, v: np.ndarray) -> np.ndarray:
+        return self.product(v.reshape(-1, 1))[:, 0]
+
+    def _adjoint(self) -> _Normalized:
+        return self
+
+    _transpose = _adjoint
+
+
+class Sums(NamedTuple):
+    """Sums over objects that the factor follows from: their number, their columns, and h h' / d."""
+
+    n: float
+    total: np.ndarray
+    gram: np.ndarray
+
+
+def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tuple[Factor, Sums]:
+    """The factor from sums over all rows in place of a sample: two passes, nothing is kept but K x K numbers.
+
+    For one kind of dense columns. ``past`` are the sums over earlier batches, which these are added to.
+    """
+    kind, scale, t = factor.kinds[0], factor.scales[0], factor.regularization
+    (total,) = rows.sum(lambda block: (_scaled(kind(block), scale).sum(axis=0),))
+    n = rows.shape[0] + (0.0 if past is None else past.n)
+    total = np.append(total, np.sqrt(t) * rows.shape[0])
+    total = total if past is None else total + past.total
+    mean = total / n
+
+    def gram(block: Any) -> tuple[np.ndarray]:
+        H = _scaled(kind(block), scale)
+        H = np.hstack([H, np.full((len(H), 1), np.sqrt(t))])
+        return ((H / (H @ mean)[:, None]).T @ H,)
+
+    (G,) = rows.sum(gram)
+    sums = Sums(n, total, G if past is None else G + past.gram)
+    values, vectors = np.linalg.eigh(sums.gram / n)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    vectors = vectors * np.where(np.sum(vectors, axis=0) < 0, -1.0, 1.0)
+    spectrum = np.clip(np.append(values, 0.0)[: k + 1], 0.0, 1.0)
+    constant = np.sqrt(t) * vectors[-1, :k]
+    refined = factor._replace(
+        means=(mean[:-1],), projections=(vectors[:-1, :k],), constant=constant, values=spectrum
+    )
+    return refined, sums

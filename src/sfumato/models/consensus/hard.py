@@ -1,0 +1,151 @@
+"""Consensus of hard labelings: from labels or an ensemble to a table, from the table to a solution."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _check_feature_names
+
+from ...core.labels import check_labelings
+from ...core.validation import check_features, check_n_clusters
+from ...core.warn import EvidenceWarning, warn
+from ...memberships import align
+from ...numerics import label_table as tables
+from ...numerics.label_sweep import brier_score
+from ...similarity.coassociation import Coassociation, check_partition_weight, coassociation
+from .doubts import warn_if_noise, warn_of_gaps
+from .ensemble import ClusteringEnsemble
+from .selection import choose
+from .solvers import LINKAGES, Settings, solve
+
+__all__ = [
+    "HardConsensus",
+    "accumulate",
+    "brier_score",
+    "draws",
+    "fit_hard",
+    "standard_errors",
+    "vague",
+]
+
+FEW = 5  # partitions below which a bootstrap over them is not to be trusted
+
+
+class HardConsensus(NamedTuple):
+    """A solution, how it was asked for, and the numbers of clusters tried with their scores."""
+
+    solution: Any
+    consensus: Any
+    settings: Settings
+    candidates: np.ndarray | None = None
+    scores: np.ndarray | None = None
+
+
+def accumulate(
+    model: Any, X: Any, partition_weight: Any, rng: np.random.Generator
+) -> tuple[Coassociation, np.dtype]:
+    """Co-association of the labelings given, or of an ensemble fitted to the features, and the type of memberships."""
+    if model._precomputed():
+        C = coassociation(X, partition_weight)
+        _check_feature_names(model, X, reset=True)
+        model.n_features_in_ = C.table.codes.shape[1]
+        return C, np.dtype(np.float64)
+    X = check_features(model, X, reset=True)
+    if model.n_clusters != "auto":
+        check_n_clusters(model.n_clusters, X.shape[0])
+    given = model.ensemble
+    if isinstance(given, type) or not (given is None or hasattr(given, "fit_transform")):
+        raise TypeError(
+            "ensemble must be a MixtureEnsemble, a ClusteringEnsemble, 'precomputed' or None, "
+            f"got {given!r}"
+        )
+    model.ensemble_ = ClusteringEnsemble() if given is None else clone(given)
+    if getattr(model.ensemble_, "random_state", 0) is None:
+        model.ensemble_.set_params(random_state=int(rng.integers(2**31)))
+    labelings = model.ensemble_.fit_transform(X)
+    if not isinstance(model.ensemble_, ClusteringEnsemble):
+        labelings = check_labelings(
+            labelings, f"what ensemble={type(model.ensemble_).__name__} makes of X"
+        )
+    weights = check_partition_weight(partition_weight, labelings.shape[1])
+    return Coassociation(tables.encode(labelings, weights)), X.dtype
+
+
+def fit_hard(model: Any, C: Coassociation, settings: Settings) -> HardConsensus:
+    """The solution for the number of clusters asked for, or for the best one."""
+    table, k, candidates, scores = C.table, model.n_clusters, None, None
+    if table.coverage.max() <= 0:
+        raise ValueError(
+            "no partition with a weight above 0 saw any object: give labels other than -1 or NaN"
+        )
+    if k != "auto":
+        check_n_clusters(k, int(np.count_nonzero(table.coverage)))
+    else:
+        with warnings.catch_warnings():
+            # Ignore warnings from rejected candidates.
+            warnings.simplefilter("ignore", EvidenceWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            k, candidates, scores = choose(
+                _selection(model), model.consensus, table, model.max_clusters, settings
+            )
+    solution = solve(model.consensus, table, k, settings)
+    warn_of_gaps(table)
+    warn_if_noise(solution, table)
+    return HardConsensus(solution, model.consensus, settings, candidates, scores)
+
+
+def _selection(model: Any) -> str:
+    if model.selection is not None:
+        return model.selection
+    published = isinstance(model.consensus, str) and model.consensus.startswith("coassociation")
+    return "held-out" if published else "lifetime" if model.consensus in LINKAGES else "eigengap"
+
+
+def vague(table: tables.Table, memberships: np.ndarray) -> np.ndarray:
+    """Memberships in which objects that no partition saw are uniform, with a warning."""
+    unseen = table.coverage <= 0
+    if not unseen.any():
+        return memberships
+    warn(
+        f"{int(unseen.sum())} of {len(unseen)} objects were seen by no partition: "
+        "their memberships are uniform"
+    )
+    return np.where(unseen[:, None], 1.0 / memberships.shape[1], memberships)
+
+
+def draws(
+    fitted: HardConsensus, table: tables.Table, memberships: np.ndarray, n_draws: int
+) -> Iterator[np.ndarray]:
+    """Memberships from resampled partitions, matched to the fit."""
+    rng = np.random.default_rng(fitted.settings.random_state)
+    memberships = np.asarray(memberships, dtype=np.float64)
+    m = len(table.weights)
+    if m < FEW:
+        warn(
+            f"resampling {m} partition{'s' if m > 1 else ''} says little about how much memberships "
+            f"could move: give at least {FEW}"
+        )
+    k, once = memberships.shape[1], fitted.settings._replace(n_init=1)
+    for _ in range(n_draws):
+        counts = np.bincount(rng.integers(m, size=m), minlength=m)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EvidenceWarning)
+            resampled = tables.reweight(table, table.weights * counts)
+            solution = solve(fitted.consensus, resampled, k, once, memberships)
+        yield align(solution.memberships, memberships)[:, :k]
+
+
+def standard_errors(
+    resampled: Iterable[np.ndarray], memberships: np.ndarray, n_draws: int
+) -> np.ndarray:
+    """Standard deviation (n, k) of memberships over ``n_draws`` resamples."""
+    total, squares = np.zeros(memberships.shape), np.zeros(memberships.shape)
+    for draw in resampled:
+        total += draw
+        squares += draw**2
+    return np.sqrt(np.clip(squares / n_draws - (total / n_draws) ** 2, 0.0, None))

@@ -1,0 +1,193 @@
+"""Many small Gaussian mixtures of the same objects: soft evidence that knows density and does not know units."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ...core.rows import Rows, one_blas_thread, threads
+from ...core.validation import as_generator, check_features, check_number
+from ...core.warn import warn
+from ...numerics.axes import Axes, by_radius, fit_axes
+from .em import fit_mixture, join
+from .members import Failure
+from .sample import sample_objects
+
+__all__ = ["MixtureEnsemble"]
+
+SHARE = 0.9  # of the sampled objects that each mixture is fitted to
+
+
+class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Soft partitions (n, K) of the objects: the posteriors of many small Gaussian mixtures, side by side.
+
+    Each mixture has full covariances and its own number of components, and is fitted from one start to
+    its own nine tenths of a sample. Two components that overlap pass similarity on to each other, two that
+    only touch do not. Mixtures work on whitened principal axes, so that units do not matter.
+
+    Parameters
+    ----------
+    n_members : int
+        Mixtures.
+    n_components : int, (low, high) or None
+        Components of a mixture, drawn anew for each from the range; None means from sqrt(s)/2 to sqrt(s),
+        s the number of objects that it is fitted to.
+    n_axes : int
+        Principal axes that the mixtures work on, where there are more features.
+    max_objects : int
+        Size of the sample that all mixtures are fitted to at most.
+    random_state : int, Generator, RandomState or None
+    n_jobs : int or None
+        Threads; None means every core. The answer does not depend on it.
+
+    Attributes
+    ----------
+    members_ : Mixtures
+        Coefficients of all components, and where the columns of each mixture begin.
+    axes_ : Axes
+        The coordinates that the mixtures work in.
+    failures_ : list of (algorithm, message)
+        Mixtures that could not be fitted.
+
+    References
+    ----------
+    Fraley and Raftery (2007). Bayesian regularization for normal mixture estimation and model-based
+    clustering. Journal of Classification 24.
+    Art, Gnanadesikan and Kettenring (1982). Data-based metrics for cluster analysis. Utilitas
+    Mathematica 21A.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import MixtureEnsemble
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> H = MixtureEnsemble(5, random_state=0).fit_transform(X)
+    >>> H.shape[0], H.sum(axis=1).round(12).tolist()[0]
+    (60, 5.0)
+    """
+
+    def __init__(
+        self,
+        n_members=24,
+        *,
+        n_components=None,
+        n_axes=20,
+        max_objects=5000,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_members = n_members
+        self.n_components = n_components
+        self.n_axes = n_axes
+        self.max_objects = max_objects
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> MixtureEnsemble:
+        """Fit the mixtures.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        for name in ("n_members", "n_axes", "max_objects"):
+            check_number(getattr(self, name), name, low=1, integer=True)
+        X = check_features(self, X, reset=True)
+        rng = as_generator(self.random_state)
+        points = sample_objects(X, self.max_objects, rng)
+        self._fit_sample(points, fit_axes(points, self.n_axes), rng)
+        return self
+
+    def _fit_sample(self, points: Any, axes: Axes, rng: np.random.Generator) -> None:
+        """Fit the members to objects in canonical order."""
+        Y = axes(points)
+        Y = Y[by_radius(Y)]
+        R, n = Y @ axes.near, max(1, math.ceil(SHARE * len(Y)))
+        low, high = self._range(n)
+        seeds = rng.integers(2**63, size=self.n_members)
+        with one_blas_thread():
+            results = Parallel(n_jobs=threads(self.n_jobs), prefer="threads")(
+                delayed(_attempt)(Y, R, n, (low, high), int(seed)) for seed in seeds
+            )
+        self._keep(results, axes)
+
+    def _keep(self, results: list[Any], axes: Axes) -> None:
+        self.failures_ = [result for result in results if isinstance(result, Failure)]
+        fitted = [result for result in results if not isinstance(result, Failure)]
+        if not fitted:
+            raise ValueError(
+                f"none of the {self.n_members} mixtures could be fitted; the first failed with: "
+                f"{self.failures_[0].message}"
+            )
+        if self.failures_:
+            warn(
+                f"{len(self.failures_)} of {self.n_members} mixtures could not be fitted and are left "
+                f"out; the first failed with: {self.failures_[0].message}"
+            )
+        self.axes_, self.members_ = axes, join(fitted, axes.projection.shape[1])
+
+    def _range(self, n: int) -> tuple[int, int]:
+        """Smallest and largest number of components of a mixture fitted to ``n`` objects."""
+        given = self.n_components
+        if given is None:
+            high = max(2, math.isqrt(n))
+            return min(n, max(2, high // 2)), min(n, high)
+        low, high = (
+            given if isinstance(given, (tuple, list)) and len(given) == 2 else (given, given)
+        )
+        name = "n_components (an integer, a pair (low, high) or None)"
+        low = check_number(low, name, low=1, integer=True)
+        high = check_number(high, "n_components: its upper end", low=low, integer=True)
+        return min(low, n), min(high, n)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Posteriors (n_new, K) of new objects: the columns of every mixture sum to one.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        posteriors : array of shape (n_new, K)
+        """
+        check_is_fitted(self)
+        X = check_features(self, X, reset=False)
+        rows = Rows(X, n_jobs=self.n_jobs)
+        return rows.map(lambda block: self._posteriors(block).T.astype(X.dtype, copy=False))
+
+    def _posteriors(self, block: Any) -> np.ndarray:
+        """Posteriors (K, b) of a block of objects."""
+        return self.members_.posteriors(self.axes_(block))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.members_.rows)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "members_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _attempt(Y: np.ndarray, R: np.ndarray, n: int, sizes: tuple[int, int], seed: int) -> Any:
+    """A mixture, or what went wrong: one bad member must not cost the ensemble."""
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.permutation(len(Y))[:n])
+    try:
+        return fit_mixture(Y[chosen], R[chosen], int(rng.integers(sizes[0], sizes[1] + 1)), rng)
+    except (ArithmeticError, np.linalg.LinAlgError) as error:
+        return Failure("Gaussian mixture", f"{type(error).__name__}: {error}")

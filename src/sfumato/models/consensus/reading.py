@@ -1,0 +1,51 @@
+"""Memberships from the factor Z of a cluster kernel: the pairwise model, and every object read against its k x k sums.
+
+min over the simplex of  (a^2 / 2) u'S u - a (M'z)'u ,     S = U'U ,  M = Z'U        for fitted and new objects alike
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ...core import loop
+from ...core.warn import EvidenceWarning
+from ...numerics import simplex
+from ...selection.criteria import misfit
+from ...similarity.operators import Factored
+from ..pairwise.estimator import PairwiseProbabilisticClustering
+from .solvers import Settings
+
+__all__ = ["Reader", "fit_reader"]
+
+
+class Reader(NamedTuple):
+    """The pairwise model as far as an object needs it: H = a^2 S (k, k), and a M (k, k)."""
+
+    curvature: np.ndarray
+    cross: np.ndarray
+    misfit: float
+    run: loop.Run
+
+    def __call__(self, Z: np.ndarray) -> np.ndarray:
+        """Memberships (n, k) of rows of the factor."""
+        return simplex.quadratic_program(self.curvature, Z @ self.cross)
+
+
+def fit_reader(Z: np.ndarray, settings: Settings, start: np.ndarray | None = None) -> Reader:
+    """The pairwise model on Z Z', Z (n, k) with rows of length one; ``start`` (n, k) are memberships to begin with."""
+    k = Z.shape[1]
+    model = PairwiseProbabilisticClustering(
+        k, similarity="precomputed", init=start, **settings._asdict()
+    )
+    with warnings.catch_warnings():
+        # Whether the answer means anything is asked of the misfit, not of each candidate.
+        warnings.simplefilter("ignore", EvidenceWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(Factored(Z))
+    U, a = model.memberships_, model.scale_
+    run = loop.Run(None, model.objective_, model.history_, model.n_iter_, model.converged_)
+    return Reader(a * a * (U.T @ U), a * (Z.T @ U), misfit(Z, U), run)

@@ -1,0 +1,46 @@
+"""A sample of the objects that does not depend on their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core.arrays import is_numpy
+from ...core.rows import Rows
+from ...numerics.axes import canonical_order
+
+__all__ = ["sample_objects"]
+
+
+def sample_objects(X: Any, size: int, rng: np.random.Generator) -> Any:
+    """At most ``size`` rows of ``X``, as NumPy or CSR, in an order that depends on their numbers alone.
+
+    Which rows are drawn depends on their numbers too: those whose hash is smallest. Arrays of other
+    libraries and sparse arrays are sampled along their rows.
+    """
+    seed = rng.integers(2**63)
+    if X.shape[0] <= size:
+        few = X[:] if isinstance(X, np.memmap) else X
+    elif isinstance(X, np.ndarray):
+        few = np.asarray(X[np.sort(np.argpartition(_hashes(X, seed), size)[:size])])
+    else:
+        few = Rows(X, None).sample(size, np.random.default_rng(seed)).X
+    if not (is_numpy(few) or sp.issparse(few)):
+        few = np.asarray(few.cpu() if hasattr(few, "cpu") else few)
+    return few[canonical_order(few)]
+
+
+def _hashes(X: np.ndarray, seed: Any) -> np.ndarray:
+    """Pseudo-random numbers (n,), one for each row, that are functions of its bits and the seed."""
+    odd = np.random.default_rng(seed).integers(2**63, size=X.shape[1], dtype=np.uint64) * 2 + 1
+
+    def mix(block: np.ndarray) -> np.ndarray:
+        bits = np.ascontiguousarray(block + 0.0, dtype=np.float64).view(np.uint64)
+        total = np.bitwise_xor(bits >> np.uint64(29), bits) * odd
+        total = np.sum(total ^ (total >> np.uint64(32)), axis=1, dtype=np.uint64)
+        total *= np.uint64(0x9E3779B97F4A7C15)
+        return total ^ (total >> np.uint64(31))
+
+    return Rows(X).map(mix)

@@ -1,0 +1,275 @@
+"""The default for features: three candidates of soft evidence, of which the one with the smallest misfit is kept.
+
+    mixtures    posteriors of small Gaussian mixtures: density and orientation
+    cells       fine connected k-means partitions: gaps and thin curves
+    both        the columns of both, each kind scaled to the same mean degree
+
+The misfit  e_k = |Z Z' - U U'|^2 / |Z Z'|^2  compares the cluster kernel with what memberships can express. Where the number of
+clusters is open too, evidence and k are chosen together by the relative eigengap times (1 - 5 e_k).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.rows import Rows
+from ...core.warn import warn
+from ...memberships import align, check_memberships
+from ...numerics.axes import by_radius, fit_axes
+from ...selection.criteria import eigengap, misfit_of_sums, penalized_eigengap
+from ...similarity.coassociation import check_partition_weight
+from .ensemble import ClusteringEnsemble
+from .evidence import CellColumns, Factor, GivenColumns, MixtureColumns, Sums, factorize, refine
+from .mixtures import MixtureEnsemble
+from .reading import Reader, fit_reader
+from .sample import sample_objects
+from .solvers import Settings
+
+__all__ = ["SoftConsensus", "fit_soft", "warn_if_noise"]
+
+N_PARTITIONS = 40  # of cells: as many as the choice needs, see the page on evidence accumulation
+COMPARED = 1500  # objects that candidates are compared on
+FIRST_LIMIT = 12  # clusters tried first by max_clusters="auto"
+SMALLEST = (
+    0.01  # share of the objects that a cluster must have for its number of clusters to be proposed
+)
+NOISE = 0.15  # penalized eigengap below which the evidence shows no clusters
+
+
+class Request(NamedTuple):
+    """What is asked for: clusters (a number or "auto"), the most to try, weights of the members or None, solver settings."""
+
+    n_clusters: Any
+    max_clusters: Any
+    weights: np.ndarray | None
+    settings: Settings
+
+
+class Candidate(NamedTuple):
+    """One kind of evidence with one number of clusters."""
+
+    evidence: str
+    n_clusters: int
+    factor: Factor
+    reader: Reader
+    score: float
+
+
+class SoftConsensus(NamedTuple):
+    """A fitted consensus of soft evidence: the candidate chosen, the objects it was compared on, all (k, score)."""
+
+    chosen: Candidate
+    points: Any
+    request: Request
+    scores: tuple[tuple[int, float], ...]
+    sums: Sums | None = None
+
+    def __call__(self, block: Any) -> np.ndarray:
+        """Memberships (b, k) of a block of objects."""
+        return self.chosen.reader(self.chosen.factor(block))
+
+    def tried(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of clusters, each with its best score over the kinds of evidence."""
+        numbers = np.unique([k for k, _ in self.scores])
+        return numbers, np.array([max(s for k, s in self.scores if k == n) for n in numbers])
+
+    def misfit(self, rows: Rows) -> float:
+        """Misfit of the cluster kernel of any objects."""
+
+        def sums(block: Any) -> tuple[np.ndarray, ...]:
+            Z = self.chosen.factor(block)
+            U = self.chosen.reader(Z)
+            return Z.T @ Z, Z.T @ U, U.T @ U
+
+        return misfit_of_sums(*rows.sum(sums))
+
+    def absorb(self, rows: Rows) -> SoftConsensus:
+        """The consensus with a further batch in its sums; the members and the objects compared stay."""
+        if len(self.chosen.factor.kinds) > 1 or self.chosen.evidence != "mixtures":
+            return self
+        factor, sums = refine(self.chosen.factor, rows, self.chosen.n_clusters, self.sums)
+        start = self(self.points)
+        reader = fit_reader(factor(self.points), self.request.settings, start)
+        chosen = self.chosen._replace(factor=factor, reader=reader)
+        return self._replace(chosen=chosen, sums=sums)
+
+    def draws(self, rows: Rows, memberships: np.ndarray, n_draws: int) -> Iterator[np.ndarray]:
+        """Memberships of the rows from resampled members, matched to the fit."""
+        kinds, settings = self.chosen.factor.kinds, self.request.settings._replace(n_init=1)
+        rng = np.random.default_rng(settings.random_state)
+        columns, start = [kind(self.points) for kind in kinds], self(self.points)
+        own = _member_weights(kinds, self.request.weights)
+        for _ in range(n_draws):
+            weights = [
+                w
+                * np.repeat(
+                    rng.multinomial(kind.n_members, np.full(kind.n_members, 1 / kind.n_members)),
+                    np.diff(kind.offsets),
+                )
+                for kind, w in zip(kinds, own, strict=True)
+            ]
+            factor, Z = factorize(kinds, columns, self.chosen.n_clusters, weights=weights)
+            reader = fit_reader(Z, settings, start)
+            U = rows.map(lambda block, f=factor, r=reader: r(f(block)))
+            yield align(U, memberships)[:, : memberships.shape[1]]
+
+
+def fit_soft(
+    X: Any, ensemble: MixtureEnsemble | None, request: Request, rng: np.random.Generator
+) -> SoftConsensus:
+    """Choose the evidence, and the number of clusters if it is "auto", on a sample; then take the sums over all rows."""
+    mixtures = MixtureEnsemble() if ensemble is None else ensemble
+    points = sample_objects(X, mixtures.max_objects, rng)
+    kinds = _kinds(points, request.n_clusters, mixtures, ensemble is None, rng)
+    return _settle(X, points, _candidates(kinds, points, request), request)
+
+
+def fit_given(H: np.ndarray, offsets: np.ndarray, request: Request) -> SoftConsensus:
+    """The same for membership matrices (n, K) that were given, side by side; ``offsets`` says where each begins."""
+    kinds = {"given": (GivenColumns(offsets),)}
+    return _settle(H, H, _candidates(kinds, H, request), request)
+
+
+def is_list_of_memberships(X: Any) -> bool:
+    """Whether the evidence is a list or tuple of matrices, not one table of labels."""
+    return isinstance(X, (list, tuple)) and len(X) > 0 and all(np.ndim(each) == 2 for each in X)
+
+
+def check_given(
+    matrices: Any, partition_weight: Any, offsets: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Membership matrices side by side, where each begins, and their weights; ``offsets`` are those of the fit."""
+    checked = [np.asarray(check_memberships(each), dtype=np.float64) for each in matrices]
+    if len({len(each) for each in checked}) != 1:
+        raise ValueError(
+            f"all membership matrices must describe the same objects, got {[len(e) for e in checked]} rows"
+        )
+    begins = np.cumsum([0, *(each.shape[1] for each in checked)])
+    if offsets is not None and not np.array_equal(begins, offsets):
+        raise ValueError(
+            f"give the same {len(offsets) - 1} membership matrices as in fit, with {np.diff(offsets).tolist()} "
+            f"columns; got {np.diff(begins).tolist()}"
+        )
+    weights = check_partition_weight(partition_weight, len(checked))
+    return np.hstack(checked), begins, weights
+
+
+def check_weights(partition_weight: Any, ensemble: MixtureEnsemble | None) -> np.ndarray | None:
+    """Weights of the members of one ensemble."""
+    if partition_weight is None:
+        return None
+    if ensemble is None:
+        raise ValueError(
+            "partition_weight goes with one ensemble: give ensemble=MixtureEnsemble(...), "
+            "ClusteringEnsemble(...) or 'precomputed'"
+        )
+    return check_partition_weight(partition_weight, ensemble.n_members)
+
+
+def _member_weights(kinds: tuple[Any, ...], weights: np.ndarray | None) -> list[Any]:
+    """Weights (K,) of the columns of each kind."""
+    if weights is None:
+        return [np.ones(int(kind.offsets[-1])) for kind in kinds]
+    return [np.repeat(weights, np.diff(kinds[0].offsets))]
+
+
+def _kinds(
+    points: Any, k: Any, mixtures: MixtureEnsemble, cells: bool, rng: np.random.Generator
+) -> dict[str, tuple[Any, ...]]:
+    """The kinds of evidence of every candidate, fitted to the sample."""
+    axes = fit_axes(points, mixtures.n_axes)
+    if mixtures.n_components is None and k != "auto":
+        low, high = mixtures._range(max(1, points.shape[0]))
+        mixtures.set_params(n_components=(max(low, k), max(high, 2 * k)))
+    mixtures._fit_sample(points, axes, rng)
+    kinds: dict[str, tuple[Any, ...]] = {"mixtures": (MixtureColumns(mixtures),)}
+    if cells:
+        seed = int(rng.integers(2**31))
+        Y = axes(points)
+        ensemble = ClusteringEnsemble(N_PARTITIONS, random_state=seed)
+        ensemble.fit(Y[by_radius(Y)] @ axes.near)
+        kinds["cells"] = (CellColumns(ensemble, axes),)
+        kinds["both"] = kinds["mixtures"] + kinds["cells"]
+    return kinds
+
+
+def _candidates(
+    kinds: dict[str, tuple[Any, ...]], points: Any, request: Request
+) -> list[Candidate]:
+    """Every kind of evidence with every number of clusters that is asked for."""
+    made = {id(kind): kind(points) for group in kinds.values() for kind in group[:1]}
+    found = []
+    for name, group in kinds.items():
+        columns = [made[id(kind)] for kind in group]
+        found += _of_one_kind(name, group, columns, request)
+    return found
+
+
+def _of_one_kind(
+    name: str, group: tuple[Any, ...], columns: list[Any], request: Request
+) -> list[Candidate]:
+    n = columns[0].shape[0]
+    weights = None if request.weights is None else _member_weights(group, request.weights)
+    if request.n_clusters != "auto":
+        factor, Z = factorize(group, columns, request.n_clusters, weights=weights)
+        return [_candidate(name, factor, Z, request.settings)]
+    limit, few = request.max_clusters, request.settings._replace(n_init=1)
+    most = max(1, min(n - 1, FIRST_LIMIT if limit == "auto" else limit))
+    while True:
+        factor, _ = factorize(group, columns, most, weights=weights)
+        cuts = [factor.cut(k) for k in range(min(2, most), most + 1)]
+        found = [_candidate(name, cut, cut.rows(columns), few) for cut in cuts]
+        best = max(found, key=lambda each: each.score).n_clusters
+        if limit != "auto" or best < most or most >= n - 1:
+            return found
+        most = min(2 * most, n - 1)
+
+
+def _candidate(name: str, factor: Factor, Z: np.ndarray, settings: Settings) -> Candidate:
+    """Memberships of at most ``COMPARED`` objects, evenly spread, and how they score."""
+    k, few = Z.shape[1], Z[:: max(1, -(-len(Z) // COMPARED))]
+    reader = fit_reader(few, settings)
+    gap = 0.0 if k == 1 else float(eigengap(factor.values)[k - 1])
+    score = float(penalized_eigengap(gap, reader.misfit))
+    if np.bincount(reader(few).argmax(axis=1), minlength=k).min() < SMALLEST * len(few):
+        score -= 1.0
+    return Candidate(name, k, factor, reader, score)
+
+
+def _settle(X: Any, points: Any, candidates: list[Candidate], request: Request) -> SoftConsensus:
+    """The best candidate, fitted again to the whole sample and to sums over all rows."""
+    best = (
+        max(candidates, key=lambda each: each.score)
+        if request.n_clusters == "auto"
+        else min(candidates, key=lambda each: each.reader.misfit)
+    )
+    sums = None
+    if X.shape[0] > points.shape[0] and best.evidence == "mixtures":
+        factor, sums = refine(best.factor, Rows(X), best.n_clusters)
+        best = best._replace(factor=factor)
+    if points.shape[0] > COMPARED or sums is not None or request.n_clusters == "auto":
+        best = best._replace(reader=fit_reader(best.factor(points), request.settings))
+    scores = tuple((each.n_clusters, each.score) for each in candidates)
+    return SoftConsensus(best, points, request, scores, sums)
+
+
+def warn_if_noise(chosen: Candidate) -> None:
+    """Warn when the evidence for the clusters, or for the last of them, is no stronger than in noise."""
+    k, values = chosen.n_clusters, chosen.factor.values
+    if k < 2 or chosen.score >= NOISE:
+        return
+    gaps = eigengap(values)[1:]
+    if k > 2 and gaps.max() >= NOISE and np.argmax(gaps) + 2 < k:
+        warn(
+            f"the evidence does not single out {k} clusters: eigenvalues {k} and {k + 1} of the "
+            f"co-association are close ({values[k - 1]:.3f}, {values[k]:.3f}), so that where the last cut "
+            f"goes is hardly more than chance; {int(np.argmax(gaps)) + 2} clusters stand apart most"
+        )
+        return
+    warn(
+        f"mixtures and cells show no clusters: the eigengap less the misfit is {max(chosen.score, 0):.3f} "
+        f"for k = {k}, which noise reaches too (up to {NOISE:g}); the memberships may cut a continuum"
+    )
