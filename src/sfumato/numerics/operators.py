@@ -119,14 +119,16 @@ def normalized_operator(W: Any, degree: Any = None) -> Scaled:
 
 
 def as_dense(W: Any) -> Any:
-    """The matrix behind anything that multiplies."""
+    """The matrix behind anything that multiplies.
+
+    An operator may have a ``toarray`` that knows more than its products, such as which entries are
+    unknown; it then says so by ``toarray_is_product``.
+    """
     if isinstance(W, np.ndarray) or not is_numpy(W):
         return W
-    return (
-        W.toarray()
-        if hasattr(W, "toarray")
-        else np.asarray(W @ np.eye(W.shape[0], dtype=dtype_of(W)))
-    )
+    if hasattr(W, "toarray") and getattr(W, "toarray_is_product", True):
+        return W.toarray()
+    return np.asarray(W @ np.eye(W.shape[0], dtype=dtype_of(W)))
 
 
 def like(W: Any, array: np.ndarray) -> Any:

@@ -112,6 +112,11 @@ class Coassociation(LinearOperator):
         """The diagonal, (n,): ones, and zeros for objects that no partition saw."""
         return (self.table.coverage > 0).astype(np.float64)
 
+    @property
+    def toarray_is_product(self) -> bool:
+        """Whether ``toarray`` is what the operator multiplies by: not where some labels are missing."""
+        return not kernel.has_gaps(self.table)
+
     def toarray(self) -> np.ndarray:
         """Exact ratios (times together) / (times seen together), (n, n); NaN for pairs never seen together."""
         n = self.shape[0]

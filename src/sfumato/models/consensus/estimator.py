@@ -198,6 +198,9 @@ class EvidenceAccumulation(Clusterer):
             fitted = soft.fit_soft(X, ensemble, request, rng)
         self._publish_soft(Rows(X), fitted)
 
+    _soft: Any
+    _hard: Any
+
     def _publish_soft(self, rows: Rows, fitted: soft.SoftConsensus) -> None:
         self._soft, self._hard = fitted, None
         # What cooccurrence_interval reads again; larger features are not worth carrying in a saved model.
@@ -210,7 +213,7 @@ class EvidenceAccumulation(Clusterer):
             self.ensemble_ = ensembles[0] if len(ensembles) == 1 else tuple(ensembles)
         if self.n_clusters == "auto":
             self.candidates_, self.scores_ = fitted.tried()
-        soft.warn_if_noise(chosen)
+        soft.warn_if_noise(chosen, rows.shape[0])
         memberships = rows.map(lambda block: fitted(block).astype(self._dtype, copy=False))
         if self.n_bootstrap:
             self.uncertainty_ = hard.standard_errors(

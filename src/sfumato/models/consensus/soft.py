@@ -36,7 +36,11 @@ FIRST_LIMIT = 12  # clusters tried first by max_clusters="auto"
 SMALLEST = (
     0.01  # share of the objects that a cluster must have for its number of clusters to be proposed
 )
-NOISE = 0.15  # penalized eigengap below which the evidence shows no clusters
+# Penalized eigengap that structureless data reach: at most .27 in 15 of 16 draws of 300 normal, uniform, exponential and t objects
+# in 2 to 20 dimensions, where k was free too. An eigengap of STANDS is far above theirs (.41 at most).
+NOISE = 0.27
+STANDS = 0.5
+FEWEST = 50  # objects from which on noise can be told from clusters
 
 
 class Request(NamedTuple):
@@ -256,13 +260,13 @@ def _settle(X: Any, points: Any, candidates: list[Candidate], request: Request) 
     return SoftConsensus(best, points, request, scores, sums)
 
 
-def warn_if_noise(chosen: Candidate) -> None:
+def warn_if_noise(chosen: Candidate, n_objects: int) -> None:
     """Warn when the evidence for the clusters, or for the last of them, is no stronger than in noise."""
     k, values = chosen.n_clusters, chosen.factor.values
-    if k < 2 or chosen.score >= NOISE:
+    if k < 2 or chosen.score >= NOISE or n_objects < FEWEST:
         return
     gaps = eigengap(values)[1:]
-    if k > 2 and gaps.max() >= NOISE and np.argmax(gaps) + 2 < k:
+    if k > 2 and gaps.max() >= STANDS and np.argmax(gaps) + 2 < k:
         warn(
             f"the evidence does not single out {k} clusters: eigenvalues {k} and {k + 1} of the "
             f"co-association are close ({values[k - 1]:.3f}, {values[k]:.3f}), so that where the last cut "
