@@ -190,6 +190,22 @@ CASES = [
         weights=True,
     ),
     Case(
+        "student-tied",
+        lambda s: sfumato.StudentMixture(3, covariance_type="tied", tol=1e-12, random_state=s),
+        X,
+        inductive=True,
+        weights=True,
+    ),
+    Case(
+        "student-diag",
+        lambda s: sfumato.StudentMixture(
+            3, covariance_type="VVI", degrees_of_freedom="each", random_state=s
+        ),
+        X,
+        inductive=True,
+        weights=True,
+    ),
+    Case(
         "mixed-normal",
         lambda s: sfumato.MixedMixture(3, random_state=s),
         X,

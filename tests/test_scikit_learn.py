@@ -18,6 +18,7 @@ SMALL = {"n_clusters": 2, "n_init": 2, "n_partitions": 4, "n_members": 4, "rando
 SPECIAL = {
     "EvidenceAccumulation": {"ensemble": sfumato.ClusteringEnsemble(n_partitions=8), "n_init": 1},
     "DirichletProcessMixture": {"n_init": 1, "tol": 1e-12, "max_iter": 2000},
+    "StudentMixture": {"covariance_type": "diag"},
     "DiscriminativeClustering": {"n_init": 1},
 }
 
@@ -48,6 +49,7 @@ EXPECTED = {
     ),
     "MixedMixture": {},
     "MixtureEnsemble": {},
+    "StudentMixture": {},
     "DiscriminativeClustering": {**SPARSE, "check_clustering": NEEDS_CLASSES},
     "InformationBottleneck": {**SPARSE, "check_clustering": NEEDS_COUNTS},
 }

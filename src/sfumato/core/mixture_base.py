@@ -65,6 +65,10 @@ class DensityMixture(InductiveClusterer):
     def _n_parameters(self) -> int:
         """Number of free parameters of the present setting."""
 
+    def _is_sound(self, rows: Rows, state: Any) -> bool:
+        """Whether no cluster has collapsed; models that cannot collapse need not say."""
+        return True
+
     def _read(self, X: Array, *, reset: bool) -> Any:
         return check_features(self, X, reset=reset, missing=True, sparse=False)
 
@@ -113,8 +117,9 @@ class DensityMixture(InductiveClusterer):
             self._setting = setting
             run = self._best_run(rows)
             table.append(self._candidate(rows, run.state))
-            value = getattr(table[-1], self.criterion)
-            if best is None or value < best[0] - 1e-9 * abs(best[0]):
+            # What is not sound has no claim to its likelihood: it wins only over its like.
+            value = (not self._is_sound(rows, run.state), getattr(table[-1], self.criterion))
+            if best is None or value < best[0]:
                 best = (value, setting, run, table[-1])
         assert best is not None
         _, self._setting, run, candidate = best

@@ -80,6 +80,13 @@ MODELS = (
         "elliptical clusters that overlap, weights, missing values, a density",
     ),
     Model(
+        "StudentMixture",
+        "student.estimator",
+        "student-mixture",
+        ("features",),
+        "elliptical clusters with outliers or heavy tails, missing values",
+    ),
+    Model(
         "MixedMixture",
         "mixed.estimator",
         "mixed-mixture",

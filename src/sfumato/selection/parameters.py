@@ -18,7 +18,14 @@ from .resampling import Interval
 
 __all__ = ["ParameterUncertainty", "parameter_intervals"]
 
-PUBLISHED = ("weights_", "means_", "covariances_", "degrees_of_freedom_", "noise_variances_")
+PUBLISHED = (
+    "weights_",
+    "means_",
+    "covariances_",
+    "scale_matrices_",
+    "degrees_of_freedom_",
+    "noise_variances_",
+)
 
 
 class ParameterUncertainty(NamedTuple):

@@ -1,0 +1,289 @@
+"""The mixture of t distributions as an estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core import loop
+from ...core.arrays import to_numpy
+from ...core.base import weight_of
+from ...core.mixture_base import DensityMixture
+from ...core.rows import Rows
+from ...core.validation import as_generator, check_choice, check_number
+from ...core.warn import warn
+from ...core.weights import check_weights
+from ...numerics import families, seeding
+from ...numerics.coordinates import measure
+from . import kernel, starts
+
+__all__ = ["StudentMixture"]
+
+SAMPLE = 2048  # objects that a start looks at
+DRAFT, FINALISTS = 15, 3  # steps that every start takes, and how many of the best go to the end
+# Families that keep their form under a change of units of single features; the others hold in
+# units that all features share.
+UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
+# Families whose parameters can be extrapolated without leaving the family.
+CLOSED = ("EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE", "VVV")
+
+
+class StudentMixture(DensityMixture):
+    """Posterior probabilities of clusters with heavy tails.
+
+    A mixture of multivariate t distributions [1]_, fitted by EM: an object far from its cluster
+    counts with a weight ``(nu + d) / (nu + distance**2)``, so outliers neither stretch clusters nor
+    make clusters of their own. Missing values are integrated out.
+
+    Parameters
+    ----------
+    n_clusters : int, sequence of int or "auto", default=2
+        Number of clusters; of several (``"auto"``: 1 to 9) the best by ``criterion``.
+    covariance_type : str, default="full"
+        Family of the scale matrices: one of the fourteen names of R's mclust (``"VVV"``, ``"EEE"``,
+        ...), ``"full"``, ``"tied"``, ``"diag"``, ``"spherical"``, or ``"auto"`` for the best of all
+        fourteen by ``criterion``.
+    degrees_of_freedom : {"common", "each"} or float, default="common"
+        One number for all clusters, one for each, both found between 1 and 200, or a given one.
+    criterion : {"bic", "icl", "aic"}, default="bic"
+        How to choose the number of clusters and the family.
+    reg_covar : float, default=1e-9
+        Least variance in any direction, as a fraction of that of the data.
+    n_init : int, default=10
+        Number of starts; the best three after a few steps go on to the end.
+    max_iter : int, default=1000
+        Most steps of a run.
+    tol : float, default=1e-8
+        A run stops when a step raises the log-likelihood per object by less than this.
+    random_state : int, RandomState, Generator or None, default=None
+        Random seed.
+    n_jobs : int or None, default=None
+        Threads over row blocks; None means every core. The answer does not depend on it.
+
+    Attributes
+    ----------
+    memberships_ : array of shape (n, n_clusters)
+        Posterior probabilities.
+    labels_ : array of shape (n,)
+        Cluster of the largest membership.
+    weights_ : array of shape (n_clusters,)
+        Shares of the clusters, the largest first.
+    means_ : array of shape (n_clusters, p)
+        Centers.
+    scale_matrices_ : array of shape (n_clusters, p, p)
+        Scale matrices; covariances are ``nu / (nu - 2)`` times these where ``nu`` exceeds 2.
+    degrees_of_freedom_ : array of shape (n_clusters,)
+        Degrees of freedom ``nu``.
+    covariance_type_ : str
+        The family.
+    search_ : list
+        The candidates with their ``bic``, ``icl``, ``aic`` and ``log_likelihood``.
+    log_likelihood_, objective_ : float
+        Log-likelihood of the fitted objects; ``history_`` at every step.
+    n_clusters_, n_iter_, converged_ : int, int, bool
+        Number of clusters, steps taken, whether ``tol`` was reached.
+
+    See Also
+    --------
+    GaussianMixture : The same without heavy tails.
+
+    References
+    ----------
+    .. [1] D. Peel and G. J. McLachlan, Robust mixture modelling using the t distribution, Statistics
+       and Computing 10, 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import StudentMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(0, 1, (80, 2)), rng.normal(8, 1, (80, 2)), [[60, -60]]])
+    >>> model = StudentMixture(2, random_state=0).fit(X)
+    >>> np.sort(np.bincount(model.labels_)).tolist()
+    [80, 81]
+    >>> sorted(model.means_.round(0).astype(int).tolist())
+    [[0, 0], [8, 8]]
+    """
+
+    _rule: kernel.Rule
+
+    def __init__(
+        self,
+        n_clusters: Any = 2,
+        *,
+        covariance_type: str = "full",
+        degrees_of_freedom: Any = "common",
+        criterion: str = "bic",
+        reg_covar: float = 1e-9,
+        n_init: int = 10,
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.covariance_type = covariance_type
+        self.degrees_of_freedom = degrees_of_freedom
+        self.criterion = criterion
+        self.reg_covar = reg_covar
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Draw objects from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : array of shape (n_samples, p)
+        labels : array of shape (n_samples,)
+            The cluster each object came from, in ascending order.
+        """
+        self._check_fitted()
+        rng = as_generator(self.random_state)
+        labels = self._draw_labels(n_samples, rng)
+        nu = self.degrees_of_freedom_[labels]
+        normal = rng.standard_normal((len(labels), self.n_features_in_))
+        factors = np.linalg.cholesky(self.scale_matrices_)
+        deviations = np.einsum("nij,nj->ni", factors[labels], normal)
+        spread = np.sqrt(nu / rng.chisquare(nu))
+        return self.means_[labels] + deviations * spread[:, None], labels
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        names = (*families.FAMILIES, *families.ALIASES, "auto")
+        check_choice(self.covariance_type, "covariance_type", names)
+        check_number(self.reg_covar, "reg_covar", low=0.0, high=1.0, strict=True)
+        if isinstance(self.degrees_of_freedom, str):
+            check_choice(self.degrees_of_freedom, "degrees_of_freedom", ("common", "each"))
+        else:
+            nu = self.degrees_of_freedom
+            check_number(nu, "degrees_of_freedom", low=0.0, high=np.inf, strict=True)
+
+    def _settings(self, n_objects: int) -> list[dict[str, Any]]:
+        wanted = self.covariance_type
+        names = families.FAMILIES if wanted == "auto" else (families.family_of(wanted),)
+        return [
+            {**s, "covariance_type": name} for s in super()._settings(n_objects) for name in names
+        ]
+
+    def _prepare(self, X: Any, sample_weight: Any) -> Rows:
+        X = self._read(X, reset=True)
+        plain = Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
+        empty = np.flatnonzero(np.isnan(plain.extremes()[0]))
+        if len(empty):
+            raise ValueError(f"X has no value at all in feature {empty[0]}: drop that feature")
+        self._coordinates = measure(plain, per_feature=True, mix=False)
+        return self._rows(X, *plain.columns).kept()
+
+    def _rows(self, X: Any, *columns: Any) -> Rows:
+        coordinates = self._coordinates
+        return Rows(X, *columns, n_jobs=self.n_jobs, view=lambda block: _inner(block, coordinates))
+
+    def _rule_of(self) -> kernel.Rule:
+        """What the present setting fixes, in inner coordinates."""
+        family = self._setting["covariance_type"]
+        units = np.ones(len(self._coordinates.scale))
+        if family not in UNIT_FREE:
+            units = self._coordinates.scale.max() / self._coordinates.scale
+            units = units / units.max()
+        floor = self.reg_covar * float(units.min()) ** 2
+        freedom = self.degrees_of_freedom
+        return kernel.Rule(
+            family, freedom if isinstance(freedom, str) else float(freedom), floor, units
+        )
+
+    def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> kernel.State:
+        few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
+        X = np.asarray(few.map(lambda block, *_: block), dtype=np.float64)
+        X = np.where(np.isnan(X), 0.0, X)  # the means, in these coordinates
+        weights = np.ones(len(X)) if few.columns[0] is None else few.columns[0]
+        order = seeding.sort(X, weights)
+        X, weights = X[order], weights[order]
+        k = self._setting["n_clusters"]
+        labels = starts.partition(X, weights, k, turn, rng)
+        return starts.from_labels(X, weights, labels, k, self._rule_of())
+
+    def _runs(self, rows: Rows, seeds: Any, total: float) -> list[loop.Run]:
+        """Drafts from all starts, then the best to the end; collapsed runs only if all are."""
+        firsts = [
+            self._start(rows, np.random.default_rng(seed), turn) for turn, seed in enumerate(seeds)
+        ]
+        step, drafts = self._step(rows), []
+        for state in firsts if self._setting["n_clusters"] > 1 else firsts[:1]:
+            value = -np.inf
+            for _ in range(DRAFT if len(firsts) > 1 else 0):
+                state, value = step(state)
+            drafts.append((value, state))
+        drafts.sort(key=lambda draft: -draft[0])
+        runs = [self._run(rows, state, total) for _, state in drafts[:FINALISTS]]
+        return [run for run in runs if self._is_sound(rows, run.state)] or runs
+
+    def _is_sound(self, rows: Rows, state: kernel.State) -> bool:
+        return not starts.collapsed(state, weight_of(rows), self._rule_of())
+
+    def _run(self, rows: Rows, state: Any, total: float) -> loop.Run:
+        if self._setting["covariance_type"] in CLOSED:
+            return super()._run(rows, state, total)
+        return loop.iterate(
+            self._step(rows), state, max_iter=self.max_iter, tol=self.tol, relative_to=total
+        )
+
+    def _ready(self, state: kernel.State) -> kernel.Ready:
+        return kernel.ready(state)
+
+    def _summarize(self, block: Any, weights: Any, state: kernel.Ready) -> kernel.Stats:
+        return kernel.summarize(block, weights, state)
+
+    def _update(self, stats: kernel.Stats, state: kernel.State) -> kernel.State:
+        return kernel.update(stats, state, self._rule_of())
+
+    def _posterior(self, block: Any, ready: kernel.Ready) -> tuple[np.ndarray, np.ndarray]:
+        U, level = kernel.memberships(block, ready)
+        return U.T, level + ~np.isnan(block) @ np.log(self._coordinates.scale)
+
+    def _n_parameters(self) -> int:
+        k, d = self._setting["n_clusters"], self.n_features_in_
+        return kernel.n_parameters(k, d, self._rule_of())
+
+    _pack = staticmethod(kernel.pack)
+    _unpack = staticmethod(kernel.unpack)
+
+    def _ordered(self, run: loop.Run) -> loop.Run:
+        return run._replace(state=kernel.ordered(run.state))
+
+    def _outer(self, objective: Any, total: float) -> Any:
+        return objective + self._volume
+
+    def _finish(self, rows: Rows, run: loop.Run) -> None:
+        log_scale = np.log(self._coordinates.scale)
+        self._volume = rows.sum(
+            lambda X, w: (float(np.sum((~np.isnan(X) @ log_scale) * (1.0 if w is None else w))),)
+        )[0]
+        super()._finish(rows, run)
+        state, scale = run.state, self._coordinates.scale
+        self.weights_, self.degrees_of_freedom_ = state.weights, state.freedom
+        self.means_ = self._coordinates.outer(state.means)
+        full = (
+            state.scales
+            if state.scales.ndim == 3
+            else state.scales[:, :, None] * np.eye(len(scale))
+        )
+        self.scale_matrices_ = full / np.outer(scale, scale)
+        self.covariance_type_ = self._setting["covariance_type"]
+        if not self._is_sound(rows, state):
+            warn(
+                f"a cluster holds too few objects for its shape ('{self.covariance_type_}'), or has no "
+                "width in some direction: ask for fewer clusters or a simpler covariance_type"
+            )
+
+
+def _inner(block: Any, coordinates: Any) -> np.ndarray:
+    return coordinates.inner(to_numpy(block).astype(np.float64))

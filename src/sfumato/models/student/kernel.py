@@ -1,0 +1,284 @@
+"""Mixture of multivariate t distributions (Peel and McLachlan 2000).
+
+    maximise  sum_i w_i log sum_j pi_j t(x_i | mu_j, Sigma_j, nu_j)
+
+    d_ij = (x_i - mu_j)' Sigma_j^-1 (x_i - mu_j),   o_i = number of observed features of object i
+    r_ij ~ pi_j t(x_i | ...),   u_ij = (nu_j + o_i) / (nu_j + d_ij),   v_ij = w_i r_ij u_ij
+
+    mu_j = sum_i v_ij x_i / sum_i v_ij,   Sigma_j from  N_j = sum_i w_i r_ij  and
+    the scatter  sum_i v_ij (x_i - mu_j)(x_i - mu_j)'  by the M step of its covariance family,
+    nu_j solves  log(nu/2) - psi(nu/2) + 1 + G_j / N_j = 0,
+    G_j = sum_i w_i r_ij ( psi((nu_j + o_i)/2) - log((nu_j + d_ij)/2) - u_ij ),  old nu_j inside.
+
+The marginal of a t distribution is one with the same nu, so missing values are integrated out: they
+are replaced by their conditional means, and their conditional covariance (the Gaussian one, without
+u) is added to the scatter.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import betaln, digamma, gammaln
+
+from ...numerics import distances, families
+
+__all__ = [
+    "BOUNDS",
+    "Ready",
+    "Rule",
+    "State",
+    "Stats",
+    "memberships",
+    "n_parameters",
+    "ordered",
+    "pack",
+    "ready",
+    "summarize",
+    "unpack",
+    "update",
+]
+
+# Degrees of freedom that are looked for: one is a Cauchy distribution; at 200 (where R's teigen
+# stops too) the density is within samples' reach of the normal one, and the likelihood is flat.
+BOUNDS = (1.0, 200.0)
+
+
+class Rule(NamedTuple):
+    """Covariance family, degrees of freedom ("common", "each" or a number), least variance, and
+    the units (d,) in which the family holds, relative to those of the state."""
+
+    family: str
+    freedom: str | float
+    floor: float
+    units: np.ndarray
+
+    @property
+    def full(self) -> bool:
+        return families.kind_of(self.family) == "full"
+
+
+class State(NamedTuple):
+    """Weights (k,), means (k, d), scale matrices (k, d, d) or their diagonals (k, d), nu (k,)."""
+
+    weights: np.ndarray
+    means: np.ndarray
+    scales: np.ndarray
+    freedom: np.ndarray
+
+
+class Stats(NamedTuple):
+    """N (k,), sums of v (k,), of v (x - mu) (k, d), their scatter, G (k,), and the log-likelihood."""
+
+    mass: np.ndarray
+    pull: np.ndarray
+    first: np.ndarray
+    scatter: np.ndarray
+    freedom: np.ndarray
+    objective: float
+
+
+class Ready(NamedTuple):
+    """A state as a pass needs it: inverse factors of the scales and logarithms of determinants."""
+
+    state: State
+    factors: np.ndarray
+    log_det: np.ndarray
+
+
+class _Look(NamedTuple):
+    """Deviations (k, b, d), distances (k, b), log-determinants (k, b or 1), and observed features.
+
+    ``unseen`` are pairs (rows, conditional covariances (k, d, d)), of every pattern of holes.
+    """
+
+    D: np.ndarray
+    delta: np.ndarray
+    log_det: np.ndarray
+    seen: np.ndarray
+    unseen: list[tuple[np.ndarray, np.ndarray]]
+
+
+def ready(state: State) -> Ready:
+    if state.scales.ndim == 2:
+        return Ready(state, 1.0 / np.sqrt(state.scales), np.log(state.scales).sum(axis=1))
+    factors = np.linalg.inv(np.linalg.cholesky(state.scales))
+    return Ready(state, factors, -2.0 * _log_diagonal(factors))
+
+
+def _log_diagonal(factors: np.ndarray) -> np.ndarray:
+    return np.log(np.diagonal(factors, axis1=-2, axis2=-1)).sum(axis=-1)
+
+
+def _look(X: np.ndarray, at: Ready) -> _Look:
+    D = X[None] - at.state.means[:, None]
+    holes = np.isnan(X)
+    if not holes.any():
+        Y = D * at.factors[:, None] if at.factors.ndim == 2 else D @ np.swapaxes(at.factors, 1, 2)
+        seen = np.full(len(X), float(X.shape[1]))
+        return _Look(D, np.sum(Y * Y, axis=2), at.log_det[:, None], seen, [])
+    seen = (~holes).sum(axis=1).astype(np.float64)
+    if at.factors.ndim == 2:
+        D[:, holes] = 0.0
+        delta = np.sum((D * at.factors[:, None]) ** 2, axis=2)
+        return _Look(D, delta, np.log(at.state.scales) @ ~holes.T, seen, [])
+    return _look_by_pattern(D, holes, seen, at.state.scales)
+
+
+def _look_by_pattern(
+    D: np.ndarray, holes: np.ndarray, seen: np.ndarray, scales: np.ndarray
+) -> _Look:
+    """As ``_look``, for full scale matrices: objects with the same holes share their inverses."""
+    delta, log_det = np.zeros(D.shape[:2]), np.zeros(D.shape[:2])
+    patterns, place = np.unique(holes, axis=0, return_inverse=True)
+    unseen = []
+    for p, pattern in enumerate(patterns):
+        rows = np.flatnonzero(place.ravel() == p)
+        o, m = np.flatnonzero(~pattern), np.flatnonzero(pattern)
+        factor = np.linalg.inv(np.linalg.cholesky(scales[:, o[:, None], o]))
+        Y = D[:, rows[:, None], o] @ np.swapaxes(factor, 1, 2)
+        delta[:, rows] = np.sum(Y * Y, axis=2)
+        log_det[:, rows] = -2.0 * _log_diagonal(factor)[:, None]
+        slope = factor @ scales[:, o[:, None], m]
+        D[:, rows[:, None], m] = Y @ slope
+        left = np.zeros_like(scales)
+        left[:, m[:, None], m] = scales[:, m[:, None], m] - np.swapaxes(slope, 1, 2) @ slope
+        unseen.append((rows, left))
+    return _Look(D, delta, log_det, seen, unseen)
+
+
+def _log_density(look: _Look, freedom: np.ndarray) -> np.ndarray:
+    """log t (k, b); betaln stays exact where nu is large and the gamma functions cancel."""
+    nu, o = freedom[:, None], np.maximum(look.seen, 1e-300)
+    constant = gammaln(o / 2) - betaln(nu / 2, o / 2) - 0.5 * o * np.log(np.pi * nu)
+    value = constant - 0.5 * look.log_det - 0.5 * (nu + o) * np.log1p(look.delta / nu)
+    return np.where(look.seen > 0, value, 0.0)
+
+
+def memberships(X: np.ndarray, at: Ready) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior probabilities (k, b) and log-densities (b,) of rows (b, d)."""
+    joint = _log_density(_look(X, at), at.state.freedom)
+    return distances.softmax_columns(joint + np.log(at.state.weights)[:, None])
+
+
+def summarize(X: np.ndarray, weights: np.ndarray | None, at: Ready) -> Stats:
+    """Sums over a block of rows (b, d); NaN is missing."""
+    look, state = _look(X, at), at.state
+    joint = _log_density(look, state.freedom) + np.log(state.weights)[:, None]
+    R, level = distances.softmax_columns(joint)
+    if weights is not None:
+        R, level = R * weights, level * weights
+    nu = state.freedom[:, None]
+    u = (nu + look.seen) / (nu + look.delta)
+    V = R * u
+    G = np.sum(R * (digamma((nu + look.seen) / 2) - np.log((nu + look.delta) / 2) - u), axis=1)
+    first = (V[:, None] @ look.D)[:, 0]
+    return Stats(
+        R.sum(axis=1), V.sum(axis=1), first, _scatter(X, look, R, V, state), G, float(level.sum())
+    )
+
+
+def _scatter(X: np.ndarray, look: _Look, R: np.ndarray, V: np.ndarray, state: State) -> np.ndarray:
+    """Sums of squares about the present means, with the covariance of what is missing."""
+    if state.scales.ndim == 2:
+        found = (V[:, None] @ (look.D * look.D))[:, 0]
+        holes = np.isnan(X)
+        return found + (R @ holes) * state.scales if holes.any() else found
+    found = np.swapaxes(look.D * V[:, :, None], 1, 2) @ look.D
+    for rows, left in look.unseen:
+        found += R[:, rows].sum(axis=1)[:, None, None] * left
+    return found
+
+
+def update(stats: Stats, state: State, rule: Rule) -> State:
+    """The next state: means and scales given the old u, then the degrees of freedom."""
+    pull = np.maximum(stats.pull, 1e-300)
+    step = stats.first / pull[:, None]
+    mass = np.maximum(stats.mass, 1e-300)
+    units = rule.units
+    if rule.full:
+        scatter = stats.scatter - pull[:, None, None] * step[:, :, None] * step[:, None, :]
+        both = np.outer(units, units)
+        before = state.scales * both
+        scales = _family(rule, (scatter + np.swapaxes(scatter, 1, 2)) / 2 * both, mass, before)
+        scales = scales / both
+    else:
+        scatter = np.maximum(stats.scatter - pull[:, None] * step**2, 0.0) * units**2
+        scales = _family(rule, scatter, mass, state.scales * units**2) / units**2
+    weights = mass / mass.sum()
+    return State(weights, state.means + step, scales, _freedom(stats, mass, state.freedom, rule))
+
+
+def _family(rule: Rule, scatter: np.ndarray, mass: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """The M step of the family, for its scatter in its own units; spherical ones as diagonals."""
+    if families.kind_of(rule.family) != "spherical":
+        return families.covariances(rule.family, scatter, mass, before, rule.floor)
+    one = families.covariances(rule.family, scatter.mean(axis=1), mass, None, rule.floor)
+    return np.repeat(one[:, None], scatter.shape[1], axis=1)
+
+
+def _freedom(stats: Stats, mass: np.ndarray, before: np.ndarray, rule: Rule) -> np.ndarray:
+    if not isinstance(rule.freedom, str):
+        return before
+    if rule.freedom == "common":
+        return np.full(len(before), _root(stats.freedom.sum() / mass.sum()))
+    return np.array([_root(g / n) for g, n in zip(stats.freedom, mass, strict=True)])
+
+
+def _root(level: float) -> float:
+    """nu within the bounds with log(nu/2) - psi(nu/2) + 1 + level = 0; the left side falls in nu."""
+
+    def left(log_nu: float) -> float:
+        half = 0.5 * np.exp(log_nu)
+        return float(np.log(half) - digamma(half) + 1.0 + level)
+
+    low, high = np.log(BOUNDS)
+    if left(low) <= 0:
+        return BOUNDS[0]
+    if left(high) >= 0:
+        return BOUNDS[1]
+    return float(np.exp(brentq(left, low, high, xtol=1e-12)))
+
+
+def n_parameters(k: int, d: int, rule: Rule) -> int:
+    """Number of free parameters: those of the Gaussian mixture and the degrees of freedom."""
+    more = {"common": 1, "each": k}.get(rule.freedom, 0) if isinstance(rule.freedom, str) else 0
+    return families.n_parameters(rule.family, k, d) + more
+
+
+def ordered(state: State) -> State:
+    """The same clusters, the largest first."""
+    order = np.argsort(-state.weights, kind="stable")
+    return State(*(part[order] for part in state))
+
+
+def pack(state: State) -> np.ndarray:
+    """The state as one vector without constraints."""
+    scales = (
+        np.log(state.scales)
+        if state.scales.ndim == 2
+        else distances.cholesky_coordinates(state.scales)
+    )
+    return np.concatenate(
+        [np.log(state.weights), state.means.ravel(), scales.ravel(), 1.0 / state.freedom]
+    )
+
+
+def unpack(vector: np.ndarray, like: State) -> State:
+    """The state that ``pack`` would make this vector of."""
+    k, d = like.means.shape
+    weights, means, rest = np.split(vector, [k, k + k * d])
+    scales, freedom = np.split(rest, [len(rest) - k])
+    weights = np.exp(weights - weights.max())
+    matrices = (
+        np.exp(np.clip(scales.reshape(k, d), -300, 300))
+        if like.scales.ndim == 2
+        else distances.from_cholesky_coordinates(scales.reshape(k, -1), d)
+    )
+    # The likelihood is nearly linear in 1 / nu where nu is large. Fixed degrees of freedom may lie
+    # outside the bounds and come back as they are.
+    nu = 1.0 / np.clip(freedom, 1.0 / BOUNDS[1], 1.0 / BOUNDS[0])
+    nu = np.where(freedom == 1.0 / like.freedom, like.freedom, nu)
+    return State(weights / weights.sum(), means.reshape(k, d), matrices, nu)
