@@ -52,6 +52,7 @@ class DensityMixture(InductiveClusterer):
     Hooks find what to fit in ``_setting``, not in the parameters, which may say "auto".
     """
 
+    chooses_n_clusters = "auto"
     _larger = True
     _relative = False
     _screen = 8192

@@ -106,8 +106,6 @@ class MixedMixture(DensityMixture):
 
     _columns: list[Column]
 
-    chooses_n_clusters = "auto"
-
     def __init__(
         self,
         n_clusters: Any = 2,

@@ -11,6 +11,7 @@ from ...core.arrays import to_numpy
 from ...core.base import weight_of
 from ...core.mixture_base import DensityMixture
 from ...core.rows import Rows
+from ...core.types import Array, ArrayLike, RandomState, Weights
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...core.weights import check_weights
@@ -119,7 +120,7 @@ class StudentMixture(DensityMixture):
         n_init: int = 10,
         max_iter: int = 1000,
         tol: float = 1e-8,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -174,7 +175,7 @@ class StudentMixture(DensityMixture):
             {**s, "covariance_type": name} for s in super()._settings(n_objects) for name in names
         ]
 
-    def _prepare(self, X: Any, sample_weight: Any) -> Rows:
+    def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
         X = self._read(X, reset=True)
         plain = Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
         empty = np.flatnonzero(np.isnan(plain.extremes()[0]))
@@ -183,7 +184,7 @@ class StudentMixture(DensityMixture):
         self._coordinates = measure(plain, per_feature=True, mix=False)
         return self._rows(X, *plain.columns).kept()
 
-    def _rows(self, X: Any, *columns: Any) -> Rows:
+    def _rows(self, X: ArrayLike, *columns: Any) -> Rows:
         coordinates = self._coordinates
         return Rows(X, *columns, n_jobs=self.n_jobs, view=lambda block: _inner(block, coordinates))
 
@@ -239,14 +240,14 @@ class StudentMixture(DensityMixture):
     def _ready(self, state: kernel.State) -> kernel.Ready:
         return kernel.ready(state)
 
-    def _summarize(self, block: Any, weights: Any, state: kernel.Ready) -> kernel.Stats:
-        return kernel.summarize(block, weights, state)
+    def _summarize(self, block: Array, weights: Weights, state: kernel.Ready) -> kernel.Stats:
+        return kernel.summarize(np.asarray(block), weights, state)
 
     def _update(self, stats: kernel.Stats, state: kernel.State) -> kernel.State:
         return kernel.update(stats, state, self._rule_of())
 
-    def _posterior(self, block: Any, ready: kernel.Ready) -> tuple[np.ndarray, np.ndarray]:
-        U, level = kernel.memberships(block, ready)
+    def _posterior(self, block: Array, ready: kernel.Ready) -> tuple[np.ndarray, np.ndarray]:
+        U, level = kernel.memberships(np.asarray(block), ready)
         return U.T, level + ~np.isnan(block) @ np.log(self._coordinates.scale)
 
     def _n_parameters(self) -> int:
@@ -285,5 +286,5 @@ class StudentMixture(DensityMixture):
             )
 
 
-def _inner(block: Any, coordinates: Any) -> np.ndarray:
+def _inner(block: Array, coordinates: Any) -> np.ndarray:
     return coordinates.inner(to_numpy(block).astype(np.float64))
