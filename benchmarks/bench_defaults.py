@@ -36,7 +36,7 @@ PEERS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "EvidenceAccumulation": ("HDBSCAN", lambda k: HDBSCAN(copy=True)),
     "DirichletProcessMixture": (
         "BayesianGaussianMixture",
-        lambda k: BayesianGaussianMixture(2 * k, max_iter=500, random_state=0),
+        lambda k: BayesianGaussianMixture(n_components=2 * k, max_iter=500, random_state=0),
     ),
 }
 MOST = {  # objects beyond which a fit of ours or of the peer takes minutes
