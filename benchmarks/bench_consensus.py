@@ -51,7 +51,10 @@ def run() -> list[Line]:
 
 
 def beside_clue() -> list[Line]:
-    """The same objective, co-association with its diagonal and scale 1, on Iris: seconds, and how far ours lies below."""
+    """The same objective, co-association with its diagonal and scale 1, on Iris.
+
+    Seconds, and how far ours lies below.
+    """
     if shutil.which("Rscript") is None:
         return []
     L = ClusteringEnsemble(
@@ -88,7 +91,9 @@ def beside_clue() -> list[Line]:
 
 
 def explicit_matrix() -> list[Line]:
-    """The explicit co-association of 5000 objects and 200 partitions, beside one product of one-hot labels."""
+    """The explicit co-association of 5000 objects and 200 partitions, beside one product of one-hot
+    labels.
+    """
     L = np.random.default_rng(0).integers(0, 20, (5000, 200))
     H = np.concatenate([(column[:, None] == np.arange(20)) for column in L.T], axis=1).astype(
         np.float32
@@ -106,7 +111,10 @@ def explicit_matrix() -> list[Line]:
 
 
 def growing() -> list[Line]:
-    """Labels given, m = 50, k = 10: seconds and peak memory in a process of its own, and the exponent of n."""
+    """Labels given, m = 50, k = 10.
+
+    Seconds and peak memory in a process of its own, and the exponent of n.
+    """
     found = {}
     for n in (10_000, 100_000, 1_000_000):
         done = subprocess.run(

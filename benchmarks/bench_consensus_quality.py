@@ -1,4 +1,6 @@
-"""Evidence accumulation: adjusted Rand index over shapes, calibration of the memberships, and the number of clusters."""
+"""Evidence accumulation: adjusted Rand index over shapes, calibration of the memberships, and the
+number of clusters.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ def run() -> list[Line]:
 
 
 def calibration() -> list[Line]:
-    """Three overlapping Gaussians: confidence less accuracy, distance to the true posterior, and how often k = 3 is found."""
+    """Three overlapping Gaussians.
+
+    Confidence less accuracy, distance to the true posterior, and how often k = 3 is found.
+    """
     lines = []
     for separation in (2.5, 3.5, 5.0):
         figures = []
@@ -89,7 +94,9 @@ def calibration() -> list[Line]:
 
 
 def shapes() -> list[Line]:
-    """Mean adjusted Rand index, true k given, beside average linkage on the same co-association and three peers."""
+    """Mean adjusted Rand index, true k given, beside average linkage on the same co-association and
+    three peers.
+    """
     scores = {
         name: np.mean([_scores(*data_sets(seed)[name], seed) for seed in range(N_SEEDS)], axis=0)
         for name in data_sets(0)
@@ -133,7 +140,9 @@ def _scores(X: np.ndarray, y: np.ndarray, seed: int) -> list[float]:
 
 
 def _genie(X: np.ndarray, y: np.ndarray, k: int) -> float:
-    """Genie where genieclust is installed (its licence keeps it out of our dependencies), else nothing."""
+    """Genie where genieclust is installed (its licence keeps it out of our dependencies), else
+    nothing.
+    """
     try:
         from genieclust import Genie
     except ImportError:

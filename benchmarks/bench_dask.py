@@ -1,4 +1,7 @@
-"""Four worker processes beside one process: a dense similarity, with a worker killed in the middle, and ten million objects from files."""
+"""Four worker processes beside one process.
+
+a dense similarity, with a worker killed in the middle, and ten million objects from files.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +128,9 @@ def bounds(n: int) -> list[tuple[int, int]]:
 
 
 def rows_of(start: int, stop: int, n: int, k: int) -> np.ndarray:
-    """Rows of a symmetric similarity, k blocks and objects more or less similar to all others, that every worker can make."""
+    """Rows of a symmetric similarity, k blocks and objects more or less similar to all others, that
+    every worker can make.
+    """
     rng = np.random.default_rng(0)
     labels, weight = rng.integers(k, size=n), rng.random(n) / 2
     W = (0.6 * (labels == np.arange(k)[:, None]))[labels[start:stop]]

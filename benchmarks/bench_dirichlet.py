@@ -131,7 +131,9 @@ def _held_out() -> list[Line]:
 
 
 def _number_of_clusters() -> Line:
-    """How often the posterior mode of the number of clusters is right in ten draws of five separated normals."""
+    """How often the posterior mode of the number of clusters is right in ten draws of five
+    separated normals.
+    """
     hits = {"ours": 0, "theirs": 0}
     for seed in range(10):
         X, _ = make_blobs(600, n_features=3, centers=5, cluster_std=0.6, random_state=seed)

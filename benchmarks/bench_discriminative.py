@@ -1,6 +1,9 @@
-"""Discriminative clustering at a million objects: gradient and online pass, and how near online comes to batch.
+"""Discriminative clustering at a million objects.
 
-There is no packaged implementation to stand beside, so scikit-learn's k-means on the same data sets the scale.
+Gradient and online pass, and how near online comes to batch.
+
+There is no packaged implementation to stand beside, so scikit-learn's k-means on the same data sets
+the scale.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Fuzzy c-means: time of one iteration beside scikit-fuzzy and scikit-learn's k-means, and iterations saved by extrapolation."""
+"""Fuzzy c-means: time of one iteration beside scikit-fuzzy and scikit-learn's k-means, and
+iterations saved by extrapolation.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ def data(dtype: Any = np.float64) -> np.ndarray:
 
 
 class Iterations(NamedTuple):
-    """``run(n)`` makes at most n iterations and says how many it made; the time of one is the difference of a long and a short run."""
+    """``run(n)`` makes at most n iterations and says how many it made.
+
+    The time of one is the difference of a long and a short run.
+    """
 
     run: Callable[[int], Any]
     few: int = 2
@@ -39,9 +44,12 @@ class Iterations(NamedTuple):
 
 
 def seconds(functions: dict[str, Iterations], repeats: int = 9) -> dict[str, float]:
-    """Seconds of one iteration of each: the median over interleaved repeats. What is done once for all iterations drops out.
+    """Seconds of one iteration of each: the median over interleaved repeats.
 
-    Each runs once before it is timed, so that its threads are awake and those of the one before at rest.
+    What is done once for all iterations drops out.
+
+    Each runs once before it is timed, so that its threads are awake and those of the one before at
+    rest.
     """
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats):
@@ -171,7 +179,9 @@ def _whole(X: np.ndarray) -> list[Line]:
 
 
 def _acceleration() -> Line:
-    """Steps to the same tolerance, with and without extrapolation, from the same start, on clusters that overlap."""
+    """Steps to the same tolerance, with and without extrapolation, from the same start, on clusters
+    that overlap.
+    """
     rng = np.random.default_rng(1)
     X = rng.normal(size=(K, 4))[rng.integers(K, size=10_000)] * 2.0 + rng.normal(size=(10_000, 4))
     model = FuzzyCMeans(K, random_state=0, max_iter=5000)

@@ -1,4 +1,6 @@
-"""On one CUDA device: passes beside the time the device needs to read the data once (or to do the operations, where that is longer)."""
+"""On one CUDA device: passes beside the time the device needs to read the data once (or to do the
+operations, where that is longer).
+"""
 
 from __future__ import annotations
 

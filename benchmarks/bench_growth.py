@@ -1,4 +1,7 @@
-"""How time and memory grow: exponents of a power law fitted to runs over a range of n, k, d or m, all else held."""
+"""How time and memory grow.
+
+Exponents of a power law fitted to runs over a range of n, k, d or m, all else held.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ def run() -> list[Line]:
 
 
 def cases() -> list[tuple[str, tuple[int, ...], Callable[[int], Callable[[], Any]], float, float]]:
-    """What grows, over which sizes, a function that prepares a run of that size, and the exponents of time and memory expected."""
+    """What grows, over which sizes, a function that prepares a run of that size, and the exponents
+    of time and memory expected.
+    """
     return [
         (
             "fuzzy c-means, n",

@@ -1,4 +1,6 @@
-"""One pass of each kernel on the processor, beside the least time its bytes and operations take on this machine."""
+"""One pass of each kernel on the processor, beside the least time its bytes and operations take on
+this machine.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,10 @@ def fuzzy(n: int = 200_000, d: int = 16, k: int = 10) -> Line:
 
 
 def mixtures(n: int = 100_000, d: int = 16, k: int = 10) -> list[Line]:
-    """Densities and second moments: two products of k with d (d + 1) / 2 (full) or 2 d (diagonal) features."""
+    """Densities and second moments.
+
+    Two products of k with d (d + 1) / 2 (full) or 2 d (diagonal) features.
+    """
     X = data(n, d, k)
     lines = []
     for kind, features in (("full", d * (d + 1) // 2 + d), ("diag", 2 * d)):
@@ -104,7 +109,10 @@ def pass_over_similarity(n: int = 5000, k: int = 10) -> Line:
 
 
 def product_with_coassociation(n: int = 100_000, m: int = 50, k: int = 10) -> Line:
-    """Labels of a byte are read twice, memberships once, products written once; an addition for each label and cluster, twice."""
+    """Labels of a byte are read twice, memberships once, products written once.
+
+    An addition for each label and cluster, twice.
+    """
     rng = np.random.default_rng(0)
     C, U = coassociation(rng.integers(20, size=(n, m))), rng.random((n, k))
     seconds = medians({"product": lambda: C @ U}, repeats=9)["product"]

@@ -1,4 +1,7 @@
-"""Ten million objects from a memory-mapped file: time and peak memory of both models, each in a process of its own."""
+"""Ten million objects from a memory-mapped file.
+
+Time and peak memory of both models, each in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ def write(path: Path) -> None:
 
 
 def fit(name: str, path: str) -> dict[str, float]:
-    """Seconds, steps, the most memory that was the process's own, looked at ten times a second, and with pages of the file."""
+    """Seconds, steps, the most memory that was the process's own, looked at ten times a second, and
+    with pages of the file.
+    """
     import sfumato
 
     data, own, done = np.load(path, mmap_mode="r"), [], threading.Event()

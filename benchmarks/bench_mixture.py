@@ -1,4 +1,6 @@
-"""Gaussian mixtures: time of one iteration beside scikit-learn at equal log-likelihood, and iterations saved by extrapolation."""
+"""Gaussian mixtures: time of one iteration beside scikit-learn at equal log-likelihood, and
+iterations saved by extrapolation.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def run() -> list[Line]:
 
 
 def _acceleration() -> list[Line]:
-    """Steps to the same tolerance, with and without extrapolation, from the same start, on clusters that overlap."""
+    """Steps to the same tolerance, with and without extrapolation, from the same start, on clusters
+    that overlap.
+    """
     rng = np.random.default_rng(1)
     X = rng.normal(size=(K, 4))[rng.integers(K, size=10_000)] * 2.0 + rng.normal(size=(10_000, 4))
     lines = []

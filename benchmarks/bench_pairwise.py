@@ -36,7 +36,9 @@ def problems(n: int = 1000) -> dict[str, np.ndarray]:
 
 
 def passes() -> list[Line]:
-    """Passes over W until the objective is within 1e-3 of the best either solver finds from the same start."""
+    """Passes over W until the objective is within 1e-3 of the best either solver finds from the
+    same start.
+    """
     lines = []
     for name, W in problems().items():
         problem = kernel.Problem(kernel.Explicit(W), False, None)

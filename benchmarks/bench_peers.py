@@ -1,7 +1,9 @@
-"""Whole fits beside every peer that is installed (``make bench-peers`` does that): same data and clusters, and the quality of both.
+"""Whole fits beside every peer that is installed (``make bench-peers`` does that).
 
-Where both can be told to, they make one start and the same number of iterations; else both run to the end of their own rule, and the
-note says how good the answers are.
+Same data and clusters, and the quality of both.
+
+Where both can be told to, they make one start and the same number of iterations; else both run to
+the end of their own rule, and the note says how good the answers are.
 """
 
 from __future__ import annotations
@@ -117,7 +119,9 @@ def fuzzy(n: int = 20_000, d: int = 8, k: int = 8) -> list[Line]:
 
 
 def fuzzy_to_the_end(n: int = 20_000, d: int = 8, k: int = 8) -> list[Line]:
-    """Both as they come: scikit-fuzzy from one start until memberships move less than .005, ours from four until J settles."""
+    """Both as they come: scikit-fuzzy from one start until memberships move less than .005, ours
+    from four until J settles.
+    """
     if not find_spec("skfuzzy"):
         return []
     import skfuzzy
@@ -254,7 +258,10 @@ def clue() -> list[Line]:
 def in_r(
     code: str, value: str, X: np.ndarray, before: str = "", repeats: int = 3
 ) -> tuple[float, float] | None:
-    """Median seconds of a call in R and a number that it leaves; None without Rscript or the package."""
+    """Median seconds of a call in R and a number that it leaves.
+
+    None without Rscript or the package.
+    """
     if which("Rscript") is None:
         return None
     with tempfile.TemporaryDirectory() as folder:

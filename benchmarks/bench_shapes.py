@@ -1,4 +1,7 @@
-"""The pairwise model on features: adjusted Rand index on shapes and real data, true number of clusters given."""
+"""The pairwise model on features.
+
+Adjusted Rand index on shapes and real data, true number of clusters given.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ def data_sets(seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def scores(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[float, float, float]:
-    """Ours, scikit-learn's spectral clustering, and the pairwise model on the raw graph from random starts."""
+    """Ours, scikit-learn's spectral clustering, and the pairwise model on the raw graph from random
+    starts.
+    """
     k = len(np.unique(y))
     random = simplex.draw(np.random.default_rng(seed), (4, len(X), k))
     models = (

@@ -1,4 +1,7 @@
-"""Spectral clustering beside scikit-learn's, same W, same k; scaling; sweeps of the completely positive factorization."""
+"""Spectral clustering beside scikit-learn's, same W, same k; scaling.
+
+Sweeps of the completely positive factorization.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +106,10 @@ def time_dense(n: int = 5000) -> list[Line]:
 
 
 def time_sparse() -> list[Line]:
-    """The peer factorizes the Laplacian: cheap in the plane, dear in three dimensions, and beyond that too large for memory."""
+    """The peer factorizes the Laplacian.
+
+    Cheap in the plane, dear in three dimensions, and beyond that too large for memory.
+    """
     return [_time_graph(100_000, 3, ">= 1"), _time_graph(20_000, 2, "")]
 
 
@@ -156,7 +162,9 @@ def scaling() -> list[Line]:
 
 
 def sweeps() -> list[Line]:
-    """Sweeps until the objective at which the published rule stops (relative decrease below 1e-8), from the same start."""
+    """Sweeps until the objective at which the published rule stops (relative decrease below 1e-8),
+    from the same start.
+    """
     lines = []
     evidence = {
         "Iris": (gaussian(load_iris().data, bandwidth=0.5), 3),

@@ -1,4 +1,8 @@
-"""Starts of Gaussian mixtures: log-likelihood beside the best of ten starts of scikit-learn, also with more components than there are."""
+"""Starts of Gaussian mixtures.
+
+Log-likelihood beside the best of ten starts of scikit-learn, also with more components than there
+are.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,9 @@ def anisotropic(seed: int) -> np.ndarray:
 
 
 def best_of_ten(X: np.ndarray, k: int, covariance_type: str, seed: int) -> float:
-    """The peer's best log-likelihood among runs none of whose components holds fewer objects than its shape needs."""
+    """The peer's best log-likelihood among runs none of whose components holds fewer objects than
+    its shape needs.
+    """
     runs = [
         Peer(
             k, covariance_type=covariance_type, random_state=10 * seed + i, tol=1e-6, max_iter=2000

@@ -1,7 +1,10 @@
-"""``python -m benchmarks.compare``: soft clusterings of ours and of the peers that are installed, on the same data; prints a table.
+"""``python -m benchmarks.compare``.
 
-Four figures a method: adjusted Rand index of the labels, distance to the true posterior where there is one (root mean square of the
-difference of memberships), mean largest membership less accuracy (0 is honest, positive is too sure), and seconds.
+Soft clusterings of ours and of the peers that are installed, on the same data; prints a table.
+
+Four figures a method: adjusted Rand index of the labels, distance to the true posterior where there
+is one (root mean square of the difference of memberships), mean largest membership less accuracy (0
+is honest, positive is too sure), and seconds.
 """
 
 from __future__ import annotations
@@ -137,7 +140,8 @@ def figures(
 
 def main(n_seeds: int = 5) -> None:
     print(
-        "| data | method | adjusted Rand | distance to the posterior | confidence less accuracy | seconds |"
+        "| data | method | adjusted Rand | distance to the posterior | confidence less accuracy | "
+        "seconds |"
     )
     print("|---|---|---|---|---|---|")
     for name in problems(0):

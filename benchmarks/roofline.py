@@ -1,4 +1,7 @@
-"""What the machine itself can do: bytes copied and floating-point operations in products, by the second, measured where it runs."""
+"""What the machine itself can do.
+
+Bytes copied and floating-point operations in products, by the second, measured where it runs.
+"""
 
 from __future__ import annotations
 

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 
 class Line(NamedTuple):
-    """One row of the table: what, ours and the peer's (in ``unit``), the ratio, the figure to reach, and a remark.
+    """One row of the table: what, ours and the peer's (in ``unit``), the ratio, the figure to
+    reach, and a remark.
 
-    The ratio is peer / ours, or ours / peer where ``larger`` is better: above 1, ours is ahead. ``limit`` (see ``roofline.limit``) is the
-    least that the bytes and operations of the work take on this machine.
+    The ratio is peer / ours, or ours / peer where ``larger`` is better: above 1, ours is ahead.
+    ``limit`` (see ``roofline.limit``) is the least that the bytes and operations of the work take
+    on this machine.
     """
 
     what: str
@@ -33,7 +35,10 @@ class Line(NamedTuple):
 
 
 def medians(functions: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
-    """Median seconds of each function; the repeats are interleaved so that a noisy moment hits all of them."""
+    """Median seconds of each function.
+
+    The repeats are interleaved so that a noisy moment hits all of them.
+    """
     times: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         function()

@@ -69,7 +69,9 @@ sphinx_gallery_conf = {
 
 
 def escape(app, what, name, obj, options, lines):
-    """Norms are written |x|, which reStructuredText takes for substitutions, and initials look like numbered lists: escape both."""
+    """Norms are written |x|, which reStructuredText takes for substitutions, and initials look like
+    numbered lists: escape both.
+    """
     for place, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             parts = line.split("``")
@@ -83,7 +85,10 @@ def leave_out_foreign(app, what, name, obj, skip, options):
 
 
 def show_math(block):
-    """Formulas as MathML, which browsers draw by themselves: the pages load nothing from elsewhere."""
+    """Formulas as MathML, which browsers draw by themselves.
+
+    The pages load nothing from elsewhere.
+    """
 
     def visit(self, node):
         braced = re.sub(

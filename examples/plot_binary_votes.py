@@ -2,12 +2,13 @@
 Votes with gaps: clusters of yes and no
 =======================================
 
-A parliament votes on sixteen questions. Members are absent now and then, and a missing vote is not a no: it is left out. Each cluster
-has a probability of yes for every question, with a beta prior.
+A parliament votes on sixteen questions. Members are absent now and then, and a missing vote is not
+a no: it is left out. Each cluster has a probability of yes for every question, with a beta prior.
 """
 
 # %%
-# A made-up parliament of 435 members: two large parties, a wing of the first that goes its own way on half of the questions, and one vote
+# A made-up parliament of 435 members: two large parties, a wing of the first that goes its own way
+# on half of the questions, and one vote
 # in sixteen missing.
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,7 +23,8 @@ profiles = np.stack([yes, 1 - yes, np.where(np.arange(questions) < 8, yes, 1 - y
 votes = (rng.random((435, questions)) < profiles[group]).astype(float)
 votes[rng.random(votes.shape) < 1 / 16] = np.nan
 print(
-    f"{np.isnan(votes).mean():.1%} of the votes are missing; {np.isnan(votes).any(axis=1).sum()} members missed one at least"
+    f"{np.isnan(votes).mean():.1%} of the votes are missing; {np.isnan(votes).any(axis=1).sum()} "
+    "members missed one at least"
 )
 
 # %%
@@ -32,7 +34,8 @@ print(model.n_clusters_, "groups of", np.round(model.weights_ * len(votes)).asty
 print(f"matched accuracy {metrics.matched_accuracy(group, model.labels_):.3f}")
 
 # %%
-# What a group stands for: the posterior probability of a yes, with its 90 % interval. ``components_`` is a conjugate object that holds
+# What a group stands for: the posterior probability of a yes, with its 90 % interval.
+# ``components_`` is a conjugate object that holds
 # one posterior for every group and question.
 figure, ax = plt.subplots(figsize=(9, 3.5), layout="constrained")
 low, high = model.components_.interval(0.9)

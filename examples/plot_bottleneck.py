@@ -2,12 +2,13 @@
 How much to remember
 ====================
 
-The information bottleneck groups rows of counts by what they say about the columns. Its price beta decides how much is kept: clusters
-part one after the other as it grows, along a concave curve.
+The information bottleneck groups rows of counts by what they say about the columns. Its price beta
+decides how much is kept: clusters part one after the other as it grows, along a concave curve.
 """
 
 # %%
-# Ninety documents of sixty words each, from three topics over twelve words; a third of the documents mix two topics.
+# Ninety documents of sixty words each, from three topics over twelve words; a third of the
+# documents mix two topics.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -45,5 +46,6 @@ figure.tight_layout()
 # With an infinite beta the clusters are hard.
 hard = InformationBottleneck(3, beta=np.inf, random_state=0).fit(counts)
 print(
-    f"relevance {hard.relevance_:.3f} of {hard.information_:.3f} nats, sizes {np.bincount(hard.labels_).tolist()}"
+    f"relevance {hard.relevance_:.3f} of {hard.information_:.3f} nats, sizes "
+    f"{np.bincount(hard.labels_).tolist()}"
 )

@@ -2,9 +2,10 @@
 How many clusters, if any
 =========================
 
-Two halves of the evidence should tell the same story. ``choose_n_clusters`` fits both halves, lets each predict the other, and asks
-whether they agree better than halves of structureless evidence do. The proportion of ambiguous clustering (PAC) shows what happens
-without that question: on a cloud without groups it points at the largest number it is offered.
+Two halves of the evidence should tell the same story. ``choose_n_clusters`` fits both halves, lets
+each predict the other, and asks whether they agree better than halves of structureless evidence do.
+The proportion of ambiguous clustering (PAC) shows what happens without that question: on a cloud
+without groups it points at the largest number it is offered.
 """
 
 import warnings
@@ -22,7 +23,8 @@ candidates = [1, 2, 3, 4, 5, 6, 8, 10]
 settings = {"n_splits": 2, "n_references": 5, "random_state": 0}
 
 # %%
-# Four groups, and a cloud without any. The band is the agreement of halves of structureless evidence at the preferred number.
+# Four groups, and a cloud without any. The band is the agreement of halves of structureless
+# evidence at the preferred number.
 data = {
     "four groups": make_gaussians(200, 4, n_features=10, separation=6, random_state=1).evidence,
     "no groups": make_gaussians(200, 1, n_features=10, random_state=0).evidence,
@@ -44,7 +46,8 @@ for row, (name, X) in zip(axes, data.items(), strict=True):
         verdict = f"prefers {choice.preferred}, answer {choice.n_clusters}"
         axis.set(title=f"{criterion}: {verdict}", xlabel="clusters", ylim=(-0.05, 1.05))
         print(
-            f"{name:12} {criterion:9} {verdict} (agreement {choice.agreement:.2f}, without structure {choice.reference.mean():.2f})"
+            f"{name:12} {criterion:9} {verdict} (agreement {choice.agreement:.2f}, without "
+            f"structure {choice.reference.mean():.2f})"
         )
 figure.tight_layout()
 

@@ -2,8 +2,9 @@
 A few labels go a long way
 ==========================
 
-Two labelled digits of each kind, and hundreds without a label. The cluster kernel lets the unlabelled ones speak: it makes digits of
-one cluster alike, and a support vector machine needs few labels to name the clusters.
+Two labelled digits of each kind, and hundreds without a label. The cluster kernel lets the
+unlabelled ones speak: it makes digits of one cluster alike, and a support vector machine needs few
+labels to name the clusters.
 """
 
 # %%
@@ -46,7 +47,8 @@ axes[2].set(xlabel="labelled digits of each kind", ylabel="accuracy on the other
 axes[2].legend()
 
 # %%
-# New digits join through their neighbours among the known ones: the kernel extends to them without being computed again.
+# New digits join through their neighbours among the known ones: the kernel extends to them without
+# being computed again.
 kernel = cluster_kernel(knn(X[:800]), 10)
 rows = kernel.extend(knn(X[800:], X[:800])) @ kernel.factor.T
 machine = SVC(kernel="precomputed", C=10).fit(kernel.toarray(), y[:800])

@@ -2,12 +2,13 @@
 Prior, likelihood, posterior
 ============================
 
-A conjugate prior stays in its family when data arrive: updating is addition. Every object below is a prior, and its posterior is
-another object of the same class.
+A conjugate prior stays in its family when data arrive: updating is addition. Every object below is
+a prior, and its posterior is another object of the same class.
 """
 
 # %%
-# Seven successes in ten trials, seen from three priors. The likelihood is the posterior divided by the prior, scaled here to the
+# Seven successes in ten trials, seen from three priors. The likelihood is the posterior divided by
+# the prior, scaled here to the
 # same area as the densities.
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,7 +29,8 @@ for ax, (a, b) in zip(axes, ((1, 1), (2, 8), (20, 20)), strict=True):
     plot.conjugate(BetaBinomial(a, b), flips, grid=grid, ax=ax).set_title(f"Beta({a}, {b})")
 
 # %%
-# A mean with known noise: the posterior lies between prior and data, nearer to whichever is more precise.
+# A mean with known noise: the posterior lies between prior and data, nearer to whichever is more
+# precise.
 rng = np.random.default_rng(0)
 readings = rng.normal(1.5, 1.0, size=6)
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
@@ -47,7 +49,8 @@ added = prior.update(prior.statistics(readings[:2]) + prior.statistics(readings[
 print(at_once.scale, in_batches.scale, added.scale)
 
 # %%
-# The evidence weighs models: is one mean enough for two groups of measurements? The logarithm of the Bayes factor says.
+# The evidence weighs models: is one mean enough for two groups of measurements? The logarithm of
+# the Bayes factor says.
 one, two = rng.normal(0, 1, 20), rng.normal(1.5, 1, 20)
 factor = (
     prior.log_evidence(one)
@@ -57,7 +60,8 @@ factor = (
 print(f"log Bayes factor for two groups: {factor:.2f}")
 
 # %%
-# Many data sets at once: one object holds a prior for each leading index. Here a thousand coins are judged in one call.
+# Many data sets at once: one object holds a prior for each leading index. Here a thousand coins are
+# judged in one call.
 coins = rng.random((1000, 25)) < rng.beta(5, 5, size=(1000, 1))
 posterior = BetaBinomial(5, 5).posterior(coins.astype(int))
 low, high = posterior.interval(0.9)

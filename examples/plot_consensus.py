@@ -2,8 +2,8 @@
 One soft clustering from a hundred
 ==================================
 
-Many clusterings of the same objects disagree. Evidence accumulation asks how often two objects were put together, and finds memberships
-that explain it, without ever forming the matrix of all pairs.
+Many clusterings of the same objects disagree. Evidence accumulation asks how often two objects were
+put together, and finds memberships that explain it, without ever forming the matrix of all pairs.
 """
 
 # %%
@@ -23,7 +23,8 @@ ensemble = ClusteringEnsemble(100, random_state=0)
 L = ensemble.fit_transform(X)
 sizes = L.max(axis=0) + 1
 print(
-    f"{L.shape[1]} partitions of {L.shape[0]} objects into {sizes.min()} to {sizes.max()} clusters, {np.mean(L < 0):.0%} not seen"
+    f"{L.shape[1]} partitions of {L.shape[0]} objects into {sizes.min()} to {sizes.max()} "
+    f"clusters, {np.mean(L < 0):.0%} not seen"
 )
 
 # %%
@@ -45,7 +46,8 @@ plot.selection(
 )
 
 # %%
-# How sure is it? Resampling the partitions gives intervals for the chance that two objects belong together.
+# How sure is it? Resampling the partitions gives intervals for the chance that two objects belong
+# together.
 middle = int(np.argmin(np.abs(np.sort(model.memberships_, axis=1)[:, -1] - 0.6)))
 pairs = np.array([[0, 1], [0, 500], [middle, 0]])
 for (i, j), (low, high) in zip(pairs, model.cooccurrence_interval(pairs, n_draws=20), strict=True):

@@ -2,7 +2,8 @@
 How many clusters, and how sure
 ===============================
 
-A Dirichlet process mixture does not ask for the number of clusters: the number is part of the posterior.
+A Dirichlet process mixture does not ask for the number of clusters: the number is part of the
+posterior.
 """
 
 # %%
@@ -19,7 +20,8 @@ X = np.concatenate(
 )
 
 # %%
-# The variational form is fast and gives the same answer every time; the sampler takes longer and knows the posterior as it is.
+# The variational form is fast and gives the same answer every time; the sampler takes longer and
+# knows the posterior as it is.
 fast = DirichletProcessMixture(random_state=0).fit(X)
 exact = DirichletProcessMixture(inference="gibbs", random_state=0, burn_in=100, n_draws=40).fit(X)
 for name, model in (("variational", fast), ("sampler", exact)):
@@ -33,7 +35,8 @@ for name, model in (("variational", fast), ("sampler", exact)):
 print(f"agreement of the chains (1 is perfect): {exact.r_hat_:.2f}")
 
 # %%
-# Memberships of the sampler come from all draws together: two objects share a cluster as far as the draws put them together. Objects
+# Memberships of the sampler come from all draws together: two objects share a cluster as far as the
+# draws put them together. Objects
 # between the two touching groups stay undecided.
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for ax, model, name in zip(axes, (fast, exact), ("variational", "sampler"), strict=True):
@@ -48,7 +51,8 @@ ax.bar(np.arange(len(exact.n_clusters_posterior_)), exact.n_clusters_posterior_)
 ax.set(xlabel="clusters", ylabel="posterior probability")
 
 # %%
-# New objects are placed by the posterior predictive, and ``score`` is their mean log density: a fair way to compare models.
+# New objects are placed by the posterior predictive, and ``score`` is their mean log density: a
+# fair way to compare models.
 new = rng.normal(centers[0], 1.0, (50, 2))
 print(fast.predict_proba(new[:3]).round(3))
 print(f"held-out log density: variational {fast.score(new):.3f}, sampler {exact.score(new):.3f}")

@@ -2,12 +2,14 @@
 Clusters made for a class
 =========================
 
-The class changes along a direction with little variance. k-means spends its clusters on the variance and learns nothing about the class;
-discriminative clustering puts its cells where the mix of classes differs.
+The class changes along a direction with little variance. k-means spends its clusters on the
+variance and learns nothing about the class; discriminative clustering puts its cells where the mix
+of classes differs.
 """
 
 # %%
-# Two features: a wide one that says nothing about the class, and a narrow one in which the class changes twice.
+# Two features: a wide one that says nothing about the class, and a narrow one in which the class
+# changes twice.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.cluster import KMeans

@@ -2,7 +2,8 @@
 Fuzzy c-means and what its exponent does
 ========================================
 
-Memberships fade with the distance to cluster centers; the fuzzifier says how fast. A noise cluster keeps outliers from pulling at centers.
+Memberships fade with the distance to cluster centers; the fuzzifier says how fast. A noise cluster
+keeps outliers from pulling at centers.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +17,8 @@ X = centers[rng.integers(3, size=400)] + rng.normal(size=(400, 2))
 grid = np.stack(np.meshgrid(np.linspace(-4, 9, 120), np.linspace(-4, 8, 120)), axis=-1)
 
 # %%
-# The largest membership over the plane: crisp for a small fuzzifier, vague for a large one, and flat far from all centers.
+# The largest membership over the plane: crisp for a small fuzzifier, vague for a large one, and
+# flat far from all centers.
 figure, axes = plt.subplots(1, 3, figsize=(12, 4), sharey=True)
 for axis, fuzzifier in zip(axes, (1.2, 2.0, 4.0), strict=True):
     model = FuzzyCMeans(3, fuzzifier=fuzzifier, random_state=0).fit(X)

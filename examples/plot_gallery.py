@@ -2,8 +2,9 @@
 A gallery of pictures
 =====================
 
-Every picture takes memberships (or the evidence behind them) and gives matplotlib axes, so it can be placed in any figure.
-The memberships here come from three overlapping groups whose truth is known.
+Every picture takes memberships (or the evidence behind them) and gives matplotlib axes, so it can
+be placed in any figure. The memberships here come from three overlapping groups whose truth is
+known.
 """
 
 # %%
@@ -64,7 +65,8 @@ table = np.eye(3)[truth].T @ U
 plot.contingency(table, row_names=["left", "right", "top"], row_title="group")
 
 # %%
-# Curves of a search: the objective over iterations, the score over numbers of clusters, information kept and used.
+# Curves of a search: the objective over iterations, the score over numbers of clusters, information
+# kept and used.
 _, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
 plot.history(10 + 30 * 0.6 ** np.arange(20), ax=axes[0])
 plot.selection(

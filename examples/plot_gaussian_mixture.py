@@ -2,7 +2,8 @@
 Gaussian mixtures with holes, and how many components
 =====================================================
 
-Stretched clusters in mixed units, a fifth of the values missing, and the number of components chosen by a criterion.
+Stretched clusters in mixed units, a fifth of the values missing, and the number of components
+chosen by a criterion.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +18,8 @@ height = np.array([-4.0, 0.0, 4.0])[truth] + 0.7 * rng.normal(size=500)
 X = np.column_stack([1000 * (rng.normal(size=500) + 0.3 * height), height])
 
 # %%
-# Distances in these units see only the first feature. The mixture works in whitened coordinates and does not mind.
+# Distances in these units see only the first feature. The mixture works in whitened coordinates and
+# does not mind.
 model = GaussianMixture(3, random_state=0).fit(X)
 angle = np.linspace(0, 2 * np.pi, 100)
 figure, axis = plt.subplots(figsize=(6, 4))
@@ -31,7 +33,8 @@ for mean, covariance in zip(model.means_, model.covariances_, strict=True):
 axis.set_title(f"adjusted Rand index {adjusted_rand_index(truth, model.labels_):.2f}")
 
 # %%
-# Missing values are integrated out: no imputation, and an object seen in part has vaguer memberships, as it should.
+# Missing values are integrated out: no imputation, and an object seen in part has vaguer
+# memberships, as it should.
 holes = X.copy()
 holes[rng.random(X.shape) < 0.2] = np.nan
 partly = GaussianMixture(3, random_state=0).fit(holes)
@@ -49,7 +52,8 @@ print(
 )
 for count in range(3):
     print(
-        f"{count} of 2 features seen: mean of the largest membership {partly.memberships_[seen == count].max(axis=1).mean():.2f}"
+        f"{count} of 2 features seen: mean of the largest membership "
+        f"{partly.memberships_[seen == count].max(axis=1).mean():.2f}"
     )
 
 # %%

@@ -2,8 +2,9 @@
 Learn which features matter
 ===========================
 
-Two rings hide in a space where two other features are noise. Plain spectral clustering sees a ball. From data sets whose rings are
-known we learn a scale for every feature, and then find the rings in data never seen before.
+Two rings hide in a space where two other features are noise. Plain spectral clustering sees a ball.
+From data sets whose rings are known we learn a scale for every feature, and then find the rings in
+data never seen before.
 """
 
 # %%

@@ -2,9 +2,9 @@
 Measuring soft clusterings
 ==========================
 
-Memberships are numbers that can be checked. Three clusterings of the same overlapping groups: one that knows the truth as well as it
-can be known, one that is too sure, one that is too vague. The measures of labels see no difference between them; the Brier score and
-the calibration curve do.
+Memberships are numbers that can be checked. Three clusterings of the same overlapping groups: one
+that knows the truth as well as it can be known, one that is too sure, one that is too vague. The
+measures of labels see no difference between them; the Brier score and the calibration curve do.
 """
 
 import matplotlib.pyplot as plt
@@ -22,18 +22,21 @@ clusterings = {
 }
 
 # %%
-# Every measure takes labels or memberships on either side. Hardened, the three agree with the truth equally well; as memberships
+# Every measure takes labels or memberships on either side. Hardened, the three agree with the truth
+# equally well; as memberships
 # they do not.
 for name, memberships in clusterings.items():
     hard = metrics.adjusted_rand_index(labels, harden(memberships))
     soft = metrics.adjusted_rand_index(labels, memberships)
     brier = metrics.brier_score(labels, memberships, interval=0.95)
     print(
-        f"{name:15} labels {hard:.3f}   memberships {soft:.3f}   Brier {brier.value:.3f} [{brier.low:.3f}, {brier.high:.3f}]"
+        f"{name:15} labels {hard:.3f}   memberships {soft:.3f}   Brier {brier.value:.3f} "
+        f"[{brier.low:.3f}, {brier.high:.3f}]"
     )
 
 # %%
-# The calibration curve bins pairs of objects by the chance of being together, and asks how many are.
+# The calibration curve bins pairs of objects by the chance of being together, and asks how many
+# are.
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.5))
 left.scatter(*X.T, c=posterior, s=15)
 vague = most_uncertain(posterior, 25)
@@ -51,12 +54,14 @@ right.legend()
 figure.tight_layout()
 
 # %%
-# A temperature, learnt from objects whose labels are known, puts the too sure clustering right on the others.
+# A temperature, learnt from objects whose labels are known, puts the too sure clustering right on
+# the others.
 known, rest = slice(0, 150), slice(150, None)
 temperature = fit_temperature(clusterings["too sure"][known], labels[known])
 recalibrated = temper(clusterings["too sure"][rest], temperature)
 print(f"temperature {temperature:.1f}")
 for name, memberships in {"before": clusterings["too sure"][rest], "after": recalibrated}.items():
     print(
-        f"{name:7} calibration error {metrics.calibration_curve(labels[rest], memberships).error:.3f}"
+        f"{name:7} calibration error "
+        f"{metrics.calibration_curve(labels[rest], memberships).error:.3f}"
     )

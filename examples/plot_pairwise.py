@@ -2,7 +2,8 @@
 Soft clusters from a similarity
 ===============================
 
-A similarity matrix is all that is given. The pairwise model finds memberships U such that scale * U U' comes as near to it as it can.
+A similarity matrix is all that is given. The pairwise model finds memberships U such that scale * U
+U' comes as near to it as it can.
 """
 
 # %%
@@ -23,7 +24,8 @@ plot.reconstruction(model.memberships_, model.scale_, ax=axes[1])
 plot.profiles(model.memberships_, ax=axes[2])
 
 # %%
-# How good is the fit? ``gap_`` is the share of the squared similarity that is not explained, ``kkt_residual_`` is zero at a minimum.
+# How good is the fit? ``gap_`` is the share of the squared similarity that is not explained,
+# ``kkt_residual_`` is zero at a minimum.
 print(f"unexplained {model.gap_:.1%}, residual {model.kkt_residual_:.1e}, {model.n_iter_} passes")
 print(f"matched accuracy {metrics.matched_accuracy(iris.labels, model.labels_):.3f}")
 

@@ -2,11 +2,13 @@
 Spectral clustering that says how sure it is
 ============================================
 
-Two crescents and a bridge between them: the labels of spectral clustering, the memberships behind them, and where new points fall.
+Two crescents and a bridge between them: the labels of spectral clustering, the memberships behind
+them, and where new points fall.
 """
 
 # %%
-# A graph of nearest neighbours follows the crescents. The two leading eigenvectors of its normalised form tell them apart.
+# A graph of nearest neighbours follows the crescents. The two leading eigenvectors of its
+# normalised form tell them apart.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
@@ -16,7 +18,8 @@ from sfumato import SpectralClustering, metrics
 X, y = make_moons(600, noise=0.1, random_state=0)
 model = SpectralClustering(2, random_state=0).fit(X)
 print(
-    f"accuracy {metrics.matched_accuracy(y, model.labels_):.3f}, mean membership {model.memberships_.max(axis=1).mean():.3f}"
+    f"accuracy {metrics.matched_accuracy(y, model.labels_):.3f}, mean membership "
+    f"{model.memberships_.max(axis=1).mean():.3f}"
 )
 
 figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
@@ -32,7 +35,8 @@ axes[1].scatter(
 axes[1].set(title="second eigenvector", yticks=[])
 
 # %%
-# Every place of the plane is a new object: its neighbours among the fitted points say where it belongs.
+# Every place of the plane is a new object: its neighbours among the fitted points say where it
+# belongs.
 grid = np.stack(np.meshgrid(np.linspace(-1.6, 2.6, 80), np.linspace(-1.1, 1.6, 60)), axis=-1)
 shares = model.predict_proba(grid.reshape(-1, 2))[:, 0].reshape(60, 80)
 axes[2].imshow(
@@ -42,7 +46,8 @@ axes[2].scatter(*X.T, c="black", s=2)
 axes[2].set_title("new objects")
 
 # %%
-# How many clusters? ``cost_`` says how far the eigenvectors are from the indicators of clusters: least for two.
+# How many clusters? ``cost_`` says how far the eigenvectors are from the indicators of clusters:
+# least for two.
 for k in (2, 3, 4):
     fitted = SpectralClustering(k, random_state=0).fit(X)
     print(f"k = {k}: eigengap {fitted.eigengap_:.4f}, cost per cluster {fitted.cost_ / k:.3f}")

@@ -1,4 +1,7 @@
-"""Every estimator with every kind of evidence it takes: what the membership contract is tested on."""
+"""Every estimator with every kind of evidence it takes.
+
+What the membership contract is tested on.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ LIBRARIES = [
 
 
 def pytest_collection_modifyitems(config, items):
-    """Checks that scikit-learn skips unless SciPy dispatches on arrays run in a process of their own."""
+    """Checks that scikit-learn skips unless SciPy dispatches on arrays run in a process of their
+    own.
+    """
     if os.environ.get("SCIPY_ARRAY_API"):
         return
     apart = [item for item in items if "check_array_api" in item.nodeid]
@@ -27,7 +29,10 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(params=LIBRARIES)
 def array(request):
-    """A function that puts a NumPy array into an array library; read-only NumPy arrays are one of them."""
+    """A function that puts a NumPy array into an array library.
+
+    Read-only NumPy arrays are one of them.
+    """
     if request.param == "numpy":
         return np.array
     if request.param == "numpy-readonly":

@@ -1,7 +1,7 @@
 """Faults made to order: the n-th thing that writes below a folder fails, or kills the process.
 
-An audit hook sees every file opened for writing and every rename, link and removal, whoever asks for
-it; what it does not see (waiting for the disk, renames of the kernel) reports here itself.
+An audit hook sees every file opened for writing and every rename, link and removal, whoever asks
+for it; what it does not see (waiting for the disk, renames of the kernel) reports here itself.
 """
 
 import os
@@ -46,7 +46,10 @@ sys.addaudithook(_hook)
 
 
 def watch_the_rest(patch):
-    """Have fsync and the renames of the kernel count too; ``patch(module, name, function)`` sets them."""
+    """Have fsync and the renames of the kernel count too.
+
+    ``patch(module, name, function)`` sets them.
+    """
     fsync, rename = os.fsync, moving._renameat2
 
     def synced(handle):
@@ -64,7 +67,10 @@ def watch_the_rest(patch):
 
 
 class fault:
-    """Within this context the n-th write below ``root`` meets ``action``; ``.met`` says whether it came to that."""
+    """Within this context the n-th write below ``root`` meets ``action``.
+
+    ``.met`` says whether it came to that.
+    """
 
     def __init__(self, root, n, action):
         self.root, self.n, self.action = os.path.abspath(root), n, action

@@ -1,4 +1,7 @@
-"""The architecture as a test: imports point down, public names are honest, everything public is documented with an example."""
+"""The architecture as a test.
+
+Imports point down, public names are honest, everything public is documented with an example.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,8 @@ LAYERS = {
     "__init__": 6,
     "__main__": 6,
 }
-# The one declared exception to the arrows: foreign array libraries and the module of ours that reads them.
+# The one declared exception to the arrows: foreign array libraries and the module of ours that
+# reads them.
 DECLARED = {("core.arrays", "dask")}
 FILES = sorted(ROOT.rglob("*.py"))
 PUBLIC = [name for name in sfumato.__all__ if not name.startswith("_")]
@@ -71,7 +75,9 @@ def layer(name: str) -> int | None:
 
 
 def imported(path: Path) -> set[str]:
-    """Modules of sfumato (dotted, without the package) that a file imports, names in strings included."""
+    """Modules of sfumato (dotted, without the package) that a file imports, names in strings
+    included.
+    """
     package = ["sfumato", *path.relative_to(ROOT).parts[:-1]]
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):

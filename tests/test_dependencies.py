@@ -1,6 +1,7 @@
 """No dependency may be as old as a version with a published vulnerability.
 
-Made by the release step in CONTRIBUTING.md, which asks the advisory databases; this holds the bounds to what was known then.
+Made by the release step in CONTRIBUTING.md, which asks the advisory databases; this holds the
+bounds to what was known then.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Every Python block of README and the pages runs as printed; only arrays that a reader brings along are given."""
+"""Every Python block of README and the pages runs as printed.
+
+Only arrays that a reader brings along are given.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Every script of the gallery runs; doubts about weak evidence are part of what some of them show."""
+"""Every script of the gallery runs.
+
+Doubts about weak evidence are part of what some of them show.
+"""
 
 import runpy
 from pathlib import Path

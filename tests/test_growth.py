@@ -1,4 +1,6 @@
-"""Growth transforms: the inequality on random polynomials, agreement with the published pairwise rule, bad input."""
+"""Growth transforms: the inequality on random polynomials, agreement with the published pairwise
+rule, bad input.
+"""
 
 import numpy as np
 import pytest

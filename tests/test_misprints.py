@@ -1,4 +1,7 @@
-"""The misprints of the sources: each printed formula fails a check that the corrected one, as we implement it, passes."""
+"""The misprints of the sources.
+
+Each printed formula fails a check that the corrected one, as we implement it, passes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ from sfumato.numerics import contingency, kmeans, simplex
 
 
 def test_baum_eagon_denominator():
-    """Printed: divide by a n + sum_r u_ir R_ir. That equals the row sum only while rows sum to one, and errors then grow."""
+    """Printed: divide by a n + sum_r u_ir R_ir.
+
+    That equals the row sum only while rows sum to one, and errors then grow.
+    """
     rng = np.random.default_rng(0)
     A = rng.random((40, 3))
     W = A @ A.T
@@ -47,7 +53,10 @@ def test_baum_eagon_constant():
 
 
 def test_the_gaussian_likelihood_of_similarities_has_a_half():
-    """Printed: |W - a Y'Y|^2 / sigma^2 + n^2 log sigma. The first term is halved; memberships are the same, sigma is not."""
+    """Printed: |W - a Y'Y|^2 / sigma^2 + n^2 log sigma.
+
+    The first term is halved; memberships are the same, sigma is not.
+    """
     rng = np.random.default_rng(0)
     E, sigmas = rng.normal(scale=0.3, size=(20, 20)), np.array([0.2, 0.3, 0.5])
     truth = np.array([-norm(0, sigma).logpdf(E).sum() for sigma in sigmas])
@@ -95,7 +104,10 @@ def test_normal_with_known_variance_counts_every_observation():
 
 
 def test_normal_with_known_mean_uses_the_mean_square():
-    """Printed: nu = sum (y - mu)^2, then n nu / 2 in the exponent. It is the mean square, or the sum without the n."""
+    """Printed: nu = sum (y - mu)^2, then n nu / 2 in the exponent.
+
+    It is the mean square, or the sum without the n.
+    """
     y, shape, scale = np.array([0.3, -1.1, 2.0]), 3.0, 1.0
 
     def unnormalized(s2, power):
@@ -125,15 +137,21 @@ def test_discriminative_memberships_fall_with_the_squared_distance():
 
 
 def test_the_discriminative_objective_is_maximised():
-    """Printed: "the function that is minimised". Clusters that separate the classes have the larger log posterior."""
+    """Printed: "the function that is minimised".
+
+    Clusters that separate the classes have the larger log posterior.
+    """
     apart, mixed, prior = np.array([[9.0, 1.0], [1.0, 9.0]]), np.full((2, 2), 5.0), np.ones(2)
     assert contingency.log_posterior(apart, prior) > contingency.log_posterior(mixed, prior)
 
 
 def test_the_online_rule_compares_with_the_class_of_the_sample():
-    """Printed: delta_il, the index of the cluster. Only the class of the sample gives the gradient of the expected cost.
+    """Printed: delta_il, the index of the cluster.
 
-    The step of the prototypes is the one we take; the logits of psi are integrated out of our rule, so theirs is checked by itself.
+    Only the class of the sample gives the gradient of the expected cost.
+
+    The step of the prototypes is the one we take; the logits of psi are integrated out of our rule,
+    so theirs is checked by itself.
     """
     rng = np.random.default_rng(2)
     X, centers, logits = rng.normal(size=(5, 2)), rng.normal(size=(2, 2)), rng.normal(size=(2, 3))
@@ -168,7 +186,10 @@ def numeric_gradient(function, at):
 
 
 def test_the_contingency_factor_divides_once_for_each_cluster():
-    """Printed: Gamma(S + R_j) inside the product over classes. Then a table of one class would not have evidence for nothing."""
+    """Printed: Gamma(S + R_j) inside the product over classes.
+
+    Then a table of one class would not have evidence for nothing.
+    """
     table, prior = np.array([[3.0, 1.0], [2.0, 4.0]]), 1.0
     rows = table.sum(axis=1)
     own = (gammaln(prior + table) - gammaln(prior)).sum() - (
@@ -185,7 +206,11 @@ def test_the_contingency_factor_divides_once_for_each_cluster():
 
 
 def test_the_distortion_is_mutual_information_of_class_given_cluster():
-    """Printed: log p(c|x) / p(v|c). The prototype of a cluster is p(c|v); only then do distortion and information add up to a constant."""
+    """Printed: log p(c|x) / p(v|c).
+
+    The prototype of a cluster is p(c|v); only then do distortion and information add up to a
+    constant.
+    """
     rng = np.random.default_rng(6)
     classes = rng.dirichlet(np.ones(3), size=50)
     sums, printed = [], []
@@ -201,13 +226,19 @@ def test_the_distortion_is_mutual_information_of_class_given_cluster():
 
 
 def test_the_fuzzifier_is_above_one():
-    """Printed: m >= 1. The memberships have m - 1 in a denominator: m = 1 is k-means, another algorithm."""
+    """Printed: m >= 1. The memberships have m - 1 in a denominator.
+
+    m = 1 is k-means, another algorithm.
+    """
     with pytest.raises(ValueError, match="fuzzifier must lie in"):
         FuzzyCMeans(2, fuzzifier=1.0).fit(np.arange(6.0)[:, None])
 
 
 def test_the_fuzzy_exponent():
-    """Printed: (1/d^2)^(2/(m-1)). The stationary memberships of J have 1/(m-1) on squared distances."""
+    """Printed: (1/d^2)^(2/(m-1)).
+
+    The stationary memberships of J have 1/(m-1) on squared distances.
+    """
     X = np.random.default_rng(3).normal(size=(30, 2))
     model = FuzzyCMeans(2, fuzzifier=2.5, random_state=0, tol=1e-12).fit(X)
     D = np.square(X[:, None] - model.cluster_centers_[None]).sum(axis=2)
@@ -257,7 +288,9 @@ def test_the_gradient_in_a_mean_has_the_inverse_covariance():
 
 
 def test_the_adjusted_rand_index_does_not_reach_minus_one():
-    """Printed: from -1 to 1. Two partitions of four objects that disagree as much as they can give -1/2."""
+    """Printed: from -1 to 1. Two partitions of four objects that disagree as much as they can give
+    -1/2.
+    """
     assert metrics.adjusted_rand_index([0, 0, 1, 1], [0, 1, 0, 1]) == pytest.approx(-0.5)
     rng = np.random.default_rng(4)
     values = [

@@ -1,7 +1,8 @@
 """Functions of memberships: arrays (n, k) whose rows are nonnegative and sum to one.
 
-Row i of ``memberships`` says how object i is shared among the clusters. Nothing here depends on where the memberships came from,
-and, ``align`` and ``average`` apart, nothing depends on the names (the order) of the clusters beyond permuting the answer with them.
+Row i of ``memberships`` says how object i is shared among the clusters. Nothing here depends on
+where the memberships came from, and, ``align`` and ``average`` apart, nothing depends on the names
+(the order) of the clusters beyond permuting the answer with them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _BLOCK = 2**16
 
 
 def check_memberships(memberships: Any, name: str = "memberships") -> Any:
-    """``memberships`` as a floating array (n, k), if its rows are nonnegative and sum to one (within 1e-5).
+    """``memberships`` as a floating array (n, k), if its rows are nonnegative and sum to one
+    (within 1e-5).
 
     Examples
     --------
@@ -53,26 +55,30 @@ def check_memberships(memberships: Any, name: str = "memberships") -> Any:
     )
     if U.ndim != 2 or 0 in U.shape:
         raise ValueError(
-            f"{name} must be an array (n_objects, n_clusters), both at least 1; got shape {tuple(U.shape)}"
+            f"{name} must be an array (n_objects, n_clusters), both at least 1; got shape "
+            f"{tuple(U.shape)}"
         )
     xp = namespace(U)
     if is_numpy(U) and U.dtype.kind not in "biuf":
         raise TypeError(
-            f"{name} must hold numbers, got dtype {U.dtype}: for labels pass a one-dimensional array"
+            f"{name} must hold numbers, got dtype {U.dtype}: for labels pass a one-dimensional "
+            "array"
         )
     if not xp.isdtype(U.dtype, "real floating"):
         U = xp.astype(U, xp.float64)
     off = xp.max(xp.abs(xp.sum(U, axis=1) - 1.0))
     if not bool(off <= 1e-5) or bool(xp.min(U) < -1e-7):
         raise ValueError(
-            f"{name} must have nonnegative rows that sum to 1 (largest deviation {float(off):.3g}, smallest entry {float(xp.min(U)):.3g}): "
+            f"{name} must have nonnegative rows that sum to 1 (largest deviation "
+            f"{float(off):.3g}, smallest entry {float(xp.min(U)):.3g}): "
             "pass memberships, project_simplex(scores), or one-dimensional labels"
         )
     return U
 
 
 def harden(memberships: ArrayLike, *, threshold: float = 0.0) -> Any:
-    """Label of every object: the cluster of its largest membership, or -1 where that is below ``threshold``.
+    """Label of every object: the cluster of its largest membership, or -1 where that is below
+    ``threshold``.
 
     Parameters
     ----------
@@ -192,8 +198,8 @@ def one_hot(
     Parameters
     ----------
     labels : array of shape (n,)
-        Integers 0, 1, ... are column numbers, and -1 (rejected, not seen) gives a uniform row. Strings and other values get
-        a column each, in sorted order.
+        Integers 0, 1, ... are column numbers, and -1 (rejected, not seen) gives a uniform row.
+        Strings and other values get a column each, in sorted order.
     n_clusters : int, optional
         Number of columns; by default as many as the labels need.
 
@@ -221,7 +227,8 @@ def one_hot(
     k = max(1, int(labels.max()) + 1) if n_clusters is None else n_clusters
     if labels.max() >= k:
         raise ValueError(
-            f"labels go up to {labels.max()} but n_clusters={k}: ask for at least {labels.max() + 1} clusters"
+            f"labels go up to {labels.max()} but n_clusters={k}: ask for at least "
+            f"{labels.max() + 1} clusters"
         )
     reserve(
         (len(labels), k),
@@ -239,8 +246,8 @@ def one_hot(
 def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
     """The same memberships with the clusters in the order that fits ``reference`` best.
 
-    The order maximises the overlap ``sum_i u_i'v_i`` (optimal assignment), which for soft memberships is also the order of least
-    squared distance to ``reference``.
+    The order maximises the overlap ``sum_i u_i'v_i`` (optimal assignment), which for soft
+    memberships is also the order of least squared distance to ``reference``.
 
     Parameters
     ----------
@@ -250,8 +257,9 @@ def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
     Returns
     -------
     aligned : array of shape (n, max(k, k'))
-        Where ``memberships`` has fewer clusters than ``reference``, columns of zeros stand for the missing ones; where it has more,
-        the clusters without a partner follow at the end, in their old order.
+        Where ``memberships`` has fewer clusters than ``reference``, columns of zeros stand for the
+        missing ones; where it has more, the clusters without a partner follow at the end, in their
+        old order.
 
     Examples
     --------
@@ -263,7 +271,8 @@ def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
     U, V = check_memberships(memberships), check_memberships(reference, "reference")
     if U.shape[0] != V.shape[0]:
         raise ValueError(
-            f"memberships and reference must describe the same objects, got {U.shape[0]} and {V.shape[0]} rows"
+            f"memberships and reference must describe the same objects, got {U.shape[0]} and "
+            f"{V.shape[0]} rows"
         )
     xp = namespace(U)
     order = _partners(to_numpy(U.T @ xp.astype(V, U.dtype)))
@@ -273,7 +282,10 @@ def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
 
 
 def _partners(overlap: np.ndarray) -> np.ndarray:
-    """Column of U for every column of the aligned memberships; k, one past the last, stands for a column of zeros."""
+    """Column of U for every column of the aligned memberships.
+
+    k, one past the last, stands for a column of zeros.
+    """
     k, k_reference = overlap.shape
     own, partner = linear_sum_assignment(overlap, maximize=True)
     order = np.full(max(k, k_reference), k)
@@ -285,7 +297,8 @@ def _partners(overlap: np.ndarray) -> np.ndarray:
 def average(
     memberships: Sequence[Any], weights: Weights = None, *, reference: ArrayLike | None = None
 ) -> np.ndarray:
-    """The memberships nearest, in squared distance, to several memberships of the same objects after alignment.
+    """The memberships nearest, in squared distance, to several memberships of the same objects
+    after alignment.
 
     Minimises  ``sum_b weight_b |U_b P_b - M|^2``  over M and permutations P_b by turns: align all to M, take their mean.
 
@@ -296,7 +309,8 @@ def average(
     weights : array of shape (len(memberships),), optional
         Weight of each.
     reference : array of shape (n, k), optional
-        Where to start, and whose names the answer keeps; by default the first of those with most clusters.
+        Where to start, and whose names the answer keeps; by default the first of those with most
+        clusters.
 
     Returns
     -------
@@ -315,7 +329,8 @@ def average(
     shares = np.ones(len(members)) if weights is None else np.asarray(weights, dtype=np.float64)
     if shares.shape != (len(members),) or not (shares >= 0).all() or shares.sum() <= 0:
         raise ValueError(
-            f"weights must be {len(members)} nonnegative numbers with a positive sum, got {weights!r}"
+            f"weights must be {len(members)} nonnegative numbers with a positive sum, got "
+            f"{weights!r}"
         )
     center = (
         max(members, key=lambda U: U.shape[1])

@@ -1,4 +1,7 @@
-"""Every posterior, predictive and evidence against scipy and quadrature; statistics that add up; immutability."""
+"""Every posterior, predictive and evidence against scipy and quadrature; statistics that add up.
+
+Immutability.
+"""
 
 from dataclasses import FrozenInstanceError
 
@@ -47,7 +50,9 @@ def draw(name, rng, n=7):
 
 
 def log_prior_and_likelihood(prior, data):
-    """log density of the prior (as its parameter) and of the data at a parameter drawn from it, by scipy alone."""
+    """log density of the prior (as its parameter) and of the data at a parameter drawn from it, by
+    scipy alone.
+    """
     theta = prior.sample(random_state=3)
     if isinstance(prior, BetaBinomial):
         return lambda p: p.distribution.logpdf(theta), stats.binom.logpmf(data, 4, theta).sum()

@@ -52,7 +52,10 @@ def test_cgroup_limits_count(monkeypatch):
 
 
 def test_limits_of_cgroups_above_count_and_cached_files_do_not(tmp_path):
-    """Files kept in memory are given up when it is asked for: reading a mapped array must not use up the budget."""
+    """Files kept in memory are given up when it is asked for.
+
+    Reading a mapped array must not use up the budget.
+    """
     job = tmp_path / "slice" / "job"
     job.mkdir(parents=True)
     (tmp_path / "own").write_text("0::/slice/job\n")

@@ -1,4 +1,7 @@
-"""Arrays of torch and CuPy, on every device there is, through every model that takes them: the answer of NumPy, to their precision."""
+"""Arrays of torch and CuPy, on every device there is, through every model that takes them.
+
+The answer of NumPy, to their precision.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Estimators on dask arrays: a cluster of real processes gives the answer of one process, also when it loses a worker."""
+"""Estimators on dask arrays.
+
+a cluster of real processes gives the answer of one process, also when it loses a worker.
+"""
 
 import os
 import signal
@@ -103,7 +106,9 @@ def test_products_and_sweeps_with_a_spread_similarity_are_those_with_the_matrix(
 
 @pytest.mark.parametrize("lose_a_worker", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_similarity_split_over_processes_gives_the_answer_of_one_process(client, lose_a_worker):
-    """The panels are those of one process, sums are added in a fixed order, and ties are broken by order: rounding stays rounding."""
+    """The panels are those of one process, sums are added in a fixed order, and ties are broken by
+    order: rounding stays rounding.
+    """
     W = block_similarity()
     for solver, settings in (
         ("baum-eagon", {"max_iter": 30, "tol": 0.0}),
@@ -202,7 +207,10 @@ def test_without_a_cluster_the_message_says_how_to_start_one(data, monkeypatch):
 
 @pytest.mark.slow
 def test_twenty_thousand_objects_on_four_processes():
-    """Rows of the similarity are made on the workers, one of which is killed; then one process fits all of it."""
+    """Rows of the similarity are made on the workers, one of which is killed.
+
+    Then one process fits all of it.
+    """
     n = 20_000
     labels = np.random.default_rng(0).integers(4, size=n)
 

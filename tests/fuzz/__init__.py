@@ -1,1 +1,4 @@
-"""Random evidence, random parameters, and the contract as the judge: ``python -m fuzz --seconds 60``."""
+"""Random evidence, random parameters, and the contract as the judge.
+
+``python -m fuzz --seconds 60``.
+"""

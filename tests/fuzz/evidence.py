@@ -40,7 +40,9 @@ def counts(rng: np.random.Generator) -> Any:
 
 
 def similarity(rng: np.random.Generator) -> Any:
-    """Similarities (n, n): blocks or noise, with zero rows, negative or missing entries now and then."""
+    """Similarities (n, n): blocks or noise, with zero rows, negative or missing entries now and
+    then.
+    """
     n = int(rng.choice([1, 2, 3, 10, 30]))
     blocks = (rng.integers(0, 3, n)[:, None] == rng.integers(0, 3, n)).astype(float)
     W = rng.random((n, n)) + 2.0 * np.maximum(blocks, blocks.T)

@@ -1,4 +1,7 @@
-"""The contract as a judge of one call: a valid answer, or an error or a warning that names what is wrong."""
+"""The contract as a judge of one call.
+
+a valid answer, or an error or a warning that names what is wrong.
+"""
 
 from __future__ import annotations
 

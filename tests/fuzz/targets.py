@@ -1,4 +1,6 @@
-"""What is fuzzed: every estimator of the table of models, the public functions, and the command line."""
+"""What is fuzzed: every estimator of the table of models, the public functions, and the command
+line.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,10 @@ def _calls(rng: np.random.Generator) -> list[tuple[Any, ...]]:
 
 
 def command(rng: np.random.Generator) -> str:
-    """Run ``sfumato fit`` on a small table with odd cells; only exit codes with a meaning are allowed."""
+    """Run ``sfumato fit`` on a small table with odd cells.
+
+    Only exit codes with a meaning are allowed.
+    """
     from sfumato.cli import main
 
     names = ["a", "=b", "c\rd", "", "x,y"]

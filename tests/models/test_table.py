@@ -1,4 +1,7 @@
-"""A model that is added to the table appears everywhere: the package, the command line, the checks, the pages."""
+"""A model that is added to the table appears everywhere.
+
+The package, the command line, the checks, the pages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The held-out comparison, on two splits: ours above both rivals where the class hides in little variance."""
+"""The held-out comparison, on two splits.
+
+Ours above both rivals where the class hides in little variance.
+"""
 
 import numpy as np
 

@@ -1,4 +1,6 @@
-"""Data sets from a folder, from OpenML (never the real one), or left out with a line that says what to do."""
+"""Data sets from a folder, from OpenML (never the real one), or left out with a line that says what
+to do.
+"""
 
 import hashlib
 import io
@@ -98,8 +100,8 @@ def test_whatever_fails_takes_one_line_that_says_what_to_do(openml, outcome, why
     assert said[-1].startswith("house votes: left out, OpenML")
     assert why in said[-1]
     assert (
-        "pass --data DIR with house-votes-84.csv, a table with a header and columns Class and V1 to V16"
-        in said[-1]
+        "pass --data DIR with house-votes-84.csv, a table with a header and columns Class and V1 "
+        "to V16" in said[-1]
     )
     assert "\n" not in said[-1]
 
@@ -165,7 +167,10 @@ class Reply(io.BytesIO):
 
 @pytest.fixture
 def server(monkeypatch, tmp_path):
-    """OpenML as scikit-learn sees it: descriptions and a file, by address. Nothing leaves this process."""
+    """OpenML as scikit-learn sees it: descriptions and a file, by address.
+
+    Nothing leaves this process.
+    """
     lines = [
         ",".join("ny?"[(row + column) % (3 if row == 7 else 2)] for column in range(16))
         for row in range(435)

@@ -62,7 +62,7 @@ def frozen(value: object) -> Any:
 
 
 def check_positive(
-    value: object, name: str, *, above: Any = 0.0, most: float = np.inf
+    value: object, name: str, *, above: float | np.ndarray = 0.0, most: float = np.inf
 ) -> np.ndarray:
     """``value`` as an array of finite numbers greater than ``above``, none more than ``most``."""
     array = check_finite(value, name, f"greater than {np.max(above):g} and finite")
@@ -72,7 +72,8 @@ def check_positive(
         )
     if (array > most).any():
         raise ValueError(
-            f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: larger numbers do not add up"
+            f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: larger numbers do not "
+            "add up"
         )
     return array
 

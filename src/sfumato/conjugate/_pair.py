@@ -1,4 +1,7 @@
-"""What every conjugate pair shares: immutable parameters, checked data, and the three verbs built on statistics."""
+"""What every conjugate pair shares.
+
+Immutable parameters, checked data, and the three verbs built on statistics.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class ConjugatePair(ABC):
     _missing = True  # whether single numbers may be missing
 
     @abstractmethod
-    def _summarize(self, data: Any, weight: Weights) -> Any:
+    def _summarize(self, data: np.ndarray, weight: Weights) -> Any:
         """Sufficient statistics of checked data."""
 
     @abstractmethod
@@ -51,7 +54,7 @@ class ConjugatePair(ABC):
         """Log of the expected likelihood, without its parameter-free part."""
 
     @abstractmethod
-    def _log_base(self, data: Any, weight: Weights) -> Any:
+    def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
         """Weighted sum of the log likelihood's parameter-free part, for checked data."""
 
     def statistics(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
@@ -65,14 +68,16 @@ class ConjugatePair(ABC):
         Returns
         -------
         statistics : object
-            Successes and failures (``BetaBinomial``), counts (..., d) (``DirichletMultinomial``), or ``Moments`` (normal data).
+            Successes and failures (``BetaBinomial``), counts (..., d) (``DirichletMultinomial``),
+            or ``Moments`` (normal data).
         """
         data, weight = self._check(data, weight)
         with np.errstate(over="ignore", invalid="ignore"):
             statistics = self._summarize(data, weight)
         if not _all_finite(_numbers(statistics)):
             raise ValueError(
-                f"data has values as large as {np.abs(data).max(initial=0.0):.0e} and weights up to {weight.max(initial=0.0):.0e}, "
+                f"data has values as large as {np.abs(data).max(initial=0.0):.0e} and weights up "
+                f"to {weight.max(initial=0.0):.0e}, "
                 "whose squares or sums overflow: change units"
             )
         return statistics
@@ -91,7 +96,8 @@ class ConjugatePair(ABC):
         if not self._fits(statistics):
             name = type(self).__name__
             raise TypeError(
-                f"statistics must be those of {name}, as {name}.statistics(data) gives them, got {reprlib.repr(statistics)}"
+                f"statistics must be those of {name}, as {name}.statistics(data) gives them, got "
+                f"{reprlib.repr(statistics)}"
             )
         first = np.shape(_numbers(statistics)[0])
         self._agree(first if isinstance(statistics, (tuple, Moments)) else first[:-1], "statistics")
@@ -136,7 +142,8 @@ class ConjugatePair(ABC):
         return self.update(self.statistics(data, weight))
 
     def log_evidence(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
-        """Log probability of the data with the parameters integrated out, one number for each data set.
+        """Log probability of the data with the parameters integrated out, one number for each data
+        set.
 
         Parameters
         ----------
@@ -166,7 +173,7 @@ class ConjugatePair(ABC):
             (type(self), *(np.asarray(value).tobytes() for value in self._parameters().values()))
         )
 
-    def __getitem__(self, index: Any) -> Self:
+    def __getitem__(self, index: object) -> Self:
         """The priors at ``index`` of the leading shape."""
         return type(self)(**{name: value[index] for name, value in self._parameters().items()})
 
@@ -197,19 +204,23 @@ class ConjugatePair(ABC):
             object.__setattr__(self, name, frozen(np.broadcast_to(value, leading + tail)))
 
     def _check(self, data: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Data with missing numbers set to zero, and weights of the same leading shape, zero where a number is missing."""
+        """Data with missing numbers set to zero, and weights of the same leading shape, zero where
+        a number is missing.
+        """
         data = as_numbers(data, "data")
         if data.ndim <= self._observation:
             what = "(..., n)" if not self._observation else "(..., n, d)"
             raise ValueError(
-                f"data must have shape {what}, got {data.shape}: wrap a single observation in a list"
+                f"data must have shape {what}, got {data.shape}: wrap a single observation in a "
+                "list"
             )
         if np.isinf(data).any():
             raise ValueError("data contains infinity: drop or clip those observations")
         missing = np.isnan(data)
         if missing.any() and not self._missing:
             raise ValueError(
-                f"data contains NaN, and the entries of one {type(self).__name__} observation hang together: drop those rows"
+                f"data contains NaN, and the entries of one {type(self).__name__} observation "
+                "hang together: drop those rows"
             )
         leading = data.shape if not self._observation else data.shape[:-1]
         self._agree(leading[:-1], "data")
@@ -227,8 +238,10 @@ class ConjugatePair(ABC):
         except ValueError as error:
             tail = "n, d" if self._observation else "n"
             raise ValueError(
-                f"{name} holds data sets of leading shape {leading} for priors of shape {self.batch_shape}: observations come last, "
-                f"({', '.join(map(str, self.batch_shape))}, {tail}), or ({tail}) for the same data under every prior"
+                f"{name} holds data sets of leading shape {leading} for priors of shape "
+                f"{self.batch_shape}: observations come last, "
+                f"({', '.join(map(str, self.batch_shape))}, {tail}), or ({tail}) for the same "
+                "data under every prior"
             ) from error
 
 
@@ -256,6 +269,7 @@ def _all_finite(parts: tuple[Any, ...]) -> bool:
 def _told(values: ArrayLike, name: str) -> Any:
     if not _all_finite((values,)):
         raise ValueError(
-            f"{name} overflows: data and prior are too far apart, or too large, for floating point: change units"
+            f"{name} overflows: data and prior are too far apart, or too large, for floating "
+            "point: change units"
         )
     return values

@@ -35,7 +35,8 @@ class Tally(NamedTuple):
 class BetaBinomial(ConjugatePair):
     """Beta prior on a probability; an observation is the number of successes in ``trials`` trials.
 
-    theta ~ Beta(a, b),  y ~ Binomial(trials, theta),  posterior Beta(a + sum y, b + sum (trials - y)).
+    theta ~ Beta(a, b),  y ~ Binomial(trials, theta),  posterior Beta(a + sum y, b + sum (trials -
+    y)).
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ class BetaBinomial(ConjugatePair):
             )
         return data, weight
 
-    def _summarize(self, data: Any, weight: Any) -> Tally:
+    def _summarize(self, data: np.ndarray, weight: Weights) -> Tally:
         return Tally(
             (weight * data).sum(axis=-1),
             (weight * (np.asarray(self.trials)[..., None] - data)).sum(axis=-1),
@@ -110,14 +111,19 @@ class BetaBinomial(ConjugatePair):
 
     @property
     def mode(self) -> Any:
-        """Most probable value; NaN where a = b <= 1: a flat density, or two peaks of the same kind."""
+        """Most probable value; NaN where a = b <= 1.
+
+        a flat density, or two peaks of the same kind.
+        """
         return _peak(self._both())[..., 0][()]
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval that holds the probability with posterior probability ``level``."""
         return _beta_interval(level, self.a, self.b, self.mean)
 
-    def sample(self, size: Any = None, random_state: RandomState = None) -> Any:
+    def sample(
+        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
+    ) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ...)."""
         return as_generator(random_state).beta(
             self.a, self.b, size=as_shape(size) + self.batch_shape
@@ -127,7 +133,7 @@ class BetaBinomial(ConjugatePair):
         """Distribution of the next observation: beta-binomial (scipy)."""
         return stats.betabinom(np.asarray(self.trials, dtype=np.int64), self.a, self.b)
 
-    def _log_predictive(self, data: Any, weight: Array) -> Any:
+    def _log_predictive(self, data: Array, weight: Array) -> Any:
         trials = np.asarray(self.trials)[..., None]
         ratio = dirichlet_log_ratio(
             self._both()[..., None, :], np.stack([data + 0.0 * trials, trials - data], axis=-1)
@@ -142,12 +148,15 @@ class BetaBinomial(ConjugatePair):
             self._both(), np.stack(np.broadcast_arrays(*statistics), axis=-1)
         )
 
-    def _log_base(self, data: Any, weight: Weights) -> Any:
+    def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
         return (weight * _log_choose(np.asarray(self.trials)[..., None], data)).sum(axis=-1)
 
 
 def _beta_interval(level: float, a: ArrayLike, b: ArrayLike, mean: ArrayLike) -> tuple[Any, Any]:
-    """Quantiles of beta distributions; the mean itself where the distribution is too narrow for scipy to find them."""
+    """Quantiles of beta distributions.
+
+    The mean itself where the distribution is too narrow for scipy to find them.
+    """
     low, high = check_level(level)
     with np.errstate(all="ignore"):
         bounds = [np.asarray(stats.beta.ppf(q, a, b)) for q in (low, high)]
@@ -161,7 +170,10 @@ def _shares(concentration: np.ndarray) -> np.ndarray:
 
 
 def _peak(concentration: np.ndarray) -> np.ndarray:
-    """Mode of a Dirichlet: shares of the excess over 1; if there is none, the corner of the largest entry, NaN if that is not one."""
+    """Mode of a Dirichlet: shares of the excess over 1.
+
+    If there is none, the corner of the largest entry, NaN if that is not one.
+    """
     excess = np.maximum(concentration - 1, 0.0)
     inner = (excess > 0).any(axis=-1, keepdims=True)
     largest = concentration == concentration.max(axis=-1, keepdims=True)
@@ -177,7 +189,8 @@ def _log_choose(n: Any, k: Any) -> Any:
 class DirichletMultinomial(ConjugatePair):
     """Dirichlet prior on the probabilities of d categories; an observation is a row of counts.
 
-    theta ~ Dirichlet(concentration),  y ~ Multinomial(theta),  posterior Dirichlet(concentration + sum y).
+    theta ~ Dirichlet(concentration),  y ~ Multinomial(theta),  posterior Dirichlet(concentration +
+    sum y).
 
     Parameters
     ----------
@@ -205,7 +218,8 @@ class DirichletMultinomial(ConjugatePair):
         concentration = check_positive(self.concentration, "concentration", most=MOST)
         if concentration.ndim == 0:
             raise ValueError(
-                f"concentration must have one entry a category, got {self.concentration!r}: e.g. np.ones(3)"
+                f"concentration must have one entry a category, got {self.concentration!r}: e.g. "
+                "np.ones(3)"
             )
         self._freeze(concentration=concentration)
 
@@ -213,11 +227,13 @@ class DirichletMultinomial(ConjugatePair):
         data, weight = super()._check(data, weight)
         if (data < 0).any() or data.shape[-1] != self.concentration.shape[-1]:
             raise ValueError(
-                f"data must hold nonnegative counts of {self.concentration.shape[-1]} categories, got shape {data.shape}"
+                f"data must hold nonnegative counts of {self.concentration.shape[-1]} categories, "
+                f"got shape {data.shape}"
             )
         if (data != np.floor(data)).any():
             raise ValueError(
-                f"data must hold whole counts, got {data[data != np.floor(data)][0]:g}: put parts of a count into weight"
+                f"data must hold whole counts, got {data[data != np.floor(data)][0]:g}: put parts "
+                "of a count into weight"
             )
         return data, weight
 
@@ -254,7 +270,8 @@ class DirichletMultinomial(ConjugatePair):
     def mode(self) -> Any:
         """Most probable probabilities (..., d); 0 where the concentration is 1 or less.
 
-        Where all are, it is the corner of the largest, and NaN if several are largest: a flat density, or peaks of the same kind.
+        Where all are, it is the corner of the largest, and NaN if several are largest: a flat
+        density, or peaks of the same kind.
         """
         return _peak(self.concentration)
 
@@ -265,7 +282,9 @@ class DirichletMultinomial(ConjugatePair):
             level, self.concentration, np.maximum(rest, np.finfo(float).tiny), self.mean
         )
 
-    def sample(self, size: Any = None, random_state: RandomState = None) -> Any:
+    def sample(
+        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
+    ) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ..., d)."""
         rng = as_generator(random_state)
         gamma = rng.standard_gamma(
@@ -277,7 +296,10 @@ class DirichletMultinomial(ConjugatePair):
         return _shares(np.where((gamma > 0).any(axis=-1, keepdims=True), gamma, corner))
 
     def predictive(self, total: ArrayLike = 1) -> Any:
-        """Distribution of the next row of counts that sums to ``total``: Dirichlet-multinomial (scipy); for a single prior."""
+        """Distribution of the next row of counts that sums to ``total``.
+
+        Dirichlet-multinomial (scipy); for a single prior.
+        """
         self._single("predictive")
         total = check_number(total, "total", low=0, integer=True)
         return stats.dirichlet_multinomial(self.concentration, total)
@@ -288,5 +310,5 @@ class DirichletMultinomial(ConjugatePair):
     def _log_ratio(self, statistics: Any) -> Any:
         return dirichlet_log_ratio(self.concentration, statistics)
 
-    def _log_base(self, data: Any, weight: Weights) -> Any:
+    def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
         return (weight * log_binomial(data)).sum(axis=-1)

@@ -1,10 +1,11 @@
-"""Conjugate updates: posterior = prior + statistics, and every evidence is a ratio of normalising constants.
+"""Conjugate updates: posterior = prior + statistics, and every evidence is a ratio of normalising
+constants.
 
     log evidence = log Z(posterior) - log Z(prior) + sum of weight * log h(x)
 
 with  Z  the integral of the unnormalised prior and  h  the part of the likelihood that holds no parameter. For normal data the
-statistics are the weight, the mean and the scatter about it (Chan, Golub and LeVeque 1983), which add up without cancelling; with
-kappa' = kappa + count:
+statistics are the weight, the mean and the scatter about it (Chan, Golub and LeVeque 1983), which
+add up without cancelling; with kappa' = kappa + count:
 
     mean'  = mean + count (xbar - mean) / kappa'
     scale' = scale + scatter + (kappa count / kappa') (xbar - mean)(xbar - mean)'
@@ -36,7 +37,9 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 
 class Moments:
-    """Weight, mean and scatter about the mean of some data; ``a + b`` are the moments of both together.
+    """Weight, mean and scatter about the mean of some data.
+
+    ``a + b`` are the moments of both together.
 
     Parameters
     ----------
@@ -50,7 +53,7 @@ class Moments:
 
     __slots__ = ("count", "mean", "scatter")
 
-    def __init__(self, count: Any, mean: ArrayLike, scatter: ArrayLike) -> None:
+    def __init__(self, count: float | np.ndarray, mean: ArrayLike, scatter: ArrayLike) -> None:
         self.count, self.mean, self.scatter = (
             np.asarray(part, dtype=np.float64) for part in (count, mean, scatter)
         )
@@ -72,7 +75,7 @@ class Moments:
         return f"Moments(count={self.count!r}, mean={self.mean!r}, scatter={self.scatter!r})"
 
 
-def moments(x: Any, weight: Any) -> Moments:
+def moments(x: np.ndarray, weight: Any) -> Moments:
     """Moments of ``x`` (..., n) along the last axis."""
     count = weight.sum(axis=-1)
     safe = np.where(count > 0, count, 1.0)
@@ -89,8 +92,11 @@ def vector_moments(x: Any, weight: Any) -> Moments:
     return Moments(count, mean, np.swapaxes(centred * weight[..., None], -1, -2) @ centred)
 
 
-def _corrected_mean(x: Any, weight: Weights, total: Any, axis: int) -> Any:
-    """The mean, then the mean of what is left: exact to the last bit or two even far from the origin."""
+def _corrected_mean(x: np.ndarray, weight: Weights, total: np.ndarray, axis: int) -> Any:
+    """The mean, then the mean of what is left.
+
+    Exact to the last bit or two even far from the origin.
+    """
     mean = (weight * x).sum(axis=axis) / total
     rest = (weight * (x - np.expand_dims(mean, axis))).sum(axis=axis) / total
     return np.where(total > 0, mean + rest, 0.0)
@@ -117,8 +123,10 @@ def pull(kappa: Array, mean: Array, data: Moments) -> tuple[Any, Any, Any]:
     )
 
 
-def dirichlet_log_ratio(concentration: Any, counts: Any) -> Any:
-    """log Z(concentration + counts) - log Z(concentration) of a Dirichlet over the last axis, without cancelling."""
+def dirichlet_log_ratio(concentration: np.ndarray, counts: Array) -> Any:
+    """log Z(concentration + counts) - log Z(concentration) of a Dirichlet over the last axis,
+    without cancelling.
+    """
     return _log_rise(concentration, counts).sum(axis=-1) - _log_rise(
         concentration.sum(axis=-1), counts.sum(axis=-1)
     )
@@ -130,18 +138,26 @@ def _log_rise(a: ArrayLike, z: Any) -> Any:
     return np.where(z > 0, gammaln(some) - betaln(a, some), 0.0)
 
 
-def log_binomial(counts: Any) -> Any:
+def log_binomial(counts: Array) -> Any:
     """Logarithm of the multinomial coefficient of the counts along the last axis."""
     return gammaln(counts.sum(axis=-1) + 1.0) - gammaln(counts + 1.0).sum(axis=-1)
 
 
-def normal_gamma_log_normalizer(kappa: ArrayLike, shape: Any, scale: ArrayLike) -> Any:
-    """log Z of a normal-inverse-gamma:  log sqrt(2 pi / kappa) + log Gamma(shape) - shape log scale."""
+def normal_gamma_log_normalizer(
+    kappa: ArrayLike, shape: float | np.ndarray, scale: ArrayLike
+) -> Any:
+    """log Z of a normal-inverse-gamma.
+
+    log sqrt(2 pi / kappa) + log Gamma(shape) - shape log scale.
+    """
     return 0.5 * (LOG_2PI - np.log(kappa)) + gammaln(shape) - shape * np.log(scale)
 
 
 def normal_wishart_log_normalizer(kappa: Any, df: Any, scale: Any) -> Any:
-    """log Z of a normal-inverse-Wishart:  (2 pi / kappa)^(d/2) 2^(df d / 2) Gamma_d(df / 2) |scale|^(-df / 2)."""
+    """log Z of a normal-inverse-Wishart.
+
+    (2 pi / kappa)^(d/2) 2^(df d / 2) Gamma_d(df / 2) |scale|^(-df / 2).
+    """
     d = scale.shape[-1]
     log_det = np.linalg.slogdet(scale)[1]
     return (
@@ -151,8 +167,10 @@ def normal_wishart_log_normalizer(kappa: Any, df: Any, scale: Any) -> Any:
     )
 
 
-def student_log_density(x: Any, df: Any, mean: Any, shape: Any) -> Any:
-    """Log density of multivariate Student t with parameters (...), (..., d), (..., d, d) at ``x`` (..., n, d)."""
+def student_log_density(x: Array, df: Array, mean: Array, shape: np.ndarray) -> Any:
+    """Log density of multivariate Student t with parameters (...), (..., d), (..., d, d) at ``x``
+    (..., n, d).
+    """
     d = x.shape[-1]
     factor = np.linalg.cholesky(shape)
     gap = np.swapaxes(x - mean[..., None, :], -1, -2)
@@ -165,7 +183,10 @@ def student_log_density(x: Any, df: Any, mean: Any, shape: Any) -> Any:
 def draw_inverse_wishart(
     rng: np.random.Generator, df: Array, scale: Array, size: tuple[int, ...]
 ) -> Any:
-    """Roots R (size, ..., d, d) of inverse-Wishart draws R R' by Bartlett's decomposition: R = C A^-T with C C' = scale."""
+    """Roots R (size, ..., d, d) of inverse-Wishart draws R R' by Bartlett's decomposition.
+
+    R = C A^-T with C C' = scale.
+    """
     d = scale.shape[-1]
     shape = size + scale.shape[:-2]
     lower = np.tril(rng.standard_normal(shape + (d, d)), -1)

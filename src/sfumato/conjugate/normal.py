@@ -27,7 +27,7 @@ def _along(value: object) -> np.ndarray:
 class _Normal(ConjugatePair):
     """Normal data (..., n)."""
 
-    def _summarize(self, data: Any, weight: Weights) -> Moments:
+    def _summarize(self, data: np.ndarray, weight: Weights) -> Moments:
         return moments(data, weight)
 
     def _fits(self, statistics: Any) -> bool:
@@ -43,7 +43,7 @@ class _Normal(ConjugatePair):
     def predictive(self) -> Any:
         """Distribution of the next observation."""
 
-    def _log_base(self, data: Any, weight: Any) -> Any:
+    def _log_base(self, data: np.ndarray, weight: Any) -> Any:
         return -0.5 * LOG_2PI * weight.sum(axis=-1)
 
 
@@ -51,8 +51,8 @@ class _Normal(ConjugatePair):
 class NormalKnownVariance(_Normal):
     """Normal prior on the mean of normal data of known variance.
 
-    mu ~ N(mean, variance),  y ~ N(mu, noise);  the posterior precision is 1/variance + n/noise, the posterior mean the
-    precision-weighted mean of prior and data.
+    mu ~ N(mean, variance),  y ~ N(mu, noise);  the posterior precision is 1/variance + n/noise, the
+    posterior mean the precision-weighted mean of prior and data.
 
     Parameters
     ----------
@@ -108,7 +108,9 @@ class NormalKnownVariance(_Normal):
         """Equal-tailed interval of the mean."""
         return _quantiles(self.distribution, level)
 
-    def sample(self, size: Any = None, random_state: RandomState = None) -> Any:
+    def sample(
+        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
+    ) -> Any:
         """Means drawn from the distribution, of shape (size, ...)."""
         return as_generator(random_state).normal(
             self.mean, np.sqrt(self.variance), size=as_shape(size) + self.batch_shape
@@ -128,7 +130,8 @@ class NormalKnownVariance(_Normal):
 class NormalKnownMean(_Normal, NormalizedPair):
     """Inverse gamma prior on the variance of normal data of known mean.
 
-    s2 ~ InverseGamma(shape, scale),  y ~ N(center, s2);  posterior InverseGamma(shape + n/2, scale + sum (y - center)^2 / 2).
+    s2 ~ InverseGamma(shape, scale),  y ~ N(center, s2);  posterior InverseGamma(shape + n/2, scale
+    + sum (y - center)^2 / 2).
 
     Parameters
     ----------
@@ -184,7 +187,9 @@ class NormalKnownMean(_Normal, NormalizedPair):
         """Equal-tailed interval of the variance."""
         return _quantiles(self.distribution, level)
 
-    def sample(self, size: Any = None, random_state: RandomState = None) -> Any:
+    def sample(
+        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
+    ) -> Any:
         """Variances drawn from the distribution, of shape (size, ...)."""
         return _inverse_gamma_draws(
             as_generator(random_state), self.shape, self.scale, as_shape(size) + self.batch_shape
@@ -202,10 +207,10 @@ class NormalKnownMean(_Normal, NormalizedPair):
 class NormalInverseGamma(_Normal, NormalizedPair):
     """Prior on mean and variance of normal data.
 
-    s2 ~ InverseGamma(shape, scale),  mu | s2 ~ N(mean, s2 / kappa),  y ~ N(mu, s2). With n observations of mean ybar and
-    scatter S: kappa' = kappa + n, mean' = mean + n (ybar - mean) / kappa', shape' = shape + n/2,
-    scale' = scale + (S + kappa n (ybar - mean)^2 / kappa') / 2. It is the one-dimensional ``NormalInverseWishart`` with
-    df = 2 shape and scale 2 scale.
+    s2 ~ InverseGamma(shape, scale),  mu | s2 ~ N(mean, s2 / kappa),  y ~ N(mu, s2). With n
+    observations of mean ybar and scatter S: kappa' = kappa + n, mean' = mean + n (ybar - mean) /
+    kappa', shape' = shape + n/2, scale' = scale + (S + kappa n (ybar - mean)^2 / kappa') / 2. It is
+    the one-dimensional ``NormalInverseWishart`` with df = 2 shape and scale 2 scale.
 
     Parameters
     ----------
@@ -270,7 +275,9 @@ class NormalInverseGamma(_Normal, NormalizedPair):
         """Equal-tailed intervals (low, high) of the mean and of the variance, each on its own."""
         return Joint(*(_quantiles(marginal, level) for marginal in self.distribution))
 
-    def sample(self, size: Any = None, random_state: RandomState = None) -> Joint:
+    def sample(
+        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
+    ) -> Joint:
         """Pairs of mean and variance drawn together, each of shape (size, ...)."""
         rng = as_generator(random_state)
         size = as_shape(size) + self.batch_shape
@@ -289,12 +296,12 @@ class NormalInverseGamma(_Normal, NormalizedPair):
         return normal_gamma_log_normalizer(self.kappa, self.shape, self.scale)
 
 
-def _inverse_gamma_mean(shape: Any, scale: ArrayLike) -> Any:
+def _inverse_gamma_mean(shape: float | np.ndarray, scale: ArrayLike) -> Any:
     return np.where(shape > 1, scale / np.where(shape > 1, shape - 1, 1.0), np.inf)[()]
 
 
 def _inverse_gamma_draws(
-    rng: np.random.Generator, shape: Any, scale: Array, size: tuple[int, ...]
+    rng: np.random.Generator, shape: float | np.ndarray, scale: Array, size: tuple[int, ...]
 ) -> Any:
     """Draws that a tiny shape may make as large as numbers go, and not larger."""
     with np.errstate(divide="ignore", over="ignore"):

@@ -1,4 +1,6 @@
-"""Rates and bounds: counts and waiting times with an unknown rate, and numbers up to an unknown bound."""
+"""Rates and bounds: counts and waiting times with an unknown rate, and numbers up to an unknown
+bound.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln, gammaln
 
+from ..core.types import Array, ArrayLike, RandomState, Weights
 from ..core.validation import as_generator
 from ._checks import as_shape, check_level, check_positive
 from ._pair import ConjugatePair
@@ -66,7 +69,9 @@ class _GammaPair(ConjugatePair):
         low, high = check_level(level)
         return self.distribution.ppf(low)[()], self.distribution.ppf(high)[()]
 
-    def sample(self, size: Any = None, random_state: Any = None) -> Any:
+    def sample(
+        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
+    ) -> Any:
         """Rates drawn from the distribution, of shape (size, ...)."""
         shape = as_shape(size) + self.batch_shape
         return as_generator(random_state).gamma(self.shape, 1.0 / self.rate, size=shape)
@@ -89,7 +94,9 @@ def _gamma_log_ratio(shape: Any, rate: Any, events: Any, time: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class GammaPoisson(_GammaPair):
-    """Gamma prior on the rate of counts; an observation is the number of events in one unit of time.
+    """Gamma prior on the rate of counts.
+
+    An observation is the number of events in one unit of time.
 
     lambda ~ Gamma(shape, rate),  y ~ Poisson(lambda),  posterior Gamma(shape + sum y, rate + n).
 
@@ -126,11 +133,11 @@ class GammaPoisson(_GammaPair):
         """Distribution of the next count: negative binomial (scipy)."""
         return stats.nbinom(self.shape, self.rate / (self.rate + 1.0))
 
-    def _log_predictive(self, data: Any, weight: Any) -> Any:
+    def _log_predictive(self, data: Array, weight: Array) -> Any:
         shape, rate = np.asarray(self.shape)[..., None], np.asarray(self.rate)[..., None]
         return weight * (_gamma_log_ratio(shape, rate, data, 1.0) - gammaln(data + 1.0))
 
-    def _log_base(self, data: Any, weight: Any) -> Any:
+    def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
         return -(weight * gammaln(data + 1.0)).sum(axis=-1)
 
 
@@ -138,7 +145,8 @@ class GammaPoisson(_GammaPair):
 class GammaExponential(_GammaPair):
     """Gamma prior on the rate of waiting times; an observation is the time until an event.
 
-    lambda ~ Gamma(shape, rate),  y ~ Exponential(lambda),  posterior Gamma(shape + n, rate + sum y).
+    lambda ~ Gamma(shape, rate),  y ~ Exponential(lambda),  posterior Gamma(shape + n, rate + sum
+    y).
 
     Parameters
     ----------
@@ -173,11 +181,11 @@ class GammaExponential(_GammaPair):
         """Distribution of the next time: Lomax (scipy)."""
         return stats.lomax(self.shape, scale=self.rate)
 
-    def _log_predictive(self, data: Any, weight: Any) -> Any:
+    def _log_predictive(self, data: ArrayLike, weight: ArrayLike) -> Any:
         shape, rate = np.asarray(self.shape)[..., None], np.asarray(self.rate)[..., None]
         return weight * _gamma_log_ratio(shape, rate, 1.0, data)
 
-    def _log_base(self, data: Any, weight: Any) -> Any:
+    def _log_base(self, data: np.ndarray, weight: Any) -> Any:
         return np.zeros(np.shape(weight)[:-1])
 
 
@@ -264,23 +272,28 @@ class ParetoUniform(ConjugatePair):
         low, high = check_level(level)
         return self.distribution.ppf(low)[()], self.distribution.ppf(high)[()]
 
-    def sample(self, size: Any = None, random_state: Any = None) -> Any:
+    def sample(
+        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
+    ) -> Any:
         """Bounds drawn from the distribution, of shape (size, ...)."""
         shape = as_shape(size) + self.batch_shape
         return self.bound * (1.0 + as_generator(random_state).pareto(self.shape, size=shape))
 
     def predictive(self) -> Any:
-        """Distribution of the next number (scipy): flat up to the bound, then a power of the number."""
+        """Distribution of the next number (scipy).
+
+        Flat up to the bound, then a power of the number.
+        """
         return uniform_pareto(self.shape, scale=self.bound)
 
-    def _log_predictive(self, data: Any, weight: Any) -> Any:
+    def _log_predictive(self, data: ArrayLike, weight: ArrayLike) -> Any:
         bound, shape = np.asarray(self.bound)[..., None], np.asarray(self.shape)[..., None]
         return weight * _pareto_log_ratio(bound, shape, 1.0, data)
 
     def _log_ratio(self, statistics: Largest) -> Any:
         return _pareto_log_ratio(self.bound, self.shape, statistics.count, statistics.largest)
 
-    def _log_base(self, data: Any, weight: Any) -> Any:
+    def _log_base(self, data: np.ndarray, weight: Any) -> Any:
         return np.zeros(np.shape(weight)[:-1])
 
 
@@ -293,16 +306,16 @@ def _pareto_log_ratio(bound: Any, shape: Any, count: Any, largest: Any) -> Any:
 class _UniformPareto(stats.rv_continuous):
     """Uniform numbers up to a bound that is Pareto distributed above 1."""
 
-    def _pdf(self, x: Any, a: Any) -> Any:
+    def _pdf(self, x: Array, a: Array) -> Any:
         return a / (a + 1.0) * np.maximum(x, 1.0) ** -(a + 1.0)
 
-    def _logpdf(self, x: Any, a: Any) -> Any:
+    def _logpdf(self, x: Array, a: Array) -> Any:
         return np.log(a) - np.log1p(a) - (a + 1.0) * np.log(np.maximum(x, 1.0))
 
-    def _cdf(self, x: Any, a: Any) -> Any:
+    def _cdf(self, x: Array, a: Array) -> Any:
         return np.where(x < 1.0, a * x / (a + 1.0), 1.0 - np.maximum(x, 1.0) ** -a / (a + 1.0))
 
-    def _ppf(self, q: Any, a: Any) -> Any:
+    def _ppf(self, q: Array, a: Array) -> Any:
         beyond = np.maximum((1.0 - q) * (a + 1.0), np.finfo(np.float64).tiny)
         return np.where(q < a / (a + 1.0), q * (a + 1.0) / a, beyond ** (-1.0 / a))
 

@@ -29,9 +29,9 @@ __all__ = ["NormalInverseWishart"]
 class NormalInverseWishart(NormalizedPair):
     """Prior on mean and covariance of normal vectors.
 
-    Sigma ~ InverseWishart(df, scale),  mu | Sigma ~ N(mean, Sigma / kappa),  y ~ N(mu, Sigma). With n observations of mean
-    ybar and scatter S: kappa' = kappa + n, df' = df + n, mean' = mean + n (ybar - mean) / kappa',
-    scale' = scale + S + (kappa n / kappa') (ybar - mean)(ybar - mean)'.
+    Sigma ~ InverseWishart(df, scale),  mu | Sigma ~ N(mean, Sigma / kappa),  y ~ N(mu, Sigma). With
+    n observations of mean ybar and scatter S: kappa' = kappa + n, df' = df + n, mean' = mean + n
+    (ybar - mean) / kappa', scale' = scale + S + (kappa n / kappa') (ybar - mean)(ybar - mean)'.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class NormalInverseWishart(NormalizedPair):
             )
         return data, weight
 
-    def _summarize(self, data: Any, weight: Weights) -> Moments:
+    def _summarize(self, data: np.ndarray, weight: Weights) -> Moments:
         return vector_moments(data, weight)
 
     def _fits(self, statistics: Any) -> bool:
@@ -127,7 +127,10 @@ class NormalInverseWishart(NormalizedPair):
 
     @property
     def distribution(self) -> Joint:
-        """Marginal distributions of each coordinate (scipy): Student t of its mean, inverse gamma of its variance."""
+        """Marginal distributions of each coordinate (scipy).
+
+        Student t of its mean, inverse gamma of its variance.
+        """
         d = self.mean.shape[-1]
         freedom, kappa = (np.asarray(value)[..., None] for value in (self.df - d + 1, self.kappa))
         diagonal = np.diagonal(self.scale, axis1=-2, axis2=-1)
@@ -144,12 +147,16 @@ class NormalInverseWishart(NormalizedPair):
         )
 
     def interval(self, level: float = 0.95) -> Joint:
-        """Equal-tailed intervals (low, high) of each coordinate's mean and variance, each on its own, (..., d)."""
+        """Equal-tailed intervals (low, high) of each coordinate's mean and variance, each on its
+        own, (..., d).
+        """
         return Joint(
             *(tuple(marginal.ppf(q) for q in check_level(level)) for marginal in self.distribution)
         )
 
-    def sample(self, size: Any = None, random_state: RandomState = None) -> Joint:
+    def sample(
+        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
+    ) -> Joint:
         """Means (size, ..., d) and covariances (size, ..., d, d) drawn together."""
         rng = as_generator(random_state)
         root = draw_inverse_wishart(rng, np.asarray(self.df), self.scale, as_shape(size))
@@ -169,10 +176,14 @@ class NormalInverseWishart(NormalizedPair):
         )
 
     def predictive(self) -> Any:
-        """Distribution of the next observation: multivariate Student t (scipy); for a single prior, ``posterior[i]`` of many."""
+        """Distribution of the next observation: multivariate Student t (scipy).
+
+        For a single prior, ``posterior[i]`` of many.
+        """
         if self.batch_shape:
             raise ValueError(
-                f"predictive is for one prior, and this object holds {self.batch_shape}: index it, or use log_predictive"
+                f"predictive is for one prior, and this object holds {self.batch_shape}: index "
+                "it, or use log_predictive"
             )
         df, mean, shape = self._student()
         return stats.multivariate_t(mean, shape, float(df))

@@ -1,1 +1,4 @@
-"""Machinery that every model shares: arrays, memory, row blocks, the loop, validation and base classes."""
+"""Machinery that every model shares.
+
+Arrays, memory, row blocks, the loop, validation and base classes.
+"""

@@ -1,7 +1,8 @@
 """The one module that knows array libraries.
 
-Kernels are written once, against the array API standard, and find their library in the data: ``xp = namespace(U)``. NumPy (2.0 and
-later) is such a library by itself; torch and CuPy come through ``array-api-compat``.
+Kernels are written once, against the array API standard, and find their library in the data: ``xp =
+namespace(U)``. NumPy (2.0 and later) is such a library by itself; torch and CuPy come through
+``array-api-compat``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ __all__ = [
     "to_numpy",
 ]
 
-# Array libraries that a module of ours above this layer reads; it is imported when such an array arrives.
+# Array libraries that a module of ours above this layer reads; it is imported when such an array
+# arrives.
 READERS = {"dask": "sfumato.dask"}
 
 

@@ -1,13 +1,14 @@
 """Where scikit-learn enters: what every estimator shares, and the two families.
 
-``InductiveClusterer``: models of features whose statistics add up over row blocks. Hooks: ``_start``, ``_summarize``, ``_update``,
-``_assign``. ``Clusterer`` alone: models that bring their own ``_fit`` (pairwise models, consensus, samplers).
+``InductiveClusterer``: models of features whose statistics add up over row blocks. Hooks:
+``_start``, ``_summarize``, ``_update``, ``_assign``. ``Clusterer`` alone: models that bring their
+own ``_fit`` (pairwise models, consensus, samplers).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -37,7 +38,10 @@ __all__ = ["Clusterer", "InductiveClusterer"]
 class Clusterer(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
 ):
-    """Memberships in, labels out: ``fit`` forgets, validates, fits and publishes; the rest follows from ``predict_proba``."""
+    """Memberships in, labels out: ``fit`` forgets, validates, fits and publishes.
+
+    The rest follows from ``predict_proba``.
+    """
 
     # What the command line must know of a model, as attributes of its class.
     needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
@@ -108,11 +112,15 @@ class Clusterer(
             check_number(self.n_jobs, "n_jobs", integer=True)
             if self.n_jobs == 0:
                 raise ValueError(
-                    "n_jobs must be None (every core), a positive number of threads, or -1, -2, ...; got 0"
+                    "n_jobs must be None (every core), a positive number of threads, or -1, -2, "
+                    "...; got 0"
                 )
 
-    def _check_room(self, X: Any) -> None:
-        """Refuse a fit that would not fit in memory; keep the evidence until memberships are published."""
+    def _check_room(self, X: ArrayLike) -> None:
+        """Refuse a fit that would not fit in memory.
+
+        Keep the evidence until memberships are published.
+        """
         self._evidence_ = X
         size = InputSize.of(X)
         if size is not None:
@@ -125,7 +133,10 @@ class Clusterer(
             )
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
-        """Names and bytes of what a fit holds at one time besides the evidence: never more than it really takes."""
+        """Names and bytes of what a fit holds at one time besides the evidence.
+
+        Never more than it really takes.
+        """
         k = min(most_clusters(self.n_clusters), size.n)
         return {
             "a copy of X": size.copy(),
@@ -163,12 +174,15 @@ class Clusterer(
         self._judge(memberships)
         if not run.converged:
             warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} iterations: raise max_iter, or tol={self.tol:g}",
+                f"{type(self).__name__} did not converge in max_iter={self.max_iter} iterations: "
+                f"raise max_iter, or tol={self.tol:g}",
                 ConvergenceWarning,
             )
 
-    def _judge(self, memberships: Any) -> None:
-        """Set ``structure_``, and warn where the evidence does not support confident memberships."""
+    def _judge(self, memberships: ArrayLike) -> None:
+        """Set ``structure_``, and warn where the evidence does not support confident
+        memberships.
+        """
         given = self.__dict__.pop("_evidence_", None)
         evidence, kind = (None, "") if given is None else self._judged(given)
         if evidence is None:
@@ -183,23 +197,28 @@ class Clusterer(
             clusters = self.n_clusters_ - (getattr(self, "noise", None) is not None)
             structure.warn_about_structure(found, self.memberships_, clusters)
 
-    def _judged(self, evidence: Any) -> tuple[Any, str]:
+    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
         """The evidence as the structure test reads it, and its kind; None where it has no say."""
         return plain_features(evidence), "features"
 
 
 class InductiveClusterer(Clusterer):
-    """Models of features with additive statistics: a step is ``_update`` of the sum of ``_summarize`` over row blocks.
+    """Models of features with additive statistics.
 
-    The statistics are a NamedTuple whose entry ``objective`` is the objective of the state they were taken at. Models that can be
-    accelerated also have ``_pack`` and ``_unpack`` (see ``_loop.Squarem``). Columns of the rows after the weights (classes, partial
-    labels) reach ``_summarize`` and ``_assign`` as further arguments.
+    a step is ``_update`` of the sum of ``_summarize`` over row blocks.
+
+    The statistics are a NamedTuple whose entry ``objective`` is the objective of the state they
+    were taken at. Models that can be accelerated also have ``_pack`` and ``_unpack`` (see
+    ``_loop.Squarem``). Columns of the rows after the weights (classes, partial labels) reach
+    ``_summarize`` and ``_assign`` as further arguments.
     """
 
     _larger = False  # whether the objective is maximised
     _relative = True  # whether ``tol`` is relative to the objective or per unit of weight
     _screen: int | None = (
-        None  # compare the starts on a sample of so many rows, then go on with the best; None: on all rows
+        # Compare the starts on a sample of so many rows, then go on with the best; None: on all
+        # rows
+        None
     )
 
     @abstractmethod
@@ -207,7 +226,7 @@ class InductiveClusterer(Clusterer):
         """A first state."""
 
     @abstractmethod
-    def _summarize(self, block: Any, weights: Any, state: Any) -> Any:
+    def _summarize(self, block: np.ndarray, weights: Any, state: Any) -> Any:
         """Statistics of a block of rows at a state."""
 
     @abstractmethod
@@ -226,7 +245,10 @@ class InductiveClusterer(Clusterer):
         return step
 
     def _ready(self, state: Any) -> Any:
-        """What a pass over the rows needs of a state, made once for all blocks; ``_summarize`` and ``_assign`` get it as their state."""
+        """What a pass over the rows needs of a state, made once for all blocks.
+
+        ``_summarize`` and ``_assign`` get it as their state.
+        """
         return state
 
     def _sum(self, rows: Rows, state: Any) -> Any:
@@ -255,7 +277,10 @@ class InductiveClusterer(Clusterer):
         return loop.iterate(step, state, **limits)
 
     def _prepare(self, X: Any, sample_weight: Any) -> Rows:
-        """Validated features and weights, ready to be cut into blocks; models that centre or scale do it here."""
+        """Validated features and weights, ready to be cut into blocks.
+
+        Models that centre or scale do it here.
+        """
         X = check_features(self, X, reset=True)
         return Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
 
@@ -282,9 +307,13 @@ class InductiveClusterer(Clusterer):
         self._finish(rows, self._ordered(self._best_run(rows)))
         return self
 
-    @one_blas_thread()  # what is not cut into blocks is small: threads would only wait for each other
+    # What is not cut into blocks is small: threads would only wait for each other
+    @one_blas_thread()
     def _best_run(self, rows: Rows) -> loop.Run:
-        """The best of ``n_init`` runs; with many rows the starts compete on a sample and the winner goes on with all of them."""
+        """The best of ``n_init`` runs.
+
+        With many rows the starts compete on a sample and the winner goes on with all of them.
+        """
         seeds: Any = as_generator(self.random_state).integers(2**63, size=self.n_init)
         total = weight_of(rows)
         if self._screen is None or rows.shape[0] <= 2 * self._screen:
@@ -294,10 +323,12 @@ class InductiveClusterer(Clusterer):
         return self._run(rows, state, total)
 
     def _ordered(self, run: loop.Run) -> loop.Run:
-        """The run with its clusters in an order that does not depend on the start, for models that have one."""
+        """The run with its clusters in an order that does not depend on the start, for models that
+        have one.
+        """
         return run
 
-    def _runs(self, rows: Rows, seeds: Any, total: float) -> list[loop.Run]:
+    def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
         return [
             self._run(rows, self._start(rows, np.random.default_rng(seed)), total) for seed in seeds
         ]
@@ -322,7 +353,9 @@ class InductiveClusterer(Clusterer):
         )
 
     def _absorb(self, rows: Rows, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009): statistics per unit of weight, averaged over batches.
+        """One step of stochastic approximation (Cappe and Moulines 2009).
+
+        Statistics per unit of weight, averaged over batches.
 
         The first batch, to which the model has just been fitted, only leaves its statistics.
         """
@@ -344,7 +377,7 @@ class InductiveClusterer(Clusterer):
         """Objective of a state on these rows, in the model's own coordinates."""
         return self._sum(rows, state).objective
 
-    def _outer(self, objective: Any, total: float) -> Any:
+    def _outer(self, objective: float | np.ndarray, total: float) -> Any:
         """Objectives in the units of the data, for models that work in coordinates of their own."""
         return objective
 
@@ -369,7 +402,9 @@ class InductiveClusterer(Clusterer):
         return self._rows(X).map(lambda block: self._assign(block, ready))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Objective per unit of weight at the fitted state, with the sign that makes higher better."""
+        """Objective per unit of weight at the fitted state, with the sign that makes higher
+        better.
+        """
         self._check_fitted()
         X = check_features(self, X, reset=False)
         weights = check_weights(sample_weight, X)
@@ -401,7 +436,7 @@ def plain_features(X: Any) -> Any:
         return None
 
 
-def most_clusters(n_clusters: Any) -> int:
+def most_clusters(n_clusters: int | str | Sequence[int]) -> int:
     """The number of clusters, the largest of several; 1 where it is not known yet."""
     several = n_clusters if isinstance(n_clusters, (list, tuple, range)) else [n_clusters]
     return max((int(k) for k in several if isinstance(k, Integral) and int(k) > 0), default=1)

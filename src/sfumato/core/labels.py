@@ -13,7 +13,10 @@ __all__ = ["as_labels", "check_labelings", "encode"]
 
 
 def encode(labels: ArrayLike) -> np.ndarray:
-    """Codes 0, 1, ... (n,) of the labels: in sorted order, or where they cannot be compared as they come."""
+    """Codes 0, 1, ... (n,) of the labels.
+
+    In sorted order, or where they cannot be compared as they come.
+    """
     labels = np.asarray(labels)
     if labels.dtype.kind in "iu" and len(labels):
         low, high = int(labels.min()), int(labels.max())
@@ -32,9 +35,11 @@ def encode(labels: ArrayLike) -> np.ndarray:
 
 
 def check_labelings(L: ArrayLike, name: str = "L") -> np.ndarray:
-    """Labelings (n, m) as int32 codes 0, 1, ... in each column, -1 where a clustering did not see the object.
+    """Labelings (n, m) as int32 codes 0, 1, ... in each column, -1 where a clustering did not see
+    the object.
 
-    Labels may be integers (also as floats) or strings; -1, NaN, None, NA and the empty string mean "not seen".
+    Labels may be integers (also as floats) or strings; -1, NaN, None, NA and the empty string mean
+    "not seen".
     """
     L = as_labels(L, name)
     codes = np.empty(L.shape, dtype=np.int32)
@@ -44,7 +49,10 @@ def check_labelings(L: ArrayLike, name: str = "L") -> np.ndarray:
 
 
 def as_labels(L: ArrayLike, name: str = "L") -> np.ndarray:
-    """Labelings as an array (n, m) of labels as they were given: in a list, NaN beside strings stays NaN."""
+    """Labelings as an array (n, m) of labels as they were given.
+
+    In a list, NaN beside strings stays NaN.
+    """
     if isinstance(L, np.ma.MaskedArray):
         L = (
             np.where(np.ma.getmaskarray(L), np.nan, L.astype(float).data)
@@ -68,7 +76,8 @@ def as_labels(L: ArrayLike, name: str = "L") -> np.ndarray:
         given = given[:, None]
     if given.ndim != 2 or 0 in given.shape:
         raise ValueError(
-            f"{name} must hold one clustering per column, (n_objects, n_partitions), both at least 1; got shape {given.shape}"
+            f"{name} must hold one clustering per column, (n_objects, n_partitions), both at "
+            f"least 1; got shape {given.shape}"
         )
     return given
 
@@ -94,8 +103,10 @@ def _check_whole(labels: np.ndarray, name: str) -> None:
     )
     if len(odd):
         raise ValueError(
-            f"{name} must hold labels, integers or strings, with -1 or NaN for objects not seen; got {odd[0]:g}. "
-            "If these are features, let an ensemble make labels of them (ensemble=None; --features on the command line)"
+            f"{name} must hold labels, integers or strings, with -1 or NaN for objects not seen; "
+            f"got {odd[0]:g}. "
+            "If these are features, let an ensemble make labels of them (ensemble=None; "
+            "--features on the command line)"
         )
 
 

@@ -1,10 +1,14 @@
-"""One loop for every model: tolerance, history, progress, restarts, and acceleration as a wrapper around a step.
+"""One loop for every model.
 
-A *step* is ``step(state) -> (state, objective)`` and never makes the objective worse. ``objective`` belongs to the state that comes
-back or, where knowing that would cost another pass over the data (EM), to the state that went in; the loop does not mind.
-An objective may also be a vector, one entry for each of several runs that share their passes.
+Tolerance, history, progress, restarts, and acceleration as a wrapper around a step.
 
-An *accelerator* takes a step and gives a step on a larger state; ``.settled`` of that state is the model's own.
+A *step* is ``step(state) -> (state, objective)`` and never makes the objective worse. ``objective``
+belongs to the state that comes back or, where knowing that would cost another pass over the data
+(EM), to the state that went in; the loop does not mind. An objective may also be a vector, one
+entry for each of several runs that share their passes.
+
+An *accelerator* takes a step and gives a step on a larger state; ``.settled`` of that state is the
+model's own.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from .types import ArrayLike
 
 __all__ = [
     "Extrapolation",
@@ -57,10 +63,12 @@ def progress(listener: Callable[[int, int, float], None]):
 
 @contextmanager
 def checkpoints(keeper: Any):
-    """Within this context every outermost loop starts where ``keeper.recall(state)`` says and shows ``keeper`` what it reaches.
+    """Within this context every outermost loop starts where ``keeper.recall(state)`` says and shows
+    ``keeper`` what it reaches.
 
-    ``recall`` gives the place of the loop among its like, and the state and history to go on from; ``keep(place, state, history)``
-    is told after every step. Loops inside a step are part of that step.
+    ``recall`` gives the place of the loop among its like, and the state and history to go on from;
+    ``keep(place, state, history)`` is told after every step. Loops inside a step are part of that
+    step.
     """
     token = _keeper.set(keeper)
     try:
@@ -75,13 +83,14 @@ def iterate(
     *,
     max_iter: int,
     tol: float,
-    relative_to: Any = None,
+    relative_to: float | np.ndarray | None = None,
     horizon: float = np.inf,
 ) -> Run:
     """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
 
-    ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the objective itself. Of several runs, all
-    minimised, none is waited for that would not reach the best one within ``horizon`` steps at its present pace.
+    ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the
+    objective itself. Of several runs, all minimised, none is waited for that would not reach the
+    best one within ``horizon`` steps at its present pace.
     """
     report, keeper = _listener.get(), _keeper.get()
     history: list[Any] = []
@@ -104,8 +113,8 @@ def iterate(
 def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any], Any]) -> Run:
     """``solve(evaluate)``, for solvers that keep their state to themselves.
 
-    What ``evaluate`` gave is kept instead. A solver without chance that starts again asks the same questions in the same order, is
-    given the same answers at once, and so comes to where it was.
+    What ``evaluate`` gave is kept instead. A solver without chance that starts again asks the same
+    questions in the same order, is given the same answers at once, and so comes to where it was.
     """
     report, keeper = _listener.get(), _keeper.get()
     place, known, history = (0, None, []) if keeper is None else keeper.recall(None)
@@ -149,8 +158,10 @@ def best(runs: list[Run], *, larger: bool) -> Run:
     return runs[earliest_best([run.objective for run in runs], larger=larger)]
 
 
-def earliest_best(objectives: Any, *, larger: bool) -> int:
-    """Index of the largest (or smallest) objective; of those that agree with it to one part in a million, the earliest.
+def earliest_best(objectives: ArrayLike, *, larger: bool) -> int:
+    """Index of the largest (or smallest) objective.
+
+    Of those that agree with it to one part in a million, the earliest.
 
     Starts that end in the same optimum differ by rounding, and rounding must not choose among them.
     """
@@ -162,9 +173,11 @@ def earliest_best(objectives: Any, *, larger: bool) -> int:
 class Extrapolation(NamedTuple):
     """Safeguarded extrapolation: step from  current + momentum * (current - previous),  keep it only if the objective fell.
 
-    ``combine(current, previous, momentum)`` gives the extrapolated state, back inside its constraints. For objectives that are
-    minimised and known for the state that a step returns. A failure costs one step: the plain one follows at once. Several runs that
-    share their steps (a vector of objectives) succeed or fail each for itself; ``select(mask, one, other)`` puts a state together.
+    ``combine(current, previous, momentum)`` gives the extrapolated state, back inside its
+    constraints. For objectives that are minimised and known for the state that a step returns. A
+    failure costs one step: the plain one follows at once. Several runs that share their steps (a
+    vector of objectives) succeed or fail each for itself; ``select(mask, one, other)`` puts a state
+    together.
     """
 
     current: Any
@@ -203,9 +216,11 @@ class Extrapolation(NamedTuple):
 
 
 class Squarem(NamedTuple):
-    """Squared extrapolation of a fixed-point map (Varadhan and Roland 2008), with the objective as safeguard.
+    """Squared extrapolation of a fixed-point map (Varadhan and Roland 2008), with the objective as
+    safeguard.
 
-    For steps whose objective belongs to the state that went in. ``pack`` turns a state into one vector in unconstrained
+    For steps whose objective belongs to the state that went in. ``pack`` turns a state into one
+    vector in unconstrained
     coordinates, ``unpack(vector, like)`` turns it back. From  x, F(x), F(F(x)):  r = F(x) - x,  v = F(F(x)) - F(x) - r,
     a = -|r|/|v|,  next  x - 2 a r + a^2 v;  where the objective there is worse, the plain iterate F(F(x)) goes on instead.
     """
@@ -218,7 +233,10 @@ class Squarem(NamedTuple):
 
     @property
     def settled(self) -> Any:
-        """The last state that is no worse than every state before it: never an extrapolation nobody has checked."""
+        """The last state that is no worse than every state before it.
+
+        Never an extrapolation nobody has checked.
+        """
         return self.current if self.fallback is None else self.fallback
 
     @classmethod

@@ -15,14 +15,18 @@ __all__ = ["check_rows", "check_similarity"]
 
 
 def check_similarity(W: Similarity, name: str = "W") -> Any:
-    """A similarity (n, n): symmetric, nonnegative, finite; an array, CSR, or an operator (anything with ``shape`` and ``@``).
+    """A similarity (n, n): symmetric, nonnegative, finite.
 
-    An asymmetric matrix is averaged with its transpose, with a warning. What multiplies is trusted about its entries.
+    An array, CSR, or an operator (anything with ``shape`` and ``@``).
+
+    An asymmetric matrix is averaged with its transpose, with a warning. What multiplies is trusted
+    about its entries.
     """
     W = _as_matrix(W, name)
     if len(W.shape) != 2 or W.shape[0] != W.shape[1]:
         raise ValueError(
-            f"{name} must be a square similarity matrix (n, n), got shape {tuple(W.shape)}; for features set similarity='cluster-kernel'"
+            f"{name} must be a square similarity matrix (n, n), got shape {tuple(W.shape)}; for "
+            "features set similarity='cluster-kernel'"
         )
     if W.shape[0] == 0:
         raise ValueError(f"{name} is empty: 0 objects")
@@ -49,7 +53,8 @@ def _as_matrix(W: Similarity, name: str) -> Any:
 def _finite(values: ArrayLike, name: str) -> None:
     if not np.isfinite(values).all():
         raise ValueError(
-            f"{name} contains NaN or infinity: replace missing similarities (0 means never together) or drop those objects"
+            f"{name} contains NaN or infinity: replace missing similarities (0 means never "
+            "together) or drop those objects"
         )
 
 
@@ -76,7 +81,8 @@ def _check_dense(W: np.ndarray, name: str) -> np.ndarray:
         _finite(W.sum(axis=1), name)
     if W.min() < 0:
         raise ValueError(
-            f"{name} has negative similarities (smallest {W.min():g}): shift or clip them, e.g. {name}.clip(min=0)"
+            f"{name} has negative similarities (smallest {W.min():g}): shift or clip them, e.g. "
+            f"{name}.clip(min=0)"
         )
     refuse_overflow(W, name)
     refuse_underflow(W, name)
@@ -103,7 +109,8 @@ def _warn_if_distances(diagonal: np.ndarray, W: np.ndarray, name: str) -> None:
     n = W.shape[0]
     if n > 2 and not diagonal.any() and np.count_nonzero(W) == n * (n - 1):
         warn(
-            f"{name} looks like distances, not similarities: zeros on the diagonal and nowhere else. "
+            f"{name} looks like distances, not similarities: zeros on the diagonal and nowhere "
+            "else. "
             "If it holds distances d, pass e.g. exp(-d**2 / (2 * s**2))"
         )
 
@@ -129,11 +136,15 @@ def _check_sparse(W: Any, name: str) -> Any:
 
 
 def check_rows(rows: Any, n_objects: int, name: str = "W") -> Any:
-    """Similarities of new objects to the fitted ones: (n_new, n_objects), finite and nonnegative."""
+    """Similarities of new objects to the fitted ones.
+
+    (n_new, n_objects), finite and nonnegative.
+    """
     rows = _as_matrix(rows, name)
     if len(rows.shape) != 2 or rows.shape[1] != n_objects:
         raise ValueError(
-            f"{name} must hold similarities of new objects to the {n_objects} fitted ones, (n_new, {n_objects}); got {tuple(rows.shape)}"
+            f"{name} must hold similarities of new objects to the {n_objects} fitted ones, "
+            f"(n_new, {n_objects}); got {tuple(rows.shape)}"
         )
     if isinstance(rows, np.ndarray) or sp.issparse(rows):
         rows = _as_float(sp.csr_array(rows) if sp.issparse(rows) else rows, name)

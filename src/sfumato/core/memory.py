@@ -1,4 +1,6 @@
-"""The memory guard: say that a fit or an array will not fit before asking for it, and which form of it would."""
+"""The memory guard: say that a fit or an array will not fit before asking for it, and which form of
+it would.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ TRIFLE = 2**24  # bytes for which asking the system costs more than it can tell
 
 
 class MemoryBudgetError(ValueError, MemoryError):
-    """An array or a fit was refused because it would not fit into the memory this process may use."""
+    """An array or a fit was refused because it would not fit into the memory this process may
+    use.
+    """
 
 
 class InputSize(NamedTuple):
@@ -64,8 +68,11 @@ class InputSize(NamedTuple):
 
 
 def memory_budget() -> int:
-    """Bytes this process may still take: what the machine has free, what its cgroups and its own limit allow, or
-    ``SFUMATO_MEMORY_BUDGET``."""
+    """Bytes this process may still take.
+
+    What the machine has free, what its cgroups and its own limit allow, or
+    ``SFUMATO_MEMORY_BUDGET``.
+    """
     override = os.environ.get("SFUMATO_MEMORY_BUDGET")
     if override:
         return int(float(override))
@@ -103,18 +110,22 @@ def require(
     )
     fitting = [form for form, needed in forms if needed <= SHARE * budget]
     raise MemoryBudgetError(
-        f"{task} would take {_human(size)} ({parts}) and does not fit in memory ({_human(budget)} available): {', or '.join(fitting)}"
+        f"{task} would take {_human(size)} ({parts}) and does not fit in memory ({_human(budget)} "
+        f"available): {', or '.join(fitting)}"
     )
 
 
 def reserve(shape: tuple[int, ...], dtype: npt.DTypeLike, what: str, instead: str) -> None:
-    """Raise ``MemoryBudgetError`` if an array of this shape would take more than nine tenths of the budget."""
+    """Raise ``MemoryBudgetError`` if an array of this shape would take more than nine tenths of the
+    budget.
+    """
     size = math.prod(int(n) for n in shape) * np.dtype(dtype).itemsize
     budget = _budget_for(size)
     if size > SHARE * budget:
         dimensions = " x ".join(f"{n:,}" for n in shape)
         raise MemoryBudgetError(
-            f"{what} ({dimensions}, {_human(size)}) does not fit in memory ({_human(budget)} available): {instead}"
+            f"{what} ({dimensions}, {_human(size)}) does not fit in memory ({_human(budget)} "
+            f"available): {instead}"
         )
 
 
@@ -162,7 +173,9 @@ def _address_room() -> int | None:
 def _cgroup_room(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
-    """What the memory cgroups of this process and those above them (version 2, then 1) leave to it."""
+    """What the memory cgroups of this process and those above them (version 2, then 1) leave to
+    it.
+    """
     room = []
     for controller, limit, usage, cached in (
         ("", "memory.max", "memory.current", "file"),

@@ -172,7 +172,7 @@ class DensityMixture(InductiveClusterer):
         self._dtype = np.float32 if "float32" in str(rows.dtype) else np.float64
         super()._finish(rows, run)
 
-    def _assign(self, block: Any, state: Any) -> np.ndarray:
+    def _assign(self, block: Array, state: Any) -> np.ndarray:
         return self._posterior(block, state)[0].astype(self._dtype)
 
     def _given(self, X: Array, sample_weight: ArrayLike | None = None) -> Rows:

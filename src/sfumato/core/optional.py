@@ -1,4 +1,7 @@
-"""Compiled forms of kernels, by Numba or Triton: the one place that asks whether they are installed."""
+"""Compiled forms of kernels, by Numba or Triton.
+
+The one place that asks whether they are installed.
+"""
 
 from __future__ import annotations
 

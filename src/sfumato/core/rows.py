@@ -1,8 +1,8 @@
 """Objects in row blocks: all that a model of additive statistics may ask of its data.
 
-Sample weights, threads, memory-mapped files, sparse matrices, GPU arrays and clusters of machines are then all the same thing, a sum
-over row blocks, and no model knows which. The blocks do not depend on the number of threads and are added in order, so neither
-does the answer.
+Sample weights, threads, memory-mapped files, sparse matrices, GPU arrays and clusters of machines
+are then all the same thing, a sum over row blocks, and no model knows which. The blocks do not
+depend on the number of threads and are added in order, so neither does the answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from .types import Array
 
 __all__ = ["Rows", "add", "one_blas_thread", "threads"]
 
-BLOCK = 2000  # objects: products with few clusters stay small for BLAS, and columns do not meet in the cache as powers of two do
+# Objects: products with few clusters stay small for BLAS, and columns do not meet in the cache as
+# powers of two do
+BLOCK = 2000
 
 
 class Rows:
@@ -35,11 +37,13 @@ class Rows:
     ----------
     X : array or sparse array of shape (n, p)
     *columns : arrays of length n or None
-        Cut like ``X`` and passed to the functions after the block of ``X``; ``None`` stays ``None``.
+        Cut like ``X`` and passed to the functions after the block of ``X``; ``None`` stays
+        ``None``.
     n_jobs : int or None
         Threads; ``None`` means every core.
     view : function or None
-        What the functions see instead of a block of ``X``: coordinates, derived features. Made anew in every pass unless ``kept``.
+        What the functions see instead of a block of ``X``: coordinates, derived features. Made anew
+        in every pass unless ``kept``.
     """
 
     def __new__(cls, X: Any, *columns: Any, **options: Any) -> Rows:
@@ -77,7 +81,10 @@ class Rows:
         return (block if self.view is None else self.view(block), *columns)
 
     def _each(self, function: Callable[[list[slice]], Any]) -> list[Any]:
-        """``function(group)`` for consecutive runs of slices, which threads take in turn; this one does its part."""
+        """``function(group)`` for consecutive runs of slices, which threads take in turn.
+
+        This one does its part.
+        """
         slices = self.slices
         size = max(1, min(8, len(slices) // 16))
         groups = [slices[start : start + size] for start in range(0, len(slices), size)]
@@ -110,9 +117,11 @@ class Rows:
         return results
 
     def sum(self, function: Callable[..., Any], stacks: Callable[..., Any] | None = None) -> Any:
-        """Sum over blocks of ``function(X_block, *column_blocks)``, a NamedTuple (or tuple) of arrays and numbers.
+        """Sum over blocks of ``function(X_block, *column_blocks)``, a NamedTuple (or tuple) of
+        arrays and numbers.
 
-        ``stacks(Z, *column_blocks)`` does the same for several kept blocks at once, ``Z`` of shape (blocks, q, size).
+        ``stacks(Z, *column_blocks)`` does the same for several kept blocks at once, ``Z`` of shape
+        (blocks, q, size).
         """
 
         def total(group: list[slice]) -> Any:
@@ -218,7 +227,9 @@ class Rows:
         return Rows(out, *self.columns, n_jobs=self.n_jobs)
 
     def sample(self, size: int, rng: np.random.Generator) -> Rows:
-        """About ``size`` rows drawn by weight along the data, all of weight one; weight w draws like w copies in a row.
+        """About ``size`` rows drawn by weight along the data, all of weight one.
+
+        Weight w draws like w copies in a row.
 
         The first column must be the weights.
         """
@@ -241,7 +252,7 @@ class Rows:
         return rows.toarray() if sp.issparse(rows) else rows
 
 
-def _extremes(block: Any) -> np.ndarray:
+def _extremes(block: np.ndarray) -> np.ndarray:
     if sp.issparse(block):
         return np.stack([block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel()])
     if isinstance(block, np.ndarray):
@@ -266,7 +277,10 @@ def add(left: Array, right: Array) -> Any:
 
 
 def threads(n_jobs: int | None) -> int:
-    """Number of threads that ``n_jobs`` asks for: ``None`` every core, negative counts from the end as in joblib."""
+    """Number of threads that ``n_jobs`` asks for.
+
+    ``None`` every core, negative counts from the end as in joblib.
+    """
     if n_jobs is None:
         return cpu_count()
     return max(1, cpu_count() + 1 + n_jobs) if n_jobs < 0 else n_jobs

@@ -1,4 +1,7 @@
-"""The base of every model that reads a similarity: ``similarity=`` becomes W, and new objects become rows beside it."""
+"""The base of every model that reads a similarity.
+
+``similarity=`` becomes W, and new objects become rows beside it.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,9 @@ NAMED: dict[str, Callable[..., Any]] = {
 class SimilarityClusterer(Clusterer):
     """Models of a similarity W (n, n), given or made from features by ``similarity``.
 
-    ``similarity`` is ``"precomputed"``, a name, or a function ``f(X, Y=None)``: similarities among the rows of X, or of new objects X to
-    known objects Y (scikit-learn's kernels have this form). ``_similarities(X)`` gives W; ``_new_similarities(X)`` the rows of new objects.
+    ``similarity`` is ``"precomputed"``, a name, or a function ``f(X, Y=None)``: similarities among
+    the rows of X, or of new objects X to known objects Y (scikit-learn's kernels have this form).
+    ``_similarities(X)`` gives W; ``_new_similarities(X)`` the rows of new objects.
     """
 
     similarity: Any
@@ -57,7 +61,8 @@ class SimilarityClusterer(Clusterer):
             W = W if isinstance(W, Factored) else check_similarity(W, "the result of similarity(X)")
         if W.shape != (X.shape[0], X.shape[0]):
             raise ValueError(
-                f"similarity(X) must return an ({X.shape[0]}, {X.shape[0]}) similarity, got shape {tuple(W.shape)}"
+                f"similarity(X) must return an ({X.shape[0]}, {X.shape[0]}) similarity, got shape "
+                f"{tuple(W.shape)}"
             )
         self._known, self._W = X, W
         return W
@@ -108,7 +113,10 @@ class SimilarityClusterer(Clusterer):
         yield from super()._smaller_alternatives(size)
 
     def _new_similarities(self, X: Any) -> Any:
-        """Similarities (n_new, n) of new objects to the fitted ones: an array, sparse array or operator."""
+        """Similarities (n_new, n) of new objects to the fitted ones.
+
+        An array, sparse array or operator.
+        """
         if self._precomputed():
             if hasattr(X, "columns"):
                 _check_feature_names(self, X, reset=False)
@@ -122,7 +130,8 @@ class SimilarityClusterer(Clusterer):
             rows = self._function()(X, self._known)
         except TypeError as error:
             raise TypeError(
-                f"similarity must accept (X, Y) to place new objects X beside known objects Y: {error}"
+                "similarity must accept (X, Y) to place new objects X beside known objects Y: "
+                f"{error}"
             ) from error
         return (
             rows

@@ -1,10 +1,11 @@
-"""Names that come from outside (objects, columns, clusters, files), made safe to show and to write."""
+"""Names that come from outside (objects, columns, clusters, files), made safe to show and to
+write.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Any
 
 __all__ = ["from_cell", "plain", "to_cell"]
 
@@ -13,8 +14,10 @@ _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _TRIGGERS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def plain(name: Any, width: int = 60) -> str:
-    """``name`` on one line of at most ``width`` characters: control and text-direction characters are spelled out.
+def plain(name: object, width: int = 60) -> str:
+    """``name`` on one line of at most ``width`` characters.
+
+    Control and text-direction characters are spelled out.
 
     Examples
     --------
@@ -37,7 +40,9 @@ def _spelled(character: str) -> str:
 
 
 def to_cell(name: str) -> str:
-    """``name`` as a table cell that no spreadsheet takes for a formula: a leading apostrophe where one is needed.
+    """``name`` as a table cell that no spreadsheet takes for a formula.
+
+    a leading apostrophe where one is needed.
 
     Examples
     --------

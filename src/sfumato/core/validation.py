@@ -27,7 +27,8 @@ __all__ = [
 def refuse_mask(X: Any, name: str) -> None:
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
-            f"{name} is a masked array, whose mask would be ignored: fill it, e.g. {name}.filled(np.nan), or drop those rows"
+            f"{name} is a masked array, whose mask would be ignored: fill it, e.g. "
+            f"{name}.filled(np.nan), or drop those rows"
         )
 
 
@@ -40,11 +41,14 @@ def check_number(
     integer: bool = False,
     strict: bool = False,
 ) -> Any:
-    """``value`` if it is a real number (an integer, if asked) between ``low`` and ``high``, exclusive if ``strict``."""
+    """``value`` if it is a real number (an integer, if asked) between ``low`` and ``high``,
+    exclusive if ``strict``.
+    """
     kind = numbers.Integral if integer else numbers.Real
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
         raise TypeError(
-            f"{name} must be {'an integer' if integer else 'a number'}, got {value!r} of type {type(value).__name__}"
+            f"{name} must be {'an integer' if integer else 'a number'}, got {value!r} of type "
+            f"{type(value).__name__}"
         )
     number = float(value)
     inside = low < number < high if strict else low <= number <= high
@@ -66,7 +70,8 @@ def check_n_clusters(n_clusters: Any, n_objects: int) -> int:
     n_clusters = check_number(n_clusters, "n_clusters", low=1, integer=True)
     if n_clusters > n_objects:
         raise ValueError(
-            f"n_clusters={n_clusters} is more than n_samples={n_objects}: ask for at most {n_objects} clusters"
+            f"n_clusters={n_clusters} is more than n_samples={n_objects}: ask for at most "
+            f"{n_objects} clusters"
         )
     return n_clusters
 
@@ -82,14 +87,18 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
     ):
         return np.random.default_rng(None if random_state is None else int(random_state))
     raise ValueError(
-        f"random_state must be None, a nonnegative integer, a RandomState or a Generator, got {random_state!r}"
+        "random_state must be None, a nonnegative integer, a RandomState or a Generator, got "
+        f"{random_state!r}"
     )
 
 
 def check_features(
     estimator: Any, X: Any, *, reset: bool, missing: bool = False, sparse: bool = True
 ) -> Any:
-    """Features (n, p): finite, real, float32 or float64; CSR if sparse; torch and other arrays stay where they are."""
+    """Features (n, p): finite, real, float32 or float64; CSR if sparse.
+
+    Torch and other arrays stay where they are.
+    """
     refuse_mask(X, "X")
     foreign = reader(X)
     if foreign is not None:
@@ -120,7 +129,8 @@ def refuse_overflow(X: Any, name: str) -> None:
     largest = _largest(X)
     if largest > float(np.finfo(X.dtype).max) ** 0.5 / max(10.0, 10.0 * X.shape[1]):
         raise ValueError(
-            f"{name} has values as large as {largest:.0e}, whose squares overflow: change units, e.g. {name} / {largest:.0e}"
+            f"{name} has values as large as {largest:.0e}, whose squares overflow: change units, "
+            f"e.g. {name} / {largest:.0e}"
         )
 
 
@@ -129,7 +139,8 @@ def refuse_underflow(X: Any, name: str) -> None:
     largest = _largest(X)
     if 0 < largest < float(np.finfo(X.dtype).tiny) ** 0.5 * 1e6:
         raise ValueError(
-            f"{name} has no value larger than {largest:.0e}, and squares vanish: change units, e.g. {name} / {largest:.0e}"
+            f"{name} has no value larger than {largest:.0e}, and squares vanish: change units, "
+            f"e.g. {name} / {largest:.0e}"
         )
 
 
@@ -145,7 +156,8 @@ def _check_foreign(estimator: Any, X: Array, reset: bool) -> Any:
     xp = namespace(X)
     if X.ndim != 2:
         raise ValueError(
-            f"X must be two-dimensional (n_samples, n_features), got an array of shape {tuple(X.shape)}"
+            "X must be two-dimensional (n_samples, n_features), got an array of shape "
+            f"{tuple(X.shape)}"
         )
     if not xp.isdtype(X.dtype, "real floating"):
         X = xp.astype(X, xp.float64)
@@ -155,6 +167,7 @@ def _check_foreign(estimator: Any, X: Array, reset: bool) -> Any:
         estimator.n_features_in_ = X.shape[1]
     elif X.shape[1] != estimator.n_features_in_:
         raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} was fitted with {estimator.n_features_in_}"
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} was fitted with "
+            f"{estimator.n_features_in_}"
         )
     return X

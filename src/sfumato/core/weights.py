@@ -13,7 +13,10 @@ __all__ = ["check_weights"]
 
 
 def check_weights(sample_weight: Any, X: Any, *, any_size: bool = False) -> Any:
-    """Nonnegative finite weights with a positive sum, in float64, or ``None``; of a size that can be summed, unless ``any_size``."""
+    """Nonnegative finite weights with a positive sum, in float64, or ``None``.
+
+    Of a size that can be summed, unless ``any_size``.
+    """
     if sample_weight is None:
         return None
     refuse_mask(sample_weight, "sample_weight")
@@ -32,6 +35,7 @@ def check_weights(sample_weight: Any, X: Any, *, any_size: bool = False) -> Any:
         )
     if not any_size and not 1e-150 <= largest <= 1e150 / len(weights):
         raise ValueError(
-            f"sample_weight is too large or too small to be summed (largest {largest:g}): divide it by its largest value"
+            f"sample_weight is too large or too small to be summed (largest {largest:g}): divide "
+            "it by its largest value"
         )
     return weights

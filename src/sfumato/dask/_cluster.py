@@ -17,7 +17,8 @@ def client() -> Any:
         return default_client()
     except ValueError:
         raise ValueError(
-            "a dask array needs a cluster: start one first, e.g. client = distributed.Client(), or pass X.compute() if it fits in memory"
+            "a dask array needs a cluster: start one first, e.g. client = distributed.Client(), "
+            "or pass X.compute() if it fits in memory"
         ) from None
 
 

@@ -1,4 +1,7 @@
-"""Models of features: a pass over the data is one task a block; sums are added in the order of the blocks."""
+"""Models of features: a pass over the data is one task a block.
+
+Sums are added in the order of the blocks.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ __all__ = ["Features", "check_features"]
 
 
 class _Pickler(cloudpickle.Pickler):
-    """What a task needs of a model: its parameters and state, not its data and not what it has published."""
+    """What a task needs of a model.
+
+    Its parameters and state, not its data and not what it has published.
+    """
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, (Rows, Features, Future)):
@@ -171,13 +177,15 @@ def check_features(estimator: Any, X: da.Array, reset: bool, missing: bool) -> F
     """A dask array as features of an estimator: two-dimensional, of the fitted width, finite."""
     if X.ndim != 2:
         raise ValueError(
-            f"X must be two-dimensional (n_samples, n_features), got a dask array of shape {X.shape}"
+            "X must be two-dimensional (n_samples, n_features), got a dask array of shape "
+            f"{X.shape}"
         )
     if reset:
         estimator.n_features_in_ = X.shape[1]
     elif X.shape[1] != estimator.n_features_in_:
         raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} was fitted with {estimator.n_features_in_}"
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} was fitted with "
+            f"{estimator.n_features_in_}"
         )
     features = Features(X)
     if (

@@ -20,7 +20,9 @@ ATTEMPTS = 5  # times a panel is tried while workers are being lost
 
 
 def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:
-    """Squared norm, diagonal, least entry of a block of rows, and its products with a vector from both sides."""
+    """Squared norm, diagonal, least entry of a block of rows, and its products with a vector from
+    both sides.
+    """
     diagonal = block[np.arange(len(block)), np.arange(start, start + len(block))]
     norm = float(np.einsum("ij,ij->i", block, block).astype(np.float64).sum())
     return (
@@ -49,7 +51,9 @@ def _moved(V: np.ndarray, rows: slice, change: np.ndarray) -> np.ndarray:
 
 
 class Similarity(LinearOperator):
-    """A symmetric similarity (n, n) in blocks of rows on the workers of a cluster; evidence of the pairwise model.
+    """A symmetric similarity (n, n) in blocks of rows on the workers of a cluster.
+
+    Evidence of the pairwise model.
 
     Parameters
     ----------
@@ -82,11 +86,13 @@ class Similarity(LinearOperator):
     def _check(self, norm: float, least: float, right: np.ndarray, left: np.ndarray) -> None:
         if not np.isfinite(norm):
             raise ValueError(
-                "W contains NaN or infinity: replace missing similarities (0 means never together) or drop those objects"
+                "W contains NaN or infinity: replace missing similarities (0 means never "
+                "together) or drop those objects"
             )
         if least < 0:
             raise ValueError(
-                f"W has negative similarities (smallest {least:g}): shift or clip them, e.g. W.clip(min=0)"
+                f"W has negative similarities (smallest {least:g}): shift or clip them, e.g. "
+                "W.clip(min=0)"
             )
         tolerance = 1e-4 if self.dtype == np.float32 else 1e-9
         if np.abs(right - left).max() > tolerance * max(norm, 1e-300) ** 0.5:
@@ -118,7 +124,10 @@ class Similarity(LinearOperator):
         raise AssertionError
 
     def sweep(self, V: np.ndarray, visit: Any) -> tuple[Any, Any]:
-        """As ``pairwise.Explicit.sweep``: visit the panels of ``V`` (n, c) in order, newest values first; t before and after."""
+        """As ``pairwise.Explicit.sweep``.
+
+        Visit the panels of ``V`` (n, c) in order, newest values first; t before and after.
+        """
         t_old, t_change = np.zeros(V.shape[1]), np.zeros(V.shape[1])
         parts, changes = self._spread(V), []
         for rows in self.panels:
@@ -139,7 +148,9 @@ class Similarity(LinearOperator):
         return t_old, t_old + t_change
 
     def _pieces(self, rows: slice) -> Iterator[tuple[int, slice, slice]]:
-        """The blocks that hold rows of a panel, those rows within the block, and within the panel."""
+        """The blocks that hold rows of a panel, those rows within the block, and within the
+        panel.
+        """
         for block, (start, stop) in enumerate(
             zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True)
         ):
@@ -166,7 +177,9 @@ class Similarity(LinearOperator):
         ]
 
     def _panel(self, parts: list[Future], V: np.ndarray, rows: slice) -> list[np.ndarray]:
-        """Contributions to (W V)[rows] of the objects before, within and after them, added in the order of the blocks."""
+        """Contributions to (W V)[rows] of the objects before, within and after them, added in the
+        order of the blocks.
+        """
         if any(part.status in ("error", "lost", "cancelled") for part in parts):
             parts[:] = self._spread(V)
         triples = zip(self.blocks, parts, self.bounds[:-1], strict=True)

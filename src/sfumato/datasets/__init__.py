@@ -1,7 +1,9 @@
-"""Data whose truth is known: features, similarities and labelings with the memberships behind them, and small real data sets.
+"""Data whose truth is known.
 
-Generators give a ``Simulated`` record ``(evidence, memberships, labels)``; loaders give ``(X, labels)``. Everything is a plain array,
-drawn from ``random_state`` alone.
+Features, similarities and labelings with the memberships behind them, and small real data sets.
+
+Generators give a ``Simulated`` record ``(evidence, memberships, labels)``; loaders give ``(X,
+labels)``. Everything is a plain array, drawn from ``random_state`` alone.
 """
 
 from .features import (

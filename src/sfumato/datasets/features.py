@@ -22,9 +22,12 @@ __all__ = [
 
 
 class Simulated(NamedTuple):
-    """Evidence with its truth: features (n, p), similarity (n, n) or labelings (n, m); memberships (n, k); labels (n,).
+    """Evidence with its truth: features (n, p), similarity (n, n) or labelings (n, m).
 
-    ``memberships`` are what a perfect method could know from the evidence; ``labels`` are the clusters the objects were drawn from.
+    Memberships (n, k); labels (n,).
+
+    ``memberships`` are what a perfect method could know from the evidence; ``labels`` are the
+    clusters the objects were drawn from.
     """
 
     evidence: np.ndarray
@@ -48,9 +51,11 @@ def make_gaussians(
     ----------
     n_objects, n_clusters, n_features : int
     separation : float
-        Mahalanobis distance between the two closest centers, in the mean of their covariances: 1 is a blur, 3 overlaps, 6 does not.
+        Mahalanobis distance between the two closest centers, in the mean of their covariances: 1 is
+        a blur, 3 overlaps, 6 does not.
     elongation : float
-        Longest over shortest axis of every cluster, each turned its own way: 1 gives round clusters, 5 defeats k-means.
+        Longest over shortest axis of every cluster, each turned its own way: 1 gives round
+        clusters, 5 defeats k-means.
     weights : array of shape (n_clusters,), optional
         Chance of each cluster, equal by default.
     random_state : None, int or Generator
@@ -89,7 +94,9 @@ def _factor(rng: np.random.Generator, p: int, elongation: float) -> np.ndarray:
 
 
 def _centers(rng: np.random.Generator, factors: np.ndarray, separation: float) -> np.ndarray:
-    """Of 50 random layouts the most even one, scaled so that its closest pair lies ``separation`` apart."""
+    """Of 50 random layouts the most even one, scaled so that its closest pair lies ``separation``
+    apart.
+    """
     k, p = factors.shape[:2]
     layouts = rng.standard_normal((50, k, p))
     if k == 1:
@@ -281,7 +288,8 @@ def make_noise(
     Returns
     -------
     simulated : Simulated
-        Features (n_objects, n_features) uniform in [0, 1], memberships (n_objects, 1) of ones, labels of zeros.
+        Features (n_objects, n_features) uniform in [0, 1], memberships (n_objects, 1) of ones,
+        labels of zeros.
 
     Examples
     --------

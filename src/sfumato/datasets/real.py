@@ -24,7 +24,9 @@ def _load(name: str) -> Loaded:
 
 
 def load_iris() -> Loaded:
-    """Fisher's irises: 150 flowers, 4 lengths and widths in cm, 3 species of 50. As in scikit-learn.
+    """Fisher's irises: 150 flowers, 4 lengths and widths in cm, 3 species of 50.
+
+    As in scikit-learn.
 
     Examples
     --------
@@ -36,7 +38,9 @@ def load_iris() -> Loaded:
 
 
 def load_wine() -> Loaded:
-    """Wines of three growers: 178 wines, 13 chemical measurements of very different scale. As in scikit-learn.
+    """Wines of three growers: 178 wines, 13 chemical measurements of very different scale.
+
+    As in scikit-learn.
 
     Examples
     --------
@@ -48,7 +52,9 @@ def load_wine() -> Loaded:
 
 
 def load_digits() -> Loaded:
-    """Handwritten digits: 1797 images of 8 x 8 pixels with 17 grey levels, 10 digits. As in scikit-learn.
+    """Handwritten digits: 1797 images of 8 x 8 pixels with 17 grey levels, 10 digits.
+
+    As in scikit-learn.
 
     Examples
     --------
@@ -60,7 +66,9 @@ def load_digits() -> Loaded:
 
 
 def load_breast_cancer() -> Loaded:
-    """Wisconsin breast cancer, diagnostic: 569 tumours, 30 measurements, malignant (0) or benign (1). As in scikit-learn.
+    """Wisconsin breast cancer, diagnostic.
+
+    569 tumours, 30 measurements, malignant (0) or benign (1). As in scikit-learn.
 
     Examples
     --------

@@ -25,7 +25,8 @@ def make_memberships(
     ----------
     n_objects, n_clusters : int
     concentration : float
-        Near 0 almost every object is sure, 1 is uniform on the simplex, large values blur everything.
+        Near 0 almost every object is sure, 1 is uniform on the simplex, large values blur
+        everything.
     random_state : None, int or Generator
 
     Returns
@@ -66,7 +67,8 @@ def make_similarity(
     Returns
     -------
     simulated : Simulated
-        Symmetric similarity (n, n), its diagonal at ``scale``; the memberships; a label drawn from each row of them.
+        Symmetric similarity (n, n), its diagonal at ``scale``; the memberships; a label drawn from
+        each row of them.
 
     Examples
     --------
@@ -103,10 +105,12 @@ def make_block_similarity(
     noise: float = 0.5,
     random_state: RandomState = None,
 ) -> Simulated:
-    """A similarity whose random walk is block stochastic, after the S100 set of Verma and Meila (2003).
+    """A similarity whose random walk is block stochastic, after the S100 set of Verma and Meila
+    (2003).
 
-    The chance to step from an object into cluster b depends only on the object's own cluster; the similarities themselves vary over
-    orders of magnitude within each block, mostly because the degrees do. The defaults give a spectrum like that of S100.
+    The chance to step from an object into cluster b depends only on the object's own cluster; the
+    similarities themselves vary over orders of magnitude within each block, mostly because the
+    degrees do. The defaults give a spectrum like that of S100.
 
     Parameters
     ----------
@@ -116,13 +120,15 @@ def make_block_similarity(
     spread : float
         Standard deviation of the logarithms of the degrees.
     noise : float
-        Standard deviation of the logarithms of the similarities around what the degrees and clusters expect.
+        Standard deviation of the logarithms of the similarities around what the degrees and
+        clusters expect.
     random_state : None, int or Generator
 
     Returns
     -------
     simulated : Simulated
-        Symmetric similarity (n, n), one-hot memberships, labels; the cluster sizes differ by up to a factor of three.
+        Symmetric similarity (n, n), one-hot memberships, labels; the cluster sizes differ by up to
+        a factor of three.
 
     Examples
     --------
@@ -174,8 +180,8 @@ def make_labelings(
 ) -> Simulated:
     """An ensemble of noisy clusterings of the same objects, each with names of its own.
 
-    In every partition each object draws its label from its row of ``memberships``, so the expected co-association of two objects is
-    exactly u_i'u_j.
+    In every partition each object draws its label from its row of ``memberships``, so the expected
+    co-association of two objects is exactly u_i'u_j.
 
     Parameters
     ----------

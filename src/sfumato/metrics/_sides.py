@@ -1,7 +1,8 @@
 """Labels or memberships, weights and intervals: what every measure shares.
 
-A side is an array (n, k): memberships as they are, labels as a sparse one-hot array, so that a million labels of any number of
-clusters stay small and every measure is written once. Sums run over row blocks in float64.
+A side is an array (n, k): memberships as they are, labels as a sparse one-hot array, so that a
+million labels of any number of clusters stay small and every measure is written once. Sums run over
+row blocks in float64.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class Estimate(NamedTuple):
 
 
 def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
-    """Memberships (n, k) checked, or labels (n,) of any kind as a sparse one-hot array (n, number of distinct labels)."""
+    """Memberships (n, k) checked, or labels (n,) of any kind as a sparse one-hot array (n, number
+    of distinct labels).
+    """
     if isinstance(clustering, np.ma.MaskedArray) and np.ma.is_masked(clustering):
         raise ValueError(
             f"{name} is a masked array, whose mask would be ignored: drop those objects first"
@@ -59,11 +62,13 @@ def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
         return check_memberships(values, name)
     if values.ndim != 1 or not len(values):
         raise ValueError(
-            f"{name} must be labels (n,) or memberships (n, k) of at least one object, got shape {values.shape}"
+            f"{name} must be labels (n,) or memberships (n, k) of at least one object, got shape "
+            f"{values.shape}"
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(
-            f"{name} contains NaN or infinity: drop those objects, or give them a label of their own"
+            f"{name} contains NaN or infinity: drop those objects, or give them a label of their "
+            "own"
         )
     codes = encode(values)
     n = len(codes)
@@ -75,7 +80,8 @@ def as_sides(reference: ArrayLike, clustering: ArrayLike) -> tuple[Side, Side]:
     left, right = as_side(reference, "reference"), as_side(clustering, "clustering")
     if left.shape[0] != right.shape[0]:
         raise ValueError(
-            f"reference and clustering must describe the same objects, got {left.shape[0]} and {right.shape[0]}"
+            f"reference and clustering must describe the same objects, got {left.shape[0]} and "
+            f"{right.shape[0]}"
         )
     return left, right
 
@@ -87,7 +93,8 @@ def as_weights(sample_weight: Any, n: int) -> np.ndarray | None:
     weights = to_numpy(sample_weight).astype(np.float64)
     if weights.shape != (n,):
         raise ValueError(
-            f"sample_weight must hold one weight for each of the {n} objects, got shape {weights.shape}"
+            f"sample_weight must hold one weight for each of the {n} objects, got shape "
+            f"{weights.shape}"
         )
     if not (np.isfinite(weights).all() and weights.min() >= 0 and weights.sum() > 0):
         raise ValueError("sample_weight must be finite and nonnegative, with a positive sum")
@@ -152,7 +159,8 @@ def measure(
     interval: float | None,
     random_state: Any,
 ) -> float | Estimate:
-    """``function(weights)``, and around it the percentile bootstrap over objects if an ``interval`` such as 0.95 is asked for.
+    """``function(weights)``, and around it the percentile bootstrap over objects if an ``interval``
+    such as 0.95 is asked for.
 
     Objects are resampled as multinomial counts that multiply the weights.
     """

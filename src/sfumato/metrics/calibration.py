@@ -1,4 +1,7 @@
-"""Whether co-occurrences keep their word: squared error, calibration, and agreement among repeated clusterings."""
+"""Whether co-occurrences keep their word.
+
+Squared error, calibration, and agreement among repeated clusterings.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,12 @@ __all__ = ["CalibrationCurve", "brier_score", "calibration_curve", "stability"]
 
 
 class CalibrationCurve(NamedTuple):
-    """Pairs binned by the chance the clustering gives them: mean chance, mean truth, weight, and the interval of the truth.
+    """Pairs binned by the chance the clustering gives them.
 
-    Arrays over the bins that hold pairs; ``low`` and ``high`` are ``None`` unless an interval was asked for.
+    Mean chance, mean truth, weight, and the interval of the truth.
+
+    Arrays over the bins that hold pairs; ``low`` and ``high`` are ``None`` unless an interval was
+    asked for.
     """
 
     predicted: np.ndarray
@@ -55,7 +61,8 @@ def calibration_curve(
 ) -> CalibrationCurve:
     """How often pairs that should be together with chance p are together in the reference.
 
-    A calibrated clustering lies on the diagonal: of the pairs it gives p = 0.7, seven in ten are together.
+    A calibrated clustering lies on the diagonal: of the pairs it gives p = 0.7, seven in ten are
+    together.
 
     Parameters
     ----------
@@ -140,10 +147,13 @@ def brier_score(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean squared difference of co-occurrences,  mean over pairs of (p_ij - q_ij)^2:  0 is perfect.
+    """Mean squared difference of co-occurrences,  mean over pairs of (p_ij - q_ij)^2.
 
-    Against labels it is a proper score of the probabilities that two objects belong together: being vague where the truth is open
-    and sure where it is not is the only way to a low value. Nothing n x n is made.
+     0 is perfect.
+
+    Against labels it is a proper score of the probabilities that two objects belong together: being
+    vague where the truth is open and sure where it is not is the only way to a low value. Nothing n
+    x n is made.
 
     Parameters
     ----------
@@ -151,7 +161,8 @@ def brier_score(
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 
@@ -185,7 +196,8 @@ def stability(
     sample_weight : array of shape (n,), optional
         A pair of objects counts as often as the product of its two weights.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 
@@ -203,7 +215,8 @@ def stability(
     sides = [as_side(clustering) for clustering in clusterings]
     if len(sides) < 2 or len({side.shape[0] for side in sides}) != 1:
         raise ValueError(
-            f"clusterings must be at least two clusterings of the same objects, got numbers of objects {[s.shape[0] for s in sides]}"
+            "clusterings must be at least two clusterings of the same objects, got numbers of "
+            f"objects {[s.shape[0] for s in sides]}"
         )
 
     def mean_agreement(weights: np.ndarray | None) -> float:

@@ -34,18 +34,19 @@ def _information(table: Any) -> tuple[float, float, float]:
     return max(0.0, shared), -float(xlogy(rows, rows).sum()), -float(xlogy(columns, columns).sum())
 
 
-def _normalized(table: Any) -> float:
+def _normalized(table: float | np.ndarray) -> float:
     shared, left, right = _information(table)
     if left <= 1e-15 and right <= 1e-15:
         return 1.0
     return 0.0 if shared <= 1e-15 else 2 * shared / (left + right)
 
 
-def _expected(table: Any, left: Side, right: Side, weights: np.ndarray | None) -> float:
+def _expected(table: np.ndarray, left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Mutual information to expect when one side is shuffled.
 
-    Exact (hypergeometric) for whole counts of labels. Otherwise to second order in the deviations of the table, whose variances under
-    shuffling are known:  sum_rs S_r S_s / ((n - 1) 2 a_r b_s),  S_r = sum_i w_i (u_ir - mean)^2.
+    Exact (hypergeometric) for whole counts of labels. Otherwise to second order in the deviations
+    of the table, whose variances under shuffling are known:  sum_rs S_r S_s / ((n - 1) 2 a_r b_s),
+    S_r = sum_i w_i (u_ir - mean)^2.
     """
     counts = sp.csr_matrix(table) if is_hard(left) and is_hard(right) else None
     if counts is not None and np.array_equal(counts.data, np.rint(counts.data)):
@@ -103,7 +104,8 @@ def normalized_mutual_information(
 ) -> float | Estimate:
     """Mutual information of the two labels of an object over the mean of their entropies.
 
-    On memberships the two labels are drawn independently from the two rows, so a soft clustering scores below 1 against itself.
+    On memberships the two labels are drawn independently from the two rows, so a soft clustering
+    scores below 1 against itself.
 
     Parameters
     ----------
@@ -111,7 +113,8 @@ def normalized_mutual_information(
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 
@@ -144,10 +147,12 @@ def adjusted_mutual_information(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mutual information above chance:  (I - E) / (mean entropy - E),  E what shuffled objects would share (Vinh et al. 2010).
+    """Mutual information above chance.
 
-    E is exact for labels with whole weights; for memberships it is the second-order approximation, good while clusters hold several
-    objects.
+     (I - E) / (mean entropy - E),  E what shuffled objects would share (Vinh et al. 2010).
+
+    E is exact for labels with whole weights; for memberships it is the second-order approximation,
+    good while clusters hold several objects.
 
     Parameters
     ----------
@@ -155,7 +160,8 @@ def adjusted_mutual_information(
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 
@@ -190,8 +196,8 @@ def matched_accuracy(
 ) -> float | Estimate:
     """Share of objects in the right cluster when clusters are paired one to one in the best way.
 
-    On memberships the expected share for labels drawn independently from both sides; clusters beyond the smaller number stay without
-    a partner and count as wrong.
+    On memberships the expected share for labels drawn independently from both sides; clusters
+    beyond the smaller number stay without a partner and count as wrong.
 
     Parameters
     ----------
@@ -199,7 +205,8 @@ def matched_accuracy(
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 

@@ -1,12 +1,13 @@
 """Agreement about pairs of objects, for labels and memberships alike.
 
-p_ij = u_i'u_j is the chance that the clustering under test puts i and j together, q_ij = v_i'v_j that of the reference; sums run over
+p_ij = u_i'u_j is the chance that the clustering under test puts i and j together, q_ij = v_i'v_j
+that of the reference; sums run over
 pairs i < j, each counted w_i w_j times. With  T = V'WU:
 
     sum p q = (|T|^2 - sum_i w_i^2 |u_i|^2 |v_i|^2) / 2        sum p = (|U'w|^2 - sum_i w_i^2 |u_i|^2) / 2
 
-so that nothing n x n is needed: O(n k k'). On labels the measures are the classical ones; on memberships the counts are expectations
-over labels drawn independently from both sides.
+so that nothing n x n is needed: O(n k k'). On labels the measures are the classical ones; on
+memberships the counts are expectations over labels drawn independently from both sides.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ __all__ = [
 
 
 class Pairs(NamedTuple):
-    """Expected numbers of pairs: apart in both, together in the clustering only, in the reference only, in both; Sum p(1-p) + q(1-q)."""
+    """Expected numbers of pairs.
+
+    Apart in both, together in the clustering only, in the reference only, in both; Sum p(1-p) +
+    q(1-q).
+    """
 
     tn: float
     fp: float
@@ -58,7 +63,9 @@ class Pairs(NamedTuple):
 def count_pairs(
     reference: Side, clustering: Side, weights: np.ndarray | None, *, squares: bool = False
 ) -> Pairs:
-    """Expected pair counts; with ``squares`` also the vagueness, which costs two more tables on memberships."""
+    """Expected pair counts; with ``squares`` also the vagueness, which costs two more tables on
+    memberships.
+    """
     w2 = np.ones(reference.shape[0]) if weights is None else weights**2
     mass = float(reference.shape[0] if weights is None else weights.sum())
     v2, u2 = squared_norms(reference), squared_norms(clustering)
@@ -130,7 +137,8 @@ def score(
 def pair_confusion(
     reference: ArrayLike, clustering: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> np.ndarray:
-    """Expected numbers of pairs apart or together in the reference (rows) and in the clustering (columns).
+    """Expected numbers of pairs apart or together in the reference (rows) and in the clustering
+    (columns).
 
     Parameters
     ----------
@@ -141,7 +149,8 @@ def pair_confusion(
     Returns
     -------
     counts : array of shape (2, 2)
-        ``[[TN, FP], [FN, TP]]`` over pairs i < j: half of scikit-learn's ``pair_confusion_matrix``, which counts both orders.
+        ``[[TN, FP], [FN, TP]]`` over pairs i < j: half of scikit-learn's ``pair_confusion_matrix``,
+        which counts both orders.
 
     Examples
     --------
@@ -165,8 +174,8 @@ def rand_index(
 ) -> float | Estimate:
     """Share of pairs on which the two clusterings agree: together in both or apart in both.
 
-    On memberships the expectation over independently drawn labels, so a soft clustering agrees with itself less than perfectly
-    (``1 - brier_score`` is the form that does).
+    On memberships the expectation over independently drawn labels, so a soft clustering agrees with
+    itself less than perfectly (``1 - brier_score`` is the form that does).
 
     Parameters
     ----------
@@ -174,7 +183,8 @@ def rand_index(
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 
@@ -200,9 +210,12 @@ def adjusted_rand_index(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Agreement of co-occurrences above chance:  (sum pq - E) / ((sum p^2 + sum q^2)/2 - E),  E = sum p sum q / pairs.
+    """Agreement of co-occurrences above chance.
 
-    The index of Hubert and Arabie (1985) on labels; on memberships 1 for a soft clustering against itself.
+     (sum pq - E) / ((sum p^2 + sum q^2)/2 - E),  E = sum p sum q / pairs.
+
+    The index of Hubert and Arabie (1985) on labels; on memberships 1 for a soft clustering against
+    itself.
 
     Parameters
     ----------
@@ -210,7 +223,8 @@ def adjusted_rand_index(
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 
@@ -238,7 +252,8 @@ def pair_precision(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Of the pairs the clustering puts together, the share the reference puts together too (1 if it puts none together).
+    """Of the pairs the clustering puts together, the share the reference puts together too (1 if it
+    puts none together).
 
     Parameters
     ----------
@@ -246,7 +261,8 @@ def pair_precision(
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 
@@ -271,7 +287,8 @@ def pair_recall(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Of the pairs the reference puts together, the share the clustering puts together too (1 if there are none).
+    """Of the pairs the reference puts together, the share the clustering puts together too (1 if
+    there are none).
 
     Parameters
     ----------
@@ -279,7 +296,8 @@ def pair_recall(
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 
@@ -312,7 +330,8 @@ def pair_f1(
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 

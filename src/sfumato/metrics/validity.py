@@ -44,7 +44,9 @@ def partition_coefficient(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean of |u_i|^2, between 1/k (everything could be anywhere) and 1 (every object is sure). Bezdek (1981).
+    """Mean of |u_i|^2, between 1/k (everything could be anywhere) and 1 (every object is sure).
+
+    Bezdek (1981).
 
     Parameters
     ----------
@@ -54,7 +56,8 @@ def partition_coefficient(
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 
@@ -83,7 +86,9 @@ def partition_entropy(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean entropy of the memberships in nats, between 0 (every object is sure) and log k. Bezdek (1981).
+    """Mean entropy of the memberships in nats, between 0 (every object is sure) and log k.
+
+    Bezdek (1981).
 
     Parameters
     ----------
@@ -93,7 +98,8 @@ def partition_entropy(
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 
@@ -132,9 +138,12 @@ def xie_beni(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Compactness over separation:  sum_i sum_r u_ir^m |x_i - c_r|^2 / (n min_{r != s} |c_r - c_s|^2),  small is good.
+    """Compactness over separation.
 
-    Infinite where two centers coincide, so that copies of a center never look like the best clustering. Xie and Beni (1991).
+     sum_i sum_r u_ir^m |x_i - c_r|^2 / (n min_{r != s} |c_r - c_s|^2),  small is good.
+
+    Infinite where two centers coincide, so that copies of a center never look like the best
+    clustering. Xie and Beni (1991).
 
     Parameters
     ----------
@@ -148,7 +157,8 @@ def xie_beni(
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+        ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 
@@ -202,10 +212,13 @@ def fuzzy_silhouette(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean silhouette, in which an object counts by the margin of its membership:  sum_i margin_i^a s_i / sum_i margin_i^a.
+    """Mean silhouette, in which an object counts by the margin of its membership.
 
-    s_i = (b_i - a_i) / max(a_i, b_i), a_i the mean distance to the own (most likely) cluster and b_i to the nearest other one.
-    Distances are Euclidean, made block by block: O(n^2 p) time, no n x n memory. Campello and Hruschka (2006).
+     sum_i margin_i^a s_i / sum_i margin_i^a.
+
+    s_i = (b_i - a_i) / max(a_i, b_i), a_i the mean distance to the own (most likely) cluster and
+    b_i to the nearest other one. Distances are Euclidean, made block by block: O(n^2 p) time, no n
+    x n memory. Campello and Hruschka (2006).
 
     Parameters
     ----------
@@ -217,8 +230,8 @@ def fuzzy_silhouette(
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
     interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95 (the silhouettes of the objects are kept, their mean is resampled);
-        the answer is then an ``Estimate(value, low, high)``.
+        Level of a bootstrap interval over objects, such as 0.95 (the silhouettes of the objects are
+        kept, their mean is resampled); the answer is then an ``Estimate(value, low, high)``.
     random_state : None, int or Generator
         Of the bootstrap.
 

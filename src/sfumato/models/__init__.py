@@ -1,4 +1,5 @@
-"""The one table of models: the package, the command line, the reference pages and the tests read it.
+"""The one table of models: the package, the command line, the reference pages and the tests read
+it.
 
 Nothing is imported here, so that ``import sfumato`` and ``sfumato --help`` stay quick.
 """
@@ -11,7 +12,9 @@ __all__ = ["MODELS", "Model"]
 
 
 class Model(NamedTuple):
-    """One estimator: where it is defined, what it is called on the command line, and what it reads."""
+    """One estimator: where it is defined, what it is called on the command line, and what it
+    reads.
+    """
 
     name: str  # the public class
     module: str  # its file, below sfumato.models

@@ -1,7 +1,10 @@
-"""Compiled twins of ``fuzzy.summarize`` (fuzzifier two) and ``gaussian.summarize``; need Numba (``pip install 'sfumato[fast]'``).
+"""Compiled twins of ``fuzzy.summarize`` (fuzzifier two) and ``gaussian.summarize``.
 
-Products are BLAS's; what lies between them is one walk over numbers that are still in the cache, in arrays that a thread keeps for its
-next block, and no thread waits for the interpreter on the way. Import at call time.
+Need Numba (``pip install 'sfumato[fast]'``).
+
+Products are BLAS's; what lies between them is one walk over numbers that are still in the cache, in
+arrays that a thread keeps for its next block, and no thread waits for the interpreter on the way.
+Import at call time.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ _thread = threading.local()
 def fuzzy_sums(
     Z: np.ndarray, weights: np.ndarray | None, rows: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """Sums (k, q) of z(x) weighted by w u^2, up to a constant, and of the costs; ``rows`` (k, q) give the distances.
+    """Sums (k, q) of z(x) weighted by w u^2, up to a constant, and of the costs.
+
+    ``rows`` (k, q) give the distances.
 
     ``Z`` is one block (q, b) or several (blocks, q, b).
     """
@@ -40,7 +45,9 @@ def fuzzy_sums(
 def gaussian_sums(
     Z: np.ndarray, weights: np.ndarray | None, rows: np.ndarray
 ) -> tuple[np.ndarray, float] | None:
-    """Sums (k, q) of z(x) weighted by the posterior, and of log-densities; None where all densities of an object vanish.
+    """Sums (k, q) of z(x) weighted by the posterior, and of log-densities.
+
+    None where all densities of an object vanish.
 
     ``Z`` is one block or several of z(x), or of x alone, whose products are then made here.
     """
@@ -153,7 +160,10 @@ def _products(X, start, width, T):
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _exp(logits, out, bits, turns, total, width):
-    """exp(logits + SHIFT), added to ``total``: 2^n times the Taylor series of the rest, at most log(2) / 2; never under exp(-700)."""
+    """exp(logits + SHIFT), added to ``total``.
+
+    2^n times the Taylor series of the rest, at most log(2) / 2; never under exp(-700).
+    """
     for i in range(width):
         x = max(np.float64(logits[i]) + SHIFT, -700.0)
         n = np.floor(x * 1.4426950408889634 + 0.5)
@@ -181,7 +191,9 @@ def _exp(logits, out, bits, turns, total, width):
 
 @njit(cache=True, nogil=True, fastmath=FREE, error_model="numpy")
 def _share(E, total, weights, D, width):
-    """Posterior probabilities ``D`` (k, tile) times weights, zeros after them, and the sum of the logarithms of ``total``."""
+    """Posterior probabilities ``D`` (k, tile) times weights, zeros after them, and the sum of the
+    logarithms of ``total``.
+    """
     value = 0.0
     for i in range(width):
         weight = np.float64(weights[i]) if len(weights) else 1.0

@@ -1,4 +1,6 @@
-"""Tables of (soft) counts: their probability with the distributions integrated out, and their information."""
+"""Tables of (soft) counts: their probability with the distributions integrated out, and their
+information.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ __all__ = ["log_posterior", "mutual_information"]
 
 
 def log_posterior(r: np.ndarray, prior: np.ndarray) -> float:
-    """Log probability of the classes given the clusters, the distributions of the clusters integrated out: 0 for an empty table."""
+    """Log probability of the classes given the clusters, the distributions of the clusters
+    integrated out: 0 for an empty table.
+    """
     within = gammaln(prior + r) - gammaln(prior)
     return float(within.sum() - (gammaln(prior.sum() + r.sum(axis=1)) - gammaln(prior.sum())).sum())
 

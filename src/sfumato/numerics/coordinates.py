@@ -1,9 +1,12 @@
-"""Coordinates in which a model of features works: centred, in units of the data, whitened if the model is affine.
+"""Coordinates in which a model of features works.
+
+Centred, in units of the data, whitened if the model is affine.
 
     inner = ((x - shift) * scale) @ mix          mix = identity where it is None
 
-``shift`` is rounded to the type of the data, so that the difference is exact where an offset is large, and scaled data have variance
-one: an offset or a change of units leaves the inner coordinates as they were.
+``shift`` is rounded to the type of the data, so that the difference is exact where an offset is
+large, and scaled data have variance one: an offset or a change of units leaves the inner
+coordinates as they were.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ RIDGE = 1e-9  # of a feature's variance, against features that are combinations 
 class Coordinates(NamedTuple):
     """An invertible affine map of the features.
 
-    ``variances`` (d,) are those of the inner features before mixing, ``thinnest`` is the least variance in any inner direction looked at.
+    ``variances`` (d,) are those of the inner features before mixing, ``thinnest`` is the least
+    variance in any inner direction looked at.
     """
 
     shift: np.ndarray
@@ -36,7 +40,10 @@ class Coordinates(NamedTuple):
     thinnest: float = 1.0
 
     def inner(self, X: Any) -> Any:
-        """Rows of ``X`` in inner coordinates, in their own type; a sparse block stays sparse when there is no shift."""
+        """Rows of ``X`` in inner coordinates, in their own type.
+
+        a sparse block stays sparse when there is no shift.
+        """
         if sp.issparse(X):
             if not self.shift.any() and self.mix is None:
                 return sp.csr_array(X.multiply(self.scale[None, :].astype(X.dtype)))
@@ -75,7 +82,8 @@ class _Second(NamedTuple):
 
 
 def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) -> Coordinates:
-    """Coordinates of the data: centred, every feature (or all on average) of variance one, uncorrelated if ``mix``.
+    """Coordinates of the data: centred, every feature (or all on average) of variance one,
+    uncorrelated if ``mix``.
 
     ``rows`` hold features and weights. NaN counts as not there.
     """
@@ -87,7 +95,8 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
     reach = np.nan_to_num(np.abs(rows.extremes().astype(np.float64) - shift).max(axis=0))
     if reach.max(initial=0.0) > 1e150:
         raise ValueError(
-            f"X has values as large as {reach.max():.0e}, whose squares overflow: change units, e.g. X / {reach.max():.0e}"
+            f"X has values as large as {reach.max():.0e}, whose squares overflow: change units, "
+            f"e.g. X / {reach.max():.0e}"
         )
     scale = _power_of_two(reach if per_feature else np.full(d, reach.max(initial=0.0)))
     middle = Coordinates(shift, scale, None, np.ones(d))

@@ -1,4 +1,6 @@
-"""Sums of soft assignment on a CUDA device: objects are read once, memberships are never stored. Needs torch and Triton.
+"""Sums of soft assignment on a CUDA device: objects are read once, memberships are never stored.
+
+Needs torch and Triton.
 
 D_j(x) = c_j + C_j . x + q_j |x|^2   (or + Q_j . x^2)        one block of objects at a time
 A = u^2 of u ~ 1 / D  (fuzzy c-means, fuzzifier 2),  or softmax(D)  (mixtures)
@@ -83,7 +85,9 @@ def _soft_sums(
 
 
 def fits(Z: Any, coefficients: np.ndarray, d: int) -> bool:
-    """Whether columns z(x), (q, n) with objects contiguous, and coefficients (k, q) are of a kind and size for ``soft_sums``."""
+    """Whether columns z(x), (q, n) with objects contiguous, and coefficients (k, q) are of a kind
+    and size for ``soft_sums``.
+    """
     k, q = coefficients.shape
     tables = _padded(k) * _padded(d) * (2 if q == 2 * d + 1 else 1)
     return bool(
@@ -102,7 +106,9 @@ def _padded(size: int) -> int:
 def soft_sums(
     Z: Any, weights: Array, coefficients: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0
 ) -> tuple[np.ndarray, float]:
-    """Weighted sums (k, q) of z(x) and the sum of the objects' costs (log-likelihoods); ``coefficients`` (k, q) give D of z(x).
+    """Weighted sums (k, q) of z(x) and the sum of the objects' costs (log-likelihoods).
+
+    ``coefficients`` (k, q) give D of z(x).
 
     With ``fuzzy``, D is raised by ``floor``, which rounding could take from it.
     """

@@ -1,4 +1,6 @@
-"""Quadratic forms as linear ones: distances to every center are one product, weighted moments another.
+"""Quadratic forms as linear ones.
+
+Distances to every center are one product, weighted moments another.
 
     (x - c)' P (x - c)  =  coefficients(c, P) . z(x),        sum_i a_ij z(x_i)  =  the moments of cluster j
 
@@ -6,8 +8,9 @@
     z(x) = (1, x, x * x)                   kind "diag", P a vector
     z(x) = (1, x, x_a x_b for a <= b)      kind "full", P a symmetric matrix
 
-Objects are columns here, so that sums over clusters run along contiguous memory: ``z`` of d x b is q x b. The expansion cancels
-where |x|^2 is far above the distance, so the data must be centred, and float32 goes over to float64 where that is not enough.
+Objects are columns here, so that sums over clusters run along contiguous memory: ``z`` of d x b is
+q x b. The expansion cancels where |x|^2 is far above the distance, so the data must be centred, and
+float32 goes over to float64 where that is not enough.
 """
 
 from __future__ import annotations
@@ -41,8 +44,11 @@ def width(d: int, kind: str) -> int:
     return 1 + d + {"spherical": 1, "diag": d, "full": d * (d + 1) // 2}[kind]
 
 
-def features(X: Any, kind: str, out: Any = None) -> Any:
-    """z(x) of every column of ``X`` (d, b): an array (q, b), sparse if ``X`` is, which only "spherical" can be."""
+def features(X: Any, kind: str, out: np.ndarray | None = None) -> Any:
+    """z(x) of every column of ``X`` (d, b).
+
+    An array (q, b), sparse if ``X`` is, which only "spherical" can be.
+    """
     d, b = X.shape
     if sp.issparse(X):
         norms = np.asarray(X.multiply(X).sum(axis=0)).reshape(1, b)
@@ -69,7 +75,10 @@ def features(X: Any, kind: str, out: Any = None) -> Any:
 
 
 def coefficients(centers: np.ndarray, precisions: np.ndarray, kind: str) -> np.ndarray:
-    """Coefficients (k, q) of (x - c)' P (x - c): ``centers`` (k, d), ``precisions`` (k,), (k, d) or (k, d, d) by kind."""
+    """Coefficients (k, q) of (x - c)' P (x - c).
+
+    ``centers`` (k, d), ``precisions`` (k,), (k, d) or (k, d, d) by kind.
+    """
     if kind == "full":
         linear = (precisions @ centers[:, :, None])[:, :, 0]
         quadratic = pack(2.0 * precisions - precisions * np.eye(centers.shape[1]))
@@ -80,7 +89,9 @@ def coefficients(centers: np.ndarray, precisions: np.ndarray, kind: str) -> np.n
 
 
 def moments(sums: np.ndarray, d: int, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mass (k,), first moments (k, d) and second moments (k,), (k, d) or (k, d, d) out of weighted sums (k, q) of z(x)."""
+    """Mass (k,), first moments (k, d) and second moments (k,), (k, d) or (k, d, d) out of weighted
+    sums (k, q) of z(x).
+    """
     mass, first, second = sums[:, 0], sums[:, 1 : d + 1], sums[:, d + 1 :]
     if kind == "spherical":
         second = second[:, 0]
@@ -106,7 +117,10 @@ def pack(matrices: np.ndarray) -> np.ndarray:
 
 
 def softmax_columns(logits: Array) -> tuple[Any, Any]:
-    """Columns of exp(logits) (k, b) divided by their sums, and the logarithms (b,) of those sums. Overwrites ``logits``."""
+    """Columns of exp(logits) (k, b) divided by their sums, and the logarithms (b,) of those sums.
+
+    Overwrites ``logits``.
+    """
     xp = namespace(logits)
     top = xp.max(logits, axis=0)
     logits -= top
@@ -121,7 +135,9 @@ def softmax_columns(logits: Array) -> tuple[Any, Any]:
 def fused_sums(
     Z: Array, weights: Weights, rows: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0
 ) -> tuple[np.ndarray, float] | None:
-    """Weighted sums of z(x) and of the costs by one kernel, compiled or of a CUDA device; None where there is no such kernel.
+    """Weighted sums of z(x) and of the costs by one kernel, compiled or of a CUDA device.
+
+    None where there is no such kernel.
 
     ``Z`` holds z(x) or, of kind "full" for mixtures, x alone.
     """
@@ -148,7 +164,10 @@ def has_compiled() -> bool:
 
 
 def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:
-    """Positive definite matrices (k, d, d) as unconstrained numbers: the Cholesky factor with logarithms on its diagonal."""
+    """Positive definite matrices (k, d, d) as unconstrained numbers.
+
+    The Cholesky factor with logarithms on its diagonal.
+    """
     factor = np.linalg.cholesky(matrices)
     diagonal = np.arange(factor.shape[-1])
     factor[:, diagonal, diagonal] = np.log(factor[:, diagonal, diagonal])

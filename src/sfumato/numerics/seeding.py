@@ -1,12 +1,15 @@
-"""Starts: k-means++ and model-based agglomeration, on a sample of a few thousand objects with weights.
+"""Starts: k-means++ and model-based agglomeration, on a sample of a few thousand objects with
+weights.
 
 k-means++ (Arthur and Vassilvitskii 2007): the next center is drawn with probability  w_i min_j |x_i - c_j|^2,  best of several draws,
-so that two centers never coincide. Agglomeration (Banfield and Raftery 1993): merge the two groups that raise
+so that two centers never coincide. Agglomeration (Banfield and Raftery 1993): merge the two groups
+that raise
 
     sum_g  N_g log det( (W_g + (d + 1) s I) / (N_g + d + 1) )
 
-least, W_g the scatter of a group and s a tenth of the variance of the data. Draws go by cumulative weight over sorted
-objects, so weight w counts as w copies and the order of the objects does not matter.
+least, W_g the scatter of a group and s a tenth of the variance of the data. Draws go by cumulative
+weight over sorted objects, so weight w counts as w copies and the order of the objects does not
+matter.
 """
 
 from __future__ import annotations
@@ -34,13 +37,17 @@ MOST_GROUPS = 200  # that agglomeration begins with
 
 
 def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Indices of the objects of positive weight in lexicographic order of (at most sixteen) features."""
+    """Indices of the objects of positive weight in lexicographic order of (at most sixteen)
+    features.
+    """
     order = np.lexsort(X.T[15::-1]) if X.shape[1] else np.arange(len(X))
     return order if weights is None else order[weights[order] > 0]
 
 
 def distinct(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Different objects out of sorted ones, their weights, and the index (n,) of each object among them."""
+    """Different objects out of sorted ones, their weights, and the index (n,) of each object among
+    them.
+    """
     new = np.ones(len(X), dtype=bool)
     new[1:] = np.any(X[1:] != X[:-1], axis=1)
     index = np.cumsum(new) - 1
@@ -56,7 +63,10 @@ def standardize(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def whiten(X: np.ndarray, weights: np.ndarray, power: float = 1.0) -> np.ndarray:
-    """``X`` with mean zero and its covariance raised to 1 - ``power``, as far as its rank goes: the identity by default."""
+    """``X`` with mean zero and its covariance raised to 1 - ``power``, as far as its rank goes.
+
+    The identity by default.
+    """
     share = weights / weights.sum()
     X = X - share @ X
     values, vectors = np.linalg.eigh((X.T * share) @ X)
@@ -79,7 +89,8 @@ def nearest(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
 def kmeans_plus_plus(
     X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator, *, cap: float = np.inf
 ) -> np.ndarray:
-    """``k`` objects as centers (k, d), pairwise different as long as there are so many different objects.
+    """``k`` objects as centers (k, d), pairwise different as long as there are so many different
+    objects.
 
     Squared distances count up to ``cap``, so that outliers draw no more than other objects.
     """
@@ -119,7 +130,9 @@ def kmeans(
 
 
 def agglomerate(X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Labels (n,) of ``k`` ellipsoidal groups, merged from single objects or, where those are many, from small round groups."""
+    """Labels (n,) of ``k`` ellipsoidal groups, merged from single objects or, where those are many,
+    from small round groups.
+    """
     d = X.shape[1]
     few = len(X) <= MOST_GROUPS
     small = (

@@ -1,7 +1,7 @@
 """The sources' tables and figures, run again: published beside measured.
 
-Each experiment is a function ``(shelf, *, n_seeds=10) -> Outcome`` of a place to look for data; ``EXPERIMENTS`` names them for the command
-line.
+Each experiment is a function ``(shelf, *, n_seeds=10) -> Outcome`` of a place to look for data;
+``EXPERIMENTS`` names them for the command line.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def run(name: str, data: Any = None, *, n_seeds: int = 10) -> Outcome:
     name : str
         One of ``EXPERIMENTS``.
     data : path or Shelf, optional
-        Folder with data sets that do not come with scikit-learn, or ``Shelf(folder, online=True)`` to ask OpenML for those that are not
-        there. What is not found is left out, and the notes of the table say so.
+        Folder with data sets that do not come with scikit-learn, or ``Shelf(folder, online=True)``
+        to ask OpenML for those that are not there. What is not found is left out, and the notes of
+        the table say so.
     n_seeds : int, default=10
         Runs to average over.
 

@@ -1,4 +1,7 @@
-"""Few labels and many objects: support vector machines on cluster kernels (after Chapelle, Weston and Schoelkopf 2002)."""
+"""Few labels and many objects.
+
+Support vector machines on cluster kernels (after Chapelle, Weston and Schoelkopf 2002).
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,12 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
             ]
             rows.append((name, kernel, *scores))
     notes += [
-        f"Support vector machine with C = 100 on a precomputed kernel, {n_seeds} draws of the labelled objects.",
-        "The cut of the spectrum stands behind as many eigenvectors as there are classes, twice over.",
-        "The source reports text and digits of its own with 40 labels; its figures are not comparable.",
+        f"Support vector machine with C = 100 on a precomputed kernel, {n_seeds} draws of the "
+        "labelled objects.",
+        "The cut of the spectrum stands behind as many eigenvectors as there are classes, twice "
+        "over.",
+        "The source reports text and digits of its own with 40 labels; its figures are not "
+        "comparable.",
     ]
     columns = ("data", "kernel", *(f"{m} a class" for m in LABELS_PER_CLASS))
     return Outcome(Table("Few labels: cluster kernels", columns, rows, tuple(notes)))
@@ -51,7 +57,9 @@ def _data() -> list[tuple[str, np.ndarray, np.ndarray]]:
 
 
 def _kernels(X: np.ndarray, k: int) -> list[tuple[str, np.ndarray]]:
-    """The plain kernel, and the cluster kernel of the neighbour graph under every transfer function."""
+    """The plain kernel, and the cluster kernel of the neighbour graph under every transfer
+    function.
+    """
     graph = knn(X, n_neighbors=10)
     found = [("plain", self_tuning(X))]
     with warnings.catch_warnings():

@@ -1,4 +1,7 @@
-"""The experiment of Rota Bulo, Lourenco, Fred and Pelillo (2010): base ensembles by consensus methods, true number of clusters given."""
+"""The experiment of Rota Bulo, Lourenco, Fred and Pelillo (2010).
+
+Base ensembles by consensus methods, true number of clusters given.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ METHODS = ("cluster-kernel", "coassociation", "single", "average", "complete")
 N_PARTITIONS = 100
 SOUGHT = ("house votes", "yeast cell cycle", "breast cancer")
 FED = (
-    "coassociation: the source's model on the co-association of the ensemble; cluster-kernel: the same model on its cluster kernel.",
+    "coassociation: the source's model on the co-association of the ensemble; cluster-kernel: the "
+    "same model on its cluster kernel.",
     "single, average, complete: linkage of 1 - co-association, as in the source.",
 )
 
@@ -36,7 +40,10 @@ class Evidence(NamedTuple):
 
 
 def evidence(shelf: Shelf) -> list[Evidence]:
-    """Iris, wine, digits and the diagnostic breast cancer data; from the shelf also house votes, yeast and breast cancer."""
+    """Iris, wine, digits and the diagnostic breast cancer data.
+
+    From the shelf also house votes, yeast and breast cancer.
+    """
     found = [
         Evidence("iris", *datasets.load_iris()),
         Evidence("wine", *_standardized(datasets.load_wine())),
@@ -50,7 +57,9 @@ def evidence(shelf: Shelf) -> list[Evidence]:
 
 
 def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Matched accuracy of every consensus on every ensemble, with the share of cells the probabilistic ones win or draw."""
+    """Matched accuracy of every consensus on every ensemble, with the share of cells the
+    probabilistic ones win or draw.
+    """
     cells = {}
     for item in evidence(shelf):
         shelf.say(f"working on {item.name}")
@@ -66,14 +75,17 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     rows.append(("mean", "", *(f"{value:.3f}".removeprefix("0") for value in means.mean(axis=0))))
     best = means[:, 2:].max(axis=1)
     notes = (
-        f"{N_PARTITIONS} partitions an algorithm on 90% subsamples (All: of each of the four), numbers of clusters drawn from the true one "
-        f"to sqrt(n); the true number is given to every consensus; {n_seeds} seed{'s' if n_seeds > 1 else ''}.",
+        f"{N_PARTITIONS} partitions an algorithm on 90% subsamples (All: of each of the four), "
+        "numbers of clusters drawn from the true one "
+        f"to sqrt(n); the true number is given to every consensus; {n_seeds} "
+        f"seed{'s' if n_seeds > 1 else ''}.",
         *FED,
         *(f"{METHODS[column]}: {_share(means[:, column], best)}." for column in (0, 1)),
         f"the better of these two: {_share(means[:, :2].max(axis=1), best)}.",
         "Wine and the diagnostic data: standardised.",
         *shelf.told(*SOUGHT),
-        "The source prints bar charts without numbers: there is no published figure to set beside these.",
+        "The source prints bar charts without numbers: there is no published figure to set beside "
+        "these.",
     )
     return Outcome(
         Table(

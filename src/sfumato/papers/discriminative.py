@@ -1,4 +1,6 @@
-"""Held out: do clusters made for a class keep telling it apart, better than clusters that never saw it?"""
+"""Held out: do clusters made for a class keep telling it apart, better than clusters that never saw
+it?
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ METHODS = ("discriminative", "k-means", "mixture per class")
 def simulated_vehicle(random_state: int = 0, n: int = 846) -> tuple[np.ndarray, np.ndarray]:
     """Four classes of two silhouettes each in 18 correlated features, of which five know the class.
 
-    As many objects, features and classes as the Statlog vehicle data; three factors that have nothing to do with the class carry most
-    of the variance.
+    As many objects, features and classes as the Statlog vehicle data; three factors that have
+    nothing to do with the class carry most of the variance.
     """
     rng = np.random.default_rng(random_state)
     relevant = np.arange(18) < 5
@@ -61,7 +63,9 @@ def data_sets(shelf: Shelf) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Ours beside k-means and a Gaussian mixture per class, with as many clusters, on halves held out; ``n_seeds`` splits."""
+    """Ours beside k-means and a Gaussian mixture per class, with as many clusters, on halves held
+    out; ``n_seeds`` splits.
+    """
     rows = []
     for name, (X, c) in data_sets(shelf).items():
         shelf.say(f"working on {name}")
@@ -82,10 +86,14 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
             ]
             rows.append((name, method, str(CLUSTERS[name]), cells[0], p[0], cells[1], p[1]))
     notes = (
-        "Every method is given the features, standardised on the training half; the classes go to all but k-means.",
-        f"Means and deviations over {n_seeds} halves held out; the Voronoi cells (most probable Gaussians) are found on the other half.",
-        "Log posterior: of the held-out classes given the cells, per object, prior counts 1. p: paired t-test of ours against that row.",
-        "Mixture per class: a Gaussian mixture with one covariance for each class (mixture discriminant analysis).",
+        "Every method is given the features, standardised on the training half; the classes go to "
+        "all but k-means.",
+        f"Means and deviations over {n_seeds} halves held out; the Voronoi cells (most probable "
+        "Gaussians) are found on the other half.",
+        "Log posterior: of the held-out classes given the cells, per object, prior counts 1. p: "
+        "paired t-test of ours against that row.",
+        "Mixture per class: a Gaussian mixture with one covariance for each class (mixture "
+        "discriminant analysis).",
         "The notes this follows print no figures: there is nothing published to set beside these.",
         *shelf.told("vehicle"),
     )
@@ -104,7 +112,9 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
 def _split(
     X: Array, c: np.ndarray, k: int, train: np.ndarray, test: np.ndarray, seed: int
 ) -> list[tuple[float, float]]:
-    """Held-out log posterior per object and mutual information of ours, k-means and the mixtures."""
+    """Held-out log posterior per object and mutual information of ours, k-means and the
+    mixtures.
+    """
     scaler = StandardScaler().fit(X[train])
     A, B, a, b = scaler.transform(X[train]), scaler.transform(X[test]), c[train], c[test]
     partitions: list[Callable[[Any], np.ndarray]] = [
@@ -128,7 +138,10 @@ def _split(
 def mixture_per_class(
     X: np.ndarray, c: np.ndarray, k: int, seed: int
 ) -> Callable[[Any], np.ndarray]:
-    """Mixture discriminant analysis: k Gaussians in all, one covariance for each class; objects go to the most probable Gaussian."""
+    """Mixture discriminant analysis: k Gaussians in all, one covariance for each class.
+
+    Objects go to the most probable Gaussian.
+    """
     sizes = np.bincount(c)
     shares = np.ones(len(sizes), dtype=int)
     while shares.sum() < k:

@@ -1,4 +1,6 @@
-"""Learning the similarity: error on new data against the number of irrelevant features (after Bach and Jordan 2006)."""
+"""Learning the similarity: error on new data against the number of irrelevant features (after Bach
+and Jordan 2006).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ N_OBJECTS = 120
 
 
 def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Matched accuracy on a data set that was not learnt from, with equal and with learnt scales."""
+    """Matched accuracy on a data set that was not learnt from, with equal and with learnt
+    scales.
+    """
     rows = []
     for name, make in (("Moons", datasets.make_moons), ("Circles", datasets.make_circles)):
         for extra in IRRELEVANT:
@@ -29,9 +33,12 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
             equal, learnt = zip(*pairs, strict=True)
             rows.append((name, str(extra), mean_and_deviation(equal), mean_and_deviation(learnt)))
     notes = (
-        f"Two data sets of {N_OBJECTS} objects from one generator: the partition of the first is known, the second is clustered.",
-        "Irrelevant features are normal with the spread of the others. Equal scales: the best of three bandwidths on the first set.",
-        f"{n_seeds} pairs of data sets. The source shows curves of its own toy data, without numbers.",
+        f"Two data sets of {N_OBJECTS} objects from one generator: the partition of the first is "
+        "known, the second is clustered.",
+        "Irrelevant features are normal with the spread of the others. Equal scales: the best of "
+        "three bandwidths on the first set.",
+        f"{n_seeds} pairs of data sets. The source shows curves of its own toy data, without "
+        "numbers.",
     )
     columns = ("data", "irrelevant features", "equal scales", "learnt scales")
     return Outcome(Table("Learning the scales of features", columns, rows, notes))

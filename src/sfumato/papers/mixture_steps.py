@@ -1,4 +1,7 @@
-"""Three iterations of EM on a mixture of three Gaussians, drawn: what the chapter's figure shows."""
+"""Three iterations of EM on a mixture of three Gaussians, drawn.
+
+What the chapter's figure shows.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ __all__ = ["figures"]
 
 
 def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """The start and the mixture after one, two and three iterations, with ellipses at one and two standard deviations."""
+    """The start and the mixture after one, two and three iterations, with ellipses at one and two
+    standard deviations.
+    """
     import matplotlib.pyplot as plt
 
     X, _, _ = datasets.make_gaussians(300, 3, separation=4.0, random_state=2)

@@ -1,4 +1,7 @@
-"""Rounding of spectral embeddings (Bach and Jordan 2006): weighted k-means beside the older ways, and the cost J."""
+"""Rounding of spectral embeddings (Bach and Jordan 2006).
+
+Weighted k-means beside the older ways, and the cost J.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ METHODS = ("normalized-cut", "ng-jordan-weiss", "bach-jordan")
 
 
 def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Accuracy of the three roundings, one start a seed, and the cost J = |E E' - Pi|^2 / 2 of the partition each one finds."""
+    """Accuracy of the three roundings, one start a seed, and the cost J = |E E' - Pi|^2 / 2 of the
+    partition each one finds.
+    """
     rows, notes = [], []
     for item in evidence(shelf):
         k = len(np.unique(item.labels))
@@ -39,8 +44,10 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
                 (item.name, method, mean_and_deviation(accuracy), mean_and_deviation(costs))
             )
     notes += [
-        "All are given W; Ng-Jordan-Weiss leaves out its diagonal. The source prints no figures to set beside these.",
-        f"One start a seed, {n_seeds} seeds. J comes from the labels and the k leading eigenvectors of D^-1/2 W D^-1/2; lower is better.",
+        "All are given W; Ng-Jordan-Weiss leaves out its diagonal. The source prints no figures "
+        "to set beside these.",
+        f"One start a seed, {n_seeds} seeds. J comes from the labels and the k leading "
+        "eigenvectors of D^-1/2 W D^-1/2; lower is better.",
         *origins(shelf),
     ]
     return Outcome(
@@ -54,7 +61,9 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
 
 
 def partition_cost(W: np.ndarray, labels: np.ndarray) -> float:
-    """J = |E E' - Pi|^2 / 2 = k - sum_r e_r'D^1/2 E E'D^1/2 e_r / e_r'D e_r, through the weighted indicators."""
+    """J = |E E' - Pi|^2 / 2 = k - sum_r e_r'D^1/2 E E'D^1/2 e_r / e_r'D e_r, through the weighted
+    indicators.
+    """
     degree = W.sum(axis=1)
     root = np.sqrt(degree)
     k = int(labels.max()) + 1

@@ -1,4 +1,7 @@
-"""Data sets that do not come with scikit-learn: from a folder of the user's, else from OpenML, else left out by name."""
+"""Data sets that do not come with scikit-learn.
+
+From a folder of the user's, else from OpenML, else left out by name.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ SECONDS = 5.0  # that a connection may keep silent; scikit-learn tries four time
 
 
 class Source(NamedTuple):
-    """A data set: its file in the folder, its columns, and its number at OpenML, which fixes the version."""
+    """A data set: its file in the folder, its columns, and its number at OpenML, which fixes the
+    version.
+    """
 
     file: str
     target: str
@@ -70,7 +75,8 @@ class Shelf:
     folder : path, optional
         Looked into first.
     online : bool, default=False
-        Whether to ask OpenML for what is not there. scikit-learn keeps what it fetched in its data home.
+        Whether to ask OpenML for what is not there. scikit-learn keeps what it fetched in its data
+        home.
     say : callable, optional
         Is told in a line what is being worked on, what is fetched and what is left out.
     """
@@ -89,7 +95,8 @@ class Shelf:
         return path if path is not None and path.exists() else None
 
     def own(self) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
-        """Name, kind, numbers and labels of every pair NAME-similarity.csv or NAME-features.csv and NAME-labels.csv.
+        """Name, kind, numbers and labels of every pair NAME-similarity.csv or NAME-features.csv and
+        NAME-labels.csv.
 
         Files without headers, one object per row; S100 has a place of its own.
         """

@@ -54,7 +54,8 @@ PUBLISHED = {
 
 
 S_BLOCK_MISSING = (
-    "S-Block: simulated; for the published set pass --data DIR with s100-similarity.csv (100 x 100 numbers) and s100-labels.csv (100 "
+    "S-Block: simulated; for the published set pass --data DIR with s100-similarity.csv (100 x "
+    "100 numbers) and s100-labels.csv (100 "
     "numbers), without headers."
 )
 
@@ -69,7 +70,9 @@ class Evidence(NamedTuple):
 
 
 def evidence(shelf: Shelf) -> Iterator[Evidence]:
-    """S-Block (else simulated in its likeness), Iris and Digits, and house votes if the shelf has them."""
+    """S-Block (else simulated in its likeness), Iris and Digits, and house votes if the shelf has
+    them.
+    """
     yield _s_block(shelf)
     iris, digits = datasets.load_iris(), datasets.load_digits()
     yield Evidence("Iris", gaussian(iris.X, bandwidth=0.5), iris.labels, "exp(-d^2 / (2 * 0.5^2))")
@@ -128,7 +131,10 @@ def published_rule(W: np.ndarray, k: int, seed: int) -> np.ndarray:
 
 
 def baum_eagon(W: np.ndarray, k: int, seed: int) -> kernel.State:
-    """The printed algorithm from a random start, 3000 iterations; it runs on a matrix that is not symmetric, too."""
+    """The printed algorithm from a random start, 3000 iterations.
+
+    It runs on a matrix that is not symmetric, too.
+    """
     problem = kernel.Problem(kernel.Explicit(W), False, None)
     start = kernel.start(problem, simplex.draw(np.random.default_rng(seed), (W.shape[0], 1, k)))
     return loop.iterate(
@@ -237,11 +243,14 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
             for method, published in PUBLISHED["Scop"].items()
         ]
     notes += [
-        f"Measured: mean and deviation of the matched accuracy over {n_seeds} seed{'s' if n_seeds > 1 else ''}.",
-        "The source does not say which matrix it gave to which method on S-Block; each row here names its own.",
+        f"Measured: mean and deviation of the matched accuracy over {n_seeds} "
+        f"seed{'s' if n_seeds > 1 else ''}.",
+        "The source does not say which matrix it gave to which method on S-Block; each row here "
+        "names its own.",
         "The source does not name its Iris similarity; no setting tried reached its .993.",
         "Digits here are scikit-learn's 8 x 8 digits, not the NIST set of the source.",
-        "Scop: the source does not say which 451 proteins it took, nor which similarity. House votes are not in the source.",
+        "Scop: the source does not say which 451 proteins it took, nor which similarity. House "
+        "votes are not in the source.",
         *origins(shelf),
     ]
     columns = ("data", "method", "variant", "given to the method", "published", "measured")

@@ -1,4 +1,7 @@
-"""Figures 1 and 2 of Rota Bulo and Pelillo (2010): similarity, reconstruction and membership curves on S-Block and Iris."""
+"""Figures 1 and 2 of Rota Bulo and Pelillo (2010).
+
+Similarity, reconstruction and membership curves on S-Block and Iris.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ __all__ = ["figures"]
 
 
 def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """One picture of three panels for each of S-Block and Iris; objects in the order of their classes."""
+    """One picture of three panels for each of S-Block and Iris.
+
+    Objects in the order of their classes.
+    """
     import matplotlib.pyplot as plt
 
     pictures = {}
@@ -36,7 +42,8 @@ def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
             axis.set(title=title, xlabel="objects", ylabel="objects")
         plot.profiles(U, ordered=False, ax=axes[2])
         figure.suptitle(
-            f"{item.name}, W = {item.source}; the published rule on {given}, objects in the order of their classes"
+            f"{item.name}, W = {item.source}; the published rule on {given}, objects in the order "
+            "of their classes"
         )
         pictures[f"similarity-{item.name.lower()}.png"] = figure
     return Outcome(figures=pictures)

@@ -1,7 +1,8 @@
 """Pictures of memberships and of the evidence behind them: arrays in, matplotlib axes out.
 
-Every function draws on ``ax`` (a new figure when it is ``None``), follows the current matplotlib style and returns the axes.
-Names of objects, clusters and classes are drawn literally, whatever characters they hold.
+Every function draws on ``ax`` (a new figure when it is ``None``), follows the current matplotlib
+style and returns the axes. Names of objects, clusters and classes are drawn literally, whatever
+characters they hold.
 """
 
 from ._conjugate import conjugate

@@ -41,7 +41,8 @@ def conjugate(
     posterior = prior.posterior(data)
     if not hasattr(posterior, "distribution") or np.ndim(posterior.mean) != 0:
         raise ValueError(
-            f"prior must be on one number (BetaBinomial, GammaPoisson, NormalKnownVariance, ...), got {prior!r}"
+            "prior must be on one number (BetaBinomial, GammaPoisson, NormalKnownVariance, ...), "
+            f"got {prior!r}"
         )
     if grid is None:
         ends = [

@@ -118,7 +118,7 @@ def selection(
     return ax
 
 
-def history(objective: Any, *, name: str = "objective", ax: Any = None) -> Any:
+def history(objective: float | np.ndarray, *, name: str = "objective", ax: Any = None) -> Any:
     """Objective after every iteration.
 
     Parameters
@@ -153,7 +153,8 @@ def history(objective: Any, *, name: str = "objective", ax: Any = None) -> Any:
 
 
 def information(compression: Any, relevance: Any, *, ax: Axes | None = None) -> Any:
-    """Information curve: what the clusters still say about the relevant variable against what they keep of the objects, in nats.
+    """Information curve: what the clusters still say about the relevant variable against what they
+    keep of the objects, in nats.
 
     Parameters
     ----------
@@ -184,6 +185,7 @@ def _same_length(first: ArrayLike, second: ArrayLike, *names: str) -> tuple[np.n
     first, second = to_numpy(np.asarray(first)), to_numpy(np.asarray(second))
     if first.ndim != 1 or first.shape != second.shape:
         raise ValueError(
-            f"{names[0]} and {names[1]} must be two lists of one length, got shapes {first.shape} and {second.shape}"
+            f"{names[0]} and {names[1]} must be two lists of one length, got shapes {first.shape} "
+            f"and {second.shape}"
         )
     return first, second

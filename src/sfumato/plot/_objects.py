@@ -39,7 +39,8 @@ def memberships(
     ordered: bool = True,
     ax: Axes | None = None,
 ) -> Any:
-    """Heat map of memberships: a band for every cluster, objects from left to right, the fuller the colour the larger the membership.
+    """Heat map of memberships: a band for every cluster, objects from left to right, the fuller the
+    colour the larger the membership.
 
     Parameters
     ----------
@@ -47,7 +48,8 @@ def memberships(
     names : sequence of k names, optional
         Names of the clusters.
     ordered : bool
-        Whether objects stand cluster by cluster, or as they came. Beyond 1200 objects neighbours share a column (their mean).
+        Whether objects stand cluster by cluster, or as they came. Beyond 1200 objects neighbours
+        share a column (their mean).
     ax : matplotlib axes, optional
 
     Returns
@@ -91,7 +93,8 @@ def profiles(
     names : sequence of k names, optional
         Names of the clusters.
     ordered : bool
-        Whether objects stand cluster by cluster, or as they came. Beyond 1200 objects the curves run through means of neighbours.
+        Whether objects stand cluster by cluster, or as they came. Beyond 1200 objects the curves
+        run through means of neighbours.
     ax : matplotlib axes, optional
 
     Returns
@@ -129,7 +132,9 @@ def profiles(
 
 
 def simplex(memberships: ArrayLike, *, names: Sequence[Any] | None = None, ax: Any = None) -> Any:
-    """Memberships in three clusters as points of a triangle: corners are certain, the dotted lines are where labels change.
+    """Memberships in three clusters as points of a triangle.
+
+    Corners are certain, the dotted lines are where labels change.
 
     Parameters
     ----------
@@ -150,7 +155,8 @@ def simplex(memberships: ArrayLike, *, names: Sequence[Any] | None = None, ax: A
     U = as_memberships(memberships)
     if U.shape[1] != 3:
         raise ValueError(
-            f"simplex draws three clusters, got {U.shape[1]}: use plot.memberships or plot.profiles instead"
+            f"simplex draws three clusters, got {U.shape[1]}: use plot.memberships or "
+            "plot.profiles instead"
         )
     ax = axes_or_new(ax)
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
@@ -213,7 +219,8 @@ def scatter(
     U, X = as_memberships(memberships), to_numpy(X)
     if X.shape != (len(U), 2):
         raise ValueError(
-            f"X must hold two coordinates for each of the {len(U)} objects, got shape {X.shape}: choose two columns"
+            f"X must hold two coordinates for each of the {len(U)} objects, got shape {X.shape}: "
+            "choose two columns"
         )
     ax = axes_or_new(ax)
     k = U.shape[1]
@@ -240,7 +247,9 @@ def uncertainty(
     bins: int = 20,
     ax: Axes | None = None,
 ) -> Any:
-    """Histogram of every object's largest membership, stacked by cluster: mass on the right is certain.
+    """Histogram of every object's largest membership, stacked by cluster.
+
+    Mass on the right is certain.
 
     Parameters
     ----------

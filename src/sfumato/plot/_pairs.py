@@ -22,7 +22,9 @@ __all__ = ["block_means", "contingency", "heat_map", "reconstruction", "similari
 
 
 def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.ndarray:
-    """Mean similarity between consecutive groups of objects: a small picture of a matrix of any size.
+    """Mean similarity between consecutive groups of objects.
+
+    a small picture of a matrix of any size.
 
     Parameters
     ----------
@@ -67,7 +69,9 @@ def similarity(
     blocks: int = 200,
     ax: Axes | None = None,
 ) -> Any:
-    """Heat map of a similarity, objects in the order of their clusters; beyond ``blocks`` objects, of its block means.
+    """Heat map of a similarity, objects in the order of their clusters.
+
+    Beyond ``blocks`` objects, of its block means.
 
     Parameters
     ----------
@@ -96,7 +100,8 @@ def similarity(
 def reconstruction(
     memberships: ArrayLike, scale: float = 1.0, *, blocks: int = 200, ax: Axes | None = None
 ) -> Any:
-    """Heat map of the similarity that memberships stand for, scale * U U', to hold beside ``similarity``.
+    """Heat map of the similarity that memberships stand for, scale * U U', to hold beside
+    ``similarity``.
 
     Parameters
     ----------
@@ -136,7 +141,7 @@ def heat_map(means: np.ndarray, n: int, name: str, ax: Axes) -> Any:
 
 
 def contingency(
-    table: Any,
+    table: float | np.ndarray,
     *,
     row_names: Sequence[Any] | None = None,
     column_names: Sequence[Any] | None = None,

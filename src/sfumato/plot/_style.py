@@ -46,14 +46,19 @@ def axes_or_new(ax: Any) -> Any:
 
 
 def legend_above(ax: Axes, names: Sequence[str]) -> None:
-    """A legend in rows above the picture, where no data can hide beneath it; none where it would need more than three rows."""
+    """A legend in rows above the picture, where no data can hide beneath it.
+
+    None where it would need more than three rows.
+    """
     columns = max(1, min(len(names), 52 // (6 + max(map(len, names)))))
     if len(names) > 1 and -(-len(names) // columns) <= 3:
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, frameon=False)
 
 
 def palette(n_clusters: int) -> np.ndarray:
-    """One colour for each cluster, as red, green and blue in [0, 1]; the first eight suit colour-blind readers.
+    """One colour for each cluster, as red, green and blue in [0, 1].
+
+    The first eight suit colour-blind readers.
 
     Parameters
     ----------
@@ -88,8 +93,11 @@ def as_memberships(memberships: ArrayLike) -> np.ndarray:
     return check_memberships(to_numpy(memberships))
 
 
-def literal(name: Any, width: int = 28) -> str:
-    """``name`` as matplotlib text that is drawn as it stands: no mathematics, one line, not too long."""
+def literal(name: object, width: int = 28) -> str:
+    """``name`` as matplotlib text that is drawn as it stands.
+
+    No mathematics, one line, not too long.
+    """
     return plain(name, width).replace("$", r"\$")
 
 
@@ -105,7 +113,10 @@ def cluster_names(names: Sequence[Any] | None, n_clusters: int) -> list[str]:
 
 
 def ordering(U: np.ndarray) -> np.ndarray:
-    """Objects cluster by cluster; within one, those that lean to earlier clusters come first, to later ones last: a hill."""
+    """Objects cluster by cluster.
+
+    Within one, those that lean to earlier clusters come first, to later ones last: a hill.
+    """
     labels = U.argmax(axis=1)
     own = U.max(axis=1)
     rest = U.copy()

@@ -1,6 +1,9 @@
-"""A soft clustering as one self-contained HTML page: the answer, pictures, doubtful objects, how it was made, how far to trust it.
+"""A soft clustering as one self-contained HTML page.
 
-The page holds no script, loads nothing, states a strict content-security-policy and shows every name as text.
+The answer, pictures, doubtful objects, how it was made, how far to trust it.
+
+The page holds no script, loads nothing, states a strict content-security-policy and shows every
+name as text.
 """
 
 from __future__ import annotations
@@ -61,7 +64,8 @@ def render(
     shown : array of indices, optional
         The objects that ``coordinates`` belong to.
     similarity : array of shape (b, b), optional
-        Block means of a similarity in cluster order (``plot.block_means``), drawn beside those of scale * U U'.
+        Block means of a similarity in cluster order (``plot.block_means``), drawn beside those of
+        scale * U U'.
     scale : float
     history : array, optional
         Objective after every iteration.
@@ -69,7 +73,8 @@ def render(
         Compared with the clusters in a table.
     class_title : str
     selection : mapping, optional
-        Arguments of ``plot.selection``: ``n_clusters``, ``scores``, and perhaps ``spread``, ``chosen`` and ``name``.
+        Arguments of ``plot.selection``: ``n_clusters``, ``scores``, and perhaps ``spread``,
+        ``chosen`` and ``name``.
     converged : bool, optional
     warnings : sequence of str
         What the fit had to say; shown under "how far to trust it".

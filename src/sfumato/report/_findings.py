@@ -118,7 +118,8 @@ def _sureness(U: np.ndarray) -> list[Finding]:
         found.append(
             Finding(
                 "caution",
-                f"Memberships are vague: the evidence hardly separates {k} clusters. Try fewer, or another model.",
+                f"Memberships are vague: the evidence hardly separates {k} clusters. Try fewer, "
+                "or another model.",
             )
         )
     if n > 1 and (largest > 0.999).mean() > 0.98:
@@ -139,14 +140,16 @@ def _sizes(U: np.ndarray) -> list[Finding]:
         found.append(
             Finding(
                 "caution",
-                f"{empty} of the {k} clusters are the first choice of no object: fewer clusters may be enough.",
+                f"{empty} of the {k} clusters are the first choice of no object: fewer clusters "
+                "may be enough.",
             )
         )
     if small and k > 1:
         found.append(
             Finding(
                 "caution",
-                f"{small} of the {k} clusters are very small: they may hold outliers rather than a group.",
+                f"{small} of the {k} clusters are very small: they may hold outliers rather than "
+                "a group.",
             )
         )
     return found

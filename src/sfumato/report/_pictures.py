@@ -1,4 +1,6 @@
-"""The report's pictures: drawn twice, for light and for dark screens, as SVG images inside the page."""
+"""The report's pictures: drawn twice, for light and for dark screens, as SVG images inside the
+page.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ class Picture(NamedTuple):
 def projection(
     X: Array, *, limit: int = _OBJECTS, random_state: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Two coordinates for a sample of the objects: their features if there are two, else the first two principal components.
+    """Two coordinates for a sample of the objects.
+
+    Their features if there are two, else the first two principal components.
 
     Parameters
     ----------
@@ -229,7 +233,10 @@ def _untitled(ax: Axes) -> Any:
 
 
 def _images(draw: Callable[[Any], Any], height: float) -> tuple[str, str]:
-    """The picture for light and for dark screens, as data addresses. The same numbers give the same bytes."""
+    """The picture for light and for dark screens, as data addresses.
+
+    The same numbers give the same bytes.
+    """
     light = _svg(draw, height)
     dark = light
     for part, colour in _LIGHT.items():

@@ -1,4 +1,7 @@
-"""The information bottleneck as an estimator: brute force, the curve, and the membership contract."""
+"""The information bottleneck as an estimator.
+
+Brute force, the curve, and the membership contract.
+"""
 
 import itertools
 import warnings

@@ -1,4 +1,7 @@
-"""The information bottleneck: updates, monotone objective, and the sequential move against brute force."""
+"""The information bottleneck.
+
+Updates, monotone objective, and the sequential move against brute force.
+"""
 
 import itertools
 

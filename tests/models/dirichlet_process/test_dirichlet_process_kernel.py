@@ -1,4 +1,6 @@
-"""Components against conjugate objects, the variational bound against exact evidence, the samplers against enumeration."""
+"""Components against conjugate objects, the variational bound against exact evidence, the samplers
+against enumeration.
+"""
 
 import numpy as np
 import pytest
@@ -98,7 +100,10 @@ def test_evidence_predictive_and_base_equal_the_conjugate_object(name):
 
 @pytest.mark.parametrize("name", PRIORS)
 def test_coefficients_are_expected_log_likelihoods(name):
-    """C is the gradient of E along features, on average: E[log p(x)] < log predictive, and equal to a Monte Carlo average."""
+    """C is the gradient of E along features, on average.
+
+    E[log p(x)] < log predictive, and equal to a Monte Carlo average.
+    """
     component, X = make(name), data(name, n=8)
     Z = component.features(X)
     S = Z.sum(axis=1)[None]
@@ -228,7 +233,10 @@ def test_summary_does_not_depend_on_the_cut(name):
 
 
 def explicit_bound(component, state, R, Z, weights, prior):
-    """Bound at any responsibilities R (k, n): likelihood and entropy terms written out, posteriors best for R."""
+    """Bound at any responsibilities R (k, n).
+
+    Likelihood and entropy terms written out, posteriors best for R.
+    """
     best = kernel.update(component, (R * weights) @ Z.T, R @ weights, state.concentration, prior)
     order = np.argsort(-(R @ weights), kind="stable")
     R = R[order]
@@ -337,7 +345,10 @@ def summary(chain, state):
 
 
 def uniform_ranks(name, n_runs, *, n=8, n_draws=19, thinning=3):
-    """Ranks of the truth among draws from its posterior (simulation-based calibration): p values of uniformity."""
+    """Ranks of the truth among draws from its posterior (simulation-based calibration).
+
+    p values of uniformity.
+    """
     rng, prior = np.random.default_rng(11), kernel.Concentration(2.0, 2.0)
     component = make(name)
     ranks = np.zeros((n_runs, 4), dtype=int)
@@ -367,7 +378,9 @@ def test_simulation_based_calibration(name):
 
 
 def test_geweke_joint_distribution():
-    """Truth drawn from the prior, then moved by sweeps given its data, still looks drawn from the prior."""
+    """Truth drawn from the prior, then moved by sweeps given its data, still looks drawn from the
+    prior.
+    """
     rng, prior, component = np.random.default_rng(5), kernel.Concentration(2.0, 2.0), make("full")
     before, after = [], []
     for _ in range(100):

@@ -1,4 +1,7 @@
-"""Discriminative clustering as an estimator: the membership contract, what it finds, and what it refuses."""
+"""Discriminative clustering as an estimator.
+
+The membership contract, what it finds, and what it refuses.
+"""
 
 import warnings
 
@@ -581,7 +584,10 @@ def test_classes_are_the_same_in_every_dress():
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_feature_of_large_spread_that_says_nothing_is_ignored(seed):
-    """Three classes along one feature, thirty times the spread along the other: k-means sees only the latter."""
+    """Three classes along one feature, thirty times the spread along the other.
+
+    k-means sees only the latter.
+    """
     rng = np.random.default_rng(seed)
     c = rng.integers(0, 3, 600)
     X = np.c_[60 * rng.normal(size=600), 8 * c + rng.normal(size=600)]

@@ -1,4 +1,7 @@
-"""Discriminative clustering: the objective, its gradient and the online step against slow loops and finite differences."""
+"""Discriminative clustering.
+
+The objective, its gradient and the online step against slow loops and finite differences.
+"""
 
 import itertools
 

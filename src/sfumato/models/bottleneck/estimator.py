@@ -1,4 +1,7 @@
-"""The information bottleneck: counts in, clusters of their rows out that keep what the rows say about the columns."""
+"""The information bottleneck.
+
+Counts in, clusters of their rows out that keep what the rows say about the columns.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from ...core import loop
 from ...core.base import InductiveClusterer, plain_features
 from ...core.memory import InputSize
 from ...core.rows import Rows
-from ...core.types import Array, RandomState
+from ...core.types import Array, ArrayLike, RandomState
 from ...core.validation import check_features, check_number
 from ...core.warn import warn
 from ...core.weights import check_weights
@@ -24,16 +27,17 @@ __all__ = ["InformationBottleneck"]
 class InformationBottleneck(InductiveClusterer):
     """Clusters of the rows of a table of counts that keep what the rows say about the columns.
 
-    Rows are objects x (documents, cells), columns are what they are described by (words, genes, classes). Minimises
-    I(X;V) - beta I(C;V): how much the clusters remember of the objects, against how much they tell about the columns.
+    Rows are objects x (documents, cells), columns are what they are described by (words, genes,
+    classes). Minimises I(X;V) - beta I(C;V): how much the clusters remember of the objects, against
+    how much they tell about the columns.
 
     Parameters
     ----------
     n_clusters : int, default 8
         The most clusters there may be; at a small ``beta`` some coincide.
     beta : float, default 20.0
-        Price of a nat of relevance in nats of compression; memberships sharpen as it grows. ``np.inf`` gives hard clusters by the
-        sequential algorithm.
+        Price of a nat of relevance in nats of compression; memberships sharpen as it grows.
+        ``np.inf`` gives hard clusters by the sequential algorithm.
     anneal : bool, default True
         Let beta grow from 1 to its value, each solution starting the next.
     n_init : int, default 4
@@ -53,19 +57,22 @@ class InformationBottleneck(InductiveClusterer):
     information_ : float
         I(X;C), the most that ``relevance_`` could be.
     information_curve_ : array of shape (n_levels, 3)
-        beta, compression and relevance of the best solution met at each beta of the annealing: a concave curve.
+        beta, compression and relevance of the best solution met at each beta of the annealing: a
+        concave curve.
     weights_ : array of shape (n_clusters,)
         p(v).
     class_distributions_ : array of shape (n_clusters, n_columns)
         p(c|v).
     memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
-        As in every estimator; ``objective_`` is compression - beta * relevance, and - relevance for an infinite beta.
+        As in every estimator; ``objective_`` is compression - beta * relevance, and - relevance for
+        an infinite beta.
 
     References
     ----------
-    .. [1] N. Tishby, F. Pereira and W. Bialek, "The information bottleneck method", Allerton Conference 1999.
-    .. [2] N. Slonim, N. Friedman and N. Tishby, "Unsupervised document classification using sequential information
-       maximization", SIGIR 2002.
+    .. [1] N. Tishby, F. Pereira and W. Bialek, "The information bottleneck method", Allerton
+       Conference 1999.
+    .. [2] N. Slonim, N. Friedman and N. Tishby, "Unsupervised document classification using
+       sequential information maximization", SIGIR 2002.
 
     Examples
     --------
@@ -130,11 +137,14 @@ class InformationBottleneck(InductiveClusterer):
         yield from super()._smaller_alternatives(size)
 
     def _distributions(self, X: Any) -> tuple[Any, np.ndarray]:
-        """q(c|x) of rows of counts, zero for a row without counts, and the largest count of each row."""
+        """q(c|x) of rows of counts, zero for a row without counts, and the largest count of each
+        row.
+        """
         values = X.data if sp.issparse(X) else X
         if values.size and values.min() < 0:
             raise ValueError(
-                f"Negative values in data passed to {type(self).__name__}: X must hold counts, its smallest is {values.min():g}"
+                f"Negative values in data passed to {type(self).__name__}: X must hold counts, "
+                f"its smallest is {values.min():g}"
             )
         largest = (X.max(axis=1).toarray().ravel() if sp.issparse(X) else X.max(axis=1)).astype(
             np.float64
@@ -144,7 +154,7 @@ class InformationBottleneck(InductiveClusterer):
         )  # first by the largest count, so that no sum overflows or vanishes
         return _divided(Q, np.asarray(Q.sum(axis=1)).ravel()), largest
 
-    def _judged(self, evidence: Any) -> tuple[Any, str]:
+    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
         """Square roots of the shares, whose Euclidean distance is Hellinger's."""
         counts = plain_features(evidence)
         if counts is None:
@@ -158,7 +168,9 @@ class InformationBottleneck(InductiveClusterer):
             np.full(k, 1.0 / k), kernel.seeds(rows.X, rows.columns[0], k, rng), float(self.beta)
         )
 
-    def _summarize(self, block: Any, weights: Any, state: kernel.Bottleneck) -> kernel.Totals:
+    def _summarize(
+        self, block: np.ndarray, weights: Any, state: kernel.Bottleneck
+    ) -> kernel.Totals:
         return kernel.summarize(block, weights, state)
 
     def _update(self, stats: kernel.Totals, state: kernel.Bottleneck) -> kernel.Bottleneck:
@@ -245,7 +257,9 @@ class InformationBottleneck(InductiveClusterer):
         self._question()
 
     def _curve(self) -> np.ndarray:
-        """For every beta of the annealing the best of all solutions met, whatever beta and start they came from."""
+        """For every beta of the annealing the best of all solutions met, whatever beta and start
+        they came from.
+        """
         if np.isinf(self.beta):
             return np.array([[np.inf, self.compression_, self.relevance_]])
         betas, met = self._levels(), np.array([*self._visited, (0.0, 0.0)])
@@ -255,7 +269,8 @@ class InformationBottleneck(InductiveClusterer):
     def _question(self) -> None:
         if self.n_clusters > 1 and self.relevance_ <= 1e-3 * self.information_ + 1e-12:
             warn(
-                f"the clusters keep {self.relevance_:.2g} of the {self.information_:.2g} nats that the rows of X tell about its columns: "
+                f"the clusters keep {self.relevance_:.2g} of the {self.information_:.2g} nats "
+                "that the rows of X tell about its columns: "
                 + (
                     "the rows are all alike"
                     if np.isinf(self.beta)
@@ -273,7 +288,8 @@ class InformationBottleneck(InductiveClusterer):
         Returns
         -------
         memberships : array of shape (n_new, n_clusters)
-            A row without counts gets the cluster weights, alone or among others; with ``beta=inf`` it goes to the first cluster.
+            A row without counts gets the cluster weights, alone or among others; with ``beta=inf``
+            it goes to the first cluster.
         """
         self._check_fitted()
         X = check_features(self, X, reset=False)
@@ -285,7 +301,8 @@ class InformationBottleneck(InductiveClusterer):
         )
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The objective of rows of counts at the fitted clusters, its sign turned so that higher is better.
+        """The objective of rows of counts at the fitted clusters, its sign turned so that higher is
+        better.
 
         Parameters
         ----------

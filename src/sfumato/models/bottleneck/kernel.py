@@ -1,13 +1,16 @@
-"""The information bottleneck (Tishby, Pereira and Bialek 1999) and its hard, sequential form (Slonim, Friedman and Tishby 2002).
+"""The information bottleneck (Tishby, Pereira and Bialek 1999) and its hard, sequential form
+(Slonim, Friedman and Tishby 2002).
 
-x are objects with weight p(x) and a distribution q(c|x); clusters v have p(v) and p(c|v). For memberships p(v|x):
+x are objects with weight p(x) and a distribution q(c|x); clusters v have p(v) and p(c|v). For
+memberships p(v|x):
 
     minimise   F = I(X;V) - beta I(C;V)
 
     p(v|x) = p(v) exp(beta sum_c q(c|x) log p(c|v)) / Z(x),    p(v, c) = sum_x p(x) p(v|x) q(c|x)
 
 Each line minimises F over its own left side, and after the first  F = - sum_x p(x) log Z(x) - beta H(C):  a sum over row blocks that
-never rises. For beta = infinity, I(C;V) is maximised over hard clusters by moving one object at a time to where it costs least.
+never rises. For beta = infinity, I(C;V) is maximised over hard clusters by moving one object at a
+time to where it costs least.
 """
 
 from __future__ import annotations
@@ -58,18 +61,22 @@ class Totals(NamedTuple):
 
 
 def _scores(Q: Array, state: Bottleneck) -> np.ndarray:
-    """sum_c q(c|x) log p(c|v), the divergence of x from v with its sign turned, up to a term of x alone."""
+    """sum_c q(c|x) log p(c|v), the divergence of x from v with its sign turned, up to a term of x
+    alone.
+    """
     return np.asarray(Q @ np.log(np.maximum(state.distributions, TINY)).T)
 
 
-def assign(Q: Any, state: Bottleneck) -> tuple[np.ndarray, np.ndarray]:
+def assign(Q: Array, state: Bottleneck) -> tuple[np.ndarray, np.ndarray]:
     """Memberships p(v|x) and log Z(x) for rows q(c|x), dense or sparse."""
     with np.errstate(divide="ignore"):
         return softmax(np.log(state.weights) + state.beta * _scores(Q, state))
 
 
-def nearest(Q: Any, state: Bottleneck) -> np.ndarray:
-    """One-hot memberships in the cluster of least divergence, the limit of ``assign`` for large beta; empty clusters take nobody."""
+def nearest(Q: Array, state: Bottleneck) -> np.ndarray:
+    """One-hot memberships in the cluster of least divergence, the limit of ``assign`` for large
+    beta; empty clusters take nobody.
+    """
     scores = np.where(state.weights > 0, _scores(Q, state), -np.inf)
     return (scores.argmax(axis=1)[:, None] == np.arange(len(state.weights))).astype(np.float64)
 
@@ -118,7 +125,9 @@ def relevance(table: np.ndarray) -> float:
 
 
 def information(Q: Array, mass: np.ndarray) -> float:
-    """I(X;C) of objects with weights ``mass`` (n,) that sum to one and distributions ``Q`` (n, classes)."""
+    """I(X;C) of objects with weights ``mass`` (n,) that sum to one and distributions ``Q`` (n,
+    classes).
+    """
     return max(0.0, entropy(np.asarray(mass @ Q)) - float(mass @ _row_entropies(Q)))
 
 
@@ -128,8 +137,11 @@ def compression(Y: np.ndarray, mass: np.ndarray, weights: np.ndarray) -> float:
     return float(mass @ xlogy(Y, ratio).sum(axis=1))
 
 
-def sequential(Q: Any, mass: np.ndarray, labels: np.ndarray, k: int) -> tuple[np.ndarray, float]:
-    """Labels after each object in turn was drawn from its cluster and put where it costs least, and their I(C;V).
+def sequential(
+    Q: np.ndarray, mass: np.ndarray, labels: np.ndarray, k: int
+) -> tuple[np.ndarray, float]:
+    """Labels after each object in turn was drawn from its cluster and put where it costs least, and
+    their I(C;V).
 
     I(C;V) = H(C) + sum_v phi(v)  with  phi(v) = sum_c p(v, c) log p(v, c) - p(v) log p(v),  so that x belongs where  phi(v) - phi(v + x)
     is least. Only the classes that x has change. An object alone in its cluster stays.
@@ -164,7 +176,10 @@ def sequential(Q: Any, mass: np.ndarray, labels: np.ndarray, k: int) -> tuple[np
 
 
 def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """k distributions to start from: rows of ``Q``, each drawn far (in divergence) from those before it, mixed with the mean of all."""
+    """k distributions to start from.
+
+    Rows of ``Q``, each drawn far (in divergence) from those before it, mixed with the mean of all.
+    """
     order = np.argsort(
         np.asarray(Q @ np.random.default_rng(0).normal(size=Q.shape[1])), kind="stable"
     )

@@ -20,7 +20,7 @@ INDIFFERENT = 0.02  # of skill: the largest number of clusters so close to the b
 
 
 def choose(
-    selection: str, consensus: Any, table: tables.Table, largest: Any, settings: Settings
+    selection: str, consensus: Any, table: tables.Table, largest: int, settings: Settings
 ) -> tuple[int, np.ndarray, np.ndarray]:
     """Number of clusters, the numbers tried (2, ..., ``largest`` at most), and their scores.
 

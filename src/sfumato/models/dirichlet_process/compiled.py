@@ -1,4 +1,7 @@
-"""Compiled twin of ``gibbs.visit``; ``pip install 'sfumato[fast]'`` brings Numba, which this module needs. Import it at call time."""
+"""Compiled twin of ``gibbs.visit``.
+
+``pip install 'sfumato[fast]'`` brings Numba, which this module needs. Import it at call time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ __all__ = ["visit"]
 
 
 def visit(
-    table: Any,
+    table: float | np.ndarray,
     X: Array,
     labels: ArrayLike,
     choices: Any,
@@ -46,7 +49,10 @@ def _free(counts, log_alpha):
 
 @njit(cache=True, nogil=True)
 def _choose(scores, choice, uniform):
-    """Slot drawn in proportion to exp(scores), or the one prescribed, and its log chance; the first if nothing can be told apart."""
+    """Slot drawn in proportion to exp(scores), or the one prescribed, and its log chance.
+
+    The first if nothing can be told apart.
+    """
     top = -inf
     for k in range(len(scores)):
         if isnan(scores[k]):

@@ -1,4 +1,5 @@
-"""Components of a mixture, each with the conjugate prior that lets its parameters be integrated out.
+"""Components of a mixture, each with the conjugate prior that lets its parameters be integrated
+out.
 
 Everything a component knows of its objects is the sum of their features z(x), so that with  S_k = sum_i r_ik z(x_i)
 
@@ -6,8 +7,9 @@ Everything a component knows of its objects is the sum of their features z(x), s
     expected log likelihood of x      =  C(S_k) . z(x)
     divergence of posterior and prior =  C(S_k) . S_k - E(S_k)
 
-and the predictive density of a new object is E(S_k + z(x)) - E(S_k). Objects are columns: features are (q, b). Terms that do
-not depend on the cluster (units, multinomial coefficients) are left to ``log_base``. A missing number (NaN) has zero features.
+and the predictive density of a new object is E(S_k + z(x)) - E(S_k). Objects are columns: features
+are (q, b). Terms that do not depend on the cluster (units, multinomial coefficients) are left to
+``log_base``. A missing number (NaN) has zero features.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class FullComponent(NamedTuple):
         return -np.log(self.unit).sum() * Z[0]
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """mean (k, d), kappa (k,), df (k,) and scale (k, d, d) given the sums of features (k, q)."""
+        """mean (k, d), kappa (k,), df (k,) and scale (k, d, d) given the sums of features (k,
+        q).
+        """
         count, total, square = distances.moments(S, len(self.mean), "full")
         kappa = self.kappa + count
         mean = (self.kappa * self.mean + total) / kappa[:, None]
@@ -89,7 +93,10 @@ class FullComponent(NamedTuple):
         return C
 
     def predictive(self, S: np.ndarray) -> tuple[np.ndarray, ...]:
-        """What ``log_predictive`` needs of the sums: constants (k,), exponents (k,), coefficients (k, q)."""
+        """What ``log_predictive`` needs of the sums.
+
+        Constants (k,), exponents (k,), coefficients (k, q).
+        """
         mean, kappa, df, scale = self.posterior(S)
         d = len(self.mean)
         constant = (
@@ -114,7 +121,10 @@ class FullComponent(NamedTuple):
 
 
 class DiagonalComponent(NamedTuple):
-    """Normal with independent features; priors normal-inverse-gamma in standardised units, one a feature."""
+    """Normal with independent features.
+
+    Priors normal-inverse-gamma in standardised units, one a feature.
+    """
 
     mean: np.ndarray
     kappa: np.ndarray
@@ -186,9 +196,12 @@ class DiagonalComponent(NamedTuple):
 
 
 class CountComponent(NamedTuple):
-    """Groups of categories with a Dirichlet prior each: one group of d categories (counts), or d groups of two (yes or no).
+    """Groups of categories with a Dirichlet prior each.
 
-    ``prior`` is (categories, groups); features run through it row by row. ``trials`` is ``None`` for rows of counts.
+    One group of d categories (counts), or d groups of two (yes or no).
+
+    ``prior`` is (categories, groups); features run through it row by row. ``trials`` is ``None``
+    for rows of counts.
     """
 
     prior: np.ndarray
@@ -233,7 +246,9 @@ class CountComponent(NamedTuple):
         return (self.prior.reshape(-1) + S,)
 
     def log_predictive(self, parameters: tuple[np.ndarray, ...], Z: Any) -> Any:
-        """Log predictive probability (k, b), without the multinomial coefficients, of the objects with features ``Z`` (q, b)."""
+        """Log predictive probability (k, b), without the multinomial coefficients, of the objects
+        with features ``Z`` (q, b).
+        """
         (concentration,) = parameters
         totals = self._groups(concentration).sum(axis=1)
         if not sp.issparse(Z):
@@ -250,7 +265,7 @@ class CountComponent(NamedTuple):
         )
 
 
-def _drawn(Z: Any, shape: tuple[int, int]) -> np.ndarray:
+def _drawn(Z: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     """Number of draws (groups, b) behind the counts ``Z``."""
     return (
         np.asarray(Z.sum(axis=0)).reshape(1, -1)

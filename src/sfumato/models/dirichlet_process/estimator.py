@@ -1,4 +1,7 @@
-"""Dirichlet process mixtures: conjugate components, and a number of clusters that the data choose."""
+"""Dirichlet process mixtures.
+
+Conjugate components, and a number of clusters that the data choose.
+"""
 
 from __future__ import annotations
 
@@ -40,20 +43,23 @@ __all__ = ["DirichletProcessMixture"]
 class DirichletProcessMixture(Clusterer):
     """Mixture whose number of clusters is part of what the data say.
 
-    Clusters come from a Dirichlet process: an object joins cluster k with chance N_k / (n - 1 + alpha) and opens a new one with chance
-    alpha / (n - 1 + alpha). Each cluster has a conjugate prior, so its parameters are integrated out. The posterior is found by
-    variational Bayes (fast, deterministic given the seed, takes weights) or by collapsed Gibbs sampling (exact up to simulation
-    error: real posterior uncertainty, also of the number of clusters).
+    Clusters come from a Dirichlet process: an object joins cluster k with chance N_k / (n - 1 +
+    alpha) and opens a new one with chance alpha / (n - 1 + alpha). Each cluster has a conjugate
+    prior, so its parameters are integrated out. The posterior is found by variational Bayes (fast,
+    deterministic given the seed, takes weights) or by collapsed Gibbs sampling (exact up to
+    simulation error: real posterior uncertainty, also of the number of clusters).
 
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Most clusters the variational form may use (truncation); ``None`` means 20, or the number of objects if that is less. The
-        sampler has no such limit.
+        Most clusters the variational form may use (truncation); ``None`` means 20, or the number of
+        objects if that is less. The sampler has no such limit.
     component : a class or an object of ``sfumato.conjugate``, default=NormalInverseWishart
-        What a cluster is: ``NormalInverseWishart`` (normal, full covariance), ``NormalInverseGamma`` (normal, independent features,
-        NaN left out), ``DirichletMultinomial`` (rows of counts) or ``BetaBinomial`` (yes or no, NaN left out). A class means a
-        vague prior made from the location and spread of the data; an object is the prior itself, in the units of the data.
+        What a cluster is: ``NormalInverseWishart`` (normal, full covariance),
+        ``NormalInverseGamma`` (normal, independent features, NaN left out),
+        ``DirichletMultinomial`` (rows of counts) or ``BetaBinomial`` (yes or no, NaN left out). A
+        class means a vague prior made from the location and spread of the data; an object is the
+        prior itself, in the units of the data.
     inference : {"variational", "gibbs"}, default="variational"
         How the posterior is found.
     concentration : (float, float) or float, default=(1.0, 1.0)
@@ -77,10 +83,12 @@ class DirichletProcessMixture(Clusterer):
     Attributes
     ----------
     memberships_ : array of shape (n, n_clusters)
-        Posterior predictive memberships; from the sampler, memberships whose products match the co-occurrence over all draws.
+        Posterior predictive memberships; from the sampler, memberships whose products match the
+        co-occurrence over all draws.
     labels_ : array of shape (n,)
     n_clusters_ : int
-        Clusters in use; from the sampler, the most frequent number, less those that are nobody's first choice in the consensus.
+        Clusters in use; from the sampler, the most frequent number, less those that are nobody's
+        first choice in the consensus.
     n_clusters_posterior_ : array
         Probability of 0, 1, 2, ... clusters.
     objective_, history_ : float, array
@@ -99,13 +107,17 @@ class DirichletProcessMixture(Clusterer):
     log_joint_ : array of shape (n_init, n_draws)
         Log probability of each draw together with the data (sampler only).
     r_hat_ : float
-        Agreement of the chains on the log joint, near 1 when they agree; infinite if ``n_draws`` is less than 4 (sampler only).
+        Agreement of the chains on the log joint, near 1 when they agree; infinite if ``n_draws`` is
+        less than 4 (sampler only).
 
     References
     ----------
-    .. [1] D. Blei and M. Jordan, Variational inference for Dirichlet process mixtures, Bayesian Analysis 1(1), 2006.
-    .. [2] R. Neal, Markov chain sampling methods for Dirichlet process mixture models, JCGS 9(2), 2000.
-    .. [3] D. Dahl, Sequentially-allocated merge-split sampler for conjugate and nonconjugate Dirichlet process mixture models, 2005.
+    .. [1] D. Blei and M. Jordan, Variational inference for Dirichlet process mixtures, Bayesian
+       Analysis 1(1), 2006.
+    .. [2] R. Neal, Markov chain sampling methods for Dirichlet process mixture models, JCGS 9(2),
+       2000.
+    .. [3] D. Dahl, Sequentially-allocated merge-split sampler for conjugate and nonconjugate
+       Dirichlet process mixture models, 2005.
 
     Examples
     --------
@@ -268,7 +280,7 @@ class DirichletProcessMixture(Clusterer):
             True,
         )
 
-    def _memberships(self, X: Any) -> Any:
+    def _memberships(self, X: np.ndarray) -> Any:
         U = Rows(X, n_jobs=self.n_jobs).map(self._posterior.memberships)
         xp = namespace(X)
         return (
@@ -306,7 +318,10 @@ class DirichletProcessMixture(Clusterer):
         return Rows(self._check_new(X), n_jobs=self.n_jobs).map(self._posterior.log_density)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log posterior predictive density: higher is better, and comparable between models of the same data."""
+        """Mean log posterior predictive density.
+
+        Higher is better, and comparable between models of the same data.
+        """
         density = to_numpy(self.score_samples(X))
         return float(
             np.average(
@@ -335,7 +350,7 @@ class DirichletProcessMixture(Clusterer):
             yield "set inference='variational'", sum(super()._memory_needed(size).values())
         yield from super()._smaller_alternatives(size)
 
-    def _judged(self, evidence: Any) -> tuple[Any, str]:
+    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
         """Densities of measurements only: counts have none."""
         kind = self.component if isinstance(self.component, type) else type(self.component)
         counts = kind in (BetaBinomial, DirichletMultinomial)
@@ -355,7 +370,8 @@ class DirichletProcessMixture(Clusterer):
         if kind not in priors.KINDS:
             names = ", ".join(k.__name__ for k in priors.KINDS)
             raise ValueError(
-                f"component must be one of {names} of sfumato.conjugate, or an object of it, got {self.component!r}"
+                f"component must be one of {names} of sfumato.conjugate, or an object of it, got "
+                f"{self.component!r}"
             )
         return priors.check_concentration(self.concentration)
 

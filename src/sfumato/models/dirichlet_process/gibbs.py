@@ -1,13 +1,17 @@
-"""Dirichlet process mixtures by collapsed Gibbs sampling (Neal 2000, algorithm 3) with split and merge moves (Dahl 2005).
+"""Dirichlet process mixtures by collapsed Gibbs sampling (Neal 2000, algorithm 3) with split and
+merge moves (Dahl 2005).
 
     p(z_i = k | rest) ~ N_k p(x_i | objects of k),      p(z_i = new | rest) ~ alpha p(x_i)
 
-Parameters are integrated out: a cluster is the posterior of its conjugate prior, and an object enters or leaves it by a rank-one
-update. ``visit`` is the one primitive: objects leave their clusters (if they have one) and choose again, one after another. A sweep
-visits all objects; a split allocates the objects of one cluster to two seeds the same way, with the chance of each choice kept for the
-acceptance ratio. The caches of the clusters are made afresh for every pass, so rounding errors do not grow.
+Parameters are integrated out: a cluster is the posterior of its conjugate prior, and an object
+enters or leaves it by a rank-one update. ``visit`` is the one primitive: objects leave their
+clusters (if they have one) and choose again, one after another. A sweep visits all objects; a split
+allocates the objects of one cluster to two seeds the same way, with the chance of each choice kept
+for the acceptance ratio. The caches of the clusters are made afresh for every pass, so rounding
+errors do not grow.
 
-Tables have a fixed number of slots; an empty slot holds the prior, and the first empty slot is the next new cluster.
+Tables have a fixed number of slots; an empty slot holds the prior, and the first empty slot is the
+next new cluster.
 """
 
 from __future__ import annotations
@@ -43,7 +47,10 @@ class Draw(NamedTuple):
 
 
 class FullSeats(NamedTuple):
-    """Cached posteriors of normal clusters: ``counts`` (slots,), means (slots, d), inverse scales (slots, d, d), log |scale|."""
+    """Cached posteriors of normal clusters.
+
+    ``counts`` (slots,), means (slots, d), inverse scales (slots, d, d), log |scale|.
+    """
 
     counts: np.ndarray
     means: np.ndarray
@@ -65,7 +72,10 @@ class FullSeats(NamedTuple):
         )
 
     def shift(self, k: int, x: np.ndarray, sign: int) -> None:
-        """``x`` enters (sign 1) or leaves (sign -1) cluster ``k``; the count is still the old one."""
+        """``x`` enters (sign 1) or leaves (sign -1) cluster ``k``.
+
+        The count is still the old one.
+        """
         kappa = self.kappa + self.counts[k]
         gap = x - self.means[k]
         direction = self.inverses[k] @ gap
@@ -80,7 +90,10 @@ class FullSeats(NamedTuple):
 
 
 class DiagonalSeats(NamedTuple):
-    """Cached posteriors of normal clusters with independent features: seen (slots, d), means (slots, d), scales (slots, d)."""
+    """Cached posteriors of normal clusters with independent features.
+
+    Seen (slots, d), means (slots, d), scales (slots, d).
+    """
 
     counts: np.ndarray
     seen: np.ndarray
@@ -156,7 +169,10 @@ def sums(Z: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
 
 
 def seats(component: Any, S: np.ndarray, counts: np.ndarray, n: int) -> Any:
-    """Fresh caches for clusters with these sums of features (slots, q) and counts (slots,); up to ``n`` objects will come."""
+    """Fresh caches for clusters with these sums of features (slots, q) and counts (slots,).
+
+    Up to ``n`` objects will come.
+    """
     counts = counts.astype(np.int64)
     total = np.arange(n + 2)
     if isinstance(component, FullComponent):
@@ -217,11 +233,13 @@ def visit(
     log_alpha: float,
     first: int,
 ) -> tuple[int, float]:
-    """Objects from ``first`` on leave and choose again; stops early when a new cluster may be needed and no slot is empty.
+    """Objects from ``first`` on leave and choose again.
 
-    ``labels`` and the caches are overwritten. ``choices`` is -1 where an object may choose by its ``uniforms``, else the slot it
-    must take. With ``log_alpha`` of minus infinity no new cluster is opened. Returns the object to go on with and the log chance
-    of all choices made.
+    Stops early when a new cluster may be needed and no slot is empty.
+
+    ``labels`` and the caches are overwritten. ``choices`` is -1 where an object may choose by its
+    ``uniforms``, else the slot it must take. With ``log_alpha`` of minus infinity no new cluster is
+    opened. Returns the object to go on with and the log chance of all choices made.
     """
     log_count = np.log(np.maximum(np.arange(len(X) + 2), 0.5))
     log_chance = 0.0
@@ -248,7 +266,10 @@ def visit(
 
 
 def _choose(scores: np.ndarray, choice: int, uniform: float) -> tuple[int, float]:
-    """Slot drawn in proportion to exp(scores), or the one prescribed, and its log chance; the first if nothing can be told apart."""
+    """Slot drawn in proportion to exp(scores), or the one prescribed, and its log chance.
+
+    The first if nothing can be told apart.
+    """
     scores = np.where(np.isnan(scores), -np.inf, scores)
     top = scores.max()
     if np.isinf(top):
@@ -260,7 +281,10 @@ def _choose(scores: np.ndarray, choice: int, uniform: float) -> tuple[int, float
 
 
 class Chain(NamedTuple):
-    """What stays the same along a chain: the component, the features (q, n) and points (n, p) of the objects, and how to visit them."""
+    """What stays the same along a chain.
+
+    The component, the features (q, n) and points (n, p) of the objects, and how to visit them.
+    """
 
     component: Any
     Z: np.ndarray
@@ -275,7 +299,10 @@ class Chain(NamedTuple):
         rng: np.random.Generator,
         log_alpha: float,
     ) -> tuple[np.ndarray, float]:
-        """Visit the objects in ``order``; new labels of all objects and the log chance of the choices."""
+        """Visit the objects in ``order``.
+
+        New labels of all objects and the log chance of the choices.
+        """
         k = int(labels.max(initial=-1)) + 1
         X, now = self.X[order], labels[order].copy()
         uniforms = rng.random(len(order))
@@ -334,7 +361,9 @@ def sweep(
 def split_merge(
     chain: Chain, labels: np.ndarray, concentration: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Propose to split the cluster of two random objects, or to merge their two clusters (sequential allocation, Dahl 2005)."""
+    """Propose to split the cluster of two random objects, or to merge their two clusters
+    (sequential allocation, Dahl 2005).
+    """
     i, j = rng.choice(len(labels), size=2, replace=False)
     merge = labels[i] != labels[j]
     both = np.flatnonzero((labels == labels[i]) | (labels == labels[j]))

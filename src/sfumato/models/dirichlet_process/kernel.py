@@ -1,11 +1,14 @@
 """Dirichlet process mixtures by variational Bayes: truncated stick-breaking (Blei and Jordan 2006).
 
-    v_k ~ Beta(1, alpha),  pi_k = v_k prod_{j<k} (1 - v_j),  z_i ~ pi,  x_i ~ component(theta_{z_i}),  alpha ~ Gamma(shape, rate)
+    v_k ~ Beta(1, alpha),  pi_k = v_k prod_{j<k} (1 - v_j),  z_i ~ pi,  x_i ~
+    component(theta_{z_i}),  alpha ~ Gamma(shape, rate)
 
-    bound = sum_i w_i log sum_k exp( E log pi_k + C(S_k) . z(x_i) ) - sum_k [ C(S_k) . S_k - E(S_k) ] - KL(sticks) - KL(alpha)
+    bound = sum_i w_i log sum_k exp( E log pi_k + C(S_k) . z(x_i) ) - sum_k [ C(S_k) . S_k - E(S_k)
+    ] - KL(sticks) - KL(alpha)
 
-with C and E of ``components``. A step is exact coordinate ascent, so the bound never falls; clusters are kept in order of size, which
-is the best order for the sticks. ``merges`` finds the pairs of clusters that are better off as one, exactly.
+with C and E of ``components``. A step is exact coordinate ascent, so the bound never falls;
+clusters are kept in order of size, which is the best order for the sticks. ``merges`` finds the
+pairs of clusters that are better off as one, exactly.
 """
 
 from __future__ import annotations
@@ -72,7 +75,9 @@ def update(
     current: Concentration,
     prior: Concentration,
 ) -> State:
-    """Best posteriors of components, sticks and alpha for these statistics, the largest cluster first."""
+    """Best posteriors of components, sticks and alpha for these statistics, the largest cluster
+    first.
+    """
     order = np.argsort(-counts, kind="stable")
     sums, counts = sums[order], counts[order]
     sticks = _sticks(counts, current.mean)
@@ -119,7 +124,9 @@ def _gamma_divergence(q: Concentration, p: Concentration) -> float:
 
 
 def responsibilities(state: State, Z: Array) -> tuple[Any, Any]:
-    """Responsibilities (k, b) of the clusters for objects with features ``Z`` (q, b), and the log normalisers (b,)."""
+    """Responsibilities (k, b) of the clusters for objects with features ``Z`` (q, b), and the log
+    normalisers (b,).
+    """
     xp = namespace(Z)
     device = getattr(Z, "device", None)
     return _softmax(
@@ -129,7 +136,10 @@ def responsibilities(state: State, Z: Array) -> tuple[Any, Any]:
 
 
 def _softmax(logits: Array) -> tuple[Any, Any]:
-    """Columns of exp(logits) divided by their sums, and the logarithms of the sums. Overwrites ``logits``."""
+    """Columns of exp(logits) divided by their sums, and the logarithms of the sums.
+
+    Overwrites ``logits``.
+    """
     xp = namespace(logits)
     top = xp.max(logits, axis=0)
     logits -= top
@@ -166,8 +176,10 @@ def log_weights(state: State) -> np.ndarray:
     return np.append(v, 0.0) + np.append(0.0, np.cumsum(rest))
 
 
-def assign(component: Any, log_weight: np.ndarray, parameters: Any, X: Any) -> tuple[Any, Any]:
-    """Posterior predictive memberships (b, k) of a block of objects, and the logarithms of their densities (b,)."""
+def assign(component: Any, log_weight: np.ndarray, parameters: object, X: Array) -> tuple[Any, Any]:
+    """Posterior predictive memberships (b, k) of a block of objects, and the logarithms of their
+    densities (b,).
+    """
     Z = component.features(X)
     logits = component.log_predictive(parameters, Z)
     logits += namespace(logits).asarray(log_weight, device=getattr(logits, "device", None))[:, None]
@@ -184,7 +196,10 @@ def occupied(log_vacancy: np.ndarray) -> np.ndarray:
 
 
 def merges(component: Any, state: State, losses: Any, *, limit: int = 30) -> list[tuple[int, int]]:
-    """Disjoint pairs of clusters whose union raises the bound; ``losses(pairs)`` gives the entropy that each union gives up."""
+    """Disjoint pairs of clusters whose union raises the bound.
+
+    ``losses(pairs)`` gives the entropy that each union gives up.
+    """
     active = np.flatnonzero(state.counts > 1e-8 * max(1.0, state.counts.sum()))
     left, right = (active[index] for index in np.triu_indices(len(active), 1))
     if not len(left):
@@ -231,7 +246,9 @@ def _stick_evidence(counts: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def pair_losses(R: Array, weights: Weights, pairs: list[tuple[int, int]]) -> np.ndarray:
-    """Entropy that a block gives up when the responsibilities ``R`` (k, b) of each pair are added together."""
+    """Entropy that a block gives up when the responsibilities ``R`` (k, b) of each pair are added
+    together.
+    """
     R = to_numpy(R)
     w = 1.0 if weights is None else to_numpy(weights)
     entropy = {k: _plogp(R[k]) for k in {k for pair in pairs for k in pair}}

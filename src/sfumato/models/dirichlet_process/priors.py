@@ -1,4 +1,7 @@
-"""From conjugate priors to mixture components and back: units, default priors, and where to start."""
+"""From conjugate priors to mixture components and back.
+
+Units, default priors, and where to start.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ SPREAD = 0.15  # expected variance within a cluster, as a share of the variance 
 
 
 def location(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of every feature, missing numbers left out; a constant feature has deviation 1."""
+    """Mean and standard deviation of every feature, missing numbers left out.
+
+    a constant feature has deviation 1.
+    """
 
     def total(block: Any, weights: Weights, center: Any) -> tuple[Any, Any, Any]:
         block = (
@@ -93,12 +99,16 @@ def _correlation(rows: Rows, center: np.ndarray, unit: np.ndarray) -> np.ndarray
 
 
 def build(prior: Any, rows: Rows) -> Any:
-    """Mixture component with this prior; normal components work in units in which the data have variance 1."""
+    """Mixture component with this prior.
+
+    Normal components work in units in which the data have variance 1.
+    """
     p = rows.shape[1]
     if isinstance(prior, NormalInverseWishart):
         if prior.mean.shape != (p,):
             raise ValueError(
-                f"component must be a single prior for {p} features, got mean of shape {prior.mean.shape}"
+                f"component must be a single prior for {p} features, got mean of shape "
+                f"{prior.mean.shape}"
             )
         center, unit = location(rows)
         with np.errstate(over="ignore"):
@@ -107,12 +117,14 @@ def build(prior: Any, rows: Rows) -> Any:
     if isinstance(prior, DirichletMultinomial):
         if prior.concentration.shape != (p,):
             raise ValueError(
-                f"component must be a single prior for {p} features, got concentration of shape {prior.concentration.shape}"
+                f"component must be a single prior for {p} features, got concentration of shape "
+                f"{prior.concentration.shape}"
             )
         return CountComponent(np.array(prior.concentration[:, None]))
     if prior.batch_shape not in ((), (p,)):
         raise ValueError(
-            f"component must hold one prior, or one for each of {p} features, got {prior.batch_shape}"
+            f"component must hold one prior, or one for each of {p} features, got "
+            f"{prior.batch_shape}"
         )
     if isinstance(prior, BetaBinomial):
         a, b, trials = (
@@ -130,7 +142,9 @@ def build(prior: Any, rows: Rows) -> Any:
 
 
 def publish(component: Any, S: np.ndarray) -> Any:
-    """Posteriors of clusters with these sums of features, as one conjugate object in the units of the data."""
+    """Posteriors of clusters with these sums of features, as one conjugate object in the units of
+    the data.
+    """
     if isinstance(component, CountComponent):
         posterior = component.prior + S.reshape(-1, *component.prior.shape)
         if component.trials is None:
@@ -192,7 +206,8 @@ def check_concentration(given: Any) -> Concentration:
     )
     if not within or not 1e-100 <= prior.mean <= 1e10:
         raise ValueError(
-            f"concentration={given!r} must give alpha a mean (shape / rate) between 1e-100 and 1e10, with neither part beyond 1e-100 "
+            f"concentration={given!r} must give alpha a mean (shape / rate) between 1e-100 and "
+            "1e10, with neither part beyond 1e-100 "
             "or 1e100: try (1.0, 1.0)"
         )
     return prior
@@ -204,27 +219,33 @@ def check_copies(weights: Weights) -> None:
         total = 0.0 if weights is None else float(weights.sum())
     if total > 1e12:
         raise ValueError(
-            f"sample_weight adds up to {total:.0e}, so many copies of the objects that the prior is lost in rounding: divide by a number"
+            f"sample_weight adds up to {total:.0e}, so many copies of the objects that the prior "
+            "is lost in rounding: divide by a number"
         )
 
 
 def check_prior(component: Any) -> None:
-    """Refuse a normal prior so far from the data, or so narrow, that sums of squares in floating point lose one of the two."""
+    """Refuse a normal prior so far from the data, or so narrow, that sums of squares in floating
+    point lose one of the two.
+    """
     if isinstance(component, CountComponent):
         return
     if not np.isfinite(component.scale).all():
         raise ValueError(
-            "component has a scale that overflows in units of the variance of the data: is it in the units of X?"
+            "component has a scale that overflows in units of the variance of the data: is it in "
+            "the units of X?"
         )
     least = _narrowest(component)
     if not least > 1e-12:
         raise ValueError(
-            f"component has a scale of {least:.0e} times the variance of the data, too narrow to compute with: is it in the units of X?"
+            f"component has a scale of {least:.0e} times the variance of the data, too narrow to "
+            "compute with: is it in the units of X?"
         )
     far = float(np.abs(component.mean).max())
     if not float(np.max(component.kappa)) * far * far <= 1e12 * min(least, 1.0):
         raise ValueError(
-            f"component has a mean {far:.0e} standard deviations away from the data, worth kappa={np.max(component.kappa):.0e} objects, "
+            f"component has a mean {far:.0e} standard deviations away from the data, worth "
+            f"kappa={np.max(component.kappa):.0e} objects, "
             "in which the data are lost: is it in the units of X?"
         )
 
@@ -248,12 +269,16 @@ def check_reach(component: Any, rows: Rows) -> None:
     if not far.max() * np.sqrt(len(component.unit) / _narrowest(component)) <= 1e152:
         reach = np.abs(extremes).max()
         raise ValueError(
-            f"X has values as large as {reach:.0e}, too far from the fitted data for their squares: is it in the same units?"
+            f"X has values as large as {reach:.0e}, too far from the fitted data for their "
+            "squares: is it in the same units?"
         )
 
 
 def embedding(component: Any, X: Any) -> np.ndarray:
-    """A block of objects (b, p) as points whose Euclidean distance makes sense: where to look for a start."""
+    """A block of objects (b, p) as points whose Euclidean distance makes sense.
+
+    Where to look for a start.
+    """
     X = to_numpy(X.toarray() if sp.issparse(X) else X).astype(np.float64)
     if not isinstance(component, CountComponent):
         return np.nan_to_num((X - component.center) / component.unit, nan=0.0)

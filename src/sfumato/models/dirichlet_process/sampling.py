@@ -1,8 +1,12 @@
-"""Sampling fit of a Dirichlet process mixture: chains, their agreement, and memberships from posterior co-occurrence.
+"""Sampling fit of a Dirichlet process mixture.
 
-With draws s = 1 ... m, clusters c of each, and U the consensus of the draws (rows on the simplex, least squares over all pairs), an
+Chains, their agreement, and memberships from posterior co-occurrence.
+
+With draws s = 1 ... m, clusters c of each, and U the consensus of the draws (rows on the simplex,
+least squares over all pairs), an
 object x falls together with object j with probability  mean_s p_s(z_j | x);  its membership is the u on the simplex with u'u_j nearest
-to that over all j, a small quadratic program whose terms are sums over clusters:  H = U'U,  b = mean_s sum_c p_s(c | x) sum_{j in c} u_j.
+to that over all j, a small quadratic program whose terms are sums over clusters:  H = U'U,  b =
+mean_s sum_c p_s(c | x) sum_{j in c} u_j.
 """
 
 from __future__ import annotations
@@ -26,7 +30,9 @@ __all__ = ["Posterior", "Trace", "consensus", "run_chains", "split_r_hat"]
 
 
 class Trace(NamedTuple):
-    """What chains leave: labelings (n, draws), concentrations (draws,), and the log joint (chains, sweeps kept)."""
+    """What chains leave: labelings (n, draws), concentrations (draws,), and the log joint (chains,
+    sweeps kept).
+    """
 
     labelings: np.ndarray
     concentrations: np.ndarray
@@ -93,7 +99,9 @@ class Walk(NamedTuple):
 
 
 def split_r_hat(values: np.ndarray) -> float:
-    """Potential scale reduction of the halves of chains (chains, draws): near 1 when the chains tell the same story.
+    """Potential scale reduction of the halves of chains (chains, draws).
+
+    Near 1 when the chains tell the same story.
 
     Infinite where fewer than four draws a chain cannot tell.
     """
@@ -111,9 +119,11 @@ def split_r_hat(values: np.ndarray) -> float:
 
 
 def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
-    """Memberships (n, k) whose products come nearest to the co-occurrence of the draws, from the most typical draw of k clusters.
+    """Memberships (n, k) whose products come nearest to the co-occurrence of the draws, from the
+    most typical draw of k clusters.
 
-    A cluster that is nobody's first choice in the consensus is dropped, so there may be fewer than ``k``.
+    A cluster that is nobody's first choice in the consensus is dropped, so there may be fewer than
+    ``k``.
     """
     table = encode(labelings)
     typical = np.flatnonzero(labelings.max(axis=0) + 1 == k)[:50]
@@ -131,7 +141,10 @@ def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
 
 
 class Posterior(NamedTuple):
-    """Draws that assign objects: clusters of all draws one under the other, ``first`` (draws,) where each draw begins."""
+    """Draws that assign objects.
+
+    Clusters of all draws one under the other, ``first`` (draws,) where each draw begins.
+    """
 
     component: Any
     first: np.ndarray

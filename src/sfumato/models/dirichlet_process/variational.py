@@ -1,4 +1,7 @@
-"""Variational fit of a Dirichlet process mixture: starts, coordinate ascent, merges, and memberships of new objects."""
+"""Variational fit of a Dirichlet process mixture.
+
+Starts, coordinate ascent, merges, and memberships of new objects.
+"""
 
 from __future__ import annotations
 
@@ -65,11 +68,14 @@ def best_run(
     rows: Rows,
     n_clusters: int,
     prior: kernel.Concentration,
-    seeds: Any,
+    seeds: np.ndarray,
     max_iter: int,
     tol: float,
 ) -> loop.Run:
-    """The best of several starts; where objects are many, the starts compete on a sample and the winner goes on with all objects."""
+    """The best of several starts.
+
+    Where objects are many, the starts compete on a sample and the winner goes on with all objects.
+    """
     rng = np.random.default_rng(seeds[0])
     few = rows if rows.shape[0] <= 2 * SCREEN else rows.sample(SCREEN, rng)
     starts = (

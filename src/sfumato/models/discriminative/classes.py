@@ -1,4 +1,7 @@
-"""Classes that go along with features: labels or distributions in, rows of class probabilities out; their prior counts and weights."""
+"""Classes that go along with features: labels or distributions in, rows of class probabilities out.
+
+Their prior counts and weights.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core.arrays import to_numpy
+from ...core.types import ArrayLike
 from ...core.validation import refuse_mask
 from ...core.weights import check_weights
 
@@ -18,16 +22,19 @@ __all__ = ["class_rows", "known_classes", "prior_counts", "weighted", "weights_a
 def class_rows(y: Any, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
     """Class distributions (n, classes), a sparse one-hot matrix for labels, and the classes.
 
-    ``classes`` fixes the columns; without it they are the sorted labels, or 0, 1, ... for distributions.
+    ``classes`` fixes the columns; without it they are the sorted labels, or 0, 1, ... for
+    distributions.
     """
     if y is None:
         raise ValueError(
-            "DiscriminativeClustering requires y to be passed, but the target y is None: give the class of every object"
+            "DiscriminativeClustering requires y to be passed, but the target y is None: give the "
+            "class of every object"
         )
     y = _as_array(y, "y")
     if y.ndim not in (1, 2) or y.shape[0] != n or 0 in y.shape:
         raise ValueError(
-            f"y must hold {n} classes, one for each row of X, or their distributions (n, classes); got shape {y.shape}"
+            f"y must hold {n} classes, one for each row of X, or their distributions (n, "
+            f"classes); got shape {y.shape}"
         )
     if y.ndim == 2 and y.shape[1] > 1:
         return _distributions(y, classes)
@@ -39,7 +46,7 @@ def class_rows(y: Any, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
     return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, len(classes))), classes
 
 
-def known_classes(classes: Any) -> np.ndarray:
+def known_classes(classes: ArrayLike) -> np.ndarray:
     """All classes that will ever come, sorted."""
     classes = list(classes) if isinstance(classes, (set, frozenset)) else classes
     found = np.unique(_labels(_as_array(classes, "classes").ravel(), "classes"))
@@ -66,7 +73,8 @@ def weights_as_counts(sample_weight: Any, X: Any) -> Any:
         total = 1.0 if weights is None else weights.sum()
     if not 1e-30 <= total <= 1e30:
         raise ValueError(
-            f"sample_weight sums to {total:.0e}, but a weight counts objects: rescale it, e.g. sample_weight / np.max(sample_weight)"
+            f"sample_weight sums to {total:.0e}, but a weight counts objects: rescale it, e.g. "
+            "sample_weight / np.max(sample_weight)"
         )
     return weights
 
@@ -79,7 +87,8 @@ def prior_counts(prior: Any, n_classes: int) -> np.ndarray:
         counts = np.empty(0)
     if counts.shape not in ((), (n_classes,)) or not np.all((counts >= 1e-50) & (counts <= 1e9)):
         raise ValueError(
-            f"prior must be a positive number (1e-50 to 1e9) or {n_classes} of them, one for each of the {n_classes} classes; got {prior!r}"
+            f"prior must be a positive number (1e-50 to 1e9) or {n_classes} of them, one for each "
+            f"of the {n_classes} classes; got {prior!r}"
         )
     return np.broadcast_to(counts, (n_classes,))
 
@@ -96,19 +105,24 @@ def _as_array(y: Any, name: str) -> np.ndarray:
             array = np.array(y, dtype=object)
     except (TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise TypeError(
-            f"{name} must be an array of classes, or of distributions of the same length, got a {type(y).__name__} that is neither"
+            f"{name} must be an array of classes, or of distributions of the same length, got a "
+            f"{type(y).__name__} that is neither"
         ) from error
     return array.astype(object) if array.dtype.kind == "T" else array
 
 
 def _labels(y: np.ndarray, name: str) -> np.ndarray:
-    """Labels that can be sorted: numbers without a fraction, strings or dates, none of them missing."""
+    """Labels that can be sorted.
+
+    Numbers without a fraction, strings or dates, none of them missing.
+    """
     kind = y.dtype.kind
     if kind == "O":
         return _objects(y, name)
     if kind not in "biufUMm":
         raise TypeError(
-            f"{name} must hold integers or strings, got dtype {y.dtype}: convert it, e.g. {name}.astype(str)"
+            f"{name} must hold integers or strings, got dtype {y.dtype}: convert it, e.g. "
+            f"{name}.astype(str)"
         )
     if kind in "fMm":
         _refuse_missing(np.isnat(y) if kind in "Mm" else np.isnan(y), name)
@@ -117,7 +131,8 @@ def _labels(y: np.ndarray, name: str) -> np.ndarray:
     if kind == "f" and np.any(y != np.floor(y)):
         value = y[y != np.floor(y)][0]
         raise ValueError(
-            f"Unknown label type: {name} is continuous, e.g. {value:g}: give integers or strings, e.g. np.digitize({name}, edges)"
+            f"Unknown label type: {name} is continuous, e.g. {value:g}: give integers or strings, "
+            f"e.g. np.digitize({name}, edges)"
         )
     return y
 
@@ -130,21 +145,24 @@ def _objects(y: np.ndarray, name: str) -> np.ndarray:
         return y
     if text:
         raise TypeError(
-            f"{name} mixes strings and other classes: make them all strings, e.g. [str(c) for c in {name}]"
+            f"{name} mixes strings and other classes: make them all strings, e.g. [str(c) for c "
+            f"in {name}]"
         )
     if not all(isinstance(value, numbers.Real) for value in values):
         strange = next(
             type(value).__name__ for value in values if not isinstance(value, numbers.Real)
         )
         raise TypeError(
-            f"{name} must hold integers or strings, got a {strange}: convert them, e.g. [str(c) for c in {name}]"
+            f"{name} must hold integers or strings, got a {strange}: convert them, e.g. [str(c) "
+            f"for c in {name}]"
         )
     plain = np.array(
         [value if isinstance(value, numbers.Integral) else float(value) for value in values]
     )
     if plain.dtype.kind == "O":
         raise TypeError(
-            f"{name} holds integers of more than 64 bits: make them strings, e.g. [str(c) for c in {name}]"
+            f"{name} holds integers of more than 64 bits: make them strings, e.g. [str(c) for c "
+            f"in {name}]"
         )
     return _labels(plain, name)
 
@@ -163,7 +181,8 @@ def _is_missing(value: Any) -> bool:
 def _refuse_missing(missing: np.ndarray, name: str) -> None:
     if missing.any():
         raise ValueError(
-            f"{name} has missing classes ({np.count_nonzero(missing)} of {len(missing)}): drop those rows"
+            f"{name} has missing classes ({np.count_nonzero(missing)} of {len(missing)}): drop "
+            "those rows"
         )
 
 
@@ -178,7 +197,8 @@ def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     unknown = classes[codes] != y if alike else np.ones(len(y), dtype=bool)
     if unknown.any():
         raise ValueError(
-            f"y holds classes that were not fitted: {np.unique(y[unknown]).tolist()[:5]}; known: {classes.tolist()[:20]}"
+            f"y holds classes that were not fitted: {np.unique(y[unknown]).tolist()[:5]}; known: "
+            f"{classes.tolist()[:20]}"
         )
     return codes
 
@@ -194,7 +214,8 @@ def _distributions(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         P = None
     if P is None:
         raise TypeError(
-            f"y of shape {y.shape} must hold numbers without gaps, class distributions, got dtype {y.dtype}; labels go in one column"
+            f"y of shape {y.shape} must hold numbers without gaps, class distributions, got dtype "
+            f"{y.dtype}; labels go in one column"
         )
     if (
         not np.isfinite(P).all()
@@ -203,7 +224,8 @@ def _distributions(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         or np.abs(P.sum(axis=1) - 1.0).max() > 1e-5
     ):
         raise ValueError(
-            "y as class distributions must be finite, nonnegative and sum to 1 in every row: divide by y.sum(axis=1, keepdims=True)"
+            "y as class distributions must be finite, nonnegative and sum to 1 in every row: "
+            "divide by y.sum(axis=1, keepdims=True)"
         )
     if classes is not None and len(classes) != P.shape[1]:
         raise ValueError(f"y has {P.shape[1]} columns, but {len(classes)} classes were fitted")

@@ -1,4 +1,7 @@
-"""Discriminative clustering: features and a class in, clusters of the features that say the most about the class out."""
+"""Discriminative clustering.
+
+Features and a class in, clusters of the features that say the most about the class out.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from ...core import loop
 from ...core.arrays import is_numpy, namespace, to_numpy
 from ...core.base import Clusterer
 from ...core.rows import Rows
+from ...core.types import Array, ArrayLike, RandomState
 from ...core.validation import (
     as_generator,
     check_choice,
@@ -30,10 +34,13 @@ __all__ = ["DiscriminativeClustering"]
 
 
 class DiscriminativeClustering(Clusterer):
-    """Clusters of features that say the most about a class: Voronoi cells with class distributions as different as can be.
+    """Clusters of features that say the most about a class.
 
-    Not a classifier: there may be more clusters than classes, or fewer, each is a cell around a prototype, and the classes only decide
-    where cells are worth having. The prototypes are the maximum of their posterior, the class distributions integrated out.
+    Voronoi cells with class distributions as different as can be.
+
+    Not a classifier: there may be more clusters than classes, or fewer, each is a cell around a
+    prototype, and the classes only decide where cells are worth having. The prototypes are the
+    maximum of their posterior, the class distributions integrated out.
 
     Parameters
     ----------
@@ -42,27 +49,34 @@ class DiscriminativeClustering(Clusterer):
     prior : float or array of shape (n_classes,), default 1.0
         Prior counts of the Dirichlet distribution over the classes of a cluster.
     bandwidth : "auto" or float, default "auto"
-        s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto": the best of three, by letting each half of the objects predict the
-        classes of the other; in the widest, s^2 is twice the mean square distance, per feature, to the nearest k-means center.
+        s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto": the best of three, by letting each
+        half of the objects predict the classes of the other; in the widest, s^2 is twice the mean
+        square distance, per feature, to the nearest k-means center.
     anneal : bool, default True
-        Come down to the bandwidth from twice its size, so that prototypes find their place while cells are wide ("map" only).
+        Come down to the bandwidth from twice its size, so that prototypes find their place while
+        cells are wide ("map" only).
     spread : float, default 1.0
-        Standard deviation of the Gaussian prior of the prototypes, as a multiple of that of the data. ``np.inf`` is the flat prior of
-        the source, under which prototypes drift away from the data and memberships turn hard.
+        Standard deviation of the Gaussian prior of the prototypes, as a multiple of that of the
+        data. ``np.inf`` is the flat prior of the source, under which prototypes drift away from the
+        data and memberships turn hard.
     size_penalty : float, default 0.0
         Price, in nats per object, of the entropy that the cluster sizes fall short of equal sizes.
     algorithm : "map" or "online", default "map"
         L-BFGS on all of the data, or steps on random batches of objects.
     learning_rate : float, default 0.05
-        First step of the online algorithm, in standard deviations of the data; it falls with the batches b as 1 / (1 + b / 200).
+        First step of the online algorithm, in standard deviations of the data; it falls with the
+        batches b as 1 / (1 + b / 200).
     batch_size : "auto" or int, default "auto"
         Objects in a step of the online algorithm; "auto": a hundredth of the data, at least ten.
     n_init : int, default 4
-        Starts, in turn from k-means within classes and from plain k-means; with more than 40 000 objects they compete on 20 000.
+        Starts, in turn from k-means within classes and from plain k-means; with more than 40 000
+        objects they compete on 20 000.
     max_iter : int, default 500
-        Iterations of L-BFGS at each bandwidth, or better and better passes over the data of the online algorithm.
+        Iterations of L-BFGS at each bandwidth, or better and better passes over the data of the
+        online algorithm.
     tol : float, default 1e-8
-        Change of the objective per object at which to stop; never below 1e-4 for passes of the online algorithm.
+        Change of the objective per object at which to stop; never below 1e-4 for passes of the
+        online algorithm.
     random_state : int, Generator or None
     n_jobs : int or None
         Threads; ``None`` means every core, -1, -2, ... all, all but one, ..., at least one.
@@ -70,7 +84,8 @@ class DiscriminativeClustering(Clusterer):
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, p)
-        The prototypes m_j. They stand where their borders part the classes best and are not the means of their clusters.
+        The prototypes m_j. They stand where their borders part the classes best and are not the
+        means of their clusters.
     class_distributions_ : array of shape (n_clusters, n_classes)
         Posterior means of the class distributions of the clusters.
     classes_ : array of shape (n_classes,)
@@ -78,7 +93,8 @@ class DiscriminativeClustering(Clusterer):
     log_posterior_, voronoi_log_posterior_ : float
         Log probability of the classes given the clusters, soft and as Voronoi cells, normalised.
     log_evidence_ : float
-        ``voronoi_log_posterior_`` less half a log n for each coordinate of a prototype: choose the number of clusters where it peaks.
+        ``voronoi_log_posterior_`` less half a log n for each coordinate of a prototype: choose the
+        number of clusters where it peaks.
     mutual_information_, voronoi_mutual_information_ : float
         Between clusters and classes, in nats.
     table_ : array of shape (n_clusters, n_classes)
@@ -88,8 +104,10 @@ class DiscriminativeClustering(Clusterer):
 
     References
     ----------
-    .. [1] J. Sinkkonen and S. Kaski, "Clustering based on conditional distributions in an auxiliary space", Neural Computation 14, 2002.
-    .. [2] J. Sinkkonen, S. Kaski and J. Nikkila, "Discriminative clustering: optimal contingency tables by learning metrics", ECML 2002.
+    .. [1] J. Sinkkonen and S. Kaski, "Clustering based on conditional distributions in an auxiliary
+       space", Neural Computation 14, 2002.
+    .. [2] J. Sinkkonen, S. Kaski and J. Nikkila, "Discriminative clustering: optimal contingency
+       tables by learning metrics", ECML 2002.
 
     Examples
     --------
@@ -113,8 +131,8 @@ class DiscriminativeClustering(Clusterer):
         self,
         n_clusters: int = 8,
         *,
-        prior: Any = 1.0,
-        bandwidth: Any = "auto",
+        prior: ArrayLike = 1.0,
+        bandwidth: ArrayLike = "auto",
         anneal: bool = True,
         spread: float = 1.0,
         size_penalty: float = 0.0,
@@ -124,7 +142,7 @@ class DiscriminativeClustering(Clusterer):
         n_init: int = 4,
         max_iter: int = 500,
         tol: float = 1e-8,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -150,7 +168,8 @@ class DiscriminativeClustering(Clusterer):
         X : array or sparse array of shape (n, p)
             Features.
         y : array of shape (n,) or (n, n_classes)
-            The auxiliary class c of every object, integers or strings, or its distribution over the classes.
+            The auxiliary class c of every object, integers or strings, or its distribution over the
+            classes.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
 
@@ -173,11 +192,18 @@ class DiscriminativeClustering(Clusterer):
         return self
 
     def partial_fit(
-        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+        self,
+        X: Array,
+        y: Array | None = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> DiscriminativeClustering:
-        """One online pass over a chunk of data; the first one, also after ``fit``, fixes the start, the bandwidth and the units.
+        """One online pass over a chunk of data.
 
-        ``memberships_`` and ``labels_`` are those of the last chunk; ``predict_proba`` gives those of any other.
+        The first one, also after ``fit``, fixes the start, the bandwidth and the units.
+
+        ``memberships_`` and ``labels_`` are those of the last chunk; ``predict_proba`` gives those
+        of any other.
 
         Parameters
         ----------
@@ -185,7 +211,8 @@ class DiscriminativeClustering(Clusterer):
         y : array of shape (n,) or (n, n_classes)
             Classes, or their distributions, as in ``fit``.
         classes : array of shape (n_classes,), optional
-            All classes that will ever come, for the first chunk; without it, those of the first chunk, and others are refused later.
+            All classes that will ever come, for the first chunk; without it, those of the first
+            chunk, and others are refused later.
         sample_weight : array of shape (n,), optional
 
         Returns
@@ -223,7 +250,7 @@ class DiscriminativeClustering(Clusterer):
         ).sum(axis=1, keepdims=True)
         return self
 
-    def _judged(self, evidence: Any) -> tuple[Any, str]:
+    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
         """Clusters follow the classes, not the density of the features."""
         return None, ""
 
@@ -237,13 +264,17 @@ class DiscriminativeClustering(Clusterer):
         check_number(self.learning_rate, "learning_rate", low=0, high=1e6, strict=True)
         if not isinstance(self.anneal, (bool, np.bool_)):
             raise TypeError(
-                f"anneal must be True or False, got {self.anneal!r} of type {type(self.anneal).__name__}"
+                f"anneal must be True or False, got {self.anneal!r} of type "
+                f"{type(self.anneal).__name__}"
             )
         if not isinstance(self.batch_size, str) or self.batch_size != "auto":
             check_number(self.batch_size, "batch_size", low=1, integer=True)
 
     def _features(self, X: Any, *, reset: bool) -> Any:
-        """Features as every estimator takes them; sparse ones as arrays with the short indices that k-means asks for."""
+        """Features as every estimator takes them.
+
+        Sparse ones as arrays with the short indices that k-means asks for.
+        """
         X = check_features(self, X, reset=reset)
         if not sp.issparse(X):
             return X
@@ -254,7 +285,7 @@ class DiscriminativeClustering(Clusterer):
             )
         return X
 
-    def _problem(self, X: Any, P: Any, weights: Any, frame: Frame | None = None) -> Problem:
+    def _problem(self, X: Any, P: Array, weights: Any, frame: Frame | None = None) -> Problem:
         n_classes = len(self.classes_)
         prior = prior_counts(self.prior, n_classes)
         Q = weighted(P, weights)
@@ -271,7 +302,7 @@ class DiscriminativeClustering(Clusterer):
         )
 
     def _best(
-        self, problem: Problem, rng: np.random.Generator, n_init: int, bandwidth: Any
+        self, problem: Problem, rng: np.random.Generator, n_init: int, bandwidth: ArrayLike
     ) -> tuple[loop.Run, float]:
         """The best run of several starts, and the bandwidth in the frame."""
         centers, bandwidth = starts(problem, self.n_clusters, bandwidth, rng, n_init)
@@ -311,12 +342,12 @@ class DiscriminativeClustering(Clusterer):
         self.voronoi_mutual_information_ = contingency.mutual_information(hard)
         self._publish(problem.rows.map(lambda X, Q: self._assign(X)), run)
 
-    def _assign(self, X: Any) -> Any:
+    def _assign(self, X: Array) -> Any:
         Y = kernel.memberships(self._frame(X), *self._state)
         return namespace(Y).astype(Y, X.dtype, copy=False)
 
     def _warn_if_chance(
-        self, problem: Problem, P: Any, weights: Any, rng: np.random.Generator
+        self, problem: Problem, P: Array, weights: Array, rng: np.random.Generator
     ) -> None:
         """Warn where a fit to shuffled classes does nearly as well."""
         gain = self.voronoi_log_posterior_ - _one_cluster(problem)
@@ -333,8 +364,10 @@ class DiscriminativeClustering(Clusterer):
             )
             if gain <= max(0.0, 1.25 * chance):
                 warn(
-                    f"the clusters tell the classes apart no better (log Bayes factor {gain:.1f}) than clusters fitted to shuffled classes "
-                    f"({chance:.1f}): X says little about y, or n_clusters={self.n_clusters} is too many for {problem.total:g} objects"
+                    f"the clusters tell the classes apart no better (log Bayes factor {gain:.1f}) "
+                    "than clusters fitted to shuffled classes "
+                    f"({chance:.1f}): X says little about y, or n_clusters={self.n_clusters} is "
+                    f"too many for {problem.total:g} objects"
                 )
                 return
 
@@ -354,8 +387,11 @@ class DiscriminativeClustering(Clusterer):
         self._frame.refuse_remote(rows)
         return rows.map(self._assign)
 
-    def predict_class_proba(self, X: Any) -> Any:
-        """Class probabilities (n_new, n_classes) of new objects: memberships times the class distributions of the clusters."""
+    def predict_class_proba(self, X: ArrayLike) -> Any:
+        """Class probabilities (n_new, n_classes) of new objects.
+
+        Memberships times the class distributions of the clusters.
+        """
         memberships = self.predict_proba(X)
         xp = namespace(memberships)
         psi = self.class_distributions_
@@ -366,7 +402,8 @@ class DiscriminativeClustering(Clusterer):
         )
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Log probability per object of new classes, given their Voronoi cells and the classes of the fitted objects in them.
+        """Log probability per object of new classes, given their Voronoi cells and the classes of
+        the fitted objects in them.
 
         Parameters
         ----------
@@ -378,8 +415,9 @@ class DiscriminativeClustering(Clusterer):
         Returns
         -------
         score : float
-            The log posterior of fitted and new objects together less that of the fitted ones, divided by the weight of the new ones.
-            New objects also teach about each other: the score of a batch is not the mean of the scores of single objects.
+            The log posterior of fitted and new objects together less that of the fitted ones,
+            divided by the weight of the new ones. New objects also teach about each other: the
+            score of a batch is not the mean of the scores of single objects.
         """
         self._check_fitted()
         X = self._features(X, reset=False)

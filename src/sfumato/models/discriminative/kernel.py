@@ -1,13 +1,18 @@
-"""Discriminative clustering: cells of x whose class distributions differ (Sinkkonen and Kaski 2002; Sinkkonen, Kaski and Nikkila 2002).
+"""Discriminative clustering.
 
-q_i(x) is the class distribution of x times its weight, p_i the prior counts with sum P, s the bandwidth, m_j the prototypes:
+Cells of x whose class distributions differ (Sinkkonen and Kaski 2002; Sinkkonen, Kaski and Nikkila
+2002).
+
+q_i(x) is the class distribution of x times its weight, p_i the prior counts with sum P, s the
+bandwidth, m_j the prototypes:
 
     y_j(x) = exp(-|x - m_j|^2 / s^2) / Z(x),    r_ji = sum_x y_j(x) q_i(x),    R_j = sum_i r_ji,    R = sum_j R_j
 
     maximise   L = sum_ji log [G(p_i + r_ji) / G(p_i)] - sum_j log [G(P + R_j) / G(P)] - penalty sum_j R_j log(k R_j / R)
 
 With  A = dL/dr  and  e_j(x) = sum_i q_i(x) A_ji:    dL/dm_j = (2/s^2) sum_x (x - m_j) y_j(x) [e_j(x) - sum_l y_l(x) e_l(x)].
-Both r and the gradient add up over row blocks. With distributions psi_j in the place of the counts, for one object at a time:
+Both r and the gradient add up over row blocks. With distributions psi_j in the place of the counts,
+for one object at a time:
 
     minimise   E = - sum_x sum_j y_j(x) sum_i q_i(x) log psi_j(i)
 """
@@ -21,6 +26,7 @@ import scipy.sparse as sp
 from scipy.special import psi, xlogy
 
 from ...core.arrays import namespace, to_numpy
+from ...core.types import Array
 from ...numerics.simplex import softmax
 
 __all__ = ["cells", "counts", "drift", "memberships", "pull", "size_cost", "slopes"]
@@ -31,14 +37,17 @@ def memberships(X: Any, centers: np.ndarray, bandwidth: float) -> Any:
     return softmax(_affinities(X, centers, 2.0 / bandwidth**2))[0]
 
 
-def cells(X: Any, centers: np.ndarray) -> Any:
+def cells(X: Array, centers: np.ndarray) -> Any:
     """Index of the nearest prototype: the Voronoi cell of every row."""
     affinities = _affinities(X, centers, 1.0)
     return namespace(affinities).argmax(affinities, axis=1)
 
 
 def _affinities(X: Any, centers: np.ndarray, scale: float) -> Any:
-    """scale (x'm_j - |m_j|^2 / 2): half the squared distance with its sign turned, up to a term of x alone."""
+    """scale (x'm_j - |m_j|^2 / 2).
+
+    Half the squared distance with its sign turned, up to a term of x alone.
+    """
     xp = namespace(X)
     slopes, heights = (scale * centers).T, (-0.5 * scale) * np.sum(centers**2, axis=1)
     if xp is not np:
@@ -50,8 +59,10 @@ def _affinities(X: Any, centers: np.ndarray, scale: float) -> Any:
     return affinities
 
 
-def counts(Y: Any, Q: Any) -> np.ndarray:
-    """r = Y'Q (k, classes) for memberships ``Y`` (n, k) and weighted class distributions ``Q`` (n, classes), dense or sparse."""
+def counts(Y: Array, Q: Array) -> np.ndarray:
+    """r = Y'Q (k, classes) for memberships ``Y`` (n, k) and weighted class distributions ``Q`` (n,
+    classes), dense or sparse.
+    """
     return np.asarray((Q.T @ Y).T) if sp.issparse(Q) else to_numpy(Y.T @ Q)
 
 
@@ -70,7 +81,7 @@ def slopes(r: np.ndarray, prior: np.ndarray, penalty: float = 0.0) -> np.ndarray
 
 
 def pull(
-    X: Any, Y: Any, Q: Any, A: np.ndarray, centers: np.ndarray, bandwidth: float
+    X: Any, Y: np.ndarray, Q: Any, A: np.ndarray, centers: np.ndarray, bandwidth: float
 ) -> np.ndarray:
     """dL/dm (k, p) of a block, given the slopes ``A`` of all of the data."""
     xp = namespace(X)
@@ -82,12 +93,13 @@ def pull(
 
 
 def drift(
-    X: Any, Q: Any, J: np.ndarray, L: np.ndarray, A: np.ndarray, centers: np.ndarray
+    X: Array, Q: Array, J: np.ndarray, L: np.ndarray, A: np.ndarray, centers: np.ndarray
 ) -> np.ndarray:
     """Sum over the rows of the online steps  L_l(x) (x - m_l) [e_l(x) - sum_j J_j(x) e_j(x)]  of the prototypes, at rate one.
 
-    ``A`` is log psi, or the slopes that take its place where psi is integrated out. ``J`` and ``L`` (n, k) hold the two draws from y(x)
-    as one-hot rows; y(x) itself in their place gives the expected step, -s^2/2 times the gradient of E.
+    ``A`` is log psi, or the slopes that take its place where psi is integrated out. ``J`` and ``L``
+    (n, k) hold the two draws from y(x) as one-hot rows; y(x) itself in their place gives the
+    expected step, -s^2/2 times the gradient of E.
     """
     E = Q @ A.T
     E -= np.sum(J * E, axis=1, keepdims=True)

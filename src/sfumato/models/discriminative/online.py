@@ -14,7 +14,9 @@ __all__ = ["Online", "Pace", "learn", "online_pass"]
 
 
 class Pace(NamedTuple):
-    """Size of the first step, and the number of objects in a batch ("auto": a hundredth, at least ten)."""
+    """Size of the first step, and the number of objects in a batch ("auto": a hundredth, at least
+    ten).
+    """
 
     rate: float
     batch_size: int | str

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from ...core import loop
 from ...core.arrays import is_numpy, namespace, to_numpy
 from ...core.rows import Rows
+from ...core.types import Array
 from ...numerics import contingency
 from ...numerics.coordinates import Coordinates, measure
 from . import kernel
@@ -70,7 +71,7 @@ class Frame(NamedTuple):
             )
 
 
-def mass_of(Q: Any) -> Any:
+def mass_of(Q: Array) -> Any:
     """Weight of every object."""
     return (
         np.asarray(Q.sum(axis=1)).ravel()
@@ -120,11 +121,13 @@ class Problem(NamedTuple):
         )
 
     def log_likelihood(self, centers: np.ndarray, bandwidth: float, learnt: Problem) -> float:
-        """Log probability of the classes here, predicted from the class distributions of other objects."""
+        """Log probability of the classes here, predicted from the class distributions of other
+        objects.
+        """
         r = self.prior + learnt.table(centers, bandwidth)
         psi = r / r.sum(axis=1, keepdims=True)
 
-        def block(X: Any, Q: Any) -> tuple[float]:
+        def block(X: Array, Q: Any) -> tuple[float]:
             log = np.log(to_numpy(kernel.memberships(self.frame(X), centers, bandwidth)) @ psi)
             return (float(Q.multiply(log).sum() if sp.issparse(Q) else (to_numpy(Q) * log).sum()),)
 
@@ -157,7 +160,7 @@ class Problem(NamedTuple):
         """Derivative of the objective by the prototypes, at their table ``r``."""
         A = kernel.slopes(r, self.prior, self.penalty)
 
-        def pull(X: Any, Q: Any) -> tuple[np.ndarray]:
+        def pull(X: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray]:
             X = self.frame(X)
             return (
                 kernel.pull(X, kernel.memberships(X, centers, bandwidth), Q, A, centers, bandwidth),
@@ -166,7 +169,10 @@ class Problem(NamedTuple):
         return self.rows.sum(pull)[0] - self.precision * (centers - self.frame.middle)
 
     def ascend(self, centers: np.ndarray, bandwidth: float, max_iter: int, tol: float) -> loop.Run:
-        """Prototypes by L-BFGS at one bandwidth; the solver sees the objective per unit of weight."""
+        """Prototypes by L-BFGS at one bandwidth.
+
+        The solver sees the objective per unit of weight.
+        """
 
         def descent(flat: np.ndarray) -> tuple[float, np.ndarray]:
             M = flat.reshape(centers.shape)
@@ -227,7 +233,7 @@ def ascend(
     return best if few is problem else problem.ascend(best.state, bandwidth, max_iter, tol)
 
 
-def _one_hot(labels: Any, k: int, like: Any) -> Any:
+def _one_hot(labels: Array, k: int, like: Any) -> Any:
     if is_numpy(like) or sp.issparse(like):
         return (labels[:, None] == np.arange(k)).astype(np.float64)
     xp = namespace(like)

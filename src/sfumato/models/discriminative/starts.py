@@ -1,4 +1,7 @@
-"""Where discriminative clustering starts: prototypes by k-means, within classes and along discriminant directions."""
+"""Where discriminative clustering starts.
+
+Prototypes by k-means, within classes and along discriminant directions.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from scipy.stats import chi2
 from sklearn.cluster import KMeans
 
 from ...core.arrays import to_numpy
+from ...core.types import Array
 from .problem import Problem, mass_of
 
 __all__ = ["starts"]
@@ -24,7 +28,9 @@ RIDGE = 1e-6  # of its mean variance, so that constant features do not make it s
 def starts(
     problem: Problem, k: int, bandwidth: Any, rng: np.random.Generator, n_init: int
 ) -> tuple[list[np.ndarray], float]:
-    """Prototypes to start from, by three kinds of k-means in turn, and the bandwidth, in the frame."""
+    """Prototypes to start from, by three kinds of k-means in turn, and the bandwidth, in the
+    frame.
+    """
     X, labels, mass = _sample(problem)
     plain, square = _k_means(X, mass, k, rng)
     found = [_k_means_in_classes(X, labels, mass, k, rng), plain]
@@ -49,7 +55,8 @@ def starts(
 def _framed(bandwidth: float, unit: float) -> float:
     if not WIDTHS[0] * unit <= bandwidth <= WIDTHS[1] * unit:
         raise ValueError(
-            f"bandwidth={bandwidth:g} is out of all proportion to the standard deviation of the data, {unit:g}: "
+            f"bandwidth={bandwidth:g} is out of all proportion to the standard deviation of the "
+            f"data, {unit:g}: "
             "give one in the units of X, or bandwidth='auto'"
         )
     return bandwidth / unit
@@ -58,9 +65,11 @@ def _framed(bandwidth: float, unit: float) -> float:
 def _cross_validated(
     problem: Problem, k: int, widths: tuple[float, ...], rng: np.random.Generator
 ) -> float:
-    """The bandwidth under which each half of the objects predicts the classes of the other half best.
+    """The bandwidth under which each half of the objects predicts the classes of the other half
+    best.
 
-    A narrower one has to gain a fiftieth of a nat per object. The halves go by the features alone: copies of an object stay together.
+    A narrower one has to gain a fiftieth of a nat per object. The halves go by the features alone:
+    copies of an object stay together.
     """
     X = problem.frame(problem.rows.X)
     weights = np.random.default_rng(1).normal(size=X.shape[1])
@@ -91,7 +100,9 @@ def _cross_validated(
 
 
 def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Features in the frame, most probable classes and weights, in an order that does not depend on that of the objects."""
+    """Features in the frame, most probable classes and weights, in an order that does not depend on
+    that of the objects.
+    """
     rows = problem.few().rows
     (Q,) = rows.columns
     mass = to_numpy(mass_of(Q))
@@ -104,7 +115,7 @@ def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
 
 
 def _k_means(
-    X: Any, mass: np.ndarray, k: int, rng: np.random.Generator
+    X: Array, mass: np.ndarray, k: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
     """Centers of weighted k-means, and the mean square distance to them."""
     found = _fitted_k_means(X, mass, k, rng)
@@ -112,12 +123,12 @@ def _k_means(
     return centers, float(found.inertia_) / float(mass.sum())
 
 
-def _k_means_labels(X: Any, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+def _k_means_labels(X: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
     """Labels of weighted k-means."""
     return _fitted_k_means(X, mass, k, rng).labels_
 
 
-def _fitted_k_means(X: Any, mass: np.ndarray, k: int, rng: np.random.Generator) -> KMeans:
+def _fitted_k_means(X: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> KMeans:
     with warnings.catch_warnings():
         # fewer distinct points than clusters: prototypes coincide, which is what we want
         warnings.simplefilter("ignore")
@@ -131,9 +142,12 @@ def _fitted_k_means(X: Any, mass: np.ndarray, k: int, rng: np.random.Generator) 
 
 
 def _k_means_in_classes(
-    X: Any, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
+    X: Array, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Centers of k-means within each class, their numbers in proportion to the weight; with fewer clusters than classes, of class means."""
+    """Centers of k-means within each class, their numbers in proportion to the weight.
+
+    With fewer clusters than classes, of class means.
+    """
     sizes = np.bincount(labels, weights=mass)
     present = np.flatnonzero(sizes)
     if k < len(present):
@@ -192,7 +206,9 @@ def _k_means_along_discriminants(
 
 
 def _significant(ratios: np.ndarray, total: float, n_classes: int) -> int:
-    """How many discriminant directions are more than chance, by Bartlett's test at one in a thousand."""
+    """How many discriminant directions are more than chance, by Bartlett's test at one in a
+    thousand.
+    """
     p = len(ratios)
     found = 0
     for i in range(min(n_classes - 1, p)):

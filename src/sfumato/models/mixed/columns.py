@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.types import Array, ArrayLike
 from ...core.validation import check_choice
 from ...core.warn import warn
 
@@ -47,7 +48,7 @@ def as_frame(X: Any) -> Any:
     return nw.from_native(X, eager_only=True)
 
 
-def read_columns(names: list[Any], guesses: list[str], columns: Any) -> list[str]:
+def read_columns(names: list[Any], guesses: list[str], columns: Array) -> list[str]:
     """Kind of every column: the guess unless ``columns`` (column to kind) says otherwise."""
     if columns is None:
         return guesses
@@ -61,7 +62,7 @@ def read_columns(names: list[Any], guesses: list[str], columns: Any) -> list[str
     return kinds
 
 
-def _place(key: Any, names: list[Any]) -> int:
+def _place(key: object, names: list[Any]) -> int:
     """Position of a column given by name or number."""
     if key in names:
         return names.index(key)
@@ -149,11 +150,11 @@ def _values(series: Any, kind: str) -> Any:
         ) from error
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _learn(name: Any, kind: str, values: Any) -> Column:
+def _learn(name: object, kind: str, values: Array) -> Column:
     if kind not in ("categorical", "binary"):
         return Column(name, kind)
     seen = [value for value in values if not _is_missing(value)]
@@ -168,7 +169,7 @@ def _learn(name: Any, kind: str, values: Any) -> Column:
     return Column(name, "binary" if len(levels) == 2 else kind, levels)
 
 
-def _code(values: Any, column: Column) -> np.ndarray:
+def _code(values: ArrayLike, column: Column) -> np.ndarray:
     if column.is_discrete:
         return _code_levels(values, column)
     numbers = np.asarray(values, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.mixture_base import DensityMixture
 from ...core.rows import Rows
+from ...core.types import ArrayLike, RandomState
 from ...core.validation import as_generator, check_features, check_number
 from ...core.weights import check_weights
 from ...numerics import seeding
@@ -108,15 +110,15 @@ class MixedMixture(DensityMixture):
 
     def __init__(
         self,
-        n_clusters: Any = 2,
+        n_clusters: int | str | Sequence[int] = 2,
         *,
-        columns: Any = None,
+        columns: ArrayLike | None = None,
         criterion: str = "bic",
         smoothing: float = 1.0,
         n_init: int = 10,
         max_iter: int = 1000,
         tol: float = 1e-7,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -185,7 +187,7 @@ class MixedMixture(DensityMixture):
             self._backend = None if frame is None else frame.implementation.value
         return codes
 
-    def _judged(self, evidence: Any) -> tuple[Any, str]:
+    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
         """Columns of different kinds have no common density."""
         return None, ""
 
@@ -216,7 +218,7 @@ class MixedMixture(DensityMixture):
             np.array([len(self._columns[i].levels) for i in discrete], dtype=np.int64),
         )
 
-    def _rows(self, X: Any, *columns: Any) -> Rows:
+    def _rows(self, X: ArrayLike, *columns: ArrayLike) -> Rows:
         layout = self._layout
         view = lambda block: kernel.expand(to_numpy(block), layout)  # noqa: E731
         return Rows(X, *columns, n_jobs=self.n_jobs, view=view)
@@ -248,7 +250,7 @@ class MixedMixture(DensityMixture):
         stats = super()._sum(rows, state)
         return stats._replace(objective=stats.objective + kernel.log_prior(state, self._prior()))
 
-    def _summarize(self, block: Any, weights: Any, state: np.ndarray) -> kernel.Stats:
+    def _summarize(self, block: np.ndarray, weights: Any, state: np.ndarray) -> kernel.Stats:
         return kernel.summarize(block, weights, state)
 
     def _update(self, stats: kernel.Stats, state: kernel.State) -> kernel.State:
