@@ -88,6 +88,14 @@ def summarize(
     pictures = _pictures(request, estimator, table, U) | {
         "selection": curve or _own_curve(estimator)
     }
+    described = pictures.get("description")
+    if described is not None:
+        summary["clusters"] = [
+            {part: cluster[part] for part in ("sentence", "columns")}
+            | {"typical": [str(ids[row["object"]]) for row in cluster["typical"]]}
+            for cluster in described["clusters"]
+        ]
+        summary |= {"tree": described["tree"], "missing": described["missing"]}
     return Result(U, ids, summary, pictures)
 
 
@@ -134,8 +142,13 @@ def _pictures(request: Any, estimator: Any, table: Table, U: np.ndarray) -> dict
     elif hasattr(estimator, "coassociation_"):
         similarity = estimator.coassociation_
     if request.similarity != "precomputed" and not request.roles.labels:
-        shown, coordinates = report.projection(table.values)
-        held |= {"shown": shown.tolist(), "coordinates": coordinates.round(6).tolist()}
+        found = report.plane(table.values, columns=table.columns)
+        held |= {
+            "shown": found.shown.tolist(),
+            "coordinates": found.coordinates.round(6).tolist(),
+            "axes": found.names,
+            "description": _described(table, U, found.shown),
+        }
     if similarity is not None:
         means = plot.block_means(similarity, U, blocks=100)
         held |= {
@@ -150,6 +163,14 @@ def _pictures(request: Any, estimator: Any, table: Table, U: np.ndarray) -> dict
             "class_codes": codes.tolist(),
         }
     return held
+
+
+def _described(table: Table, U: np.ndarray, shown: np.ndarray) -> dict[str, Any]:
+    """The clusters in terms of the columns as they stand in the file."""
+    if table.fields is not None:
+        return report.describe([column for column in table.fields if column.used], U, shown=shown)
+    values = table.values if table.original is None else table.original
+    return report.describe(values, U, columns=table.columns, shown=shown)
 
 
 def _own_curve(estimator: Any) -> dict[str, Any] | None:
@@ -213,6 +234,9 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         noise=has_noise(summary),
         coordinates=held.get("coordinates"),
         shown=held.get("shown"),
+        axes=held.get("axes"),
+        description=held.get("description"),
+        notes=summary["input"].get("notes") or (),
         similarity=held.get("similarity"),
         scale=held.get("scale", 1.0),
         history=held.get("history"),
@@ -243,8 +267,16 @@ def show(result: Result, terminal: Terminal) -> None:
         rows.append(
             [name, int(members.sum()), f"{U[:, cluster].sum():,.1f}", certainty, ", ".join(typical)]
         )
-    title = f"{summary['n_objects']:,} objects in {U.shape[1] - noise} clusters{' and noise' if noise else ''} ({summary['model']})"
+    k = U.shape[1] - noise
+    what = f"{k} cluster{'' if k == 1 else 's'}{' and noise' if noise else ''}"
+    title = f"{summary['n_objects']:,} objects in {what} ({summary['model']})"
     terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
+    for row, cluster in zip(rows, summary.get("clusters") or [], strict=False):
+        terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
+    if tree := summary.get("tree"):
+        terminal.say(
+            f"A decision tree of depth 3 reproduces {tree['accuracy']:.0%} of the clusters."
+        )
     shared = int((margin(U) < 0.2).sum()) if U.shape[1] > 1 else 0
     measured = ", ".join(f"{name} {value:.3f}" for name, value in summary["metrics"].items())
     between = f"{shared:,} object{'' if shared == 1 else 's'} shared by two clusters"

@@ -1,17 +1,12 @@
-"""A soft clustering as one self-contained HTML page.
+"""A soft clustering as one self-contained HTML page: how far to trust it, what the clusters are, pictures, doubtful objects.
 
-The answer, pictures, doubtful objects, how it was made, how far to trust it.
-
-The page holds no script, loads nothing, states a strict content-security-policy and shows every
-name as text.
+The page loads nothing, states a strict content-security-policy and shows every name as text. Its one script, which the policy
+names by its hash, makes pictures and tables live; without it the page says the same.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +14,42 @@ import numpy as np
 
 from ..core.arrays import to_numpy
 from ..core.text import plain
-from ..core.types import Array, ArrayLike
+from ..io.columns import encode, encoded_names
 from ..io.moving import whole_file
 from ..memberships import check_memberships
+from ._columns import as_columns
+from ._description import describe
 from ._findings import answer, doubtful, trust
-from ._pictures import Material, pictures, projection
+from ._page import fill, live_data
+from ._pictures import Material, pictures
+from ._plane import plane, projection
+from ._profiles import ColumnProfile, profiles
 
-__all__ = ["projection", "render", "write"]
+__all__ = ["ColumnProfile", "describe", "plane", "profiles", "projection", "render", "write"]
 
 
 def render(
-    memberships: ArrayLike,
+    memberships: Any,
+    X: Any = None,
     *,
+    columns: Sequence[Any] | None = None,
     title: str = "Soft clustering",
     names: Sequence[Any] | None = None,
     cluster_names: Sequence[Any] | None = None,
     noise: bool = False,
     coordinates: Any = None,
     shown: Any = None,
+    axes: Sequence[Any] | None = None,
+    description: Mapping[str, Any] | None = None,
     similarity: Any = None,
     scale: float = 1.0,
-    history: Array | None = None,
+    history: Any = None,
     classes: Sequence[Any] | None = None,
     class_title: str = "class",
     selection: Mapping[str, Any] | None = None,
     converged: bool | None = None,
     warnings: Sequence[str] = (),
+    notes: Sequence[str] = (),
     metrics: Mapping[str, Any] | None = None,
     made: Mapping[str, Any] | None = None,
 ) -> str:
@@ -52,7 +57,11 @@ def render(
 
     Parameters
     ----------
-    memberships : array of shape (n, k)
+    memberships : array of shape (n, k), or a fitted model
+    X : array or sparse array of shape (n, p), or data frame, optional
+        The data: what the clusters are is told in terms of its columns.
+    columns : sequence of p names, optional
+        Names of the columns of an array.
     title : str
     names : sequence of n names, optional
         Names of the objects; their numbers if not given.
@@ -63,9 +72,12 @@ def render(
         Where to draw the objects in the plane, for instance from ``projection``.
     shown : array of indices, optional
         The objects that ``coordinates`` belong to.
+    axes : sequence of 2 names, optional
+        What the two coordinates are.
+    description : mapping, optional
+        What ``describe`` found, if it is known already.
     similarity : array of shape (b, b), optional
-        Block means of a similarity in cluster order (``plot.block_means``), drawn beside those of
-        scale * U U'.
+        Block means of a similarity in cluster order (``plot.block_means``), drawn beside those of scale * U U'.
     scale : float
     history : array, optional
         Objective after every iteration.
@@ -73,11 +85,12 @@ def render(
         Compared with the clusters in a table.
     class_title : str
     selection : mapping, optional
-        Arguments of ``plot.selection``: ``n_clusters``, ``scores``, and perhaps ``spread``,
-        ``chosen`` and ``name``.
+        Arguments of ``plot.selection``: ``n_clusters``, ``scores``, and perhaps ``spread``, ``chosen`` and ``name``.
     converged : bool, optional
     warnings : sequence of str
-        What the fit had to say; shown under "how far to trust it".
+        What the fit had to say; shown under "how far to trust this answer".
+    notes : sequence of str
+        What was done to the data: scaling, columns set aside.
     metrics : mapping, optional
         Measures by name.
     made : mapping, optional
@@ -94,14 +107,12 @@ def render(
     >>> "&lt;i&gt;" in page, "<i>" in page
     (True, False)
     """
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise ImportError(
-            "reports need jinja2 and matplotlib: pip install 'sfumato[cli]'"
-        ) from error
-
-    U = check_memberships(to_numpy(memberships))
+    held = _of_model(memberships) if hasattr(memberships, "memberships_") else {}
+    U = check_memberships(to_numpy(held.get("memberships", memberships)))
+    noise = noise or held.get("noise", False)
+    history = held.get("history") if history is None else history
+    selection = held.get("selection") if selection is None else selection
+    converged = held.get("converged") if converged is None else converged
     names = range(len(U)) if names is None else names
     if len(names) != len(U):
         raise ValueError(
@@ -110,49 +121,94 @@ def render(
     if cluster_names is None:
         cluster_names = [f"cluster {i}" for i in range(U.shape[1] - noise)] + ["noise"] * noise
     labels = [plain(cluster_names[i], 40) for i in range(U.shape[1])]
-    style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
-    environment = Environment(
-        loader=PackageLoader("sfumato", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
+    if X is not None:
+        if coordinates is None:
+            matrix, titles = _matrix(X)
+            shown, coordinates, axes = plane(matrix, columns=titles or columns)
+        description = describe(X, U, columns=columns, shown=shown)
+    description = description or {}
+    telling = description.get("plane")
+    material = Material(
+        coordinates,
+        shown,
+        similarity,
+        scale,
+        history,
+        classes,
+        class_title,
+        selection,
+        axes,
+        telling,
     )
-    environment.filters["name"] = lambda name, width=80: plain(name, width)
-    return environment.get_template("template.html").render(
+    drawn = pictures(U, labels, material)
+    planes = _planes(coordinates, axes, telling)
+    return fill(
         title=title,
-        style=style,
-        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         answer=answer(U, names, labels, noise),
-        pictures=pictures(
-            U,
-            labels,
-            Material(
-                coordinates, shown, similarity, scale, history, classes, class_title, selection
-            ),
-        ),
+        described=description,
+        pictures=drawn,
+        live=live_data(U, names, labels, shown, planes, description),
         doubtful=doubtful(U, names, labels),
+        names=names,
         trust=trust(
             U,
             converged=converged,
             n_iter=None if history is None else len(history),
             warnings=warnings,
+            selection=selection,
+            notes=notes,
+            metrics=metrics,
         ),
         metrics={key: _number(value) for key, value in (metrics or {}).items()},
         made=made or {},
     )
 
 
+def _of_model(model: Any) -> dict[str, Any]:
+    """What a fitted model knows of its own fit."""
+    history = np.asarray(getattr(model, "history_", ()), dtype=np.float64)
+    return {
+        "memberships": model.memberships_,
+        "noise": getattr(model, "noise", None) is not None,
+        "history": history if history.ndim == 1 and len(history) else None,
+        "converged": getattr(model, "converged_", None),
+    }
+
+
+def _matrix(X: Any) -> tuple[Any, list[str] | None]:
+    """Numbers for the map: an array as it is, a data frame with its categories one-hot."""
+    if not hasattr(X, "columns"):
+        return (X if hasattr(X, "tocsr") else to_numpy(X)), None
+    table = as_columns(X)
+    return encode(table), [name for group in encoded_names(table) for name in group]
+
+
+def _planes(coordinates: Any, axes: Any, telling: Any) -> dict[str, Any]:
+    """Points of the live pictures, and what their axes are."""
+    found: dict[str, Any] = {}
+    if coordinates is not None:
+        points = np.asarray(coordinates, dtype=np.float64)
+        names = ["", ""] if axes is None else [plain(name, 60) for name in axes]
+        found["map"] = {"points": [[float(f"{v:.5g}") for v in p] for p in points], "names": names}
+    if telling is not None:
+        named = [plain(name, 40) for name in telling["names"]]
+        found["telling"] = {"points": telling["points"], "names": named}
+    return found
+
+
 def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
-def write(path: str | Path, memberships: ArrayLike, **options: Any) -> Path:
+def write(path: str | Path, memberships: Any, X: Any = None, **options: Any) -> Path:
     """Write the report to ``path``, whole or not at all.
 
     Parameters
     ----------
     path : path of the HTML file
-    memberships : array of shape (n, k)
+    memberships : array of shape (n, k), or a fitted model
+    X : array or sparse array of shape (n, p), or data frame, optional
+        The data: what the clusters are is told in terms of its columns.
     **options
         As for ``render``.
 
@@ -169,7 +225,7 @@ def write(path: str | Path, memberships: ArrayLike, **options: Any) -> Path:
     'report.html'
     """
     path = Path(path)
-    page = render(memberships, **options)
+    page = render(memberships, X, **options)
     with whole_file(path, "report") as partial:
         partial.write_text(page, encoding="utf-8", errors="backslashreplace")
     return path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..plot import palette
 __all__ = ["Finding", "answer", "doubtful", "trust"]
 
 SURE, SHARED = 0.9, 0.2
+CALIBRATED = 0.05  # largest gap between certainty and accuracy that is called nearly calibrated
 
 
 class Finding(NamedTuple):
@@ -81,10 +82,18 @@ def doubtful(
 
 
 def trust(
-    U: np.ndarray, *, converged: bool | None, n_iter: int | None, warnings: Sequence[str]
+    U: np.ndarray,
+    *,
+    converged: bool | None,
+    n_iter: int | None,
+    warnings: Sequence[str],
+    selection: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+    metrics: Mapping[str, Any] | None = None,
 ) -> list[Finding]:
     """What speaks for the answer and what against it."""
     found = [Finding("caution", text) for text in warnings]
+    found += _number(selection, U.shape[1]) + _against_classes(U, metrics or {})
     if converged is not None:
         after = f" after {n_iter} iteration{'' if n_iter == 1 else 's'}" if n_iter else ""
         stopped = f"The search stopped{after} before it converged: the memberships may still move. Allow more iterations."
@@ -93,7 +102,48 @@ def trust(
             if converged
             else Finding("caution", stopped)
         )
-    return found + _sureness(U) + _sizes(U)
+    said = [Finding("note", f"{text[:1].upper()}{text[1:]}.") for text in notes]
+    return found + _sureness(U) + _sizes(U) + said
+
+
+def _number(selection: Mapping[str, Any] | None, k: int) -> list[Finding]:
+    """The number of clusters, and how near the next best came."""
+    if selection is None or len(selection["scores"]) < 2:
+        return []
+    scores = dict(zip(selection["n_clusters"], selection["scores"], strict=True))
+    chosen = selection.get("chosen") or k
+    order = sorted(scores, key=lambda number: -scores[number])
+    others = ", ".join(f"{number} ({scores[number]:.4g})" for number in order if number != chosen)
+    others = ", ".join(others.split(", ")[:2])
+    if chosen == 1:
+        text = "No structure found: one cluster describes the data as well as several do."
+        return [Finding("caution", f"{text} Next: {others}.")]
+    best = f"{chosen} clusters" + (f" ({scores[chosen]:.4g})" if chosen in scores else "")
+    name = selection.get("name") or "score"
+    return [
+        Finding(
+            "note",
+            f"The number of clusters was chosen by its {name}, higher being better: "
+            f"{best}; the runners-up are {others}.",
+        )
+    ]
+
+
+def _against_classes(U: np.ndarray, metrics: Mapping[str, Any]) -> list[Finding]:
+    """Whether memberships are as often right as they say, where classes are known."""
+    accuracy = metrics.get("matched accuracy")
+    if accuracy is None or U.shape[1] < 2:
+        return []
+    stated = float(U.max(axis=1).mean())
+    gap = stated - float(accuracy)
+    text = (
+        f"Against the known classes {float(accuracy):.0%} of the objects are right, where the mean "
+        f"certainty is {stated:.0%}: "
+    )
+    if abs(gap) <= CALIBRATED:
+        return [Finding("good", text + "memberships are nearly calibrated.")]
+    more = "surer than it should be" if gap > 0 else "less sure than it could be"
+    return [Finding("caution" if gap > 0 else "note", text + f"the model is {more}.")]
 
 
 def _sureness(U: np.ndarray) -> list[Finding]:

@@ -1,15 +1,6 @@
-"""The report's pictures: drawn twice, for light and for dark screens, as SVG images inside the
-page.
-"""
+"""The report's pictures: drawn twice, for light and for dark screens, as SVG images inside the page."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from ..core.types import Array
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 import base64
 import warnings
@@ -18,14 +9,13 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.linalg import svds
 
 from .. import plot
 from ..core.text import plain
 from ..plot._pairs import heat_map
+from ._plane import OBJECTS
 
-__all__ = ["Material", "Picture", "pictures", "projection"]
+__all__ = ["Material", "Picture", "pictures"]
 
 _LIGHT = {
     "paper": "#fdfeff",
@@ -33,7 +23,6 @@ _LIGHT = {
     "line": "#8a94a3",
 }  # colours that nothing else in a picture has
 _DARK = {"paper": "#1a2029", "ink": "#e4e8ee", "line": "#76808f"}
-_OBJECTS = 3000
 
 
 class Picture(NamedTuple):
@@ -43,70 +32,7 @@ class Picture(NamedTuple):
     caption: str
     light: str
     dark: str
-
-
-def projection(
-    X: Array, *, limit: int = _OBJECTS, random_state: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Two coordinates for a sample of the objects.
-
-    Their features if there are two, else the first two principal components.
-
-    Parameters
-    ----------
-    X : array or sparse array of shape (n, p)
-    limit : int
-        Number of objects to keep at most.
-    random_state : int
-
-    Returns
-    -------
-    shown : array of shape (m,)
-        Indices of the objects.
-    coordinates : array of shape (m, 2)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sfumato.report import projection
-    >>> shown, coordinates = projection(np.arange(12.0).reshape(4, 3))
-    >>> coordinates.shape
-    (4, 2)
-    """
-    n = X.shape[0]
-    shown = np.arange(n)
-    if n > limit:
-        shown = np.sort(np.random.default_rng(random_state).choice(n, size=limit, replace=False))
-    rows = X[shown]
-    if sp.issparse(rows):
-        return shown, _signed(_components(rows.astype(np.float64)))
-    rows = np.asarray(rows, dtype=np.float64)
-    means = np.nan_to_num(np.nanmean(np.where(np.isnan(rows).all(axis=0), 0.0, rows), axis=0))
-    rows = np.where(np.isnan(rows), means, rows)
-    if rows.shape[1] <= 2:
-        return shown, np.column_stack([rows, np.zeros((len(rows), 2 - rows.shape[1]))])
-    rows = rows - rows.mean(axis=0)
-    spread = rows.std(axis=0)
-    rows = rows / np.where(spread > 0, spread, 1.0)
-    return shown, _signed(_components(rows))
-
-
-def _components(rows: Any) -> np.ndarray:
-    """The first two principal components, one of them zero where there is only one."""
-    if min(rows.shape) > 50:
-        left, sizes, _ = svds(rows, k=2, v0=np.ones(min(rows.shape)))
-        return (left * sizes)[:, ::-1]
-    rows = rows.toarray() if sp.issparse(rows) else rows
-    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
-    found = (left * sizes)[:, :2]
-    return np.column_stack([found, np.zeros((len(found), 2 - found.shape[1]))])
-
-
-def _signed(coordinates: np.ndarray) -> np.ndarray:
-    """Signs that do not depend on the solver: the largest entry of a component is positive."""
-    return coordinates * np.where(
-        coordinates[np.abs(coordinates).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0
-    )
+    live: str = ""  # the live picture that a script puts in its place
 
 
 class Material(NamedTuple):
@@ -120,97 +46,121 @@ class Material(NamedTuple):
     classes: Sequence[Any] | None = None
     class_title: str = "class"
     selection: Mapping[str, Any] | None = None
+    axes: Sequence[Any] | None = None
+    telling: Mapping[str, Any] | None = None
 
 
-Plan = tuple[
-    str, str, Callable[[Any], Any], float
-]  # title, caption, how to draw it on axes, height in inches
+# Title, caption, how to draw it on axes, height in inches, and the live picture that replaces it.
+Plan = tuple[str, str, Callable[[Any], Any], float, str]
 
 
 def pictures(U: np.ndarray, labels: Sequence[str], material: Material) -> list[Picture]:
     """Every picture that the material allows."""
     plans = [
         *_of_objects(U, labels, material),
-        *_of_memberships(U, labels),
+        *_of_memberships(U, labels, material),
         *_of_material(U, labels, material),
     ]
     return [
-        Picture(title, caption, *_images(draw, height)) for title, caption, draw, height in plans
+        Picture(title, caption, *_images(draw, height), live)
+        for title, caption, draw, height, live in plans
     ]
 
 
 def _of_objects(U: np.ndarray, labels: Sequence[str], material: Material) -> Iterator[Plan]:
     n, k = U.shape
+    rows = slice(None) if material.shown is None else np.asarray(material.shown)
+    some = U[rows]
+    part = f" {len(some):,} of {n:,} objects." if len(some) < n else ""
+    blended = (
+        f"The colour blends those of the object's clusters; the fainter, the less certain.{part}"
+    )
     if material.coordinates is not None:
-        caption = (
-            "Each object takes the blended colour of its clusters; the fainter, the less certain."
-        )
-        at, rows = (
-            np.asarray(material.coordinates),
-            (slice(None) if material.shown is None else np.asarray(material.shown)),
-        )
-        yield "Map", caption, lambda ax: _bare(plot.scatter(at, U[rows], names=labels, ax=ax)), 4.2
+        at, axes = np.asarray(material.coordinates), material.axes
+        caption = f"{_axes_said(axes)}{blended}"
+        yield "Map", caption, lambda ax: _bare(_scatter(at, some, labels, axes, ax)), 4.2, "map"
+    if material.telling is not None:
+        points = np.array(material.telling["points"], dtype=np.float64)
+        names = [str(name) for name in material.telling["names"]]
+        seen = np.isfinite(points).all(axis=1)
+        caption = f"The two columns that tell the clusters apart best. {blended}"
+        if seen.any():
+            yield (
+                "Telling columns",
+                caption,
+                lambda ax: _scatter(points[seen], some[seen], labels, names, ax),
+                4.2,
+                "telling",
+            )
     if k == 3:
-        some = U if n <= _OBJECTS else U[np.linspace(0, n - 1, _OBJECTS).astype(int)]
+        few = U if n <= OBJECTS else U[np.linspace(0, n - 1, OBJECTS).astype(int)]
         caption = "Corners are certain; dotted lines are where the label changes."
-        yield "Simplex", caption, lambda ax: plot.simplex(some, names=labels, ax=ax), 4.2
+        live = "simplex" if material.coordinates is not None else ""
+        yield "Simplex", caption, lambda ax: plot.simplex(few, names=labels, ax=ax), 4.2, live
 
 
-def _of_memberships(U: np.ndarray, labels: Sequence[str]) -> Iterator[Plan]:
+def _axes_said(axes: Sequence[Any] | None) -> str:
+    return "" if axes is None else f"Across: {axes[0]}. Up: {axes[1]}. "
+
+
+def _scatter(points: np.ndarray, U: np.ndarray, labels: Sequence[str], axes: Any, ax: Any) -> Any:
+    return plot.scatter(points, U, names=labels, axis_names=axes, ax=ax)
+
+
+def _of_memberships(U: np.ndarray, labels: Sequence[str], material: Material) -> Iterator[Plan]:
     k = U.shape[1]
     if 1 < k <= 30:
         caption = "One column for each object, one band for each cluster: full colour is a membership of 1."
+        live = "bands" if material.coordinates is not None else ""
+        height = max(3.1, 0.9 + 0.35 * k)
         yield (
             "Memberships",
             caption,
             lambda ax: plot.memberships(U, names=labels, ax=ax),
-            max(3.1, 0.9 + 0.35 * k),
+            height,
+            live,
         )
     if 1 < k <= 8:
         caption = "The same as curves: where two cross, objects are shared."
-        yield "Profiles", caption, lambda ax: plot.profiles(U, names=labels, ax=ax), 3.1
+        yield "Curves", caption, lambda ax: plot.profiles(U, names=labels, ax=ax), 3.1, ""
     if k > 1:
         caption = "How many objects have a largest membership of this size. Certain objects are on the right."
-        yield "Certainty", caption, lambda ax: plot.uncertainty(U, names=labels, ax=ax), 3.1
+        yield "Certainty", caption, lambda ax: plot.uncertainty(U, names=labels, ax=ax), 3.1, ""
 
 
 def _of_material(U: np.ndarray, labels: Sequence[str], material: Material) -> Iterator[Plan]:
     if material.history is not None and len(material.history) > 1:
-        yield (
-            "Search",
-            "The objective after every iteration.",
-            lambda ax: plot.history(material.history, ax=ax),
-            3.1,
-        )
+        caption = "The objective after every iteration."
+        yield "Search", caption, lambda ax: plot.history(material.history, ax=ax), 3.1, ""
     if material.selection is not None:
         caption = "The score of every number of clusters that was tried: higher is better."
-        yield (
-            "Number of clusters",
-            caption,
-            lambda ax: plot.selection(**(material.selection or {}), ax=ax),
-            3.1,
-        )
+        chosen = material.selection
+        yield "Number of clusters", caption, lambda ax: plot.selection(**chosen, ax=ax), 3.1, ""
     if material.similarity is not None:
         means = np.asarray(material.similarity)
         caption = "The evidence: how alike objects are, in the order of their clusters."
-        yield "Similarity", caption, lambda ax: heat_map(means, len(U), "", ax), 4.2
-        caption = "What the memberships make of it: the chance that two objects belong together. Its blocks should be those of the evidence."
-        yield (
-            "Reconstruction",
-            caption,
-            lambda ax: _untitled(plot.reconstruction(U, material.scale, ax=ax)),
-            4.2,
+        yield "Similarity", caption, lambda ax: heat_map(means, len(U), "", ax), 4.2, ""
+        caption = (
+            "What the memberships make of it: the chance that two objects belong together. "
+            "Its blocks should be those of the evidence."
         )
+
+        def rebuilt(ax: Any) -> Any:
+            return _untitled(plot.reconstruction(U, material.scale, ax=ax))
+
+        yield "Reconstruction", caption, rebuilt, 4.2, ""
     if material.classes is not None:
         kinds, table = _table(material.classes, U)
         names = {"row_names": kinds, "column_names": labels, "row_title": material.class_title}
         if len(kinds) <= 30:
             caption = "Objects of each known class, shared out by membership."
+            height = max(3.1, 1.2 + 0.35 * len(kinds))
             yield (
                 "Known classes",
                 caption,
                 lambda ax: plot.contingency(table, **names, ax=ax),
-                max(3.1, 1.2 + 0.35 * len(kinds)),
+                height,
+                "",
             )
 
 
@@ -221,22 +171,19 @@ def _table(classes: Sequence[Any], U: np.ndarray) -> tuple[list[str], np.ndarray
     return [plain(kind, 28) for kind in kinds], table
 
 
-def _bare(ax: Axes) -> Any:
+def _bare(ax: Any) -> Any:
     ax.set_xticks([])
     ax.set_yticks([])
     return ax
 
 
-def _untitled(ax: Axes) -> Any:
+def _untitled(ax: Any) -> Any:
     ax.set_title("")
     return ax
 
 
 def _images(draw: Callable[[Any], Any], height: float) -> tuple[str, str]:
-    """The picture for light and for dark screens, as data addresses.
-
-    The same numbers give the same bytes.
-    """
+    """The picture for light and for dark screens, as data addresses. The same numbers give the same bytes."""
     light = _svg(draw, height)
     dark = light
     for part, colour in _LIGHT.items():

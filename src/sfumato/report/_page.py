@@ -1,0 +1,81 @@
+"""The page: template, style, script and the data that the script reads."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from ..core.text import plain
+from ..plot import palette
+
+__all__ = ["fill", "live_data"]
+
+
+def fill(**content: Any) -> str:
+    """The template, filled in; every name in it is shown as text."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError(
+            "reports need jinja2 and matplotlib: pip install 'sfumato[cli]'"
+        ) from error
+    environment = Environment(
+        loader=PackageLoader("sfumato", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters["name"] = lambda name, width=80: plain(name, width)
+    style, script = (
+        files(__package__).joinpath(name).read_text(encoding="utf-8")
+        for name in ("style.css", "script.js")
+    )
+    return environment.get_template("template.html").render(
+        style=style, style_hash=_hash(style), script=script, script_hash=_hash(script), **content
+    )
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def live_data(
+    U: np.ndarray,
+    names: Sequence[Any],
+    labels: Sequence[str],
+    shown: Any,
+    planes: Mapping[str, Any],
+    description: Mapping[str, Any],
+) -> str | None:
+    """What the script needs, as JSON that cannot end the element it stands in; None without a map."""
+    if "map" not in planes or U.shape[1] > 30:
+        return None
+    places = np.arange(len(U)) if shown is None else np.asarray(shown)
+    if U.shape[1] == 3:
+        corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
+        points = (U[places] @ corners).round(4).tolist()
+        planes = {
+            **planes,
+            "simplex": {"points": points, "names": [f"{labels[0]} to {labels[1]}", labels[2]]},
+        }
+    rows = description.get("rows") or [[] for _ in places]
+    held = {
+        "names": [plain(names[int(i)], 80) for i in places],
+        "memberships": np.rint(1000 * U[places]).astype(int).tolist(),
+        "colours": [
+            "#" + "".join(f"{round(255 * part):02x}" for part in colour)
+            for colour in palette(U.shape[1])
+        ],
+        "clusters": list(labels),
+        "columns": [plain(name, 40) for name in description.get("columns", [])],
+        "rows": [[plain(cell, 40) for cell in row] for row in rows],
+        "planes": planes,
+    }
+    text = json.dumps(held, separators=(",", ":"), ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,199 @@
+"""What each cluster is: how its columns differ from those of the other objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.arrays import to_numpy
+from ..io.columns import Column
+from ..memberships import check_memberships
+from ._columns import as_columns
+
+__all__ = ["ColumnProfile", "profiles", "sentence", "telling"]
+
+# Cohen (1988), Statistical Power Analysis: a difference of half a standard deviation is visible to
+# the naked eye, one of 0.8 is large. Beyond twice that, groups hardly overlap: "very".
+VISIBLE, LARGE = 0.5, 1.6
+_SENTENCE = 4  # columns that a sentence names at most
+
+
+class ColumnProfile(NamedTuple):
+    """One column in one cluster, against the other objects."""
+
+    column: str
+    kind: str  # "number" or "category"
+    level: str | None  # the category that tells the cluster best
+    value: float  # mean, or share of the category, in the cluster
+    overall: float  # mean or share among all objects
+    difference: float  # from the overall mean in standard deviations, or of the shares
+    separation: float  # how well the column tells the cluster from the rest (Cohen's d or h)
+
+
+def profiles(
+    X: Any, memberships: Any, *, columns: Sequence[Any] | None = None
+) -> list[list[ColumnProfile]]:
+    """The columns of every cluster, those that tell it best from the other objects first.
+
+    Objects count by their memberships. Numbers are compared by their means: the separation is the
+    difference between the cluster and the rest in standard deviations within them (Cohen's d).
+    Categories are compared by their shares (Cohen's h, which is on a similar scale).
+
+    Parameters
+    ----------
+    X : array or sparse array of shape (n, p), or data frame
+        Missing values are left out, column by column.
+    memberships : array of shape (n, k)
+    columns : sequence of p names, optional
+        Names of the columns of an array.
+
+    Returns
+    -------
+    profiles : list of k lists of ColumnProfile
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import report
+    >>> X = np.array([[1.0, 5.0], [1.2, 3.0], [9.0, 4.0], [9.4, 4.5]])
+    >>> U = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> best = report.profiles(X, U, columns=["size", "age"])[0][0]
+    >>> best.column, round(best.value, 1), round(best.overall, 2)
+    ('size', 1.1, 5.15)
+    """
+    U = check_memberships(to_numpy(memberships))
+    table = as_columns(X, columns)
+    _check_length(table, len(U))
+    numbers = [c for c in table if c.codes is None and c.kind != "yes/no"]
+    found = _of_numbers(numbers, U) if numbers else [[] for _ in range(U.shape[1])]
+    for column in table:
+        if column.codes is not None or column.kind == "yes/no":
+            for cluster, profile in enumerate(_of_category(column, U)):
+                found[cluster].append(profile)
+    return [sorted(group, key=lambda profile: -profile.separation) for group in found]
+
+
+def _check_length(table: Sequence[Column], n: int) -> None:
+    for column in table:
+        values = column.numbers if column.codes is None else column.codes
+        if len(np.asarray(values)) != n:
+            raise ValueError(f"X has {len(np.asarray(values))} rows where memberships have {n}")
+
+
+def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnProfile]]:
+    values = np.column_stack([np.asarray(column.numbers) for column in columns])
+    seen = np.isfinite(values)
+    center = np.array(
+        [np.median(v[s]) if s.any() else 0.0 for v, s in zip(values.T, seen.T, strict=True)]
+    )
+    X = np.where(seen, values - center, 0.0)
+    mass, first, second = (U.T @ part for part in (seen.astype(float), X, X * X))
+    total = [part.sum(axis=0) for part in (mass, first, second)]
+    mean, spread = _moments(*total)
+    inner, inner_spread = _moments(mass, first, second)
+    outer, outer_spread = _moments(
+        *(t - part for t, part in zip(total, (mass, first, second), strict=True))
+    )
+    within = np.sqrt((inner_spread**2 + outer_spread**2) / 2)
+    gap = np.where((mass > 1e-9) & (total[0] - mass > 1e-9), np.abs(inner - outer), 0.0)
+    # A column that is constant in both parts separates them perfectly: ten deviations stand for that.
+    separation = np.minimum(gap / np.maximum(within, 0.1 * np.maximum(gap, 1e-300)), 10.0)
+    difference = (inner - mean) / np.where(spread > 0, spread, 1.0)
+    return [
+        [
+            ColumnProfile(
+                column.name,
+                "number",
+                None,
+                float(inner[c, j] + center[j]),
+                float(mean[j] + center[j]),
+                float(difference[c, j]),
+                float(separation[c, j]),
+            )
+            for j, column in enumerate(columns)
+        ]
+        for c in range(U.shape[1])
+    ]
+
+
+def _moments(
+    mass: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of weighted values; zero where there is no weight."""
+    safe = np.maximum(mass, 1e-12)
+    mean = np.where(mass > 1e-9, first / safe, 0.0)
+    return mean, np.sqrt(np.maximum(np.where(mass > 1e-9, second / safe, 0.0) - mean**2, 0.0))
+
+
+def _of_category(column: Column, U: np.ndarray) -> list[ColumnProfile]:
+    """The level of a column that tells each cluster best."""
+    if column.codes is None:
+        values = np.asarray(column.numbers)
+        codes, levels = np.where(np.isnan(values), -1, values > 0.5).astype(int), ["no", "yes"]
+    else:
+        codes, levels = np.asarray(column.codes), column.categories
+    hot = (codes[:, None] == np.arange(len(levels))).astype(np.float64)
+    mass, total = U.T @ hot, hot.sum(axis=0)
+    overall = total / max(total.sum(), 1.0)
+    inner = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-12)
+    rest = total - mass
+    outer = rest / np.maximum(rest.sum(axis=1, keepdims=True), 1e-12)
+    angles = [2 * np.arcsin(np.sqrt(np.clip(part, 0.0, 1.0))) for part in (inner, outer)]
+    effect = np.abs(angles[0] - angles[1])
+    effect[rest.sum(axis=1) < 1e-9] = 0.0
+    found = []
+    for c in range(U.shape[1]):
+        order = np.lexsort((inner[c] < outer[c], -effect[c].round(9)))
+        best = 1 if column.codes is None else int(order[0])
+        found.append(
+            ColumnProfile(
+                column.name,
+                "category",
+                levels[best],
+                float(inner[c, best]),
+                float(overall[best]),
+                float(inner[c, best] - overall[best]),
+                float(effect[c, best]),
+            )
+        )
+    return found
+
+
+def sentence(profile: Sequence[ColumnProfile]) -> str:
+    """A cluster in words: what is high, low, common or rare in it.
+
+    Examples
+    --------
+    >>> from sfumato.report import profiles
+    >>> from sfumato.report._profiles import sentence
+    >>> X = [[1.0], [1.2], [9.0], [9.4]]
+    >>> sentence(profiles(X, [[1, 0], [1, 0], [0, 1], [0, 1]], columns=["size"])[1])
+    'Very high size (9.2 against 5.15 overall)'
+    """
+    said = [_phrase(part) for part in profile if part.separation >= VISIBLE][:_SENTENCE]
+    text = "; ".join(said) or "close to the average in every column"
+    return text[:1].upper() + text[1:]
+
+
+def _phrase(part: ColumnProfile) -> str:
+    very = "very " if part.separation >= LARGE else ""
+    if part.kind == "category":
+        often = "mostly" if part.value >= 0.5 else "often" if part.difference > 0 else "rarely"
+        return f"{often} {part.column} {part.level} ({part.value:.0%} against {part.overall:.0%})"
+    direction = "high" if part.difference > 0 else "low"
+    return f"{very}{direction} {part.column} ({_number(part.value)} against {_number(part.overall)} overall)"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def telling(found: Sequence[Sequence[ColumnProfile]], count: int) -> list[str]:
+    """Names of the columns that tell clusters apart best, over all clusters."""
+    best: dict[str, float] = {}
+    for group in found:
+        for part in group:
+            best[part.column] = best.get(part.column, 0.0) + min(part.separation, 2 * LARGE)
+    return sorted(best, key=lambda name: -best[name])[:count]

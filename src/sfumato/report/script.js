@@ -1,0 +1,270 @@
+"use strict";
+// The report works without this script: it only replaces still pictures by live ones.
+(() => {
+  const held = JSON.parse(document.getElementById("data").textContent);
+  const { names, memberships, colours, clusters, columns, rows, planes } = held;
+  const n = names.length, k = clusters.length;
+  const own = memberships.map((u) => u.indexOf(Math.max(...u)));
+  const certainty = memberships.map((u) => Math.max(...u) / 1000);
+  const state = { cluster: null, limit: 1, hit: null, query: "" };
+  const painters = [];
+  const tip = document.createElement("div");
+  tip.className = "tip";
+  tip.setAttribute("role", "status");
+  document.body.append(tip);
+
+  const visible = (i) =>
+    certainty[i] <= state.limit + 1e-9 &&
+    (state.query === "" || names[i].toLowerCase().includes(state.query));
+  const strong = (i) => visible(i) && (state.cluster === null || own[i] === state.cluster);
+  const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const rgb = colours.map((code) => [1, 3, 5].map((at) => (parseInt(code.slice(at, at + 2), 16) / 255) ** 2.2));
+  const blends = memberships.map((u) => {
+    const mixed = [0, 1, 2].map((part) =>
+      Math.round(255 * Math.min(1, u.reduce((sum, value, c) => sum + (value / 1000) * rgb[c][part], 0)) ** (1 / 2.2)));
+    return `rgb(${mixed.join(",")})`;
+  });
+
+  function describe(i) {
+    const order = memberships[i].map((_, c) => c).sort((a, b) => memberships[i][b] - memberships[i][a]);
+    const parts = order.slice(0, 4).filter((c) => memberships[i][c] >= 5)
+      .map((c) => `${clusters[c]} ${(memberships[i][c] / 1000).toFixed(3)}`);
+    const cells = columns.map((title, j) => `${title}: ${rows[i][j]}`);
+    return [names[i], ...parts, ...cells];
+  }
+
+  function showTip(i, x, y) {
+    tip.replaceChildren(...describe(i).map((text, place) => {
+      const line = document.createElement(place ? "div" : "b");
+      line.textContent = text;
+      return line;
+    }));
+    tip.style.display = "block";
+    const wide = tip.offsetWidth, high = tip.offsetHeight;
+    tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - wide - 8))}px`;
+    tip.style.top = `${Math.max(4, Math.min(y + 14, innerHeight - high - 8))}px`;
+  }
+  function hideTip() { tip.style.display = "none"; state.hit = null; }
+
+  function canvasFor(figure, ratio) {
+    const canvas = document.createElement("canvas");
+    canvas.className = "live";
+    canvas.tabIndex = 0;
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", `${figure.querySelector("h3").textContent}, live: arrow keys go from object to object`);
+    figure.querySelector("picture").classList.add("still");
+    figure.insertBefore(canvas, figure.querySelector("figcaption"));
+    return { canvas, size() {
+      const wide = canvas.clientWidth || 400, sharp = devicePixelRatio || 1;
+      canvas.width = wide * sharp; canvas.height = wide * ratio * sharp;
+      canvas.style.height = `${wide * ratio}px`;
+      const pen = canvas.getContext("2d");
+      pen.scale(sharp, sharp);
+      return [pen, wide, wide * ratio];
+    } };
+  }
+
+  function scatter(figure, points, titles) {
+    const { canvas, size } = canvasFor(figure, 0.8);
+    const known = points.map((point, i) => i).filter((i) => points[i][0] !== null && points[i][1] !== null);
+    const range = [0, 1].map((axis) => {
+      const values = known.map((i) => points[i][axis]);
+      const low = values.reduce((a, b) => Math.min(a, b), Infinity);
+      const high = values.reduce((a, b) => Math.max(a, b), -Infinity);
+      return [low, high > low ? high : low + 1];
+    });
+    let place = [];
+    function paint() {
+      const [pen, wide, high] = size();
+      const left = 30, foot = 30, edge = 8;
+      place = points.map(() => null);
+      for (const i of known) place[i] = [
+        left + (wide - left - edge) * (points[i][0] - range[0][0]) / (range[0][1] - range[0][0]),
+        high - foot - (high - foot - edge) * (points[i][1] - range[1][0]) / (range[1][1] - range[1][0])];
+      pen.fillStyle = pen.strokeStyle = ink("--soft");
+      pen.font = "12px system-ui, sans-serif";
+      pen.textAlign = "center";
+      pen.fillText(titles[0], (wide + left) / 2, high - 8);
+      pen.save(); pen.translate(14, (high - foot) / 2); pen.rotate(-Math.PI / 2); pen.fillText(titles[1], 0, 0); pen.restore();
+      pen.lineWidth = 1; pen.beginPath(); pen.moveTo(left - 4, edge); pen.lineTo(left - 4, high - foot + 4); pen.lineTo(wide - edge, high - foot + 4); pen.stroke();
+      if (titles.ticks) {
+        const short = (value) => String(Number(value.toPrecision(3)));
+        pen.textAlign = "left"; pen.fillText(short(range[0][0]), left, high - foot + 16);
+        pen.textAlign = "right"; pen.fillText(short(range[0][1]), wide - edge, high - foot + 16);
+        pen.save(); pen.translate(14, high - foot); pen.rotate(-Math.PI / 2); pen.textAlign = "left"; pen.fillText(short(range[1][0]), 0, 0);
+        pen.textAlign = "right"; pen.fillText(short(range[1][1]), high - foot - edge, 0); pen.restore();
+      }
+      const radius = Math.max(1.6, Math.min(4, 90 / Math.sqrt(n)));
+      for (const early of [true, false]) for (const i of known) {
+        if (strong(i) === early || !visible(i)) continue;
+        pen.globalAlpha = early ? 0.07 : 0.35 + 0.6 * certainty[i];
+        pen.fillStyle = blends[i];
+        pen.beginPath(); pen.arc(...place[i], radius, 0, 7); pen.fill();
+      }
+      pen.globalAlpha = 1;
+      if (state.hit !== null && place[state.hit]) {
+        pen.strokeStyle = ink("--ink"); pen.lineWidth = 2;
+        pen.beginPath(); pen.arc(...place[state.hit], radius + 4, 0, 7); pen.stroke();
+      }
+    }
+    function nearest(x, y) {
+      let best = null, gap = 20 * 20;
+      for (const i of known) if (strong(i)) {
+        const away = (place[i][0] - x) ** 2 + (place[i][1] - y) ** 2;
+        if (away < gap) [best, gap] = [i, away];
+      }
+      return best;
+    }
+    listen(canvas, (event) => nearest(event.offsetX, event.offsetY), (i) => place[i], known, paint);
+    painters.push(paint);
+  }
+
+  function bands(figure) {
+    const order = [...names.keys()].sort((a, b) => own[a] - own[b] || certainty[b] - certainty[a]);
+    const { canvas, size } = canvasFor(figure, Math.max(0.45, Math.min(1.2, 0.12 * k)));
+    let wide = 1;
+    function paint() {
+      let pen, high;
+      [pen, wide, high] = size();
+      const tall = high / k, step = wide / n;
+      for (let c = 0; c < k; c += 1) {
+        pen.fillStyle = colours[c];
+        order.forEach((i, at) => {
+          pen.globalAlpha = (memberships[i][c] / 1000) * (strong(i) ? 1 : 0.12);
+          if (pen.globalAlpha > 0.01) pen.fillRect(at * step, c * tall + 1, Math.max(step, 0.6), tall - 2);
+        });
+      }
+      pen.globalAlpha = 1;
+      if (state.hit !== null) {
+        pen.strokeStyle = ink("--ink"); pen.lineWidth = 1;
+        pen.strokeRect(order.indexOf(state.hit) * step, 0, Math.max(step, 2), high);
+      }
+    }
+    const at = (event) => order[Math.max(0, Math.min(n - 1, Math.floor((event.offsetX / wide) * n)))];
+    listen(canvas, at, (i) => [(order.indexOf(i) / n) * wide, 20], order, paint);
+    painters.push(paint);
+  }
+
+  function listen(canvas, find, where, order, paint) {
+    canvas.addEventListener("pointermove", (event) => {
+      const i = find(event);
+      state.hit = i;
+      if (i === null) hideTip(); else showTip(i, event.clientX, event.clientY);
+      paint();
+    });
+    canvas.addEventListener("pointerleave", () => { hideTip(); paint(); });
+    canvas.addEventListener("click", (event) => {
+      const i = find(event);
+      choose(i === null || own[i] === state.cluster ? null : own[i]);
+    });
+    canvas.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (event.key === "Escape") { hideTip(); choose(null); return; }
+      if (event.key === "Enter" && state.hit !== null) { choose(own[state.hit]); return; }
+      if (!step) return;
+      event.preventDefault();
+      const some = order.filter(strong);
+      if (!some.length) return;
+      const now = some.indexOf(state.hit);
+      state.hit = some[(now + step + some.length) % some.length];
+      const box = canvas.getBoundingClientRect(), [x, y] = where(state.hit);
+      showTip(state.hit, box.left + x, box.top + y);
+      paint();
+    });
+    canvas.addEventListener("blur", () => { hideTip(); paint(); });
+  }
+
+  function choose(cluster) {
+    state.cluster = cluster;
+    document.querySelectorAll("[data-cluster]").forEach((part) => {
+      const chosen = Number(part.dataset.cluster) === cluster;
+      part.classList.toggle("chosen", chosen);
+      part.classList.toggle("faded", cluster !== null && !chosen);
+      if (part.matches("button")) part.setAttribute("aria-pressed", String(chosen));
+    });
+    repaint();
+  }
+
+  const count = document.getElementById("count");
+  function repaint() {
+    painters.forEach((paint) => paint());
+    const some = [...names.keys()].filter(strong);
+    count.textContent = `${some.length.toLocaleString("en")} of ${n.toLocaleString("en")} objects shown`;
+    list(some);
+  }
+
+  const body = document.querySelector("#objects tbody");
+  const keys = [(i) => names[i], (i) => own[i], (i) => certainty[i], ...columns.map((_, j) => (i) => rows[i][j])];
+  let sorted = { key: 2, down: false };
+  const value = (text) => { const number = Number(String(text).replaceAll(",", "")); return Number.isNaN(number) ? null : number; };
+  function compare(a, b) {
+    const x = value(a), y = value(b);
+    return x !== null && y !== null ? x - y : String(a).localeCompare(String(b), "en", { numeric: true });
+  }
+  function list(some) {
+    const key = keys[sorted.key];
+    const first = some.sort((a, b) => (sorted.down ? -1 : 1) * compare(key(a), key(b))).slice(0, 50);
+    body.replaceChildren(...first.map((i) => {
+      const row = document.createElement("tr");
+      for (const text of [names[i], clusters[own[i]], certainty[i].toFixed(3), ...rows[i]]) {
+        const cell = document.createElement("td");
+        cell.className = "cell";
+        cell.textContent = text;
+        row.append(cell);
+      }
+      row.addEventListener("pointerenter", () => { state.hit = i; painters.forEach((paint) => paint()); });
+      row.addEventListener("pointerleave", () => { state.hit = null; painters.forEach((paint) => paint()); });
+      return row;
+    }));
+  }
+  document.querySelectorAll("#objects th").forEach((head, key) => sortable(head, () => {
+    sorted = { key, down: sorted.key === key && !sorted.down };
+    repaint();
+  }));
+  function sortable(head, act) {
+    const button = document.createElement("button");
+    button.textContent = head.textContent;
+    button.title = "sort";
+    button.addEventListener("click", act);
+    head.replaceChildren(button);
+  }
+  document.querySelectorAll("table.sorts").forEach((table) => {
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, at) => {
+      let down = false;
+      sortable(head, () => {
+        const lines = [...table.tBodies[0].rows];
+        lines.sort((a, b) => (down ? -1 : 1) * compare(a.cells[at].textContent.trim(), b.cells[at].textContent.trim()));
+        down = !down;
+        table.tBodies[0].append(...lines);
+      });
+    });
+  });
+
+  for (const figure of document.querySelectorAll("figure[data-live]")) {
+    const kind = figure.dataset.live;
+    if (kind === "bands") bands(figure); else {
+      const titles = [...planes[kind].names];
+      titles.ticks = kind === "telling";
+      scatter(figure, planes[kind].points, titles);
+    }
+  }
+  document.querySelectorAll("button[data-cluster]").forEach((button) => button.addEventListener("click", () => {
+    const cluster = Number(button.dataset.cluster);
+    choose(cluster === state.cluster ? null : cluster);
+  }));
+  const slider = document.getElementById("certainty"), said = document.getElementById("limit");
+  slider.addEventListener("input", () => {
+    state.limit = Number(slider.value);
+    said.textContent = state.limit.toFixed(2);
+    repaint();
+  });
+  document.getElementById("search").addEventListener("input", (event) => {
+    state.query = event.target.value.trim().toLowerCase();
+    repaint();
+  });
+  document.documentElement.classList.add("scripted");
+  addEventListener("resize", () => painters.forEach((paint) => paint()));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => painters.forEach((paint) => paint()));
+  repaint();
+})();

@@ -1,0 +1,111 @@
+"""What the report says the clusters are is what a slow loop over objects finds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sfumato import report
+from sfumato.report._profiles import sentence
+from sfumato.report._tree import rules
+
+
+def soft(n, k, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.full(k, 0.3), size=n)
+
+
+def test_numbers_against_a_slow_loop():
+    rng = np.random.default_rng(0)
+    X, U = rng.normal(size=(30, 4)) * [1, 10, 100, 0.1] + 50, soft(30, 3)
+    X[3, 1] = X[7, 1] = np.nan
+    for cluster, group in enumerate(report.profiles(X, U)):
+        assert [p.separation for p in group] == sorted((p.separation for p in group), reverse=True)
+        for profile in group:
+            j = int(profile.column.split()[1])
+            seen = ~np.isnan(X[:, j])
+            x, u = X[seen, j], U[seen, cluster]
+            inner, outer = np.average(x, weights=u), np.average(x, weights=1 - u)
+            spreads = [np.average((x - m) ** 2, weights=w) for m, w in ((inner, u), (outer, 1 - u))]
+            assert profile.value == pytest.approx(inner)
+            assert profile.overall == pytest.approx(x.mean())
+            assert profile.difference == pytest.approx((inner - x.mean()) / x.std())
+            expected = abs(inner - outer) / np.sqrt(np.mean(spreads))
+            assert profile.separation == pytest.approx(expected)
+
+
+def test_categories_are_shares():
+    frame = pd.DataFrame({"kind": ["a", "a", "b", "b", None, "c"], "x": [1.0] * 6})
+    U = np.eye(2)[[0, 0, 1, 1, 1, 1]]
+    first, second = report.profiles(frame, U)
+    assert (first[0].column, first[0].level, first[0].value) == ("kind", "a", 1.0)
+    assert first[0].overall == pytest.approx(0.4)
+    assert second[0].value == 0.0
+    assert sentence(first).startswith("Mostly kind a (100% against 40%)")
+    assert "Rarely kind a" in sentence(second)
+    assert first[1].separation == 0.0
+
+
+def test_one_cluster_has_nothing_to_tell():
+    group = report.profiles([[1.0], [2.0], [4.0]], np.ones((3, 1)))[0]
+    assert group[0].separation == 0.0
+    assert sentence(group) == "Close to the average in every column"
+
+
+@pytest.mark.parametrize("shift, scale", [(0.0, 1.0), (1e8, 1.0), (5.0, 1e-6)])
+def test_units_change_nothing(shift, scale):
+    X, U = np.random.default_rng(1).normal(size=(40, 2)), soft(40, 2)
+    plain, moved = (report.profiles(Z, U)[0] for Z in (X, X * scale + shift))
+    assert [p.column for p in plain] == [p.column for p in moved]
+    np.testing.assert_allclose(
+        [p.separation for p in plain], [p.separation for p in moved], rtol=1e-4
+    )
+
+
+def test_rows_must_match():
+    with pytest.raises(ValueError, match="3 rows where memberships have 4"):
+        report.profiles(np.ones((3, 1)), soft(4, 2))
+    with pytest.raises(ValueError, match="columns must name 1 columns, got 2"):
+        report.profiles(np.ones((4, 1)), soft(4, 2), columns=["a", "b"])
+
+
+def test_the_tree_says_what_made_the_labels():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(
+        {"size": rng.uniform(0, 10, 300), "kind": rng.choice(["a", "b", "c"], 300)}
+    )
+    labels = np.where(frame["kind"] == "a", 2, (frame["size"] > 4).astype(int))
+    from sfumato.report._columns import as_columns
+
+    found = rules(as_columns(frame), labels)
+    assert found["accuracy"] == 1.0
+    said = {tuple(sorted(rule["conditions"])): rule["cluster"] for rule in found["rules"]}
+    assert said[("kind is a",)] == 2
+    assert all(c[0] == "kind is not a" and "size" in c[1] for c in said if len(c) == 2)
+    assert sum(rule["objects"] for rule in found["rules"]) == 300
+    assert rules(as_columns(frame), np.zeros(300, dtype=int)) is None
+
+
+def test_the_page_tells_what_the_clusters_are():
+    from sfumato import FuzzyCMeans
+
+    rng = np.random.default_rng(3)
+    group = np.arange(60) % 2
+    frame = pd.DataFrame({"<b>size": rng.normal(6 * group), "age": rng.normal(size=60)})
+    model = FuzzyCMeans(2, random_state=0).fit(frame)
+    page = report.render(model, frame, notes=["columns are standardised"])
+    assert page.index("How far to trust this answer") < page.index("The answer")
+    assert "Columns are standardised." in page
+    assert "ery high &lt;b&gt;size" in page
+    assert "<b>size" not in page
+    assert "A decision tree of depth 3 gives" in page
+    assert "Across: &lt;b&gt;size. Up: age." in page
+    wide = report.render(model, np.column_stack([frame, frame[["age"]] ** 2]))
+    assert "Across: first principal axis (" in wide
+
+
+def test_sparse_and_wide_arrays():
+    import scipy.sparse as sp
+
+    X = sp.random_array((50, 3000), density=0.01, rng=np.random.default_rng(0), format="csr")
+    found = report.describe(X, soft(50, 2))
+    assert len(found["columns"]) == 8
+    assert len(found["rows"]) == 50
