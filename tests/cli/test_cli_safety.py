@@ -3,7 +3,10 @@
 import errno
 import os
 import shutil
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 from test_cli import ROLES, blobs, data, run  # noqa: F401
 
@@ -346,3 +349,102 @@ def test_without_a_terminal_long_work_says_a_line_now_and_then(run, data, monkey
     assert "reading: 100%, 60 rows; memory holds at most" in err
     assert "fitting fuzzy-c-means: " in err
     assert "reading" not in run("fit", data, *ROLES, "--out", "q", "--quiet")[2]
+
+
+@pytest.mark.parametrize("words", [(), ("--force",), ("--resume",)])
+def test_a_file_of_somebody_else_in_the_place_of_a_checkpoint_stays(run, data, tmp_path, words):
+    (tmp_path / "r.checkpoint").write_text("weights of a week")
+    code, _, err = run("fit", data, *ROLES, "--out", "r", *words)
+    assert (code, "is not a checkpoint of this program" in err) == (2, True)
+    assert (tmp_path / "r.checkpoint").read_text() == "weights of a week"
+
+
+def test_a_file_that_takes_the_place_of_the_checkpoint_meanwhile_stays(
+    run, data, tmp_path, monkeypatch
+):
+    often(monkeypatch)
+    keep, count = checkpoint.Checkpoint.keep, 0
+
+    def appear(self, *arguments):
+        nonlocal count
+        count += 1
+        if count == 3:
+            (tmp_path / "mine").write_text("weights of a week")
+            os.replace(tmp_path / "mine", tmp_path / "r.checkpoint")
+        keep(self, *arguments)
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "keep", appear)
+    code, _, err = run("fit", data, *ROLES, "--out", "r")
+    assert (code, "another file has this name" in err) == (0, True)
+    assert (tmp_path / "r.checkpoint").read_text() == "weights of a week"
+
+
+TAMPERED = {
+    "no loops": lambda kept: {"task": kept["task"]},
+    "numbers": lambda kept: {**kept, "loops": [1, 2]},
+    "no history": lambda kept: {**kept, "loops": [(state, None) for state, _ in kept["loops"]]},
+    "another state": lambda kept: {
+        **kept,
+        "loops": [("x", history) for _, history in kept["loops"]],
+    },
+    "words": lambda kept: {**kept, "loops": [(state, ["a", "b"]) for state, _ in kept["loops"]]},
+    "a list": lambda kept: [kept],
+}
+
+
+@pytest.mark.parametrize("case", TAMPERED)
+def test_a_tampered_checkpoint_is_bad_input_and_one_sentence(
+    run, data, tmp_path, monkeypatch, case
+):
+    with monkeypatch.context() as patched:
+        patched.setattr(fitting, "write_result", lambda *_, **__: 1 / 0)
+        assert run("fit", data, *ROLES, "--out", "r")[0] == 1
+    path = tmp_path / "r.checkpoint"
+    trusted.save(TAMPERED[case](trusted.load(path)), path)
+    code, _, err = run("fit", data, *ROLES, "--out", "r", "--resume")
+    said = [line for line in err.splitlines() if "error" in line]
+    assert (code, len(said), "Traceback" in err) == (2, 1, False), err
+    assert path.exists()
+    assert run("fit", data, *ROLES, "--out", "r", "--force")[0] == 0
+    assert names(tmp_path) == ["data.csv", "r"]
+
+
+def test_a_mapped_file_that_changes_during_the_fit_is_refused(run, tmp_path, during):
+    np.save(tmp_path / "x.npy", blobs()[0])
+
+    def change():
+        mapped = np.lib.format.open_memmap(tmp_path / "x.npy")
+        mapped[0] = 99
+        mapped.flush()
+        os.utime(tmp_path / "x.npy")
+
+    during(change)
+    code, _, err = run("fit", "x.npy", "--out", "r")
+    assert (code, "changed during the fit" in err) == (2, True), err
+    assert names(tmp_path) == ["x.npy"]
+
+
+STREAMS = {
+    "ascii": ("export PYTHONIOENCODING=ascii;", "", 0),
+    "no output": ("", ">&-", 0),
+    "no errors": ("", "2>&-", 0),
+    "no input": ("", "<&-", 0),
+    "full": ("", ">/dev/full", 1),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", STREAMS)
+def test_streams_that_are_closed_full_or_poor(data, tmp_path, case):
+    before, after, code = STREAMS[case]
+    X, _ = blobs()
+    rows = "".join(f"é{i}日,{x},{y}\n" for i, (x, y) in enumerate(X))
+    (tmp_path / "odd.csv").write_text("id,x,y\n" + rows, encoding="utf-8")
+    command = f"{before} {sys.executable} -m sfumato fit odd.csv --out r {after}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    assert len(read_result(tmp_path / "r").memberships) == 60
+    if case == "no input":
+        command = command.replace("odd.csv --out r", "- --out q")
+        done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, "standard input is closed" in done.stderr) == (2, True)

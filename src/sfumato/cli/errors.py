@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["NotConvergedError", "StoppedError"]
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..core.text import plain
+from ..io._tables import InputError
+
+__all__ = ["NotConvergedError", "StoppedError", "damaged"]
 
 
 class NotConvergedError(Exception):
@@ -11,3 +17,14 @@ class NotConvergedError(Exception):
 
 class StoppedError(Exception):
     """The user stopped the work; the message says how to take it up again."""
+
+
+@contextmanager
+def damaged(what: str) -> Iterator[None]:
+    """An error of a kind that only a damaged file can bring about is the file's, not the program's."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
+        raise InputError(
+            f"{what}, it may be damaged: {type(error).__name__} {plain(error, 80)}"
+        ) from error

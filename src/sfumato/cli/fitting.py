@@ -10,18 +10,20 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import __version__
-from ..core.loop import checkpoints, progress
+from ..core.loop import progress
 from ..core.text import plain
 from ..io import InputError, Roles, Table, read
-from ..io.checkpoint import Checkpoint
+from ..io.checkpoint import Checkpoint, check_checkpoint
 from ..io.output import Output
 from ..io.results import check_target, has_noise, least_size, write_memberships, write_result
 from ..io.sniffing import number
-from .errors import NotConvergedError, StoppedError
+from .errors import NotConvergedError, damaged
 from .evidence import on_one_scale, prepare
+from .keeping import kept, kept_until_written
 from .models import check_model, first_choice, make, parse_clusters
-from .stopping import rescued
 from .terminal import Terminal
 
 __all__ = ["Request", "demonstrate", "run"]
@@ -87,11 +89,7 @@ def _claimed(request: Request) -> Any:
     """The folder to write, claimed; nothing for standard output."""
     if str(request.out) == "-":
         return nullcontext()
-    kept = _beside(request.out)
-    if kept.exists() and not (request.resume or request.force):
-        raise InputError(
-            f"--out: {plain(kept, 200)} is left from a run that was stopped: go on from it with --resume, or add --force to start afresh"
-        )
+    check_checkpoint(_beside(request.out), wanted=bool(request.resume or request.force))
     return Output(request.out, check_target, force=request.force)
 
 
@@ -132,15 +130,19 @@ def fit_and_write(
             )
         )
     checkpoint = _checkpoint(request, estimator, table, terminal, output)
-    began = time.monotonic()
+    began, before = time.monotonic(), _mapped(table)
     said += _fit(estimator, evidence, extra, request, checkpoint, terminal, output)
+    if _mapped(table) not in (before, None):
+        raise InputError(
+            f"{table.source} changed during the fit, which reads it as it goes on: fit again"
+        )
     if request.strict and not estimator.converged_:
         if checkpoint is not None:
             checkpoint.remove()
         raise NotConvergedError(
             f"{request.model} did not converge in {estimator.n_iter_} iterations: raise it with --set max_iter=..."
         )
-    with _kept_until_written(checkpoint, terminal):
+    with kept_until_written(checkpoint, terminal):
         result = summarize(request, estimator, table, said, curve, time.monotonic() - began)
         if output is None:
             write_memberships(
@@ -170,39 +172,6 @@ def _checkpoint(
     )
 
 
-@contextmanager
-def _kept_until_written(checkpoint: Checkpoint | None, terminal: Terminal) -> Iterator[None]:
-    """The checkpoint goes when the result is on the disk; where that fails, the fit can be taken up at its end."""
-    try:
-        with rescued(lambda: "stopped" if checkpoint is None else str(_stopped(checkpoint))):
-            yield
-    except InputError:  # the result is written, under another name
-        if checkpoint is not None:
-            checkpoint.remove()
-        raise
-    except KeyboardInterrupt as stop:
-        raise _stopped(checkpoint) from stop
-    except Exception:
-        if checkpoint is not None and (checkpoint.write() or checkpoint.path.exists()):
-            terminal.remark("the fit is kept: the same command with --resume goes on from there")
-        raise
-    if checkpoint is not None:
-        checkpoint.remove()
-
-
-def _stopped(checkpoint: Checkpoint | None) -> StoppedError:
-    """What to say after Ctrl-C: only what is there can be taken up again."""
-    if checkpoint is None or not checkpoint.reached:
-        return StoppedError("stopped")
-    if checkpoint.write():
-        return StoppedError("stopped: the same command with --resume goes on from here")
-    if checkpoint.path.exists():
-        return StoppedError(
-            "stopped: the same command with --resume goes on from the last good checkpoint"
-        )
-    return StoppedError("stopped; there is no checkpoint")
-
-
 def _beside(out: Path) -> Path:
     return out.with_name(f"{out.name}.checkpoint")
 
@@ -211,14 +180,6 @@ def _task(request: Request, estimator: Any, table: Table) -> str:
     parameters = {key: repr(value) for key, value in sorted(estimator.get_params().items())}
     asked = [request.model, parameters, list(request.roles), request.scale]
     return json.dumps([__version__, *asked, table.digest])
-
-
-def _rescue(checkpoint: Checkpoint, output: Output | None) -> str:
-    """The end of a fit that does not hear: keep what it has reached, and let go of the output."""
-    said = str(_stopped(checkpoint))
-    if output is not None:
-        output.claim.release()
-    return said
 
 
 def _fit(
@@ -238,13 +199,27 @@ def _fit(
             if checkpoint.resumed
             else "nothing to resume: starting afresh"
         )
+    resumed = checkpoint is not None and checkpoint.resumed > 0
     with (
+        damaged("the checkpoint cannot be gone on from") if resumed else nullcontext(),
         terminal.heard() as said,
         _watched(estimator, request.model, terminal),
-        _kept(checkpoint, output),
+        kept(checkpoint, output, terminal),
     ):
         estimator.fit(evidence, **extra)
     return said
+
+
+def _mapped(table: Table) -> tuple[int, int, int] | None:
+    """What would change if a file that is read as the fit goes on were written to; nothing where it
+    was read at once, or is gone and can change no more."""
+    if not isinstance(table.values, np.memmap) or table.values.filename is None:
+        return None
+    try:
+        facts = Path(table.values.filename).stat()
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 @contextmanager
@@ -262,19 +237,6 @@ def _watched(estimator: Any, name: str, terminal: Terminal) -> Iterator[None]:
 
         with progress(listen):
             yield
-
-
-@contextmanager
-def _kept(checkpoint: Checkpoint | None, output: Output | None) -> Iterator[None]:
-    """Checkpoints while fitting. A stopped fit keeps its file, and so does a failed one: memory and disks come back."""
-    if checkpoint is None:
-        yield
-        return
-    try:
-        with checkpoints(checkpoint), rescued(lambda: _rescue(checkpoint, output)):
-            yield
-    except KeyboardInterrupt as stop:
-        raise _stopped(checkpoint) from stop
 
 
 def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:

@@ -17,6 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
+    _open_streams()
     with listening() as stop:
         try:
             return _run(words)
@@ -35,6 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     (str(error) if isinstance(error, StoppedError) else "") or "stopped", stop.code
                 )
             return _explain(error)
+
+
+def _open_streams() -> None:
+    """Standard streams that take everything: those that are closed lead nowhere, and what an encoding
+    lacks is spelled out."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(words: list[str]) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from ..io.results import has_noise, read_memberships, write_memberships
 from ..io.summaries import read_summary
 from ..io.trusted import load
 from ..memberships import check_memberships
+from .errors import damaged
 from .evidence import as_fitted, roles_of_fitted
 from .summary import agreement, write_report
 from .terminal import Terminal
@@ -60,29 +60,12 @@ def _predicted(
         if names is None
         else _recode(table, names)
     )
-    with terminal.heard(), _damaged(f"{plain(model, 200)}: the model cannot be used"):
+    with terminal.heard(), damaged(f"{plain(model, 200)}: the model cannot be used"):
         memberships = check_memberships(
             np.asarray(estimator.predict_proba(values)), "the memberships"
         )
     ids = [str(place) for place in range(len(memberships))] if table.ids is None else table.ids
     return memberships, ids, noise
-
-
-@contextmanager
-def _damaged(what: str) -> Iterator[None]:
-    """An error of a kind that only a damaged file can bring about is the file's, not the program's."""
-    try:
-        yield
-    except (
-        AttributeError,
-        LookupError,
-        ArithmeticError,
-        RecursionError,
-        np.linalg.LinAlgError,
-    ) as error:
-        raise InputError(
-            f"{what}, it may be damaged: {type(error).__name__} {plain(error, 80)}"
-        ) from error
 
 
 def _recode(table: Table, names: list[list[str]]) -> np.ndarray:
@@ -175,13 +158,13 @@ def _match(left: Any, right: Any) -> np.ndarray:
 def report(folder: Path, out: Path | None, title: str | None, force: bool) -> None:
     """The HTML page of a result folder, again."""
     path = folder / "report.html" if out is None else out
-    damaged = _damaged(f"{plain(folder, 200)}: the report cannot be drawn")
+    drawing = damaged(f"{plain(folder, 200)}: the report cannot be drawn")
     if out is None:
-        with damaged:
+        with drawing:
             write_report(path, read_result(folder), title)
     else:
         with Output(out, check_file("--out"), force=force) as output:
             result = read_result(folder)
-            with output.file() as partial, damaged:
+            with output.file() as partial, drawing:
                 write_report(partial, result, title)
     Terminal().say(f"Report: {path}")

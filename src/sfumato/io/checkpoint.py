@@ -5,9 +5,13 @@ Seeds decide the starts, and a loop is all in its state, so a fit that goes on f
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 import warnings
+import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +20,7 @@ from ..core.text import plain
 from ._tables import InputError
 from .trusted import load, save, skops
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "check_checkpoint"]
 
 
 class Checkpoint:
@@ -49,6 +53,7 @@ class Checkpoint:
         self.path, self.task, self.every, self.token = path, task, every, token
         self.warn = warn or partial(warnings.warn, stacklevel=2)
         self._said: set[str] = set()
+        self._written = _identity(path) if path.exists() else None
         self.loops: list[tuple[Any, list[Any]]] = []
         self.started, self.written, self.resumed, self.cost = 0, time.monotonic(), 0, 0.0
 
@@ -61,8 +66,19 @@ class Checkpoint:
             raise InputError(
                 f"{plain(self.path.name)} was kept for other data, parameters or versions: repeat that command, or delete the file"
             )
-        self.loops = kept["loops"]
+        loops = kept.get("loops")
+        if not isinstance(loops, list) or not all(
+            isinstance(loop, tuple) and len(loop) == 2 and isinstance(loop[1], list)
+            for loop in loops
+        ):
+            raise InputError(f"{plain(self.path.name)} is damaged: delete it, and start afresh")
+        self.loops = loops
         self.resumed = self.reached
+
+    @property
+    def mine(self) -> bool:
+        """Whether the file is there, and is what this run wrote, resumed or was told to replace."""
+        return self.path.exists() and _identity(self.path) == self._written
 
     @property
     def reached(self) -> int:
@@ -88,7 +104,10 @@ class Checkpoint:
         """Write everything kept so far. A write that fails is told once, and the last good file stays as it is."""
         began = time.monotonic()
         try:
+            if self.mine != self.path.exists():
+                raise FileExistsError(errno.EEXIST, "another file has this name, or took it away")
             save({"task": self.task, "loops": self.loops}, self.path, self.token)
+            self._written = _identity(self.path)
         except Exception as error:  # whatever it is, it must not cost the fit
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             reason = plain(why, 100)
@@ -106,4 +125,34 @@ class Checkpoint:
 
     def remove(self) -> None:
         """The fit is done: nothing is left to take up."""
-        self.path.unlink(missing_ok=True)
+        if self.mine:
+            with suppress(OSError):
+                self.path.unlink()
+
+
+def check_checkpoint(path: Path, *, wanted: bool) -> None:
+    """Refuse a file in the place of a checkpoint that is none; and one that is, unless it is wanted."""
+    if not os.path.lexists(path):
+        return
+    if not path.is_file() or not _is_archive(path):
+        raise InputError(
+            f"--out: {plain(path, 200)} is not a checkpoint of this program: choose another name"
+        )
+    if not wanted:
+        raise InputError(
+            f"--out: {plain(path, 200)} is left from a run that was stopped: go on from it with "
+            "--resume, or add --force to start afresh"
+        )
+
+
+def _is_archive(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "schema.json" in archive.namelist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
+        return False
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    facts = path.stat()
+    return facts.st_dev, facts.st_ino

@@ -86,6 +86,8 @@ def read(
     """
     roles = roles or Roles()
     if str(path) == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed: name a file")
         return _read_pipe(sys.stdin.buffer, "standard input", roles, report)
     path = Path(path)
     if path.is_fifo():
