@@ -114,7 +114,7 @@ def test_no_memory_at_any_guard(run, data, tmp_path, monkeypatch, model):
     roles = (
         ROLES
         if model in ("fuzzy-c-means", "gaussian-mixture")
-        else ("--class-column", "kind", "--drop", "weight")
+        else ("--class-column", "kind", "--drop", "weight", "-k", "3")
     )
     for place in range(1, 100):
         left = place

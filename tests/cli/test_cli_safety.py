@@ -270,7 +270,7 @@ def test_an_id_with_a_carriage_return_goes_through_every_command(run, tmp_path):
     X, _ = blobs()
     with (tmp_path / "odd.csv").open("w", newline="") as file:
         file.write("id,x,y\n" + "".join(f'"{i}\r=cmd",{x},{y}\n' for i, (x, y) in enumerate(X)))
-    assert run("fit", "odd.csv", "--out", "r")[0] == 0
+    assert run("fit", "odd.csv", "-m", "fuzzy-c-means", "-k", 3, "--out", "r")[0] == 0
     assert list(read_result(tmp_path / "r").ids) == [f"{i}\r=cmd" for i in range(60)]
     for words in (
         ["report", "r"],
@@ -419,7 +419,7 @@ def test_a_mapped_file_that_changes_during_the_fit_is_refused(run, tmp_path, dur
         os.utime(tmp_path / "x.npy")
 
     during(change)
-    code, _, err = run("fit", "x.npy", "--out", "r")
+    code, _, err = run("fit", "x.npy", "-m", "fuzzy-c-means", "-k", 3, "--out", "r")
     assert (code, "changed during the fit" in err) == (2, True), err
     assert names(tmp_path) == ["x.npy"]
 
@@ -440,7 +440,9 @@ def test_streams_that_are_closed_full_or_poor(data, tmp_path, case):
     X, _ = blobs()
     rows = "".join(f"é{i}日,{x},{y}\n" for i, (x, y) in enumerate(X))
     (tmp_path / "odd.csv").write_text("id,x,y\n" + rows, encoding="utf-8")
-    command = f"{before} {sys.executable} -m sfumato fit odd.csv --out r {after}"
+    command = (
+        f"{before} {sys.executable} -m sfumato fit odd.csv -m fuzzy-c-means -k 3 --out r {after}"
+    )
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
     assert len(read_result(tmp_path / "r").memberships) == 60

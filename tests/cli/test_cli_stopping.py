@@ -14,6 +14,7 @@ import pytest
 from sfumato.cli import main, stopping
 
 FAST = "from sfumato.io.checkpoint import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] = 0.0; "
+FCM = ("-m", "fuzzy-c-means", "-k", "3")
 MAIN = "import sys; from sfumato.cli import main; sys.exit(main())"
 
 
@@ -83,7 +84,7 @@ sys.exit(main())
 @pytest.mark.slow
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_call_that_lets_nothing_through_is_ended_with_a_checkpoint(table, number, code):
-    words = ["fit", "x.csv", "--drop", "kind", "--set", "tol=1e-12", "--out"]
+    words = ["fit", "x.csv", "--drop", "kind", *FCM, "--set", "tol=1e-12", "--out"]
     process = subprocess.Popen(
         [sys.executable, "-c", DEAF, *words, "r"],
         cwd=table,
@@ -162,7 +163,7 @@ def test_an_error_that_a_library_makes_of_the_stop_is_the_stop(table, monkeypatc
 
     monkeypatch.chdir(table)
     monkeypatch.setattr(FuzzyCMeans, "fit", convert)
-    assert main(["fit", "x.csv", "--drop", "kind"]) == 130
+    assert main(["fit", "x.csv", "--drop", "kind", *FCM]) == 130
     assert capsys.readouterr().err == "sfumato: stopped\n"
 
 
