@@ -198,6 +198,8 @@ class Extrapolation(NamedTuple):
         combine: Callable[[Any, Any, Any], Any],
         select: Callable[[Any, Any, Any], Any],
     ) -> Callable[[Extrapolation], Any]:
+        """The step of accelerated states."""
+
         def accelerated(state: Extrapolation) -> tuple[Extrapolation, Any]:
             current, previous, objective, momentum, cap = state
             if previous is not None:
@@ -248,6 +250,8 @@ class Squarem(NamedTuple):
         *,
         larger: bool,
     ) -> Callable[[Squarem], Any]:
+        """The step of accelerated states."""
+
         def accelerated(state: Squarem) -> tuple[Squarem, float]:
             following, value = step(state.current)
             if state.fallback is not None:

@@ -37,7 +37,8 @@ class Candidate(NamedTuple):
 
 class Fit(NamedTuple):
     """Log-likelihood, uncertainty of the memberships (twice the logarithm of each row's largest,
-    negative) and total weight."""
+    negative) and total weight.
+    """
 
     log_likelihood: float
     uncertainty: float

@@ -64,6 +64,7 @@ class Rows:
 
     @property
     def slices(self) -> list[slice]:
+        """The blocks, which depend on the shape of the data alone."""
         n, p = self.shape
         if not (is_numpy(self.X) or sp.issparse(self.X)):
             size = max(

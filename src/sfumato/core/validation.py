@@ -25,6 +25,7 @@ __all__ = [
 
 
 def refuse_mask(X: Any, name: str) -> None:
+    """Refuse a masked array: its mask would be ignored."""
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
             f"{name} is a masked array, whose mask would be ignored: fill it, e.g. "

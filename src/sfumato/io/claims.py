@@ -45,7 +45,8 @@ class Claim:
 
     def take(self) -> None:
         """Take the lock. Where the file system has none, go on without: nothing is replaced unasked
-        in any case."""
+        in any case.
+        """
         _sweep(self.target.parent)
         for left in reversed(range(_TRIES)):
             handle = self._open()
@@ -92,7 +93,8 @@ class Claim:
 
     def note(self, moving: Path | None) -> None:
         """Note that ``moving`` may hold what somebody else put in the target's place: whoever
-        cleans up after us must not remove it."""
+        cleans up after us must not remove it.
+        """
         if self._handle is not None:
             self._sign(self._handle, None if moving is None else moving.name)
 
@@ -173,7 +175,8 @@ def _record(handle: int, path: Path, option: str) -> dict[str, Any] | None:
 
 def _clean(record: dict[str, Any] | None, target: Path) -> None:
     """Remove what a dead writer left half written. What it had moved aside to make room goes back
-    where it was, or beside: it may be somebody's."""
+    where it was, or beside: it may be somebody's.
+    """
     if record is None:
         return
     for path in sorted(target.parent.glob(f".sfumato-{record['token']}-*"), reverse=True):

@@ -94,7 +94,8 @@ def rename_new(source: Path, target: Path) -> None:
 
 def keep_beside(source: Path, target: Path, *, or_there: bool = False) -> Path:
     """Rename ``source`` to the next free name beside ``target`` (its name and a number), or to
-    ``target`` itself where that is free and allowed; gives the name it has now."""
+    ``target`` itself where that is free and allowed; gives the name it has now.
+    """
     number = 0 if or_there else 1
     while True:
         beside = target.with_name(f"{target.name}.{number}") if number else target

@@ -1,6 +1,4 @@
-"""Held out: do clusters made for a class keep telling it apart, better than clusters that never saw
-it?
-"""
+"""Whether clusters made for a class tell it apart in held-out data better than others do."""
 
 from __future__ import annotations
 

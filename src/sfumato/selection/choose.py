@@ -166,6 +166,7 @@ class Progress:
         self.listener, self.total, self.done = listener, total, 0
 
     def each(self, results: Iterable[Any]) -> Iterable[Any]:
+        """The results one by one, counted."""
         for result in results:
             self.done += 1
             if self.listener is not None:

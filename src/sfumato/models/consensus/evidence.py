@@ -43,6 +43,7 @@ class MixtureColumns(NamedTuple):
 
     @property
     def n_members(self) -> int:
+        """Number of members."""
         return len(self.ensemble.members_.offsets) - 1
 
     @property
@@ -63,6 +64,7 @@ class CellColumns(NamedTuple):
 
     @property
     def n_members(self) -> int:
+        """Number of members."""
         return self.ensemble.labelings_.shape[1]
 
     @property
@@ -88,6 +90,7 @@ class GivenColumns(NamedTuple):
 
     @property
     def n_members(self) -> int:
+        """Number of members."""
         return len(self.offsets) - 1
 
     def __call__(self, block: Any) -> np.ndarray:

@@ -50,9 +50,11 @@ class FullComponent(NamedTuple):
     unit: np.ndarray
 
     def features(self, X: Array) -> Any:
+        """Features z(x) (q, n) of every row."""
         return distances.features(standardize(X, self.center, self.unit), "full")
 
     def log_base(self, Z: Array) -> Any:
+        """Part of the log density that holds no parameter, (n,)."""
         return -np.log(self.unit).sum() * Z[0]
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -71,6 +73,7 @@ class FullComponent(NamedTuple):
         )
 
     def log_evidence(self, S: np.ndarray) -> np.ndarray:
+        """Log probability (k,) of the objects of every cluster, parameters integrated out."""
         d = len(self.mean)
         _, kappa, df, scale = self.posterior(S)
         prior = normal_wishart_log_normalizer(self.kappa, self.df, self.scale)
@@ -81,6 +84,7 @@ class FullComponent(NamedTuple):
         )
 
     def coefficients(self, S: np.ndarray) -> np.ndarray:
+        """Coefficients (k, q) of the expected log density of z(x)."""
         mean, kappa, df, scale = self.posterior(S)
         d = len(self.mean)
         C = -0.5 * distances.coefficients(mean, df[:, None, None] * np.linalg.inv(scale), "full")
@@ -142,6 +146,7 @@ class DiagonalComponent(NamedTuple):
         return xp.concat([xp.astype(~missing, X.dtype), X, X * X], axis=0)
 
     def log_base(self, Z: Array) -> Any:
+        """Part of the log density that holds no parameter, (n,)."""
         xp = namespace(Z)
         return -(
             xp.asarray(np.log(self.unit), device=getattr(Z, "device", None)) @ Z[: len(self.unit)]
@@ -156,12 +161,14 @@ class DiagonalComponent(NamedTuple):
         return mean, kappa, self.shape + count / 2, np.maximum(scale, 0.5 * self.scale)
 
     def log_evidence(self, S: np.ndarray) -> np.ndarray:
+        """Log probability (k,) of the objects of every cluster, parameters integrated out."""
         _, kappa, shape, scale = self.posterior(S)
         posterior = gammaln(shape) - shape * np.log(scale) - 0.5 * np.log(kappa)
         prior = gammaln(self.shape) - self.shape * np.log(self.scale) - 0.5 * np.log(self.kappa)
         return (posterior - prior - 0.5 * LOG_2PI * (kappa - self.kappa)).sum(axis=1)
 
     def coefficients(self, S: np.ndarray) -> np.ndarray:
+        """Coefficients (k, q) of the expected log density of z(x)."""
         mean, kappa, shape, scale = self.posterior(S)
         precision = shape / scale
         constant = 0.5 * (
@@ -229,6 +236,7 @@ class CountComponent(NamedTuple):
         return gammaln(totals + 1).sum(axis=0) - gammaln(Z + 1).sum(axis=0)
 
     def log_evidence(self, S: np.ndarray) -> np.ndarray:
+        """Log probability (k,) of the objects of every cluster, parameters integrated out."""
         posterior = self.prior + self._groups(S)
         gain = gammaln(posterior).sum(axis=1) - gammaln(posterior.sum(axis=1))
         return (gain - gammaln(self.prior).sum(axis=0) + gammaln(self.prior.sum(axis=0))).sum(
@@ -236,6 +244,7 @@ class CountComponent(NamedTuple):
         )
 
     def coefficients(self, S: np.ndarray) -> np.ndarray:
+        """Coefficients (k, q) of the expected log density of z(x)."""
         posterior = self.prior + self._groups(S)
         return (digamma(posterior) - digamma(posterior.sum(axis=1, keepdims=True))).reshape(
             len(S), -1

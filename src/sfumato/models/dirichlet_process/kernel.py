@@ -45,6 +45,7 @@ class Concentration(NamedTuple):
 
     @property
     def mean(self) -> float:
+        """Expected concentration."""
         return self.shape if np.isinf(self.rate) else self.shape / self.rate
 
 

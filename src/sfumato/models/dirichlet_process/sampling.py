@@ -157,6 +157,7 @@ class Posterior(NamedTuple):
 
     @classmethod
     def of(cls, component: Any, Z: np.ndarray, trace: Trace, U: np.ndarray) -> Posterior:
+        """What new objects are compared with, out of the sampled partitions."""
         n = len(U)
         sizes = trace.labelings.max(axis=0) + 1
         S = np.vstack(

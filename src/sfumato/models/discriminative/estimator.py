@@ -32,6 +32,12 @@ from .starts import starts
 
 __all__ = ["DiscriminativeClustering"]
 
+# When to warn that the classes are not explained: the gain over one cluster is compared with the
+# gains of fits to shuffled classes, unless it is evident.
+EVIDENT = 2.0  # nats per coordinate of a prototype
+ABOVE_CHANCE = 1.25  # times the best gain by chance that the gain must exceed
+SHUFFLES = 3
+
 
 class DiscriminativeClustering(Clusterer):
     """Clusters of features that say the most about a class.
@@ -352,9 +358,7 @@ class DiscriminativeClustering(Clusterer):
         """Warn where a fit to shuffled classes does nearly as well."""
         gain = self.voronoi_log_posterior_ - _one_cluster(problem)
         chance = -np.inf
-        for _ in range(
-            3 if gain < 2.0 * self.cluster_centers_.size else 0
-        ):  # beyond two nats a parameter it is not chance
+        for _ in range(SHUFFLES if gain < EVIDENT * self.cluster_centers_.size else 0):
             shuffled = self._problem(
                 problem.rows.X, P[rng.permutation(P.shape[0])], weights, self._frame
             )
@@ -362,7 +366,7 @@ class DiscriminativeClustering(Clusterer):
             chance = max(
                 chance, contingency.log_posterior(hard, problem.prior) - _one_cluster(shuffled)
             )
-            if gain <= max(0.0, 1.25 * chance):
+            if gain <= max(0.0, ABOVE_CHANCE * chance):
                 warn(
                     f"the clusters tell the classes apart no better (log Bayes factor {gain:.1f}) "
                     "than clusters fitted to shuffled classes "

@@ -39,6 +39,7 @@ class Online(NamedTuple):
 
     @classmethod
     def start(cls, problem: Problem, centers: np.ndarray, bandwidth: float) -> Online:
+        """The state before the first batch."""
         zeros = np.zeros_like(centers)
         return cls(
             centers, centers, problem.table(centers, bandwidth), zeros, zeros, 0, problem.total

@@ -39,6 +39,7 @@ class Problem(NamedTuple):
 
     @classmethod
     def of(cls, F: Any, low: bool = False) -> Problem:
+        """The problem of a similarity, or of its factor where ``low``."""
         if low:
             diagonal = np.asarray((F * F).sum(axis=1)).ravel()
             gram = F.T @ F

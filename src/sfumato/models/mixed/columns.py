@@ -32,6 +32,7 @@ class Column(NamedTuple):
 
     @property
     def is_discrete(self) -> bool:
+        """Whether the column holds categories."""
         return self.kind in ("categorical", "binary")
 
 

@@ -65,6 +65,7 @@ class Sweep:
         self.graph: Any = None
 
     def __call__(self, W: Any, U: Any, scale: Any, damping: Any) -> tuple[Any, np.ndarray]:
+        """One sweep over all objects."""
         self.given.numpy()[:] = scale, damping
         self.V[: W.n].copy_(U.reshape(W.n, -1))
         if self.graph is None:

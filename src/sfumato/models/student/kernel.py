@@ -48,7 +48,8 @@ BOUNDS = (1.0, 200.0)
 
 class Rule(NamedTuple):
     """Covariance family, degrees of freedom ("common", "each" or a number), least variance, and
-    the units (d,) in which the family holds, relative to those of the state."""
+    the units (d,) in which the family holds, relative to those of the state.
+    """
 
     family: str
     freedom: str | float
@@ -57,6 +58,7 @@ class Rule(NamedTuple):
 
     @property
     def full(self) -> bool:
+        """Whether scale matrices are full."""
         return families.kind_of(self.family) == "full"
 
 
@@ -102,6 +104,7 @@ class _Look(NamedTuple):
 
 
 def ready(state: State) -> Ready:
+    """What a pass over the rows needs of a state, computed once."""
     if state.scales.ndim == 2:
         return Ready(state, 1.0 / np.sqrt(state.scales), np.log(state.scales).sum(axis=1))
     factors = np.linalg.inv(np.linalg.cholesky(state.scales))
