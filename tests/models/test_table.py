@@ -104,7 +104,7 @@ def test_the_package_and_its_reference_page_have_it(toy):
 def test_the_command_line_has_it(toy, tmp_path, monkeypatch):
     assert commands()["toy"] == "ToyCMeans"
     assert class_of("toy") is ToyCMeans
-    assert parse_clusters(None, "toy") == 3
+    assert parse_clusters("4", "toy") == 4
     assert make("toy", 2, seed=1, settings=["tol=0.5"]).tol == 0.5
     table = tmp_path / "points.csv"
     points = [f"{x + 9 * (i % 2)},{x}" for i, x in enumerate(np.linspace(0, 1, 20))]

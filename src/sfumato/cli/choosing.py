@@ -42,7 +42,7 @@ def automatic(
     """Set the estimator to the number of clusters that the data speak for; gives warnings and, where scores are compared, their curve."""
     if estimator.chooses_n_clusters == "auto":
         estimator.set_params(n_clusters="auto")
-    elif estimator.chooses_n_clusters == "never":
+    elif estimator.chooses_n_clusters != "always":
         highest = min(_MOST, table.values.shape[0] - 1)
         choice, said = _search(
             estimator, table, model, range(1, highest + 1), "auto", seed, terminal

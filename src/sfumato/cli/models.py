@@ -28,7 +28,6 @@ ALIASES = {
     "dpgmm": "dirichlet-process",
     "eac": "consensus",
 }
-_GIVEN = ("discriminative", "information-bottleneck")  # no criterion chooses their number
 
 
 def commands() -> dict[str, str]:
@@ -59,7 +58,7 @@ def first_choice(*, weighted: bool, categories: bool = False) -> str:
 def parse_clusters(text: str | None, model: str) -> int | None:
     """Number of clusters, ``None`` for ``auto``."""
     if text is None:
-        return DEFAULT_CLUSTERS if model in _GIVEN else None
+        return DEFAULT_CLUSTERS if class_of(model).chooses_n_clusters == "given" else None
     if text == "auto":
         return None
     if not text.isdigit() or int(text) < 1:

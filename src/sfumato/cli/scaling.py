@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import models
 from ..core.text import plain
 from ..io import InputError, Table
 from ..io.columns import encoded_names
@@ -36,16 +35,6 @@ class Scaling(NamedTuple):
     scale: list[float]
     fill: list[float] | None
     notes: list[str]
-
-
-def unit_free(model: str, estimator: Any) -> bool:
-    """Whether the model gives the same answer whatever the units of each column."""
-    if model == "consensus":
-        default = estimator.get_params(deep=False).get("ensemble") is None
-        return default and any(known.name == "MixtureEnsemble" for known in models.MODELS)
-    if model in ("gaussian-mixture", "student-mixture"):
-        return getattr(estimator, "covariance_type", "full") not in ("spherical", "tied-spherical")
-    return model in ("mixed-mixture", "dirichlet-process", "information-bottleneck")
 
 
 def rescale(
@@ -92,7 +81,7 @@ def _kind(table: Table, asked: str, model: str, estimator: Any, notes: list[str]
         if asked != "none":
             notes.append(f"columns are scaled ({asked}), as asked")
         return asked
-    if unit_free(model, estimator):
+    if estimator.unit_free:
         return "none"
     X = table.values
     spread = _spreads(X)

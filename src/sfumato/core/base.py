@@ -45,8 +45,14 @@ class Clusterer(
 
     # What the command line must know of a model, as attributes of its class.
     needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
-    # "auto": if asked, by ``n_clusters="auto"``; "always": the model infers it; "never": give it
+    # "auto": by ``n_clusters="auto"``; "always": the model infers it; "never": a criterion
+    # (selection.choose_n_clusters) chooses it; "given": the same, but by default give a number
     chooses_n_clusters: ClassVar[str] = "never"
+
+    @property
+    def unit_free(self) -> bool:
+        """Whether the answer is the same whatever the units of each feature."""
+        return False
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None) -> Any:

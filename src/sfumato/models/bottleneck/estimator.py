@@ -87,6 +87,13 @@ class InformationBottleneck(InductiveClusterer):
 
     _relative = False
 
+    chooses_n_clusters = "given"
+
+    @property
+    def unit_free(self) -> bool:
+        """Whether the answer is the same whatever the units of each feature."""
+        return True
+
     def __init__(
         self,
         n_clusters: int = 8,

@@ -119,6 +119,11 @@ class EvidenceAccumulation(Clusterer):
 
     chooses_n_clusters = "auto"
 
+    @property
+    def unit_free(self) -> bool:
+        """Whether the answer is the same whatever the units of each feature: by default it is."""
+        return self.ensemble is None
+
     def __init__(
         self,
         n_clusters=8,

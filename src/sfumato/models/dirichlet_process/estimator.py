@@ -132,6 +132,11 @@ class DirichletProcessMixture(Clusterer):
 
     chooses_n_clusters = "always"
 
+    @property
+    def unit_free(self) -> bool:
+        """Whether the answer is the same whatever the units of each feature."""
+        return True
+
     def __init__(
         self,
         n_clusters=None,

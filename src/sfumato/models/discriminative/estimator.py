@@ -132,6 +132,7 @@ class DiscriminativeClustering(Clusterer):
     _online_: Online
 
     needs_classes = True
+    chooses_n_clusters = "given"
 
     def __init__(
         self,

@@ -104,6 +104,11 @@ class GaussianMixture(MixtureEngine):
 
     chooses_n_clusters = "auto"
 
+    @property
+    def unit_free(self) -> bool:
+        """Whether the answer is the same whatever the units of each feature: not if spherical."""
+        return self.covariance_type not in ("spherical", "VII", "EII")
+
     def __init__(
         self,
         n_clusters: Any = 1,

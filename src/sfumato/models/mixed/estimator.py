@@ -108,6 +108,11 @@ class MixedMixture(DensityMixture):
 
     _columns: list[Column]
 
+    @property
+    def unit_free(self) -> bool:
+        """Whether the answer is the same whatever the units of each feature."""
+        return True
+
     def __init__(
         self,
         n_clusters: int | str | Sequence[int] = 2,
