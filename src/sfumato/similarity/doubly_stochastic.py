@@ -12,7 +12,7 @@ from ..core.matrices import check_rows, check_similarity
 from ..core.memory import reserve
 from ..core.validation import check_choice, check_number
 from ..core.warn import warn
-from ..numerics.operators import Scaled, Shifted, degrees, dtype_of
+from ..numerics.operators import Scaled, Shifted, as_dense, degrees, dtype_of
 from ..numerics.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
 
 __all__ = ["DoublyStochastic", "doubly_stochastic"]
@@ -126,13 +126,7 @@ def _least_squares(W: Any, tol: float, max_iter: int) -> np.ndarray:
         "the nearest matrix in the Frobenius norm",
         "use divergence='relative-entropy', which forms nothing",
     )
-    K = (
-        W
-        if isinstance(W, np.ndarray)
-        else W.toarray()
-        if hasattr(W, "toarray")
-        else W @ np.eye(n, dtype=dtype_of(W))
-    )
+    K = as_dense(W)
     y = 0.5 * (1 - K.sum(axis=1)) / n + 0.25 * (K.mean() - 1 / n)
     for _ in range(max_iter):
         if np.abs(frobenius_dual(K, y).gradient).max() <= tol:

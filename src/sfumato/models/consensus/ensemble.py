@@ -41,7 +41,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_partitions : int
         Partitions by each algorithm.
     algorithms : str, estimator, or list of them
-        ``"connected-k-means"``: k-means, its clusters taken apart where the graph of ten nearest neighbours falls apart, so that no
+        ``"connected-k-means"``: k-means, its clusters taken apart where the graph of nearest neighbours falls apart, so that no
         cluster bridges a gap (above ``max_objects`` objects, where clusters are small anyway, the same as) ``"k-means"``;
         ``"single"``, ``"complete"``, ``"average"``, ``"ward"``: linkages; any scikit-learn clusterer; or a base ensemble of the
         evidence accumulation literature: ``"KM"``, ``"SL"``, ``"CL"``, ``"AL"``, and ``"All"`` four.
@@ -52,6 +52,8 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Share of the objects that a partition sees; the others get -1.
     feature_fraction : float
         Share of the features that a partition sees.
+    n_neighbors : int
+        Nearest neighbours in the graph that takes the clusters of ``"connected-k-means"`` apart.
     n_cuts : int
         Partitions cut from each linkage tree, at different numbers of clusters.
     max_objects : int
@@ -95,6 +97,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         n_clusters=None,
         subsample=0.9,
         feature_fraction=1.0,
+        n_neighbors=10,
         n_cuts=1,
         max_objects=20_000,
         random_state=None,
@@ -105,6 +108,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.n_clusters = n_clusters
         self.subsample = subsample
         self.feature_fraction = feature_fraction
+        self.n_neighbors = n_neighbors
         self.n_cuts = n_cuts
         self.max_objects = max_objects
         self.random_state = random_state
@@ -136,13 +140,13 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self.subsample,
             self.feature_fraction,
             self.max_objects,
-            _near(X) if connected else None,
+            _near(X, self.n_neighbors) if connected else None,
         )
         self._keep(X, list(self._run(attempt, [(X, plan, *job) for job in jobs])))
         return self
 
     def _check_parameters(self) -> None:
-        for name in ("n_partitions", "n_cuts", "max_objects"):
+        for name in ("n_partitions", "n_neighbors", "n_cuts", "max_objects"):
             check_number(getattr(self, name), name, low=1, integer=True)
         for name in ("subsample", "feature_fraction"):
             if check_number(getattr(self, name), name, low=0, high=1) == 0:
@@ -279,12 +283,12 @@ class _Frame(NamedTuple):
         return ((X.toarray() if sp.issparse(X) else X) - self.origin) / self.unit
 
 
-def _near(X: Any) -> Any:
+def _near(X: Any, n_neighbors: int) -> Any:
     """Links between each object and its nearest neighbours, in both directions (n, n)."""
     if X.shape[0] == 1:
         return sp.csr_array((1, 1))
     graph = sp.csr_array(
-        NearestNeighbors(n_neighbors=min(NEIGHBORS, X.shape[0] - 1)).fit(X).kneighbors_graph()
+        NearestNeighbors(n_neighbors=min(n_neighbors, X.shape[0] - 1)).fit(X).kneighbors_graph()
     )
     return graph + graph.T
 

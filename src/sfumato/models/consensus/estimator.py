@@ -26,8 +26,9 @@ from ..pairwise.estimator import COPIES
 from . import hard, soft
 from .ensemble import ClusteringEnsemble
 from .mixtures import MixtureEnsemble
+from .reading import Settings
 from .selection import SELECTIONS
-from .solvers import LINKAGES, NAMES, SCREEN, Settings, explicit_matrices
+from .solvers import LINKAGES, NAMES, SCREEN, explicit_matrices
 
 __all__ = ["EvidenceAccumulation"]
 

@@ -20,8 +20,9 @@ from ...numerics.label_sweep import brier_score
 from ...similarity.coassociation import Coassociation, check_partition_weight, coassociation
 from .doubts import warn_if_noise, warn_of_gaps
 from .ensemble import ClusteringEnsemble
+from .reading import Settings
 from .selection import choose
-from .solvers import LINKAGES, Settings, solve
+from .solvers import LINKAGES, solve
 
 __all__ = [
     "HardConsensus",

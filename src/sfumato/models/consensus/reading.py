@@ -17,9 +17,17 @@ from ...numerics import simplex
 from ...selection.criteria import misfit
 from ...similarity.operators import Factored
 from ..pairwise.estimator import PairwiseProbabilisticClustering
-from .solvers import Settings
 
-__all__ = ["Reader", "fit_reader"]
+__all__ = ["Reader", "Settings", "fit_reader"]
+
+
+class Settings(NamedTuple):
+    """Solver settings: starts, sweeps at most, the relative decrease at which to stop, random seed."""
+
+    n_init: int
+    max_iter: int
+    tol: float
+    random_state: int
 
 
 class Reader(NamedTuple):

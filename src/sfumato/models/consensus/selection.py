@@ -9,7 +9,9 @@ import numpy as np
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
 from ...selection import criteria
-from .solvers import ByKernel, ByLinkage, Settings, solve
+from .completion import EXPLICIT, has_unseen_pairs
+from .reading import Settings
+from .solvers import ByKernel, ByLinkage, solve
 
 __all__ = ["SELECTIONS", "choose"]
 
@@ -42,10 +44,16 @@ def _choose(
         heights = ByLinkage(consensus, table, 1).tree[:, 2]
         scores = criteria.lifetime(heights, candidates)
         return criteria.longest_lifetime(heights, int(candidates[-1])), candidates, scores
-    if selection == "eigengap":
-        scores = _eigengaps(table, candidates)
+    kernel = isinstance(consensus, str) and consensus == "cluster-kernel"
+    unseen = kernel and has_unseen_pairs(table)
+    if selection == "eigengap" and not (unseen and len(table.codes) > EXPLICIT):
+        scores = (
+            _completed_eigengaps(table, candidates, settings)
+            if unseen
+            else _eigengaps(table, candidates)
+        )
         return int(candidates[np.argmax(scores)]), candidates, scores
-    if isinstance(consensus, str) and consensus == "cluster-kernel":
+    if kernel and not unseen:
         spoken = np.sum(
             _eigenvalues(table, int(candidates[-1])) > tables.chance_level(table)
         )  # the others no partition speaks for
@@ -60,6 +68,18 @@ def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
     """(lambda_k - lambda_{k+1}) / (1 - lambda_{k+1}) of the normalised co-association: 1 if the k blocks share nothing, 0 without a gap."""
     values = _eigenvalues(table, int(candidates[-1]) + 1)
     return criteria.eigengap(values)[candidates - 1]
+
+
+def _completed_eigengaps(
+    table: tables.Table, candidates: np.ndarray, settings: Settings
+) -> np.ndarray:
+    """The same where pairs were never seen: filled in for each number of clusters, and less the misfit."""
+    scores = []
+    for k in candidates:
+        found = solve("cluster-kernel", table, int(k), settings._replace(n_init=1))
+        gap = criteria.eigengap(found.spectrum)[-1]
+        scores.append(float(criteria.penalized_eigengap(gap, found.misfit)))
+    return np.array(scores)
 
 
 def _eigenvalues(table: tables.Table, largest: int) -> np.ndarray:

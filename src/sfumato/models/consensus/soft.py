@@ -1,11 +1,12 @@
-"""The default for features: three candidates of soft evidence, of which the one with the smallest misfit is kept.
+"""The default for features: candidates of soft evidence, of which the one that shows its clusters best is kept.
 
     mixtures    posteriors of small Gaussian mixtures: density and orientation
     cells       fine connected k-means partitions: gaps and thin curves
     both        the columns of both, each kind scaled to the same mean degree
 
-The misfit  e_k = |Z Z' - U U'|^2 / |Z Z'|^2  compares the cluster kernel with what memberships can express. Where the number of
-clusters is open too, evidence and k are chosen together by the relative eigengap times (1 - 5 e_k).
+The misfit  e_k = |Z Z' - U U'|^2 / |Z Z'|^2  compares the cluster kernel with what memberships can express. The candidate with the
+largest relative eigengap times (1 - 7 e_k) is kept; where the number of clusters is open, it is chosen in the same way. The constants
+below were chosen on the half of the quality table that says so (``benchmarks/quality_sets.py``).
 """
 
 from __future__ import annotations
@@ -19,23 +20,24 @@ from ...core.rows import Rows
 from ...core.warn import warn
 from ...memberships import align, check_memberships
 from ...numerics.axes import by_radius, fit_axes
-from ...selection.criteria import eigengap, misfit_of_sums, penalized_eigengap
+from ...selection.criteria import eigengap, misfit_of_sums
 from ...similarity.coassociation import check_partition_weight
 from .ensemble import ClusteringEnsemble
 from .evidence import CellColumns, Factor, GivenColumns, MixtureColumns, Sums, factorize, refine
 from .mixtures import MixtureEnsemble
-from .reading import Reader, fit_reader
+from .reading import Reader, Settings, fit_reader
 from .sample import sample_objects
-from .solvers import Settings
 
 __all__ = ["SoftConsensus", "fit_soft", "warn_if_noise"]
 
 N_PARTITIONS = 40  # of cells: as many as the choice needs, see the page on evidence accumulation
+N_NEIGHBORS = 7  # of the graph that takes cells apart: with ten, rings of the dartboard are joined now and then
 COMPARED = 1500  # objects that candidates are compared on
 FIRST_LIMIT = 12  # clusters tried first by max_clusters="auto"
-SMALLEST = (
-    0.01  # share of the objects that a cluster must have for its number of clusters to be proposed
-)
+PENALTY = 7.0  # times the misfit, which takes that share from the eigengap
+SMALLEST = 0.1  # of n / k objects: a candidate with a smaller cluster cuts off strays, and is taken only if all do
+WEAK = 0.04  # times 1 - (k + 1)-th eigenvalue: regularization for chains of small steps, which must not get shortcuts
+TINY = 1e-5  # regularization that only keeps the problem well posed
 # Penalized eigengap that structureless data reach: at most .27 in 15 of 16 draws of 300 normal, uniform, exponential and t objects
 # in 2 to 20 dimensions, where k was free too. An eigengap of STANDS is far above theirs (.41 at most).
 NOISE = 0.27
@@ -193,7 +195,7 @@ def _kinds(
     if cells:
         seed = int(rng.integers(2**31))
         Y = axes(points)
-        ensemble = ClusteringEnsemble(N_PARTITIONS, random_state=seed)
+        ensemble = ClusteringEnsemble(N_PARTITIONS, n_neighbors=N_NEIGHBORS, random_state=seed)
         ensemble.fit(Y[by_radius(Y)] @ axes.near)
         kinds["cells"] = (CellColumns(ensemble, axes),)
         kinds["both"] = kinds["mixtures"] + kinds["cells"]
@@ -208,23 +210,35 @@ def _candidates(
     found = []
     for name, group in kinds.items():
         columns = [made[id(kind)] for kind in group]
-        found += _of_one_kind(name, group, columns, request)
+        found += _of_one_kind(name, group, columns, request, weak=False)
+        if name == "cells":
+            found += _of_one_kind(name, group, columns, request, weak=True)
     return found
 
 
 def _of_one_kind(
-    name: str, group: tuple[Any, ...], columns: list[Any], request: Request
+    name: str, group: tuple[Any, ...], columns: list[Any], request: Request, *, weak: bool
 ) -> list[Candidate]:
-    n = columns[0].shape[0]
+    """Candidates from one kind of evidence; ``weak`` takes the regularization back where clusters are chains of small steps."""
     weights = None if request.weights is None else _member_weights(group, request.weights)
+
+    def factor(k: int) -> Factor:
+        if not weak:
+            return factorize(group, columns, k, weights=weights)[0]
+        bare = factorize(group, columns, k, TINY, weights=weights)[0]
+        return factorize(group, columns, k, WEAK * (1.0 - bare.values[-1]) + TINY, weights=weights)[
+            0
+        ]
+
     if request.n_clusters != "auto":
-        factor, Z = factorize(group, columns, request.n_clusters, weights=weights)
-        return [_candidate(name, factor, Z, request.settings)]
-    limit, few = request.max_clusters, request.settings._replace(n_init=1)
+        whole = factor(request.n_clusters)
+        return [_candidate(name, whole, whole.rows(columns), request.settings)]
+    n, limit = columns[0].shape[0], request.max_clusters
+    few = request.settings._replace(n_init=1)
     most = max(1, min(n - 1, FIRST_LIMIT if limit == "auto" else limit))
     while True:
-        factor, _ = factorize(group, columns, most, weights=weights)
-        cuts = [factor.cut(k) for k in range(min(2, most), most + 1)]
+        whole = factor(most)
+        cuts = [whole.cut(k) for k in range(min(2, most), most + 1)]
         found = [_candidate(name, cut, cut.rows(columns), few) for cut in cuts]
         best = max(found, key=lambda each: each.score).n_clusters
         if limit != "auto" or best < most or most >= n - 1:
@@ -237,19 +251,16 @@ def _candidate(name: str, factor: Factor, Z: np.ndarray, settings: Settings) -> 
     k, few = Z.shape[1], Z[:: max(1, -(-len(Z) // COMPARED))]
     reader = fit_reader(few, settings)
     gap = 0.0 if k == 1 else float(eigengap(factor.values)[k - 1])
-    score = float(penalized_eigengap(gap, reader.misfit))
-    if np.bincount(reader(few).argmax(axis=1), minlength=k).min() < SMALLEST * len(few):
+    score = gap * max(0.0, 1.0 - PENALTY * reader.misfit)
+    smallest = np.bincount(reader(few).argmax(axis=1), minlength=k).min()
+    if smallest < SMALLEST * len(few) / k:
         score -= 1.0
     return Candidate(name, k, factor, reader, score)
 
 
 def _settle(X: Any, points: Any, candidates: list[Candidate], request: Request) -> SoftConsensus:
     """The best candidate, fitted again to the whole sample and to sums over all rows."""
-    best = (
-        max(candidates, key=lambda each: each.score)
-        if request.n_clusters == "auto"
-        else min(candidates, key=lambda each: each.reader.misfit)
-    )
+    best = max(candidates, key=lambda each: (each.score, -each.reader.misfit))
     sums = None
     if X.shape[0] > points.shape[0] and best.evidence == "mixtures":
         factor, sums = refine(best.factor, Rows(X), best.n_clusters)

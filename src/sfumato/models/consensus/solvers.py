@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
@@ -25,7 +25,9 @@ from ...similarity.coassociation import Coassociation, Rows
 from ...similarity.operators import Factored
 from ..pairwise.estimator import PairwiseProbabilisticClustering
 from . import explicit
+from .completion import EXPLICIT, ByCompletion, has_unseen_pairs
 from .members import cut
+from .reading import Settings
 
 __all__ = ["LINKAGES", "NAMES", "Settings", "explicit_matrices", "solve"]
 
@@ -40,15 +42,6 @@ NAMES = (
 DENSE = 1000  # objects up to which a plain matrix is quicker than the operator
 PLACED = 4096  # new objects placed at a time
 SCREEN = 20_000  # objects among which the starts are compared
-
-
-class Settings(NamedTuple):
-    """How hard to try."""
-
-    n_init: int
-    max_iter: int
-    tol: float
-    random_state: int
 
 
 def explicit_matrices(consensus: Any) -> int:
@@ -66,12 +59,24 @@ def solve(
     if not isinstance(consensus, str):
         return ByEstimator(consensus, table, k, settings)
     if consensus == "cluster-kernel":
-        return ByKernel(table, k, settings, start)
+        return _by_kernel(table, k, settings, start)
     if consensus == "coassociation":
         return ByObservations(table, k, settings, start)
     if consensus in LINKAGES:
         return ByLinkage(consensus, table, k)
     return ByMatrix(consensus, table, k, settings, start)
+
+
+def _by_kernel(
+    table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
+) -> Any:
+    """By the cluster kernel of all pairs, where each was seen; else with unseen pairs filled in."""
+    if not has_unseen_pairs(table):
+        return ByKernel(table, k, settings, start)
+    published = ByObservations(table, k, settings, start)
+    if len(table.codes) > EXPLICIT:
+        return published
+    return ByCompletion(table, k, settings, published)
 
 
 class ByKernel:

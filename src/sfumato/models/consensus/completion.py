@@ -1,0 +1,95 @@
+"""Pairs that no partition saw together: the cluster kernel of the co-association with such pairs filled in.
+
+c_ij of an unseen pair is 0/0, not 0. Expectation and maximisation for missing similarities: the published loss, from which such
+pairs drop out, gives first memberships; u_i'u_j takes the place of c_ij; the cluster kernel of the filled matrix gives the next
+memberships, a few times over. The explicit matrix is needed; above ``EXPLICIT`` objects the published loss has the last word.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core import loop
+from ...numerics import label_table as tables
+from ...numerics.eigen import leading_eigenvectors, unit_rows
+from .reading import Reader, fit_reader
+
+__all__ = ["EXPLICIT", "ByCompletion", "has_unseen_pairs"]
+
+EXPLICIT = 2000  # objects up to which the matrix of all pairs is formed
+N_ROUNDS = 5
+SETTLED = 1e-3  # largest change of a membership at which the rounds stop
+REGULARIZATION = 0.02  # of the mean degree, as for soft evidence
+
+
+def has_unseen_pairs(table: tables.Table) -> bool:
+    """Whether some of (at most ``EXPLICIT``) objects that were seen at all were never seen together."""
+    if not tables.has_gaps(table):
+        return False
+    seen = np.flatnonzero(table.coverage > 0)
+    few = seen[:: max(1, -(-len(seen) // EXPLICIT))]
+    return bool(tables.pair_counts(table.objects(few))[1].min() <= 0)
+
+
+class Kernel(NamedTuple):
+    """Cluster kernel of a filled matrix: what makes rows of its factor from rows of that matrix."""
+
+    projection: np.ndarray
+    constant: np.ndarray
+    values: np.ndarray
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (b, k) of the factor Z from rows (b, n) of the filled matrix."""
+        return unit_rows(rows @ self.projection + self.constant)
+
+
+def _kernel(filled: np.ndarray, k: int) -> Kernel:
+    n = len(filled)
+    degree = filled.sum(axis=1)
+    extra = REGULARIZATION * degree.mean() / n
+    scaling = 1.0 / np.sqrt(degree + n * extra)
+    found = leading_eigenvectors(scaling[:, None] * (filled + extra) * scaling, k)
+    values = np.where(found.values > 1e-12, found.values, np.inf)
+    projection = scaling[:, None] * found.vectors / values
+    return Kernel(
+        projection, extra * projection.sum(axis=0), np.append(found.values, found.following)
+    )
+
+
+class ByCompletion:
+    """The pairwise model on the cluster kernel of a co-association whose unseen pairs are filled in."""
+
+    def __init__(self, table: tables.Table, k: int, settings: Any, published: Any) -> None:
+        self.table, self.published = table, published
+        self.ratios, self.reader = _ratios(table), None
+        U = published.memberships
+        seen = table.coverage > 0
+        for _ in range(N_ROUNDS):
+            filled = np.where(np.isnan(self.ratios), U @ U.T, self.ratios)[:, seen]
+            kernel = _kernel(filled[seen], k)
+            Z = kernel(filled)
+            reader: Reader = fit_reader(Z[seen], settings, U[seen])
+            before, U = U, reader(Z)
+            if np.abs(U - before).max() <= SETTLED:
+                break
+        self.kernel, self.seen, self.reader, self.misfit = kernel, seen, reader, reader.misfit
+        self.spectrum = kernel.values
+        self.memberships: np.ndarray = U
+        self.run: loop.Run = reader.run
+
+    def place(self, new: tables.Table) -> np.ndarray:
+        """Memberships of new objects: unseen pairs filled in by the published loss first, then once by their own."""
+        ratios = _ratios(new, self.table)
+        U = self.published.place(new)
+        for _ in range(2):
+            filled = np.where(np.isnan(ratios), U @ self.memberships.T, ratios)[:, self.seen]
+            U = self.reader(self.kernel(filled))
+        return U
+
+
+def _ratios(table: tables.Table, other: tables.Table | None = None) -> np.ndarray:
+    """Times together over times seen together, NaN where that is 0 / 0."""
+    together, seen = tables.pair_counts(table, other)
+    return np.divide(together, seen, out=np.full_like(together, np.nan), where=seen > 0)
