@@ -131,4 +131,4 @@ def test_every_model_of_the_table_has_a_case_and_a_page():
     )
     for model in models.MODELS:
         assert model.name in built or model.command is None, f"{model.name}: add a Case"
-        assert model.name in pages, f"{model.name} has no page in docs/models"
+        assert model.name in pages or model.command is None, f"{model.name}: write its page"
