@@ -191,3 +191,53 @@ def test_wrong_names_and_memberships_are_refused():
         plot.memberships(soft(5, 3), names=["a"], ax=Figure().subplots())
     with pytest.raises(ValueError, match="sum to 1"):
         plot.memberships([[0.5, 0.1]], ax=Figure().subplots())
+
+
+def test_selection_takes_a_choice():
+    from sfumato import GaussianMixture
+    from sfumato.selection import choose_n_clusters
+
+    X = np.concatenate([np.random.default_rng(0).normal(m, 0.3, size=(30, 2)) for m in (0, 5)])
+    choice = choose_n_clusters(GaussianMixture(random_state=0), X, [1, 2, 3], criterion="bic")
+    ax = plot.selection(choice)
+    line = ax.lines[0]
+    np.testing.assert_allclose(line.get_ydata(), [row.score for row in choice.table])
+    assert (ax.get_ylabel(), ax.get_legend().texts[0].get_text()) == ("bic", "chosen: 2")
+    with pytest.raises(ValueError, match="needs scores"):
+        plot.selection([1, 2, 3])
+
+
+def test_contingency_takes_labels_and_memberships():
+    labels, U = ["a", "b", "a"], np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
+    ax = plot.contingency(labels, U)
+    assert [text.get_text() for text in ax.texts] == ["1.4", "0.6", "0.2", "0.8"]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b"]
+    hard = plot.contingency(labels, [0, 1, 0])
+    assert [text.get_text() for text in hard.texts] == ["2", "0", "0", "1"]
+    with pytest.raises(ValueError, match="one label for each of 3 objects"):
+        plot.contingency(["a"], U)
+    with pytest.raises(ValueError, match=r"contingency\(labels, memberships\)"):
+        plot.contingency(labels)
+
+
+MACHADO = {  # simulations of full colour blindness, in linear light (Machado et al. 2009)
+    "none": np.eye(3),
+    "red": [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]],
+    "green": [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]],
+    "blue": [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]],
+}
+
+
+@pytest.mark.parametrize("sight", MACHADO)
+def test_twelve_colours_can_be_told_apart(sight):
+    colours = plot.palette(12)
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(linear @ np.transpose(MACHADO[sight]), 0, 1)
+    rgb_to_xyz = [[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]]
+    scaled = seen @ np.transpose(rgb_to_xyz) / [0.9505, 1.0, 1.0888]
+    f = np.where(scaled > 0.008856, np.cbrt(scaled), 7.787 * scaled + 16 / 116)
+    lab = np.column_stack(
+        [116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])]
+    )
+    gaps = np.linalg.norm(lab[:, None] - lab, axis=-1)
+    assert gaps[~np.eye(12, dtype=bool)].min() > 17

@@ -70,7 +70,7 @@ def calibration(
 
 def selection(
     n_clusters: Any,
-    scores: Any,
+    scores: ArrayLike | None = None,
     *,
     spread: Any = None,
     chosen: int | None = None,
@@ -81,8 +81,9 @@ def selection(
 
     Parameters
     ----------
-    n_clusters : array of shape (c,)
+    n_clusters : array of shape (c,), or what ``choose_n_clusters`` returned
     scores : array of shape (c,)
+        Not with a choice, which knows its scores.
     spread : array of shape (c,), optional
         Standard errors, drawn as a band.
     chosen : int, optional
@@ -99,6 +100,16 @@ def selection(
     >>> from sfumato import plot
     >>> ax = plot.selection([2, 3, 4], [0.5, 0.8, 0.7], chosen=3)
     """
+    if hasattr(n_clusters, "table"):
+        choice = n_clusters
+        rows = [row for row in choice.table if np.isfinite(row.score)]
+        n_clusters, scores = [row.n_clusters for row in rows], [row.score for row in rows]
+        errors = [row.standard_error for row in rows]
+        spread = np.nan_to_num(errors) if spread is None else spread
+        chosen = choice.n_clusters if chosen is None else chosen
+        name = choice.criterion if name == "score" else name
+    if scores is None:
+        raise ValueError("selection needs scores, one for each number of clusters, or a Choice")
     n_clusters, scores = _same_length(n_clusters, scores, "n_clusters", "scores")
     ax = axes_or_new(ax)
     colour = palette(2)

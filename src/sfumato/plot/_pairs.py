@@ -140,8 +140,25 @@ def heat_map(means: np.ndarray, n: int, name: str, ax: Axes) -> Any:
     return ax
 
 
+def _crossed(labels: ArrayLike, clusters: ArrayLike) -> tuple[list[str], np.ndarray]:
+    """Names of the classes, and the sum of memberships of their objects in every cluster."""
+    kinds, codes = np.unique(np.asarray(labels), return_inverse=True)
+    U = to_numpy(clusters)
+    if U.ndim == 1:
+        U = np.eye(len(np.unique(U)))[np.unique(U, return_inverse=True)[1]]
+    U = as_memberships(U)
+    if codes.shape != (len(U),):
+        raise ValueError(
+            f"labels must hold one label for each of {len(U)} objects, got {codes.shape}"
+        )
+    table = np.zeros((len(kinds), U.shape[1]))
+    np.add.at(table, codes, U)
+    return [str(kind) for kind in kinds], table
+
+
 def contingency(
-    table: float | np.ndarray,
+    table: ArrayLike,
+    memberships: ArrayLike | None = None,
     *,
     row_names: Sequence[Any] | None = None,
     column_names: Sequence[Any] | None = None,
@@ -153,8 +170,11 @@ def contingency(
 
     Parameters
     ----------
-    table : array of shape (r, k)
-        Objects, or sums of memberships, in every pair of classes.
+    table : array of shape (r, k), or labels of shape (n,)
+        Objects, or sums of memberships, in every pair of classes; or the known class of every
+        object.
+    memberships : array of shape (n, k) or labels of shape (n,), optional
+        With labels: the clusters they are compared with.
     row_names, column_names : sequences of names, optional
     row_title, column_title : names of the two labelings
     ax : matplotlib axes, optional
@@ -168,9 +188,15 @@ def contingency(
     >>> from sfumato import plot
     >>> ax = plot.contingency([[48, 2], [3, 47]], row_names=["red", "blue"])
     """
+    if memberships is not None:
+        kinds, table = _crossed(table, memberships)
+        row_names = kinds if row_names is None else row_names
     table = to_numpy(table)
     if table.ndim != 2:
-        raise ValueError(f"table must have rows and columns, got shape {table.shape}")
+        raise ValueError(
+            f"table must have rows and columns, got shape {table.shape}; to compare labels with "
+            "clusters, give both: contingency(labels, memberships)"
+        )
     ax = axes_or_new(ax)
     rows, columns = table.shape
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
