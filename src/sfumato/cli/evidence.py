@@ -21,6 +21,9 @@ MIXED = "mixed-mixture"  # the model that takes categories as they are
 # Skewness above which a positive column is taken for log-normal: that of the exponential
 # distribution.
 SKEWED = 2.0
+# Different whole numbers up to which a column is taken for the answers on a scale, which a normal
+# distribution would fit with spikes. Ten-point scales are the longest in common use.
+ANSWERS = 10
 
 
 def on_one_scale(
@@ -64,16 +67,21 @@ def _as_they_are(table: Table, model: str) -> Table:
 def _kinds(table: Table) -> dict[int, str]:
     """The distribution of each column, by position."""
     used = [column for column in table.fields or [] if column.used]
-    kinds = {"category": "categorical", "yes/no": "binary"}
-    return {
-        place: kinds.get(column.kind) or ("log-normal" if _skewed(column.numbers) else "normal")
-        for place, column in enumerate(used)
-    }
+    return {place: _distribution(column) for place, column in enumerate(used)}
+
+
+def _distribution(column: Any) -> str:
+    """The distribution that a column is given within clusters."""
+    if column.kind in ("category", "yes/no"):
+        return "categorical" if column.kind == "category" else "binary"
+    values = column.numbers[~np.isnan(column.numbers)]
+    if len(np.unique(values)) <= ANSWERS and np.array_equal(values, np.round(values)):
+        return "categorical"
+    return "log-normal" if _skewed(values) else "normal"
 
 
 def _skewed(values: np.ndarray) -> bool:
     """Whether a column is positive with a long tail to the right, like incomes and prices."""
-    values = values[~np.isnan(values)]
     if values.min() <= 0:
         return False
     centred = values - values.mean()
