@@ -242,14 +242,21 @@ def choose(
         int, typer.Option("--from", metavar="K", min=1, help="Fewest clusters to try.")
     ] = 1,
     highest: Annotated[
-        int, typer.Option("--to", metavar="K", min=1, help="Most clusters to try.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "--to",
+            metavar="K",
+            min=1,
+            help="Most clusters to try; by default as many as --clusters auto would.",
+        ),
+    ] = None,
     criterion: Annotated[
         str,
         typer.Option(
             "--criterion",
             metavar="NAME",
-            help="auto, held-out, bic, aic, icl, silhouette, eigengap, lifetime or pac.",
+            help="auto, structure, held-out, prediction-strength, misfit, eigengap, "
+            "penalized-eigengap, silhouette, gap, bic, aic, icl, lifetime or pac.",
         ),
     ] = "auto",
     labelings: Annotated[
@@ -276,7 +283,7 @@ def choose(
 ) -> None:
     """How many clusters? A score for each number.
 
-    The best number is then tested: halves of the data must agree on it clearly better than halves of data without structure do.
+    The answer is the same as that of fit --clusters auto. It is then put to the structure test: sparse regions must part the clusters.
     """
     from ..io import Roles
     from .choosing import Asked, choose
@@ -290,7 +297,7 @@ def choose(
         keep=tuple(columns) if columns else None,
         mixed=not labelings and similarity != "precomputed",
     )
-    numbers = range(lowest, highest + 1)
+    numbers = None if highest is None and lowest == 1 else range(lowest, (highest or 20) + 1)
     choose(
         Asked(
             data,

@@ -24,7 +24,7 @@ class Asked(NamedTuple):
     data: str
     roles: Roles
     model: str
-    candidates: range
+    candidates: range | None
     criterion: str
     similarity: str | None
     settings: tuple[str, ...]
@@ -39,17 +39,12 @@ class Asked(NamedTuple):
 def automatic(
     model: str, estimator: Any, table: Table, seed: int, terminal: Terminal
 ) -> tuple[list[str], dict[str, Any] | None]:
-    """Set the estimator to the number of clusters that the data speak for; gives warnings and, where scores are compared, their curve."""
-    if estimator.chooses_n_clusters == "auto":
-        estimator.set_params(n_clusters="auto")
-    elif estimator.chooses_n_clusters != "always":
-        highest = min(_MOST, table.values.shape[0] - 1)
-        choice, said = _search(
-            estimator, table, model, range(1, highest + 1), "auto", seed, terminal
-        )
-        estimator.set_params(n_clusters=choice.n_clusters)
-        return said, _curve(choice)
-    return [], None
+    """Set the estimator to the number of clusters that the data support; gives warnings and the curve."""
+    if estimator.chooses_n_clusters == "always":
+        return [], None
+    choice, said = _search(estimator, table, model, None, "auto", seed, terminal)
+    estimator.set_params(n_clusters=choice.n_clusters)
+    return said, _curve(choice)
 
 
 def _curve(choice: Any) -> dict[str, Any]:
@@ -68,7 +63,7 @@ def _search(
     estimator: Any,
     table: Table,
     model: str,
-    candidates: range,
+    candidates: range | None,
     criterion: str,
     seed: int,
     terminal: Terminal,
@@ -96,7 +91,7 @@ def _search(
 def choose(asked: Asked) -> None:
     """A table of scores, one for each number of clusters."""
     check_model(asked.model)
-    if not asked.candidates:
+    if asked.candidates is not None and not asked.candidates:
         raise InputError("--from must not be more than --to")
     if asked.plot is not None and asked.plot.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"--plot writes PNG, SVG or PDF files, got '{asked.plot.name}'")
@@ -126,25 +121,24 @@ def _chosen(asked: Asked, terminal: Terminal) -> Any:
 
 def _show(choice: Any, terminal: Terminal) -> None:
     rows = [
-        [row.n_clusters, row.score, row.standard_error, _mark(row, choice)] for row in choice.table
+        [row.n_clusters, row.score, row.standard_error, row.probability, _mark(row, choice)]
+        for row in choice.table
     ]
     terminal.table(
         f"Criterion {choice.criterion}: higher is better",
-        ["clusters", "score", "standard error", ""],
+        ["clusters", "score", "standard error", "probability", ""],
         rows,
     )
-    if len(choice.reference):
-        agreement = f"{choice.agreement:.2f} (without structure {choice.reference.mean():.2f})"
+    if choice.structure is not None:
         verdict = "supported" if choice.supported else "not supported"
-        terminal.say(
-            f"Agreement of halves of the data on {choice.preferred} clusters: {agreement}. {verdict.capitalize()}."
-        )
+        terminal.say(f"Structure test: p = {choice.structure.p_value:.2g}, {verdict}.")
     terminal.say(f"Chosen: {choice.n_clusters}")
     scores = [
         {
             "n_clusters": row.n_clusters,
             "score": _finite(row.score),
             "standard_error": _finite(row.standard_error),
+            "probability": _finite(row.probability),
         }
         for row in choice.table
     ]
@@ -154,11 +148,12 @@ def _show(choice: Any, terminal: Terminal) -> None:
         "criterion": choice.criterion,
         "supported": choice.supported,
     }
-    terminal.record({**found, "agreement": _finite(choice.agreement), "table": scores})
+    p_value = None if choice.structure is None else choice.structure.p_value
+    terminal.record({**found, "p_value": p_value, "table": scores})
 
 
 def _mark(row: Any, choice: Any) -> str:
-    return row.failure or ("best score" if row.n_clusters == choice.preferred else "")
+    return row.failure or ("chosen" if row.n_clusters == choice.n_clusters else "")
 
 
 def _finite(value: float) -> float | None:

@@ -306,6 +306,8 @@ class InductiveClusterer(Clusterer):
         self
         """
         self._forget()
+        if isinstance(self.n_clusters, str) and hasattr(self, "_fit_automatic"):
+            return self._fit_automatic(X, sample_weight)
         self._check_parameters()
         self._check_room(X)
         rows = self._prepare(X, sample_weight)

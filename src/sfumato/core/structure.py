@@ -4,10 +4,10 @@ Features: ``numerics.valleys`` measures the valley z between every two clusters 
 the density is flat, the least favourable case without clusters, z of one pair is about normal; all
 m pairs exceed the smallest z with probability (1 - Phi)^m. That is the p value.
 
-Similarities and labelings: the share of the k - 1 leading eigenvectors (the constant one apart) of
-the normalised similarity that the labels leave unexplained. Blocks leave almost nothing. The
-eigenvectors of a continuum are smooth waves and those of noise are noise: labels leave a fifth of
-them unexplained, or more.
+Similarities and labelings: of the space of the k leading eigenvectors of the normalised similarity,
+the share of its worst direction that the labels leave unexplained. Blocks leave almost nothing.
+The eigenvectors of a continuum are smooth waves and those of noise are noise: labels leave a fifth
+of them unexplained, or more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEVEL = 0.05  # false alarms that are accepted
 # in 2, 5 and 10 dimensions, 100 to 800 objects. Other noise has smaller z (docs/choose.md).
 FLAT = (-0.25, 0.75)
 # The same of the unexplained share, for spectral clusterings of neighbour graphs of uniform clouds
-# in the plane, 2 to 5 clusters, 150 objects. Random similarities leave more.
+# in the plane, 2 clusters, 150 objects. More clusters, and random similarities, leave more.
 WAVES = (0.215, 0.045)
 FEWEST = 50  # objects from which on densities can be compared
 SMALLEST = 5  # objects of a cluster from which on it can be compared with another
@@ -121,8 +121,8 @@ def _of_similarity(
     blocks = np.zeros((labels.max() + 1, vectors.shape[1]))
     np.add.at(blocks, labels, np.sqrt(degree)[:, None] * vectors)
     mass = np.maximum(np.bincount(labels, degree), np.finfo(float).tiny)
-    explained = float((np.square(blocks).sum(axis=1) / mass).sum())
-    left = max(0.0, (vectors.shape[1] - explained) / (vectors.shape[1] - 1))
+    explained = np.linalg.svd(blocks / np.sqrt(mass)[:, None], compute_uv=False)
+    left = 1.0 - float(explained[k - 1] if len(explained) >= k else 0.0) ** 2
     threshold = WAVES[0] + WAVES[1] * float(ndtri(LEVEL))
     p_value = float(ndtr((left - WAVES[0]) / WAVES[1]))
     apart = int((sizes >= SMALLEST).sum()) if left < threshold else 1

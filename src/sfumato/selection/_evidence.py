@@ -15,7 +15,6 @@ from sklearn.base import clone
 from ..core.labels import check_labelings
 from ..core.weights import check_weights
 from ..memberships import one_hot
-from ..metrics import adjusted_rand_index
 
 __all__ = [
     "Evidence",
@@ -29,11 +28,11 @@ __all__ = [
 ]
 
 
-def with_clusters(estimator: Any, n_clusters: int, rng: np.random.Generator) -> Any:
-    """An unfitted copy with so many clusters and a seed of its own."""
+def with_clusters(estimator: Any, n_clusters: int, rng: np.random.Generator | None) -> Any:
+    """An unfitted copy with so many clusters, and a seed drawn from ``rng`` if it is given."""
     parameters = estimator.get_params(deep=False)
     settings = {"n_clusters" if "n_clusters" in parameters else "n_components": n_clusters}
-    if "random_state" in parameters:
+    if "random_state" in parameters and rng is not None:
         settings["random_state"] = int(rng.integers(2**31))
     return clone(estimator).set_params(**settings)
 
@@ -48,6 +47,9 @@ def memberships_of(model: Any, evidence: Any) -> np.ndarray:
 def labels_of(model: Any, evidence: Any) -> np.ndarray:
     """Labels of the fitted objects."""
     return np.asarray(model.labels_ if hasattr(model, "labels_") else model.predict(evidence))
+
+
+Pairs = list[tuple[np.ndarray, np.ndarray]]  # labels of the same objects by two fits
 
 
 class Features(NamedTuple):
@@ -78,9 +80,9 @@ class Features(NamedTuple):
         """Objects of a bootstrap draw."""
         return np.sort(rng.integers(self.n_objects, size=self.n_objects))
 
-    def compare(self, first: Any, second: Any, rng: np.random.Generator) -> list[float]:
-        """Fit on disjoint halves of the objects; each half is labelled by its own model and by the other one."""
-        return _compare_halves(self, first, second, rng)
+    def both_labels(self, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
+        """Fit on disjoint halves of the objects; each half is labelled by its own model and the other."""
+        return _labels_of_halves(self, first, second, rng)
 
     def structureless(self, rng: np.random.Generator) -> Features:
         """Uniform in the box around the principal axes; columns shuffled where they are sparse or have gaps."""
@@ -125,9 +127,9 @@ class Similarity(NamedTuple):
         """Half of the objects: copies would be similar beyond measure, and half-samples vary as much as bootstrap draws."""
         return np.sort(rng.permutation(self.n_objects)[: (self.n_objects + 1) // 2])
 
-    def compare(self, first: Any, second: Any, rng: np.random.Generator) -> list[float]:
-        """Fit on two disjoint blocks of pairs; each half is labelled by its own model and through its similarities to the other."""
-        return _compare_halves(self, first, second, rng)
+    def both_labels(self, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
+        """Fit on two disjoint blocks of pairs; each half is labelled by its own model and the other."""
+        return _labels_of_halves(self, first, second, rng)
 
     def structureless(self, rng: np.random.Generator) -> Similarity:
         """Similarities relative to what the degrees expect, shuffled over all pairs."""
@@ -168,18 +170,12 @@ class Labelings(NamedTuple):
         """Partitions of a bootstrap draw."""
         return np.sort(rng.integers(self.data.shape[1], size=self.data.shape[1]))
 
-    def compare(self, first: Any, second: Any, rng: np.random.Generator) -> list[float]:
+    def both_labels(self, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
         """Fit on disjoint halves of the partitions; both label all objects."""
         order = rng.permutation(self.data.shape[1])
         half = len(order) // 2
         one, two = (self.part(columns) for columns in (order[:half], order[half:]))
-        return [
-            float(
-                adjusted_rand_index(
-                    labels_of(one.fit(first), one.data), labels_of(two.fit(second), two.data)
-                )
-            )
-        ]
+        return [(labels_of(one.fit(first), one.data), labels_of(two.fit(second), two.data))]
 
     def structureless(self, rng: np.random.Generator) -> Labelings:
         """Every partition with its labels dealt out anew among the objects it saw."""
@@ -193,25 +189,22 @@ class Labelings(NamedTuple):
 Evidence = Features | Similarity | Labelings
 
 
-def _compare_halves(
-    evidence: Any, first: Any, second: Any, rng: np.random.Generator
-) -> list[float]:
+def _labels_of_halves(evidence: Any, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
     order = rng.permutation(evidence.n_objects)
     half = len(order) // 2
     parts = order[:half], order[half:]
     models = [
         evidence.part(rows).fit(model) for rows, model in zip(parts, (first, second), strict=True)
     ]
-    agreements = []
-    for (own, rows), (other, other_rows) in (
-        zip(models, parts, strict=True),
-        zip(reversed(models), reversed(parts), strict=True),
-    ):
-        predicted = other.predict(evidence.seen_from(other_rows, rows))
-        agreements.append(
-            float(adjusted_rand_index(labels_of(own, evidence.part(rows).data), predicted))
+    pairs = []
+    for side in (0, 1):
+        (own, other), (rows, other_rows) = (
+            (models[side], models[1 - side]),
+            (parts[side], parts[1 - side]),
         )
-    return agreements
+        predicted = np.asarray(other.predict(evidence.seen_from(other_rows, rows)))
+        pairs.append((labels_of(own, evidence.part(rows).data), predicted))
+    return pairs
 
 
 def as_evidence(estimator: Any, data: Any, sample_weight: Any = None) -> Evidence:

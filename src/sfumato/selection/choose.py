@@ -2,62 +2,73 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 
+from ..core.structure import FEWEST, LEVEL, PREFIX, Structure
 from ..core.validation import as_generator, check_number
 from ..core.warn import warn
-from ._evidence import as_evidence
-from .trials import CRITERIA, Trial, held_out
+from . import own
+from ._evidence import Evidence, as_evidence
+from .criteria import criterion_weights, largest_with_small_misfit
+from .trials import CRITERIA, Trial
 
 __all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters"]
 
-_PERFECT = 0.97  # agreement above this is perfect but for objects on borders
-_AGREED = 0.5  # halfway between chance and perfect agreement
-_FLOOR = 0.005  # disagreement below this is as good as none
+MAX_CLUSTERS = 20  # numbers tried at first where none are named
+GROWTH = 4  # times as many may be tried while the best number is the largest one tried
+PERFECT = 0.97  # agreement above this is perfect but for objects on borders
+SURE = 0.01  # p value below which one more cluster is believed though fewer are supported too
+INFORMATION = ("bic", "aic", "icl")  # criteria that compare with one cluster themselves
 
 
 class Candidate(NamedTuple):
-    """A row of the table: its score (higher is better), the standard error over splits, and why it failed if it did."""
+    """A row of the table: score (higher is better), standard error, probability, reason if it failed."""
 
     n_clusters: int
     score: float
     standard_error: float
+    probability: float
     failure: str | None
 
 
 class Choice(NamedTuple):
     """The chosen number of clusters and what speaks for it.
 
-    ``preferred`` is what the criterion alone would choose. ``agreement`` is the held-out agreement at that number, ``reference`` the
-    same for structureless evidence, one value a draw; ``supported`` says whether the first lies clearly above the second.
-    ``estimator`` is fitted on all the evidence with ``n_clusters``.
+    ``preferred`` is what the criterion alone would choose. ``structure`` is what the structure test
+    says of the answer (None for one cluster, or where it has nothing to say), ``supported`` whether
+    it finds all clusters apart. ``estimator`` is fitted on all the evidence with ``n_clusters``.
     """
 
     n_clusters: int
     preferred: int
     criterion: str
     table: tuple[Candidate, ...]
-    agreement: float
-    reference: np.ndarray
+    structure: Structure | None
     supported: bool
     estimator: Any
 
+    @property
+    def distribution(self) -> dict[int, float]:
+        """Probability of every number of clusters that was tried."""
+        return {row.n_clusters: row.probability for row in self.table}
+
     def __str__(self) -> str:
-        lines = [f"{'clusters':>8}  {self.criterion:>12}  {'std. error':>10}"]
+        head = f"{'clusters':>8}  {self.criterion:>18}  {'std. error':>10}  {'probability':>11}"
+        lines = [head]
         for row in self.table:
-            mark = " <-" if row.n_clusters == self.preferred else ""
+            mark = " <-" if row.n_clusters == self.n_clusters else ""
             lines.append(
-                f"{row.n_clusters:>8}  {row.score:>12.4g}  {row.standard_error:>10.2g}{mark}  {row.failure or ''}".rstrip()
+                f"{row.n_clusters:>8}  {row.score:>18.4g}  {row.standard_error:>10.2g}  "
+                f"{row.probability:>11.2f}{mark}  {row.failure or ''}".rstrip()
             )
-        if len(self.reference):
+        if self.structure is not None:
             verdict = "supported" if self.supported else "not supported"
-            lines.append(
-                f"held-out agreement {self.agreement:.2f}, without structure {self.reference.mean():.2f}: {verdict}"
-            )
+            lines.append(f"structure test: p = {self.structure.p_value:.2g}, {verdict}")
         lines.append(f"chosen: {self.n_clusters}")
         return "\n".join(lines)
 
@@ -65,50 +76,56 @@ class Choice(NamedTuple):
 def choose_n_clusters(
     estimator: Any,
     evidence: Any,
-    candidates: Iterable[int] = range(1, 11),
+    candidates: Iterable[int] | None = None,
     *,
+    max_clusters: int = MAX_CLUSTERS,
     criterion: str | Callable[[Trial, int], Any] = "auto",
-    n_splits: int = 10,
-    n_references: int = 10,
+    n_splits: int = 5,
     sample_weight: Any = None,
     random_state: Any = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Choice:
-    """The number of clusters that the evidence supports.
+    """The number of clusters that the evidence supports, the same as ``n_clusters="auto"`` finds.
 
-    Every candidate gets a score. Where several reach an agreement of 0.97 ("held-out"), the largest of them is preferred: clusters
-    may have clusters inside. The best one is then put to a test that is the same for every criterion: fits on disjoint halves of
-    the evidence must agree, to 0.5 at least and clearly better than they do on structureless evidence of the same shape (the logarithm
-    of their disagreement lies 2.5 standard deviations lower). If they do not, the answer is one cluster, with an ``EvidenceWarning``.
+    Every candidate gets a score. Candidates are then put to the structure test of ``fit``, best
+    first, until one is supported; if none is, the answer is one cluster, with an
+    ``EvidenceWarning``. BIC, ICL and AIC compare with one cluster themselves, so theirs is the
+    answer, and the test only says whether it is supported.
 
     Parameters
     ----------
     estimator : clusterer
-        Ours, or any of scikit-learn's with ``n_clusters`` or ``n_components`` and, for "held-out", ``predict``. It is cloned.
+        Ours, or any of scikit-learn's with ``n_clusters`` or ``n_components``. It is cloned.
     evidence : features (n, p), similarity (n, n) or labelings (n, m)
-        As the estimator reads it: a similarity if ``similarity="precomputed"``, labelings if ``ensemble="precomputed"``.
-    candidates : iterable of int
+        As the estimator reads it: a similarity if ``similarity="precomputed"``, labelings if
+        ``ensemble="precomputed"``.
+    candidates : iterable of int, optional
+        By default 1 to ``max_clusters``, and more while the best is the largest one tried.
+    max_clusters : int
+        Largest number tried at first; four times as many at most, with a warning.
     criterion : str or callable
-        "auto": "bic" for estimators that have it, else "held-out". Also "aic", "icl", "silhouette", "eigengap", "lifetime", "pac",
-        or a function ``f(trial, n_clusters)`` that is better the higher it is.
+        "auto": what the estimator chooses by if it has a criterion of its own (mixtures: BIC,
+        consensus: ``selection``), else "structure": the largest number whose clusters all stand
+        apart. Also "held-out", "prediction-strength", "misfit", "eigengap", "penalized-eigengap",
+        "silhouette", "gap", "lifetime", "pac", "bic", "aic", "icl", or a function
+        ``f(trial, n_clusters)`` that is better the higher it is.
     n_splits : int
-        Splits into halves.
-    n_references : int
-        Draws of structureless evidence; 0 leaves the test out.
+        Splits into halves, or structureless draws, for the criteria that need them.
     sample_weight : array of shape (n,), optional
         Passed to ``fit``, with features.
     random_state : None, int, RandomState or Generator
+        Of the splits; fits have the seed of the estimator.
     n_jobs : int, optional
         Candidates tried at once, as in joblib. The answer does not depend on it.
     progress : callable, optional
-        Called as ``progress(done, total)`` after every candidate and reference.
+        Called as ``progress(done, total)`` after every candidate.
 
     Returns
     -------
     choice : Choice
-        ``n_clusters``, ``preferred``, ``table``, ``agreement``, ``reference``, ``supported``, ``estimator``; prints as a table. A
-        candidate whose fit raised an error is kept with the reason.
+        ``n_clusters``, ``preferred``, ``table``, ``distribution``, ``structure``, ``supported``,
+        ``estimator``; prints as a table. A failed candidate is kept with the reason.
 
     Examples
     --------
@@ -116,47 +133,79 @@ def choose_n_clusters(
     >>> from sfumato.datasets import make_gaussians
     >>> from sfumato.selection import choose_n_clusters
     >>> X = make_gaussians(200, 3, separation=6, random_state=0).evidence
-    >>> choose_n_clusters(GaussianMixture(), X, range(1, 6), random_state=0).n_clusters
+    >>> choose_n_clusters(GaussianMixture(random_state=0), X, [1, 2, 3, 4]).n_clusters
     3
     """
     data = as_evidence(estimator, evidence, sample_weight)
-    sizes = sorted(
-        {
-            check_number(k, "candidates", low=1, high=data.n_objects, integer=True)
-            for k in candidates
-        }
-    )
+    n = data.n_objects
+    sizes = None if candidates is None else _checked(candidates, n)
+    max_clusters = check_number(max_clusters, "max_clusters", low=2, integer=True)
+    n_splits = check_number(n_splits, "n_splits", low=1, integer=True)
+    name, function = _criterion(criterion, estimator, data)
+    if function is None:
+        return _reported(own.search(estimator, data, sizes, max_clusters, name), progress)
+    seed = int(as_generator(random_state).integers(2**31))
+    trial = Trial(estimator, data, n_splits, seed, {})
+    table = _tried(trial, function, sizes, min(max_clusters, n), n_jobs, progress)
+    order = _ranked(table, name)
+    return _settled(trial, name, _with_probabilities(table, name), order, 1 in (sizes or [1]))
+
+
+def _checked(candidates: Iterable[int], n: int) -> list[int]:
+    sizes = sorted({check_number(k, "candidates", low=1, high=n, integer=True) for k in candidates})
     if not sizes:
         raise ValueError("candidates is empty: name at least one number of clusters")
-    name, function = _criterion(criterion, estimator)
-    rng = as_generator(random_state)
-    trial = Trial(
-        estimator,
-        data,
-        check_number(n_splits, "n_splits", low=1, integer=True),
-        int(rng.integers(2**31)),
-    )
-    n_references = check_number(n_references, "n_references", low=0, integer=True)
-    report = Progress(progress, len(sizes) + 1 + n_references)
-    table = tuple(
-        report.each(
-            Parallel(n_jobs=n_jobs, return_as="generator")(
-                delayed(_candidate)(function, trial, k) for k in sizes
-            )
+    return sizes
+
+
+def _criterion(criterion: Any, estimator: Any, data: Evidence) -> tuple[str, Any]:
+    """Name and function of a criterion; no function where the estimator chooses by itself."""
+    if callable(criterion):
+        return getattr(criterion, "__name__", "criterion"), criterion
+    if criterion == "auto" or criterion in own.criteria_of(estimator):
+        if own.criteria_of(estimator):
+            return criterion, None
+        bic = hasattr(estimator, "bic")
+        criterion = "bic" if bic else "structure" if data.n_objects >= FEWEST else "held-out"
+    if criterion not in CRITERIA:
+        names = ", ".join(map(repr, CRITERIA))
+        raise ValueError(
+            f"criterion must be 'auto', a function, or one of {names}; got {criterion!r}"
         )
-    )
-    preferred = _preferred(table, held_out=function is held_out)
-    agreement, reference = _test(trial, preferred, n_references, rng, n_jobs, report)
-    supported = preferred > 1 and (not len(reference) or _clearly_above(agreement, reference))
-    chosen = preferred if supported or 1 not in sizes else 1
-    if preferred > 1 and not supported:
+    return criterion, CRITERIA[criterion]
+
+
+def _tried(
+    trial: Trial,
+    function: Callable[[Trial, int], Any],
+    sizes: list[int] | None,
+    largest: int,
+    n_jobs: int | None,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[Candidate, ...]:
+    """The table of candidates, which grows while the best one is the largest."""
+    report = Progress(progress, len(sizes) if sizes else largest)
+
+    def tried(numbers: Iterable[int]) -> list[Candidate]:
+        jobs = (delayed(_candidate)(function, trial, k) for k in numbers)
+        # Threads share the cache of fits and eigenvectors.
+        return list(
+            report.each(Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs))
+        )
+
+    if sizes is not None:
+        return tuple(tried(sizes))
+    table, cap = tried(range(1, largest + 1)), min(GROWTH * largest, trial.evidence.n_objects // 2)
+    while max(_ranked(tuple(table), function.__name__)[:1], default=0) == largest < cap:
+        more = range(largest + 1, min(2 * largest, cap) + 1)
+        report.total += len(more)
+        table, largest = table + tried(more), more[-1]
+    if max(_ranked(tuple(table), function.__name__)[:1], default=0) == largest == cap > 2:
         warn(
-            f"{name} prefers {preferred} clusters, but halves of the evidence agree on them too little ({agreement:.2f}) "
-            f"to tell them from structureless evidence ({reference.mean():.2f})"
+            f"the best number of clusters is the largest one tried, {largest}: there may be more; "
+            "raise max_clusters"
         )
-    return Choice(
-        chosen, preferred, name, table, agreement, reference, supported, trial.fit(chosen)
-    )
+    return tuple(table)
 
 
 class Progress:
@@ -174,73 +223,111 @@ class Progress:
             yield result
 
 
-def _criterion(criterion: Any, estimator: Any) -> tuple[str, Callable[[Trial, int], Any]]:
-    if callable(criterion):
-        return getattr(criterion, "__name__", "criterion"), criterion
-    name = (
-        ("bic" if hasattr(estimator, "bic") else "held-out") if criterion == "auto" else criterion
-    )
-    if name not in CRITERIA:
-        raise ValueError(
-            f"criterion must be 'auto', a function, or one of {', '.join(map(repr, CRITERIA))}; got {criterion!r}"
-        )
-    return name, CRITERIA[name]
-
-
 def _candidate(function: Callable[[Trial, int], Any], trial: Trial, n_clusters: int) -> Candidate:
     try:
-        values = np.atleast_1d(np.asarray(function(trial, n_clusters), dtype=np.float64))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            values = np.atleast_1d(np.asarray(function(trial, n_clusters), dtype=np.float64))
     except Exception as error:
-        return Candidate(n_clusters, np.nan, np.nan, f"{type(error).__name__}: {error}")
+        return Candidate(n_clusters, np.nan, np.nan, 0.0, f"{type(error).__name__}: {error}")
     spread = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-    return Candidate(n_clusters, float(values.mean()), spread, None)
+    return Candidate(n_clusters, float(values.mean()), spread, np.nan, None)
 
 
-def _preferred(table: tuple[Candidate, ...], *, held_out: bool) -> int:
-    """The best score. Held-out: of several perfect agreements the largest number says most, and one cluster says nothing."""
+def _ranked(table: tuple[Candidate, ...], name: str) -> list[int]:
+    """Numbers of clusters with a score, best first."""
     scores = {row.n_clusters: row.score for row in table if np.isfinite(row.score)}
     if not scores:
-        reasons = {row.failure for row in table if row.failure}
+        reasons = sorted({row.failure for row in table if row.failure})
+        if not reasons and [row.n_clusters for row in table] == [1]:
+            return [1]
         raise ValueError(
-            f"every candidate failed: {'; '.join(sorted(reasons)) or 'the criterion is not defined for them'}"
+            f"every candidate failed: {'; '.join(reasons) or 'the criterion is not defined for them'}"
         )
-    if not held_out:
-        return max(scores, key=lambda k: (scores[k], -k))
-    capped = {k: min(score, _PERFECT) for k, score in scores.items() if k > 1}
-    return max(capped, key=lambda k: (capped[k], k), default=1)
+    if name == "structure":  # the largest that is sure, then the largest that is supported
+        supported = {k: (score >= -np.log10(SURE), k) for k, score in scores.items()}
+        passed = [k for k, score in scores.items() if score >= -np.log10(LEVEL)]
+        return sorted(passed, key=supported.__getitem__, reverse=True) or [1]
+    if name in ("held-out", "held_out"):  # of several perfect agreements the largest says most
+        capped = {k: min(score, PERFECT) for k, score in scores.items() if k > 1} or scores
+        return sorted(capped, key=lambda k: (capped[k], k), reverse=True)
+    order = sorted(scores, key=lambda k: (scores[k], -k), reverse=True)
+    if name == "misfit":
+        best = largest_with_small_misfit(order, [-scores[k] for k in order])
+        order = [best, *(k for k in order if k != best)]
+    return order
 
 
-def _test(
-    trial: Trial, n_clusters: int, n_references: int, rng: Any, n_jobs: int | None, report: Progress
-) -> tuple[float, np.ndarray]:
-    """Held-out agreement at ``n_clusters``, on the evidence and on structureless draws."""
-    if n_clusters == 1 or n_references == 0:
-        return (1.0 if n_clusters == 1 else np.nan), np.empty(0)
-    brief = trial._replace(n_splits=(trial.n_splits + 1) // 2)
-    draws = [
-        trial,
-        *(
-            brief._replace(evidence=trial.evidence.structureless(draw))
-            for draw in rng.spawn(n_references)
-        ),
-    ]
-    rows = list(
-        report.each(
-            Parallel(n_jobs=n_jobs, return_as="generator")(
-                delayed(_candidate)(held_out, draw, n_clusters) for draw in draws
-            )
-        )
+def _with_probabilities(table: tuple[Candidate, ...], name: str) -> tuple[Candidate, ...]:
+    """Posterior weights of information criteria; else how often a candidate wins if scores vary.
+
+    For the structure test, p / 0.05 is read as the chance that these clusters are not there.
+    """
+    scores = np.array([row.score for row in table])
+    if name in INFORMATION:
+        shares = criterion_weights(-scores)
+    elif name == "structure":
+        absent = np.minimum(10.0 ** -np.nan_to_num(scores) / LEVEL, 1.0)
+        later = np.append(np.cumprod(absent[::-1])[::-1][1:], 1.0)
+        shares = (1 - absent) * later
+        shares[[row.n_clusters == 1 for row in table]] = absent.prod()
+    else:
+        errors = np.nan_to_num([row.standard_error for row in table])
+        rng = np.random.default_rng(0)
+        draws = scores + errors * rng.standard_normal((500, len(table)))
+        top = np.nanargmax(np.where(np.isfinite(draws), draws, -np.inf), axis=1)
+        shares = np.bincount(top, minlength=len(table)) / 500
+    total = np.nansum(shares)
+    shares = np.nan_to_num(shares) / total if total > 0 else np.full(len(table), np.nan)
+    return tuple(
+        row._replace(probability=float(share)) for row, share in zip(table, shares, strict=True)
     )
-    if rows[0].failure:
-        raise ValueError(
-            f"{n_clusters} clusters cannot be tested on halves of the evidence ({rows[0].failure}): set n_references=0"
-        )
-    reference = np.array([row.score for row in rows[1:]])
-    return rows[0].score, reference[np.isfinite(reference)]
 
 
-def _clearly_above(agreement: float, reference: np.ndarray) -> bool:
-    """Whether halves agree at all, and disagree less by 2.5 standard deviations of the logarithm (agreement ends at 1)."""
-    ours, theirs = (np.log(_FLOOR + 1 - np.minimum(value, 1)) for value in (agreement, reference))
-    spread = theirs.std(ddof=1) if len(reference) > 1 else 0.0
-    return bool(agreement >= _AGREED and ours < theirs.mean() - 2.5 * spread)
+def _settled(
+    trial: Trial, name: str, table: tuple[Candidate, ...], order: list[int], one: bool
+) -> Choice:
+    """The best candidate that the structure test supports; one cluster if there is none."""
+    preferred = order[0]
+    for k in order[:1] if name in INFORMATION else order:
+        found = trial.structure(k) if k > 1 else None
+        supported = k > 1 and (found is None or found.supported)
+        if supported or name in INFORMATION:
+            _heard(trial.fit(k))
+            return Choice(k, preferred, name, table, found, supported, trial.fit(k))
+    chosen = 1 if one else max(preferred, min(row.n_clusters for row in table))
+    found = trial.structure(chosen) if chosen > 1 else None
+    warn(
+        f"{PREFIX}no number of clusters that was tried ({table[0].n_clusters} to "
+        f"{table[-1].n_clusters}) is supported: the clusters do not stand apart"
+    )
+    return Choice(chosen, preferred, name, table, found, False, trial.fit(chosen))
+
+
+def _heard(model: Any) -> None:
+    """Fits are silent while candidates are compared; what the chosen one has to say is said."""
+    if hasattr(model, "_warn_about_structure"):
+        model._warn_about_structure()
+
+
+def _reported(found: own.Search, progress: Callable[[int, int], None] | None) -> Choice:
+    """A search that the estimator made by itself, in the common form."""
+    scores, n_clusters = found.scores, found.estimator.n_clusters_
+    table = tuple(
+        Candidate(k, score, 0.0, np.nan, reason or None)
+        for k, score, reason in zip(found.sizes, scores, found.reasons, strict=True)
+    )
+    if progress is not None:
+        progress(len(table), len(table))
+    structure = getattr(found.estimator, "structure_", None)
+    supported = n_clusters > 1 and (structure is None or structure.supported)
+    best = found.sizes[int(np.nanargmax(scores))] if np.isfinite(scores).any() else n_clusters
+    return Choice(
+        found.n_clusters,
+        best,
+        found.criterion,
+        _with_probabilities(table, found.criterion),
+        structure,
+        supported,
+        found.estimator,
+    )

@@ -17,7 +17,17 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from ..core.memory import reserve
-from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
+from ..core.similarity_base import NAMED
+from ..core.structure import Structure, assess
+from ..memberships import one_hot
+from ..numerics.eigen import (
+    Spectrum,
+    degrees,
+    leading_eigenvectors,
+    normalized_operator,
+    unit_rows,
+)
+from ..numerics.kmeans import orthogonal_rows
 from ..similarity import coassociation, knn
 from . import criteria
 from ._evidence import (
@@ -30,45 +40,85 @@ from ._evidence import (
     with_clusters,
 )
 
-__all__ = [
-    "CRITERIA",
-    "Trial",
-    "aic",
-    "ambiguity",
-    "bic",
-    "eigengap",
-    "held_out",
-    "icl",
-    "lifetime",
-    "silhouette",
-]
+__all__ = ["CRITERIA", "Trial", "held_out", "structure"]
 
 
 class Trial(NamedTuple):
-    """What a criterion may use: the estimator, the evidence, how often to split it, and a seed shared by all candidates."""
+    """What a criterion may use: estimator, evidence, number of splits, and a seed for all candidates.
+
+    ``cache`` keeps what candidates share: fits and the spectrum of the similarity.
+    """
 
     estimator: Any
     evidence: Evidence
     n_splits: int
     seed: int
+    cache: dict[Any, Any]
 
     def model(self, n_clusters: int, rng: np.random.Generator) -> Any:
-        """An unfitted copy of the estimator."""
+        """An unfitted copy of the estimator with a seed of its own."""
         return with_clusters(self.estimator, n_clusters, rng)
 
     def fit(self, n_clusters: int) -> Any:
-        """The estimator fitted on all the evidence."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return self.evidence.fit(self.model(n_clusters, np.random.default_rng(self.seed)))
+        """The estimator with its own seed, fitted on all the evidence; every number once."""
+        if n_clusters not in self.cache:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = with_clusters(self.estimator, n_clusters, None)
+                self.cache[n_clusters] = self.evidence.fit(model)
+        return self.cache[n_clusters]
+
+    def structure(self, n_clusters: int) -> Structure | None:
+        """What the structure test says of the fit."""
+        model = self.fit(n_clusters)
+        if hasattr(model, "structure_"):
+            return model.structure_
+        if isinstance(self.evidence, Labelings):
+            return None
+        U = getattr(model, "memberships_", None)
+        U = one_hot(labels_of(model, self.evidence.data), n_clusters) if U is None else U
+        kind = "features" if isinstance(self.evidence, Features) else "similarity"
+        return assess(self.evidence.data, U, kind=kind)
+
+    def spectrum(self, n_values: int) -> Spectrum:
+        """Leading eigenvectors of the normalised similarity, at least ``n_values`` of them."""
+        known = self.cache.get("spectrum")
+        if known is None or len(known.values) < n_values:
+            W = self.similarity()
+            degree = np.maximum(degrees(W), np.finfo(float).tiny)
+            known = leading_eigenvectors(normalized_operator(W, degree), n_values)
+            self.cache["spectrum"] = known
+        return known
+
+    def similarity(self) -> Any:
+        """The similarity that the estimator would use; features without one: nearest neighbours."""
+        if isinstance(self.evidence, Labelings):
+            return coassociation(self.evidence.data)
+        if isinstance(self.evidence, Similarity):
+            return self.evidence.data
+        given = self.estimator.get_params(deep=False).get("similarity")
+        function = given if callable(given) else NAMED.get(str(given), knn)
+        return function(self.evidence.data)
 
     def features(self, criterion: str) -> Features:
         """The features with their weights, for criteria that need them."""
         if not isinstance(self.evidence, Features):
-            raise TypeError(
-                f"criterion={criterion!r} needs features, not {type(self.evidence).__name__.lower()}: use 'held-out'"
-            )
+            kind = type(self.evidence).__name__.lower()
+            raise TypeError(f"criterion={criterion!r} needs features, not {kind}: use 'held-out'")
         return self.evidence
+
+
+def structure(trial: Trial, n_clusters: int) -> float:
+    """How sure all clusters stand apart: - log10 of the p value of the structure test, 0 if not.
+
+    Above 1.3 the test supports the clusters (p = 0.05).
+    """
+    if n_clusters < 2:
+        return np.nan
+    found = trial.structure(n_clusters)
+    if found is None:
+        raise ValueError("the structure test has nothing to say here: use criterion='held-out'")
+    return -float(np.log10(max(found.p_value, 1e-12))) if found.supported else 0.0
 
 
 def held_out(trial: Trial, n_clusters: int) -> np.ndarray:
@@ -82,9 +132,9 @@ def held_out(trial: Trial, n_clusters: int) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(trial.n_splits):
-            values += trial.evidence.compare(
-                trial.model(n_clusters, rng), trial.model(n_clusters, rng), rng
-            )
+            models = trial.model(n_clusters, rng), trial.model(n_clusters, rng)
+            pairs = trial.evidence.both_labels(*models, rng)
+            values += [criteria.held_out_agreement(own, other) for own, other in pairs]
     return np.array(values)
 
 
@@ -118,19 +168,68 @@ def silhouette(trial: Trial, n_clusters: int) -> float:
 
 
 def eigengap(trial: Trial, n_clusters: int) -> float:
-    """Relative gap below the k-th eigenvalue of the normalised similarity (features: of their graph of nearest neighbours)."""
-    evidence = trial.evidence
-    if isinstance(evidence, Labelings):
-        W = coassociation(evidence.data)
-    else:
-        W = evidence.data if isinstance(evidence, Similarity) else knn(evidence.data)
-    if n_clusters < 2 or n_clusters >= evidence.n_objects:
+    """Relative gap below the k-th eigenvalue of the normalised similarity."""
+    if n_clusters < 2 or n_clusters >= trial.evidence.n_objects:
         return np.nan
-    degree = degrees(W)
-    spectrum = leading_eigenvectors(
-        normalized_operator(W, np.maximum(degree, 1e-300)), n_clusters + 1
-    )
-    return float(criteria.eigengap(spectrum.values)[-1])
+    values = trial.spectrum(max(n_clusters + 1, min(21, trial.evidence.n_objects))).values
+    return float(criteria.eigengap(values)[n_clusters - 1])
+
+
+def misfit(trial: Trial, n_clusters: int) -> float:
+    """Minus the misfit of the cluster kernel of k eigenvectors and its hard clusters."""
+    if n_clusters < 2 or n_clusters >= trial.evidence.n_objects:
+        return np.nan
+    vectors = trial.spectrum(max(n_clusters + 1, min(21, trial.evidence.n_objects))).vectors
+    Z = unit_rows(np.asarray(vectors[:, :n_clusters]))
+    return -criteria.misfit(Z, one_hot(_directions(Z, n_clusters), n_clusters))
+
+
+def _directions(Z: np.ndarray, k: int) -> np.ndarray:
+    """Labels of unit rows by the nearest of k directions: the best of a few runs of k-means."""
+    best = (-np.inf, np.zeros(len(Z), dtype=int))
+    for first in range(0, len(Z), max(1, len(Z) // 4)):
+        centers = Z[orthogonal_rows(Z, k, first)]
+        for _ in range(10):
+            labels = (Z @ centers.T).argmax(axis=1)
+            centers = unit_rows(one_hot(labels, k).T @ Z)
+        fit = float((Z * centers[labels]).sum())
+        best = max(best, (fit, labels), key=lambda pair: pair[0])
+    return best[1]
+
+
+def penalized_eigengap(trial: Trial, n_clusters: int) -> float:
+    """Relative eigengap less what the misfit takes from it."""
+    gap, fit = eigengap(trial, n_clusters), misfit(trial, n_clusters)
+    return float(criteria.penalized_eigengap(gap, -fit))
+
+
+def prediction_strength(trial: Trial, n_clusters: int) -> np.ndarray:
+    """Least share of pairs in a cluster that fits on other objects keep together."""
+    rng = np.random.default_rng(trial.seed)
+    values: list[float] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(trial.n_splits):
+            models = trial.model(n_clusters, rng), trial.model(n_clusters, rng)
+            pairs = trial.evidence.both_labels(*models, rng)
+            values += [criteria.prediction_strength(own, other) for own, other in pairs]
+    return np.array(values)
+
+
+def gap(trial: Trial, n_clusters: int) -> float:
+    """Gap statistic against uniform draws in the box around the principal axes, less its error."""
+    X = trial.features("gap")
+    rng = np.random.default_rng(trial.seed)
+    own = criteria.dispersion(X.data, labels_of(trial.fit(n_clusters), X.data))
+    drawn = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(trial.n_splits):
+            null = X.structureless(rng)
+            model = null.fit(trial.model(n_clusters, rng))
+            drawn.append([criteria.dispersion(null.data, labels_of(model, null.data))])
+    statistic = criteria.gap_statistic([own], drawn)
+    return float(statistic.gap[0] - statistic.standard_error[0])
 
 
 def lifetime(trial: Trial, n_clusters: int) -> float:
@@ -190,7 +289,12 @@ def _subsample_labels(trial: Trial, n_clusters: int, rng: np.random.Generator) -
 
 
 CRITERIA: dict[str, Callable[[Trial, int], Any]] = {
+    "structure": structure,
     "held-out": held_out,
+    "prediction-strength": prediction_strength,
+    "misfit": misfit,
+    "penalized-eigengap": penalized_eigengap,
+    "gap": gap,
     "bic": bic,
     "aic": aic,
     "icl": icl,

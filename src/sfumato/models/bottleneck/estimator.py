@@ -19,12 +19,13 @@ from ...core.types import Array, ArrayLike, RandomState
 from ...core.validation import check_features, check_number
 from ...core.warn import warn
 from ...core.weights import check_weights
+from ...selection.automatic import AutomaticClusters
 from . import kernel
 
 __all__ = ["InformationBottleneck"]
 
 
-class InformationBottleneck(InductiveClusterer):
+class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     """Clusters of the rows of a table of counts that keep what the rows say about the columns.
 
     Rows are objects x (documents, cells), columns are what they are described by (words, genes,
@@ -33,8 +34,10 @@ class InformationBottleneck(InductiveClusterer):
 
     Parameters
     ----------
-    n_clusters : int, default 8
-        The most clusters there may be; at a small ``beta`` some coincide.
+    n_clusters : int or "auto", default=8
+        Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
+    max_clusters : int, default=20
+        Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
     beta : float, default 20.0
         Price of a nat of relevance in nats of compression; memberships sharpen as it grows.
         ``np.inf`` gives hard clusters by the sequential algorithm.
@@ -96,8 +99,9 @@ class InformationBottleneck(InductiveClusterer):
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
+        max_clusters: int = 20,
         beta: float = 20.0,
         anneal: bool = True,
         n_init: int = 4,
@@ -107,6 +111,7 @@ class InformationBottleneck(InductiveClusterer):
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
+        self.max_clusters = max_clusters
         self.beta = beta
         self.anneal = anneal
         self.n_init = n_init

@@ -17,13 +17,14 @@ from ...core.warn import warn
 from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
 from ...numerics.kmeans import orthogonal_rows
 from ...numerics.simplex import normalize
+from ...selection.automatic import AutomaticClusters
 from ...similarity.doubly_stochastic import doubly_stochastic
 from . import kernel
 
 __all__ = ["CompletelyPositiveFactorization"]
 
 
-class CompletelyPositiveFactorization(SimilarityClusterer):
+class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
     """Memberships from a nonnegative factor G of the similarity, F ~ G G'.
 
     Minimises  1/2 sum_{i != j} (F_ij - g_i'g_j)^2  over G >= 0, F the doubly stochastic scaling of the similarity or the similarity itself.
@@ -31,7 +32,10 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
 
     Parameters
     ----------
-    n_clusters : int
+    n_clusters : int or "auto"
+        Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
+    max_clusters : int
+        Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
     similarity : "precomputed", "knn", "gaussian", "self-tuning", "cosine", "cluster-kernel" or function, default "knn"
         What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense, sparse or an operator. Otherwise
         features, from which the named function, or a function ``f(X, Y=None)``, makes the similarity.
@@ -75,6 +79,7 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
         self,
         n_clusters=8,
         *,
+        max_clusters=20,
         similarity="knn",
         normalization="doubly-stochastic",
         solver="coordinate",
@@ -84,6 +89,7 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
         random_state=None,
     ):
         self.n_clusters = n_clusters
+        self.max_clusters = max_clusters
         self.similarity = similarity
         self.normalization = normalization
         self.solver = solver
@@ -106,6 +112,8 @@ class CompletelyPositiveFactorization(SimilarityClusterer):
         self
         """
         self._forget()
+        if isinstance(self.n_clusters, str):
+            return self._fit_automatic(X)
         self._check_parameters()
         W = _on_host(self._similarities(X))
         check_n_clusters(self.n_clusters, W.shape[0])

@@ -16,12 +16,13 @@ from ...core.warn import warn
 from ...core.weights import check_weights
 from ...numerics import distances, seeding
 from ...numerics.coordinates import measure
+from ...selection.automatic import AutomaticClusters
 from . import kernel
 
 __all__ = ["FuzzyCMeans"]
 
 
-class FuzzyCMeans(InductiveClusterer):
+class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     """Memberships that fade with the distance to cluster centers.
 
     Minimises ``sum_ij w_i u_ij**m |x_i - c_j|**2`` over memberships and centers [1]_, by alternating minimisation on row blocks with
@@ -29,8 +30,10 @@ class FuzzyCMeans(InductiveClusterer):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters.
+    n_clusters : int or "auto", default=8
+        Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
+    max_clusters : int, default=20
+        Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
     fuzzifier : float, default=2.0
         The exponent m > 1: near 1 the memberships are almost hard, large values make them equal.
     covariance_type : {"spherical", "full"}, default="spherical"
@@ -94,8 +97,9 @@ class FuzzyCMeans(InductiveClusterer):
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
+        max_clusters: int = 20,
         fuzzifier: float = 2.0,
         covariance_type: str = "spherical",
         entropy: float | None = None,
@@ -107,6 +111,7 @@ class FuzzyCMeans(InductiveClusterer):
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
+        self.max_clusters = max_clusters
         self.fuzzifier = fuzzifier
         self.covariance_type = covariance_type
         self.entropy = entropy
@@ -222,7 +227,7 @@ class FuzzyCMeans(InductiveClusterer):
         return run._replace(state=kernel.ordered(run.state))
 
     def _outer(self, objective: Any, total: float) -> Any:
-        columns = self.n_clusters + (self.noise is not None)
+        columns = self._state.centers.shape[0] + (self.noise is not None)
         factor = 1.0 if self.entropy is not None else float(columns) ** (1.0 - self.fuzzifier)
         return objective * factor / self._coordinates.scale[0] / self._coordinates.scale[0]
 

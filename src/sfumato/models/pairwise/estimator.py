@@ -22,6 +22,7 @@ from ...numerics import simplex
 from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
 from ...numerics.kmeans import orthogonal_rows
 from ...numerics.operators import like
+from ...selection.automatic import AutomaticClusters
 from . import gradient, kernel
 
 __all__ = ["PairwiseProbabilisticClustering"]
@@ -33,14 +34,17 @@ HORIZON = 50  # sweeps; a start that would need more to catch up with the best o
 COPIES = 8  # of the memberships of all starts: now, before, extrapolated, products, gradients, differences
 
 
-class PairwiseProbabilisticClustering(SimilarityClusterer):
+class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
     """Memberships U with W ~ scale * U U': how similar two objects are is how likely they fall together.
 
     Minimises  sum_ij (w_ij - scale * u_i'u_j)^2  over rows u_i of the simplex, by default without the pairs i = j.
 
     Parameters
     ----------
-    n_clusters : int
+    n_clusters : int or "auto"
+        Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
+    max_clusters : int
+        Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
     similarity : "precomputed", "cluster-kernel", "knn", "self-tuning", "gaussian", "cosine" or function, default "cluster-kernel"
         What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense, sparse or an operator. Otherwise features,
         from which the named function, or a function ``f(X, Y=None)``, makes the similarity. ``"cluster-kernel"`` is the rank-k cluster
@@ -99,6 +103,7 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         self,
         n_clusters=8,
         *,
+        max_clusters=20,
         similarity="cluster-kernel",
         solver="coordinate",
         diagonal="exclude",
@@ -110,6 +115,7 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         random_state=None,
     ):
         self.n_clusters = n_clusters
+        self.max_clusters = max_clusters
         self.similarity = similarity
         self.solver = solver
         self.diagonal = diagonal
@@ -134,6 +140,8 @@ class PairwiseProbabilisticClustering(SimilarityClusterer):
         self
         """
         self._forget()
+        if isinstance(self.n_clusters, str):
+            return self._fit_automatic(X)
         self._check_parameters()
         W = _on_device(self._similarities(X), self.n_clusters)
         check_n_clusters(self.n_clusters, W.shape[0])

@@ -18,6 +18,7 @@ from ...numerics import kmeans as kernel
 from ...numerics.eigen import Spectrum, leading_eigenvectors, unit_rows
 from ...numerics.operators import Shifted, degrees, diagonal_of, dtype_of, normalized_operator
 from ...numerics.simplex import normalize
+from ...selection.automatic import AutomaticClusters
 
 __all__ = ["SpectralClustering"]
 
@@ -26,7 +27,7 @@ ROUNDINGS = ("k-means", "weighted-k-means")
 CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has 1 - 8 / pi^2 = 0.19
 
 
-class SpectralClustering(SimilarityClusterer):
+class SpectralClustering(AutomaticClusters, SimilarityClusterer):
     """Clusters in the leading eigenvectors of the normalised similarity, with memberships.
 
     With degrees d = W 1 and E the k leading eigenvectors of D^-1/2 W D^-1/2, objects are embedded as e_i / sqrt(d_i) (normalized cuts,
@@ -36,7 +37,10 @@ class SpectralClustering(SimilarityClusterer):
 
     Parameters
     ----------
-    n_clusters : int
+    n_clusters : int or "auto"
+        Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
+    max_clusters : int
+        Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
     similarity : "precomputed", "knn", "self-tuning", "gaussian", "cosine", "cluster-kernel" or function, default "knn"
         What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense, sparse or an operator. Otherwise
         features, from which the named function, or a function ``f(X, Y=None)``, makes the similarity.
@@ -91,6 +95,7 @@ class SpectralClustering(SimilarityClusterer):
         self,
         n_clusters=8,
         *,
+        max_clusters=20,
         similarity="knn",
         method="normalized-cut",
         rounding=None,
@@ -100,6 +105,7 @@ class SpectralClustering(SimilarityClusterer):
         random_state=None,
     ):
         self.n_clusters = n_clusters
+        self.max_clusters = max_clusters
         self.similarity = similarity
         self.method = method
         self.rounding = rounding
@@ -122,6 +128,8 @@ class SpectralClustering(SimilarityClusterer):
         self
         """
         self._forget()
+        if isinstance(self.n_clusters, str):
+            return self._fit_automatic(X)
         self._check_parameters()
         W = self._similarities(X)
         check_n_clusters(self.n_clusters, W.shape[0])
@@ -188,7 +196,7 @@ class SpectralClustering(SimilarityClusterer):
     @property
     def _dimension(self) -> int:
         """k clusters spread over k - 1 dimensions."""
-        return max(1, self.n_clusters - 1)
+        return max(1, self.eigenvalues_.shape[0] - 1)
 
     def _first_rows(self, candidates: np.ndarray) -> list[int]:
         rows = np.flatnonzero(candidates)

@@ -1,0 +1,37 @@
+"""``n_clusters="auto"`` for models without a criterion of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from ..core.validation import check_choice, check_number
+from .choose import Choice, choose_n_clusters
+
+__all__ = ["AutomaticClusters"]
+
+
+class AutomaticClusters:
+    """A clusterer whose ``n_clusters`` may be "auto": what ``choose_n_clusters`` finds.
+
+    ``selection_`` is the table of candidates with the distribution over their numbers.
+    """
+
+    selection_: Choice
+
+    def _fit_automatic(self, X: Any, sample_weight: Any = None) -> Any:
+        check_choice(self.n_clusters, "n_clusters (an integer or 'auto')", ("auto",))  # type: ignore[attr-defined]
+        check_number(self.max_clusters, "max_clusters", low=2, integer=True)  # type: ignore[attr-defined]
+        choice = choose_n_clusters(
+            clone(self).set_params(n_clusters=2),
+            X,
+            max_clusters=self.max_clusters,  # type: ignore[attr-defined]
+            sample_weight=sample_weight,
+            random_state=0,
+        )
+        parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
+        learnt = {k: v for k, v in vars(choice.estimator).items() if k not in parameters}
+        self.__dict__.update(learnt)
+        self.selection_ = choice._replace(estimator=None)
+        return self

@@ -1,0 +1,93 @@
+"""Estimators that choose the number of clusters by a criterion of their own.
+
+They are known by their parameters: mixtures have ``criterion`` (BIC, ICL or AIC, lower is better)
+and leave a table of candidates; the consensus has ``selection`` and leaves ``candidates_`` with
+``scores_``. Their own search is used as it is, so that every way of asking gives one answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from ._evidence import Evidence
+
+__all__ = ["Search", "criteria_of", "search"]
+
+INFORMATION = ("bic", "icl", "aic")
+LINKAGES = ("single", "average", "complete")
+
+
+class Search(NamedTuple):
+    """A finished search: candidates, scores (higher is better), reasons of failures, the fit."""
+
+    criterion: str
+    sizes: list[int]
+    scores: np.ndarray
+    reasons: list[str]
+    n_clusters: int
+    estimator: Any
+
+
+def criteria_of(estimator: Any) -> tuple[str, ...]:
+    """Names of the criteria by which the estimator chooses itself; empty if it does not."""
+    parameters = estimator.get_params(deep=False)
+    if "n_clusters" not in parameters:
+        return ()
+    if parameters.get("criterion") in INFORMATION:
+        return INFORMATION
+    if "selection" not in parameters:
+        return ()
+    consensus = parameters.get("consensus")
+    linkage = isinstance(consensus, str) and consensus in LINKAGES
+    return ("eigengap", "held-out", "lifetime") if linkage else ("eigengap", "held-out")
+
+
+def search(
+    estimator: Any, data: Evidence, sizes: list[int] | None, largest: int, name: str
+) -> Search:
+    """Let the estimator choose among ``sizes``, or among its own candidates."""
+    parameters = estimator.get_params(deep=False)
+    mixture = "criterion" in parameters
+    key = "criterion" if mixture else "selection"
+    model = clone(estimator).set_params(n_clusters="auto")
+    if name != "auto":
+        model.set_params(**{key: name})
+    if mixture and sizes is not None:
+        model.set_params(n_clusters=sizes)
+    elif sizes is not None:
+        model.set_params(max_clusters=max(2, max(sizes)))
+    model = data.fit(model)
+    named = model.get_params(deep=False)[key] or "eigengap"
+    return _of_mixture(model, named) if mixture else _of_consensus(model, named, data, sizes)
+
+
+def _of_mixture(model: Any, name: str) -> Search:
+    best: dict[int, tuple[float, str]] = {}
+    for row in getattr(model, "candidates_", None) or model.search_:
+        k = row.n_clusters if hasattr(row, "n_clusters") else row.setting["n_clusters"]
+        score = -float(getattr(row, name))
+        known = best.get(k, (np.nan, ""))
+        if not score <= known[0]:
+            best[k] = (score, getattr(row, "reason", "")) if np.isfinite(score) else known
+    sizes = sorted(best)
+    scores = np.array([best[k][0] for k in sizes])
+    return Search(name, sizes, scores, [best[k][1] for k in sizes], _found(model), model)
+
+
+def _found(model: Any) -> int:
+    return int(model.n_clusters_) - (getattr(model, "noise", None) is not None)
+
+
+def _of_consensus(model: Any, name: str, data: Evidence, sizes: list[int] | None) -> Search:
+    numbers = [int(k) for k in model.candidates_]
+    scores = np.asarray(model.scores_, dtype=np.float64)
+    if sizes is not None:
+        kept = [i for i, k in enumerate(numbers) if k in sizes]
+        numbers, scores = [numbers[i] for i in kept], scores[kept]
+        if numbers and model.n_clusters_ not in sizes:
+            best = numbers[int(np.nanargmax(scores))]
+            model = data.fit(clone(model).set_params(n_clusters=best))
+    return Search(name, numbers, scores, [""] * len(numbers), _found(model), model)
