@@ -20,7 +20,7 @@ from sfumato.selection import choose_n_clusters
 warnings.simplefilter("ignore")
 model = KMeans(n_init=2)
 candidates = [1, 2, 3, 4, 5, 6, 8, 10]
-settings = {"n_splits": 2, "n_references": 5, "random_state": 0}
+settings = {"n_splits": 2, "random_state": 0}
 
 # %%
 # Four groups, and a cloud without any. The band is the agreement of halves of structureless

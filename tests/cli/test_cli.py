@@ -451,10 +451,10 @@ def test_choose_finds_three_and_draws_the_curve(run, data, tmp_path):
 
 
 @pytest.mark.slow
-def test_choose_in_json_and_auto_by_held_out_agreement(run, data, tmp_path):
+def test_choose_in_json_and_auto_agree(run, data, tmp_path):
     words = (data, "--drop", "kind", "--drop", "weight", "--model", "fuzzy-c-means")
     found = json.loads(run("choose", *words, "--to", 4, "--json")[1])
-    assert (found["n_clusters"], found["criterion"], found["supported"]) == (3, "held-out", True)
+    assert (found["n_clusters"], found["criterion"], found["supported"]) == (3, "structure", True)
     assert run("fit", *words, "--clusters", "auto", "--out", "r")[0] == 0
     assert json.loads((tmp_path / "r" / "summary.json").read_text())["n_clusters"] == 3
 

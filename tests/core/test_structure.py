@@ -42,9 +42,9 @@ def heard(model, evidence):
 @pytest.mark.parametrize("model", FEATURE_MODELS, ids=lambda model: str(model)[:40])
 def test_every_model_says_whether_there_are_clusters(model):
     noise = np.random.default_rng(1).exponential(size=(150, 3))
-    confident = model.fit(noise).memberships_.max(axis=1).mean() > 0.75
+    said = heard(model, noise)
     if model.n_clusters_ > 1:
-        assert bool(heard(model, noise)) == confident
+        assert bool(said) == (model.memberships_.max(axis=1).mean() > 0.75)
         assert not model.structure_.supported
         assert model.structure_.p_value > 0.05
     blobs = make_gaussians(150, 3, separation=7, random_state=0).evidence

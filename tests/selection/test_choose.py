@@ -125,9 +125,12 @@ def test_grows_while_the_best_is_the_largest_tried():
     choice = choose_n_clusters(model, X, max_clusters=4)
     assert choice.n_clusters == 7
     assert choice.table[-1].n_clusters == 8
+    line = np.repeat(np.arange(20.0) * 10, 20)[:, None] + np.random.default_rng(0).normal(
+        size=(400, 1)
+    )
     with pytest.warns(EvidenceWarning, match="raise max_clusters"):
-        capped = choose_n_clusters(model, blobs(9, n=400), max_clusters=2)
-    assert capped.n_clusters == 8
+        capped = choose_n_clusters(KMeans(n_init=3, random_state=0), line, max_clusters=5)
+    assert capped.n_clusters == 20
 
 
 def test_a_criterion_of_your_own_and_weights():

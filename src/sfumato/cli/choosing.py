@@ -15,8 +15,6 @@ from .terminal import Terminal
 
 __all__ = ["Asked", "automatic", "choose"]
 
-_MOST = 10
-
 
 class Asked(NamedTuple):
     """What ``sfumato choose`` was asked for."""

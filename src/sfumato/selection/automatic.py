@@ -18,15 +18,17 @@ class AutomaticClusters:
     ``selection_`` is the table of candidates with the distribution over their numbers.
     """
 
+    n_clusters: Any
+    max_clusters: Any
     selection_: Choice
 
     def _fit_automatic(self, X: Any, sample_weight: Any = None) -> Any:
-        check_choice(self.n_clusters, "n_clusters (an integer or 'auto')", ("auto",))  # type: ignore[attr-defined]
-        check_number(self.max_clusters, "max_clusters", low=2, integer=True)  # type: ignore[attr-defined]
+        check_choice(self.n_clusters, "n_clusters (an integer or 'auto')", ("auto",))
+        check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         choice = choose_n_clusters(
             clone(self).set_params(n_clusters=2),
             X,
-            max_clusters=self.max_clusters,  # type: ignore[attr-defined]
+            max_clusters=self.max_clusters,
             sample_weight=sample_weight,
             random_state=0,
         )

@@ -14,7 +14,7 @@ from ..core.validation import as_generator, check_number
 from ..core.warn import warn
 from . import own
 from ._evidence import Evidence, as_evidence
-from .criteria import criterion_weights, largest_with_small_misfit
+from .criteria import criterion_weights, largest_with_small_misfit, supported_numbers
 from .trials import CRITERIA, Trial
 
 __all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters"]
@@ -22,12 +22,11 @@ __all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters"]
 MAX_CLUSTERS = 20  # numbers tried at first where none are named
 GROWTH = 4  # times as many may be tried while the best number is the largest one tried
 PERFECT = 0.97  # agreement above this is perfect but for objects on borders
-SURE = 0.01  # p value below which one more cluster is believed though fewer are supported too
 INFORMATION = ("bic", "aic", "icl")  # criteria that compare with one cluster themselves
 
 
 class Candidate(NamedTuple):
-    """A row of the table: score (higher is better), standard error, probability, reason if it failed."""
+    """A row of the table: score (higher is better), its error, probability, reason if it failed."""
 
     n_clusters: int
     score: float
@@ -196,16 +195,25 @@ def _tried(
     if sizes is not None:
         return tuple(tried(sizes))
     table, cap = tried(range(1, largest + 1)), min(GROWTH * largest, trial.evidence.n_objects // 2)
-    while max(_ranked(tuple(table), function.__name__)[:1], default=0) == largest < cap:
+    while largest < cap and _wants_more(trial, table, function.__name__):
         more = range(largest + 1, min(2 * largest, cap) + 1)
         report.total += len(more)
         table, largest = table + tried(more), more[-1]
-    if max(_ranked(tuple(table), function.__name__)[:1], default=0) == largest == cap > 2:
+    if largest == cap > 2 and _ranked(tuple(table), function.__name__)[0] == largest:
         warn(
             f"the best number of clusters is the largest one tried, {largest}: there may be more; "
             "raise max_clusters"
         )
     return tuple(table)
+
+
+def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
+    """Whether the largest number is the best one, or too small for the groups it tells apart."""
+    best, largest = _ranked(tuple(table), name)[0], table[-1].n_clusters
+    if best == 1 and name == "structure" and table[-1].failure is None:
+        found = trial.structure(largest)
+        return found is not None and found.n_apart >= largest / 2
+    return best == largest
 
 
 class Progress:
@@ -241,13 +249,10 @@ def _ranked(table: tuple[Candidate, ...], name: str) -> list[int]:
         reasons = sorted({row.failure for row in table if row.failure})
         if not reasons and [row.n_clusters for row in table] == [1]:
             return [1]
-        raise ValueError(
-            f"every candidate failed: {'; '.join(reasons) or 'the criterion is not defined for them'}"
-        )
-    if name == "structure":  # the largest that is sure, then the largest that is supported
-        supported = {k: (score >= -np.log10(SURE), k) for k, score in scores.items()}
-        passed = [k for k, score in scores.items() if score >= -np.log10(LEVEL)]
-        return sorted(passed, key=supported.__getitem__, reverse=True) or [1]
+        why = "; ".join(reasons) or "the criterion is not defined for them"
+        raise ValueError(f"every candidate failed: {why}")
+    if name == "structure":
+        return supported_numbers(list(scores), list(scores.values())) or [1]
     if name in ("held-out", "held_out"):  # of several perfect agreements the largest says most
         capped = {k: min(score, PERFECT) for k, score in scores.items() if k > 1} or scores
         return sorted(capped, key=lambda k: (capped[k], k), reverse=True)

@@ -42,7 +42,10 @@ def criteria_of(estimator: Any) -> tuple[str, ...]:
         return ()
     consensus = parameters.get("consensus")
     linkage = isinstance(consensus, str) and consensus in LINKAGES
-    return ("eigengap", "held-out", "lifetime") if linkage else ("eigengap", "held-out")
+    if linkage:
+        return ("eigengap", "held-out", "lifetime")
+    soft = parameters.get("ensemble") is None and consensus == "cluster-kernel"
+    return ("structure", "eigengap", "held-out") if soft else ("eigengap", "held-out")
 
 
 def search(
@@ -53,15 +56,18 @@ def search(
     mixture = "criterion" in parameters
     key = "criterion" if mixture else "selection"
     model = clone(estimator).set_params(n_clusters="auto")
-    if name != "auto":
+    if name == "structure":
+        model.set_params(selection=None)
+    elif name != "auto":
         model.set_params(**{key: name})
     if mixture and sizes is not None:
         model.set_params(n_clusters=sizes)
     elif sizes is not None:
         model.set_params(max_clusters=max(2, max(sizes)))
     model = data.fit(model)
-    named = model.get_params(deep=False)[key] or "eigengap"
-    return _of_mixture(model, named) if mixture else _of_consensus(model, named, data, sizes)
+    if mixture:
+        return _of_mixture(model, model.criterion)
+    return _of_consensus(model, model.selection_criterion_, data, sizes)
 
 
 def _of_mixture(model: Any, name: str) -> Search:

@@ -1,4 +1,4 @@
-"""Criteria put to an estimator: functions ``criterion(trial, n_clusters)`` whose answer is better the higher it is.
+"""Criteria put to an estimator: ``criterion(trial, n_clusters)``, higher is better.
 
 The formulas are in ``criteria``; here models are fitted and evidence is split.
 
@@ -44,7 +44,7 @@ __all__ = ["CRITERIA", "Trial", "held_out", "structure"]
 
 
 class Trial(NamedTuple):
-    """What a criterion may use: estimator, evidence, number of splits, and a seed for all candidates.
+    """What a criterion may use: estimator, evidence, number of splits, a seed for all candidates.
 
     ``cache`` keeps what candidates share: fits and the spectrum of the similarity.
     """
@@ -118,14 +118,15 @@ def structure(trial: Trial, n_clusters: int) -> float:
     found = trial.structure(n_clusters)
     if found is None:
         raise ValueError("the structure test has nothing to say here: use criterion='held-out'")
-    return -float(np.log10(max(found.p_value, 1e-12))) if found.supported else 0.0
+    return criteria.structure_score(found)
 
 
 def held_out(trial: Trial, n_clusters: int) -> np.ndarray:
-    """Agreement (adjusted Rand) of fits on disjoint halves of the evidence about objects that both of them label.
+    """Agreement (adjusted Rand) of fits on disjoint halves of the evidence on objects of both.
 
-    Features: halves of the objects, each labelled by its own fit and predicted by the other one. Similarities: the same, where
-    prediction sees only similarities between the halves, so the two labelings share no pair. Labelings: halves of the partitions.
+    Features: halves of the objects, each labelled by its own fit and predicted by the other one.
+    Similarities: the same, where prediction sees only similarities between the halves, so the two
+    labelings share no pair. Labelings: halves of the partitions.
     """
     rng = np.random.default_rng(trial.seed)
     values: list[float] = []
@@ -142,7 +143,8 @@ def _information(name: str) -> Callable[[Trial, int], float]:
     def criterion(trial: Trial, n_clusters: int) -> float:
         if not hasattr(trial.estimator, name):
             raise TypeError(
-                f"criterion={name!r} needs an estimator with a method {name}, such as GaussianMixture: use 'held-out'"
+                f"criterion={name!r} needs an estimator with a method {name}, such as "
+                "GaussianMixture: use 'held-out'"
             )
         X, weights = trial.features(name)
         measure = getattr(trial.fit(n_clusters), name)
@@ -233,7 +235,7 @@ def gap(trial: Trial, n_clusters: int) -> float:
 
 
 def lifetime(trial: Trial, n_clusters: int) -> float:
-    """Length of the threshold interval over which average linkage has k clusters (Fred and Jain 2005)."""
+    """Length of the interval of thresholds over which average linkage has k clusters."""
     return float(criteria.lifetime(_tree(trial.evidence)[:, 2], n_clusters))
 
 
@@ -252,10 +254,7 @@ def _tree(evidence: Evidence) -> np.ndarray:
 
 
 def ambiguity(trial: Trial, n_clusters: int) -> float:
-    """Minus the proportion of ambiguous clustering (PAC): pairs together in 10 to 90 % of the fits on 80 % subsamples.
-
-    Known to drift to the largest k, because most pairs are then always apart (Senbabaoglu et al. 2014): here for comparison.
-    """
+    """Minus the proportion of ambiguous clustering (PAC) over fits to 80 % of the evidence."""
     if n_clusters < 2:
         return np.nan
     evidence, rng = trial.evidence, np.random.default_rng(trial.seed)

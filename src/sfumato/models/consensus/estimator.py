@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_feature_names
 from ...core.base import Clusterer, most_clusters
 from ...core.memory import InputSize
 from ...core.rows import Rows
+from ...core.structure import FEWEST
 from ...core.validation import (
     as_generator,
     check_choice,
@@ -86,6 +87,8 @@ class EvidenceAccumulation(Clusterer):
         What made the evidence, fitted, if there is one.
     uncertainty_ : array of shape (n, n_clusters)
         Standard errors of the memberships (if ``n_bootstrap``).
+    selection_criterion_ : str
+        What ``"auto"`` decided by.
     candidates_, scores_ : arrays
         Numbers of clusters tried by ``"auto"``, and their scores (higher is better).
     objective_, history_ : float, array
@@ -196,7 +199,8 @@ class EvidenceAccumulation(Clusterer):
         if self.n_clusters != "auto":
             check_n_clusters(self.n_clusters, X.shape[0])
         self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
-        request = soft.Request(self.n_clusters, self.max_clusters, weights, settings)
+        by_structure = self.selection is None and offsets is None
+        request = soft.Request(self.n_clusters, self.max_clusters, weights, settings, by_structure)
         if offsets is not None:
             fitted = soft.fit_given(X, offsets, request)
         else:
@@ -219,13 +223,17 @@ class EvidenceAccumulation(Clusterer):
             self.ensemble_ = ensembles[0] if len(ensembles) == 1 else tuple(ensembles)
         if self.n_clusters == "auto":
             self.candidates_, self.scores_ = fitted.tried()
-        soft.warn_if_noise(chosen, rows.shape[0])
+            by_structure = fitted.request.by_structure and rows.shape[0] >= FEWEST
+            self.selection_criterion_ = "structure" if by_structure else "eigengap"
         memberships = rows.map(lambda block: fitted(block).astype(self._dtype, copy=False))
         if self.n_bootstrap:
             self.uncertainty_ = hard.standard_errors(
                 fitted.draws(rows, memberships, self.n_bootstrap), memberships, self.n_bootstrap
             )
         self._publish(memberships, chosen.reader.run)
+        found = getattr(self, "structure_", None)
+        if found is None or not found.supported:
+            soft.warn_if_noise(chosen, rows.shape[0])
 
     def _fit_hard(
         self, X: Any, partition_weight: Any, settings: Settings, rng: np.random.Generator
@@ -238,6 +246,7 @@ class EvidenceAccumulation(Clusterer):
             self.misfit_ = self._hard.solution.misfit
         if self.n_clusters == "auto":
             self.candidates_, self.scores_ = self._hard.candidates, self._hard.scores
+            self.selection_criterion_ = hard.selection_of(self)
         memberships = hard.vague(C.table, self._hard.solution.memberships)
         if self.n_bootstrap:
             draws = hard.draws(self._hard, C.table, memberships, self.n_bootstrap)

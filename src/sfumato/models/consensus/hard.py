@@ -11,7 +11,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names
 
+from ...core.base import plain_features
 from ...core.labels import check_labelings
+from ...core.structure import PREFIX, assess
 from ...core.validation import check_features, check_n_clusters
 from ...core.warn import EvidenceWarning, warn
 from ...memberships import align
@@ -30,6 +32,7 @@ __all__ = [
     "brier_score",
     "draws",
     "fit_hard",
+    "selection_of",
     "standard_errors",
     "vague",
 ]
@@ -92,15 +95,34 @@ def fit_hard(model: Any, C: Coassociation, settings: Settings) -> HardConsensus:
             warnings.simplefilter("ignore", EvidenceWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)
             k, candidates, scores = choose(
-                _selection(model), model.consensus, table, model.max_clusters, settings
+                selection_of(model), model.consensus, table, model.max_clusters, settings
             )
+    if candidates is not None and scores is not None and model.selection is None:
+        k = _first_supported(model, C, candidates[np.argsort(-scores, kind="stable")], settings)
     solution = solve(model.consensus, table, k, settings)
     warn_of_gaps(table)
     warn_if_noise(solution, table)
     return HardConsensus(solution, model.consensus, settings, candidates, scores)
 
 
-def _selection(model: Any) -> str:
+def _first_supported(model: Any, C: Coassociation, order: np.ndarray, settings: Settings) -> int:
+    """The first number of clusters that the structure test supports; 1 if there is none."""
+    evidence, kind = (C, "similarity")
+    if not model._precomputed():
+        evidence, kind = plain_features(model._evidence_), "features"
+    for k in order.tolist():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            memberships = solve(model.consensus, C.table, k, settings).memberships
+        found = None if evidence is None else assess(evidence, memberships, kind=kind)
+        if found is None or found.supported:
+            return int(k)
+    warn(f"{PREFIX}no number of clusters that was tried is supported: one cluster is the answer")
+    return 1
+
+
+def selection_of(model: Any) -> str:
+    """The criterion by which ``n_clusters="auto"`` is decided."""
     if model.selection is not None:
         return model.selection
     published = isinstance(model.consensus, str) and model.consensus.startswith("coassociation")

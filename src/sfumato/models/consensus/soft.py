@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.rows import Rows
+from ...core.structure import PREFIX, assess
 from ...core.warn import warn
 from ...memberships import align, check_memberships
 from ...numerics.axes import by_radius, fit_axes
-from ...selection.criteria import eigengap, misfit_of_sums
+from ...selection.criteria import eigengap, misfit_of_sums, structure_score, supported_numbers
 from ...similarity.coassociation import check_partition_weight
 from .ensemble import ClusteringEnsemble
 from .evidence import CellColumns, Factor, GivenColumns, MixtureColumns, Sums, factorize, refine
@@ -33,7 +34,7 @@ __all__ = ["SoftConsensus", "fit_soft", "warn_if_noise"]
 N_PARTITIONS = 40  # of cells: as many as the choice needs, see the page on evidence accumulation
 N_NEIGHBORS = 7  # of the graph that takes cells apart: with ten, rings of the dartboard are joined now and then
 COMPARED = 1500  # objects that candidates are compared on
-FIRST_LIMIT = 12  # clusters tried first by max_clusters="auto"
+FIRST_LIMIT = 20  # clusters tried first by max_clusters="auto"
 PENALTY = 7.0  # times the misfit, which takes that share from the eigengap
 SMALLEST = 0.1  # of n / k objects: a candidate with a smaller cluster cuts off strays, and is taken only if all do
 WEAK = 0.04  # times 1 - (k + 1)-th eigenvalue: regularization for chains of small steps, which must not get shortcuts
@@ -52,6 +53,7 @@ class Request(NamedTuple):
     max_clusters: Any
     weights: np.ndarray | None
     settings: Settings
+    by_structure: bool = False
 
 
 class Candidate(NamedTuple):
@@ -260,15 +262,53 @@ def _candidate(name: str, factor: Factor, Z: np.ndarray, settings: Settings) -> 
 
 def _settle(X: Any, points: Any, candidates: list[Candidate], request: Request) -> SoftConsensus:
     """The best candidate, fitted again to the whole sample and to sums over all rows."""
-    best = max(candidates, key=lambda each: (each.score, -each.reader.misfit))
+    scores = None
+    if request.n_clusters == "auto" and request.by_structure:
+        scores = _structure_scores(points, candidates)
+    if scores is not None:
+        best, candidates = _best_supported(points, candidates, scores, request.settings)
+    else:
+        best = max(candidates, key=lambda each: (each.score, -each.reader.misfit))
     sums = None
     if X.shape[0] > points.shape[0] and best.evidence == "mixtures":
         factor, sums = refine(best.factor, Rows(X), best.n_clusters)
         best = best._replace(factor=factor)
     if points.shape[0] > COMPARED or sums is not None or request.n_clusters == "auto":
         best = best._replace(reader=fit_reader(best.factor(points), request.settings))
-    scores = tuple((each.n_clusters, each.score) for each in candidates)
-    return SoftConsensus(best, points, request, scores, sums)
+    if scores is None:
+        scores = [each.score for each in candidates]
+    tried = tuple((each.n_clusters, s) for each, s in zip(candidates, scores, strict=True))
+    return SoftConsensus(best, points, request, tried, sums)
+
+
+def _structure_scores(points: Any, candidates: list[Candidate]) -> list[float] | None:
+    """Score of every candidate by the structure test; None where it has nothing to say."""
+    few = points[:: max(1, -(-points.shape[0] // COMPARED))]
+    found = [
+        None if each.n_clusters < 2 else assess(few, each.reader(each.factor(few)), kind="features")
+        for each in candidates
+    ]
+    if all(each is None for each in found):
+        return None
+    return [0.0 if each is None else structure_score(each) for each in found]
+
+
+def _best_supported(
+    points: Any, candidates: list[Candidate], scores: list[float], settings: Settings
+) -> tuple[Candidate, list[Candidate]]:
+    """The best supported number of clusters, from the evidence with the smallest misfit; or one."""
+    numbers = supported_numbers([each.n_clusters for each in candidates], scores)
+    if numbers:
+        supported = [
+            each
+            for each, score in zip(candidates, scores, strict=True)
+            if each.n_clusters == numbers[0] and score > 0
+        ]
+        return min(supported, key=lambda each: each.reader.misfit), candidates
+    warn(f"{PREFIX}no number of clusters that was tried is supported: one cluster is the answer")
+    one = candidates[0].factor.cut(1)
+    reader = fit_reader(one(points), settings)
+    return candidates[0]._replace(n_clusters=1, factor=one, reader=reader, score=0.0), candidates
 
 
 def warn_if_noise(chosen: Candidate, n_objects: int) -> None:

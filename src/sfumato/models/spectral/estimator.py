@@ -267,7 +267,7 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         self._check_fitted()
         if X is not None:
             self._new_similarities(X)
-        return 1.0 - self.cost_ / self.n_clusters
+        return 1.0 - self.cost_ / self.n_clusters_
 
 
 def _without_diagonal(W: Any) -> Any:
