@@ -209,6 +209,22 @@ CASES = [
         weights=True,
     ),
     Case(
+        "factor-each",
+        lambda s: sfumato.FactorMixture(3, n_factors=1, reg_covar=0.05, tol=1e-12, random_state=s),
+        X,
+        inductive=True,
+        weights=True,
+    ),
+    Case(
+        "factor-shared",
+        lambda s: sfumato.FactorMixture(
+            3, n_factors=1, shared_noise=True, tol=1e-12, random_state=s
+        ),
+        X,
+        inductive=True,
+        weights=True,
+    ),
+    Case(
         "mixed-normal",
         lambda s: sfumato.MixedMixture(3, random_state=s),
         X,

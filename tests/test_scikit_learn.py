@@ -50,6 +50,7 @@ EXPECTED = {
     "MixedMixture": {},
     "MixtureEnsemble": {},
     "StudentMixture": {},
+    "FactorMixture": {},
     "DiscriminativeClustering": {**SPARSE, "check_clustering": NEEDS_CLASSES},
     "InformationBottleneck": {**SPARSE, "check_clustering": NEEDS_COUNTS},
 }

@@ -57,7 +57,13 @@ class DensityMixture(InductiveClusterer):
     _larger = True
     _relative = False
     _screen = 8192
+    _draft_steps = 0  # that every start takes before the best go on; 0: all go on
+    _finalists = 3
     _setting: dict[str, Any]
+
+    @abstractmethod
+    def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> Any:
+        """A first state; ``turn`` counts the starts, so that they may take turns in their kind."""
 
     @abstractmethod
     def _posterior(self, block: Array, ready: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -131,6 +137,24 @@ class DensityMixture(InductiveClusterer):
         if all(row.setting["n_clusters"] > 1 for row in table):
             self._warn_if_one_is_enough(rows, candidate)
         return self
+
+    def _runs(self, rows: Rows, seeds: Any, total: float) -> list[Run]:
+        """Runs from all starts, or drafts of which the best go on; unsound ones only if all are."""
+        firsts = [
+            self._start(rows, np.random.default_rng(seed), turn) for turn, seed in enumerate(seeds)
+        ]
+        if self._setting["n_clusters"] == 1:
+            firsts = firsts[:1]
+        if self._draft_steps and len(firsts) > 1:
+            step, drafts = self._step(rows), []
+            for state in firsts:
+                for _ in range(self._draft_steps):
+                    state, value = step(state)
+                drafts.append((value, state))
+            drafts.sort(key=lambda draft: -draft[0])
+            firsts = [state for _, state in drafts[: self._finalists]]
+        runs = [self._run(rows, state, total) for state in firsts]
+        return [run for run in runs if self._is_sound(rows, run.state)] or runs
 
     def _candidate(self, rows: Rows, state: Any) -> Candidate:
         fit, p = self._fit_of(rows, state), self._n_parameters()

@@ -90,6 +90,13 @@ MODELS = (
         "elliptical clusters with outliers or heavy tails, missing values",
     ),
     Model(
+        "FactorMixture",
+        "factor.estimator",
+        "factor-mixture",
+        ("features",),
+        "elliptical clusters in many features, correlated through a few factors",
+    ),
+    Model(
         "MixedMixture",
         "mixed.estimator",
         "mixed-mixture",

@@ -232,7 +232,7 @@ class MixedMixture(DensityMixture):
         k = self._setting["n_clusters"]
         return kernel.prior_of(self._overall, self._layout, k, float(self.smoothing))
 
-    def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.State:
+    def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> kernel.State:
         """One M step from a partition: k-means, or the cells around objects drawn at random."""
         k = self._setting["n_clusters"]
         few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
@@ -241,7 +241,7 @@ class MixedMixture(DensityMixture):
         E = kernel.embed(Z, self._overall, self._layout)
         order = seeding.sort(E, weights)
         Z, E, weights = Z[order], E[order], weights[order]
-        if rng.random() < 0.5:
+        if turn % 2 == 0:
             labels = seeding.kmeans(E, weights, k, rng)
         else:
             labels = seeding.nearest(E, seeding.kmeans_plus_plus(E, weights, k, rng))

@@ -22,7 +22,6 @@ from . import kernel, starts
 __all__ = ["StudentMixture"]
 
 SAMPLE = 2048  # objects that a start looks at
-DRAFT, FINALISTS = 15, 3  # steps that every start takes, and how many of the best go to the end
 # Families that keep their form under a change of units of single features; the others hold in
 # units that all features share.
 UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
@@ -107,7 +106,7 @@ class StudentMixture(DensityMixture):
     [[0, 0], [8, 8]]
     """
 
-    _rule: kernel.Rule
+    _draft_steps = 15
 
     @property
     def unit_free(self) -> bool:
@@ -216,21 +215,6 @@ class StudentMixture(DensityMixture):
         k = self._setting["n_clusters"]
         labels = starts.partition(X, weights, k, turn, rng)
         return starts.from_labels(X, weights, labels, k, self._rule_of())
-
-    def _runs(self, rows: Rows, seeds: Any, total: float) -> list[loop.Run]:
-        """Drafts from all starts, then the best to the end; collapsed runs only if all are."""
-        firsts = [
-            self._start(rows, np.random.default_rng(seed), turn) for turn, seed in enumerate(seeds)
-        ]
-        step, drafts = self._step(rows), []
-        for state in firsts if self._setting["n_clusters"] > 1 else firsts[:1]:
-            value = -np.inf
-            for _ in range(DRAFT if len(firsts) > 1 else 0):
-                state, value = step(state)
-            drafts.append((value, state))
-        drafts.sort(key=lambda draft: -draft[0])
-        runs = [self._run(rows, state, total) for _, state in drafts[:FINALISTS]]
-        return [run for run in runs if self._is_sound(rows, run.state)] or runs
 
     def _is_sound(self, rows: Rows, state: kernel.State) -> bool:
         return not starts.collapsed(state, weight_of(rows), self._rule_of())

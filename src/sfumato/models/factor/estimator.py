@@ -1,0 +1,256 @@
+"""The mixture of factor analyzers as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ...core import loop
+from ...core.arrays import to_numpy
+from ...core.base import weight_of
+from ...core.mixture_base import DensityMixture
+from ...core.rows import Rows
+from ...core.types import Array, ArrayLike, RandomState, Weights
+from ...core.validation import as_generator, check_choice, check_features, check_number
+from ...core.warn import warn
+from ...core.weights import check_weights
+from ...numerics import seeding
+from ...numerics.coordinates import measure
+from . import kernel, starts
+
+__all__ = ["FactorMixture"]
+
+SAMPLE = 2048  # objects that a start looks at
+MOST_FACTORS = 6  # that "auto" tries
+
+
+class FactorMixture(DensityMixture):
+    """Posterior probabilities of Gaussian clusters in many features.
+
+    Mixture of factor analyzers [1]_ [2]_: within a cluster features are correlated through a few
+    factors, ``Sigma = L L' + Psi`` with ``L`` of ``n_factors`` columns and ``Psi`` diagonal. The
+    number of parameters grows with the number of features, not with its square, and no p x p matrix
+    is ever formed.
+
+    Parameters
+    ----------
+    n_clusters : int, sequence of int or "auto", default=2
+        Number of clusters; of several (``"auto"``: 1 to 9) the best by ``criterion``.
+    n_factors : int, sequence of int or "auto", default=2
+        Number of factors of every cluster; of several (``"auto"``: 1 to 6) the best by ``criterion``.
+    shared_noise : bool, default=False
+        Whether all clusters have the same noise variances ``Psi``.
+    criterion : {"bic", "icl", "aic"}, default="bic"
+        How to choose the numbers of clusters and of factors.
+    reg_covar : float, default=1e-3
+        Least noise variance, as a fraction of the variance of the feature.
+    n_init : int, default=4
+        Number of starts; the best two after a few steps go on to the end.
+    max_iter : int, default=1000
+        Most steps of a run.
+    tol : float, default=1e-6
+        A run stops when a step raises the log-likelihood per object by less than this.
+    random_state : int, RandomState, Generator or None, default=None
+        Random seed.
+    n_jobs : int or None, default=None
+        Threads over row blocks; None means every core. The answer does not depend on it.
+
+    Attributes
+    ----------
+    memberships_ : array of shape (n, n_clusters)
+        Posterior probabilities.
+    labels_ : array of shape (n,)
+        Cluster of the largest membership.
+    weights_ : array of shape (n_clusters,)
+        Shares of the clusters, the largest first.
+    means_ : array of shape (n_clusters, p)
+        Means.
+    loadings_ : array of shape (n_clusters, p, n_factors)
+        Loadings ``L``, known up to a rotation of the factors.
+    noise_variances_ : array of shape (n_clusters, p)
+        Noise variances, the diagonals of ``Psi``.
+    n_factors_ : int
+        Number of factors.
+    search_ : list
+        The candidates with their ``bic``, ``icl``, ``aic`` and ``log_likelihood``.
+    log_likelihood_, objective_ : float
+        Log-likelihood of the fitted objects; ``history_`` at every step.
+    n_clusters_, n_iter_, converged_ : int, int, bool
+        Number of clusters, steps taken, whether ``tol`` was reached.
+
+    See Also
+    --------
+    GaussianMixture : Full covariance matrices, for few features.
+
+    References
+    ----------
+    .. [1] Z. Ghahramani and G. E. Hinton, The EM algorithm for mixtures of factor analyzers,
+       University of Toronto CRG-TR-96-1, 1996.
+    .. [2] G. J. McLachlan and D. Peel, Mixtures of factor analyzers, ICML, 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import FactorMixture
+    >>> rng = np.random.default_rng(0)
+    >>> group = np.repeat([0, 1], 80)
+    >>> factor = rng.normal(size=(160, 1)) * rng.normal(size=(2, 30))[group]
+    >>> X = factor + rng.normal(size=(160, 30)) + 1.5 * group[:, None]
+    >>> model = FactorMixture(2, n_factors=1, random_state=0).fit(X)
+    >>> np.bincount(model.labels_).tolist()
+    [80, 80]
+    >>> model.loadings_.shape
+    (2, 30, 1)
+    """
+
+    _draft_steps = 10
+    _finalists = 2
+
+    def __init__(
+        self,
+        n_clusters: Any = 2,
+        *,
+        n_factors: Any = 2,
+        shared_noise: bool = False,
+        criterion: str = "bic",
+        reg_covar: float = 1e-3,
+        n_init: int = 4,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_factors = n_factors
+        self.shared_noise = shared_noise
+        self.criterion = criterion
+        self.reg_covar = reg_covar
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Draw objects from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : array of shape (n_samples, p)
+        labels : array of shape (n_samples,)
+            The cluster each object came from, in ascending order.
+        """
+        self._check_fitted()
+        rng = as_generator(self.random_state)
+        labels = self._draw_labels(n_samples, rng)
+        X = rng.standard_normal((len(labels), self.n_features_in_))
+        X *= np.sqrt(self.noise_variances_)[labels]
+        X += self.means_[labels]
+        factors = rng.standard_normal((len(labels), self.n_factors_))
+        for j, loadings in enumerate(self.loadings_):
+            X[labels == j] += factors[labels == j] @ loadings.T
+        return X, labels
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number(self.reg_covar, "reg_covar", low=0.0, high=1.0, strict=True)
+        if not isinstance(self.shared_noise, (bool, np.bool_)):
+            raise TypeError(f"shared_noise must be True or False, got {self.shared_noise!r}")
+
+    def _read(self, X: Array, *, reset: bool) -> Any:
+        return check_features(self, X, reset=reset, sparse=False)
+
+    def _settings(self, n_objects: int) -> list[dict[str, Any]]:
+        """All sizes with all numbers of factors, which cannot be more than the features."""
+        d, wanted = self.n_features_in_, self.n_factors
+        if isinstance(wanted, str):
+            check_choice(wanted, "n_factors", ("auto",))
+            wanted = range(1, min(MOST_FACTORS, max(1, d // 2)) + 1)
+        several = list(wanted) if isinstance(wanted, Iterable) else [wanted]
+        if not several:
+            raise ValueError("n_factors is an empty sequence: give at least one number to try")
+        factors = [min(d, check_number(q, "n_factors", low=1, integer=True)) for q in several]
+        return [{**s, "n_factors": q} for s in super()._settings(n_objects) for q in factors]
+
+    def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
+        X = self._read(X, reset=True)
+        plain = Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
+        self._coordinates = measure(plain, per_feature=True, mix=False)
+        return self._rows(X, *plain.columns).kept()
+
+    def _rows(self, X: ArrayLike, *columns: Any) -> Rows:
+        coordinates = self._coordinates
+        return Rows(X, *columns, n_jobs=self.n_jobs, view=lambda block: _inner(block, coordinates))
+
+    def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> kernel.State:
+        """From k-means in the units of the data and in units of every feature, in turn."""
+        few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
+        X = np.asarray(few.map(lambda block, *_: block), dtype=np.float64)
+        weights = np.ones(len(X)) if few.columns[0] is None else few.columns[0]
+        order = seeding.sort(X, weights)
+        X, weights = X[order], weights[order]
+        k, q = self._setting["n_clusters"], self._setting["n_factors"]
+        scale = self._coordinates.scale
+        places = X * (scale.min() / scale) if turn % 2 == 0 else X
+        labels = starts.partition(places, weights, k, rng)
+        return starts.from_labels(X, weights, labels, k, q, float(self.reg_covar))
+
+    def _is_sound(self, rows: Rows, state: kernel.State) -> bool:
+        return not starts.collapsed(state, weight_of(rows))
+
+    def _ready(self, state: kernel.State) -> kernel.Ready:
+        return kernel.ready(state)
+
+    def _summarize(self, block: Array, weights: Weights, state: kernel.Ready) -> kernel.Stats:
+        return kernel.summarize(np.asarray(block), weights, state)
+
+    def _update(self, stats: kernel.Stats, state: kernel.State) -> kernel.State:
+        return kernel.update(stats, state, float(self.reg_covar), shared=bool(self.shared_noise))
+
+    def _posterior(self, block: Array, ready: kernel.Ready) -> tuple[np.ndarray, np.ndarray]:
+        U, level = kernel.memberships(np.asarray(block), ready)
+        return U.T, level + self._coordinates.log_volume()
+
+    def _n_parameters(self) -> int:
+        k, q = self._setting["n_clusters"], self._setting["n_factors"]
+        return kernel.n_parameters(k, self.n_features_in_, q, shared=bool(self.shared_noise))
+
+    _pack = staticmethod(kernel.pack)
+
+    def _unpack(self, vector: np.ndarray, like: kernel.State) -> kernel.State:
+        return kernel.unpack(vector, like, float(self.reg_covar))
+
+    def _ordered(self, run: loop.Run) -> loop.Run:
+        return run._replace(state=kernel.ordered(run.state))
+
+    def _outer(self, objective: Any, total: float) -> Any:
+        return objective + total * self._coordinates.log_volume()
+
+    def _finish(self, rows: Rows, run: loop.Run) -> None:
+        super()._finish(rows, run)
+        state, scale = run.state, self._coordinates.scale
+        self.weights_ = state.weights
+        self.means_ = self._coordinates.outer(state.means)
+        self.loadings_ = state.loadings / scale[:, None]
+        self.noise_variances_ = state.noise / scale**2
+        self.n_factors_ = self._setting["n_factors"]
+        if not self._is_sound(rows, state):
+            warn(
+                f"a cluster holds too few objects for {self.n_factors_} factors: ask for fewer "
+                "clusters or fewer factors"
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
+
+def _inner(block: Any, coordinates: Any) -> np.ndarray:
+    return coordinates.inner(to_numpy(block).astype(np.float64))
