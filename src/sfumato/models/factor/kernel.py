@@ -69,6 +69,7 @@ class Ready(NamedTuple):
 
 
 def ready(state: State) -> Ready:
+    """What a pass needs of a state."""
     k, d, q = state.loadings.shape
     A = state.loadings / state.noise[:, :, None]
     M = np.eye(q) + np.swapaxes(state.loadings, 1, 2) @ A
