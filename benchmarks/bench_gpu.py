@@ -152,7 +152,7 @@ def statistics_passes(n: int = 10_000_000, d: int = 32, k: int = 64) -> list[Lin
     means = centers.cpu().numpy().astype(np.float64)
     centered, mixture = (
         fuzzy.State(means),
-        gaussian.State(np.full(k, 1 / k), means, np.full((k, d), 1.1), "diag", 1e-6),
+        gaussian.State(np.full(k, 1 / k), means, np.full((k, d), 1.1), "VVI", 1e-6),
     )
     rule = fuzzy.Rule(2.0)
     lines = []

@@ -9,7 +9,7 @@ chosen by a criterion.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sfumato import GaussianMixture
+from sfumato import GaussianMixture, plot
 from sfumato.metrics import adjusted_rand_index
 
 rng = np.random.default_rng(0)
@@ -58,11 +58,7 @@ for count in range(3):
 
 # %%
 # The number and the shape of components, with the table of candidates.
-chosen = GaussianMixture(range(1, 6), covariance_type="auto", n_init=3, random_state=0).fit(X)
-print(chosen.n_clusters_, chosen.covariance_type_)
+chosen = GaussianMixture("auto", random_state=0).fit(X)
+print(chosen.search_)
 figure, axis = plt.subplots(figsize=(6, 4))
-for name in ("full", "tied", "diag", "spherical"):
-    rows = [row for row in chosen.candidates_ if row.covariance_type == name]
-    axis.plot([row.n_clusters for row in rows], [row.bic for row in rows], marker="o", label=name)
-axis.set(xlabel="components", ylabel="BIC (lower is better)", xticks=range(1, 6))
-axis.legend()
+plot.model_search(chosen.search_, ax=axis)

@@ -10,7 +10,7 @@ import pytest
 from sfumato.core.rows import Rows
 from sfumato.models.fuzzy import kernel as fuzzy
 from sfumato.models.gaussian import kernel as gaussian
-from sfumato.numerics import distances
+from sfumato.numerics import distances, families
 
 pytest.importorskip("numba")
 TYPES = ("full", "tied", "diag", "spherical")
@@ -34,18 +34,13 @@ def agree(stats, other, rtol):
 def mixture(covariance_type, k, d, rng, noise):
     A = rng.normal(size=(k, d, d))
     S = A @ A.transpose(0, 2, 1) / d + 0.3 * np.eye(d)
-    shapes = {
-        "full": S,
-        "tied": S[0],
-        "diag": np.diagonal(S, axis1=1, axis2=2).copy(),
-        "spherical": S[:, 0, 0].copy(),
-    }
+    family = families.family_of(covariance_type)
     weights = rng.dirichlet(np.ones(k + noise))
     return gaussian.State(
         weights,
         rng.normal(size=(k, d)),
-        shapes[covariance_type],
-        covariance_type,
+        families.covariances(family, S, np.ones(k)),
+        family,
         1e-9,
         -np.ones(d) if noise else None,
     )

@@ -175,7 +175,7 @@ def _described(table: Table, U: np.ndarray, shown: np.ndarray) -> dict[str, Any]
 
 def _own_curve(estimator: Any) -> dict[str, Any] | None:
     """The scores that a model compared to choose its number of clusters itself."""
-    tried = getattr(estimator, "candidates_", ())
+    tried = getattr(estimator, "search_", getattr(estimator, "candidates_", ()))
     if hasattr(estimator, "scores_"):
         scores = dict(
             zip(
@@ -188,7 +188,8 @@ def _own_curve(estimator: Any) -> dict[str, Any] | None:
     else:
         name = getattr(estimator, "criterion", "")
         scores = {}
-        for candidate in tried:
+        sizes = {getattr(candidate, "n_clusters", 0) for candidate in tried}
+        for candidate in tried if len(sizes) > 1 else ():
             scores[candidate.n_clusters] = max(
                 -getattr(candidate, name), scores.get(candidate.n_clusters, -np.inf)
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -369,16 +369,11 @@ class InductiveClusterer(Clusterer):
         """
         state, total = self._state, weight_of(rows)
         stats = self._sum(rows, state)
-        stats = type(stats)(*(part / total for part in stats))
-        n_batches, old = getattr(self, "_batches_", (0, stats))
-        rate = (n_batches + 1) ** -0.6
-        mixed = type(stats)(*((1.0 - rate) * a + rate * b for a, b in zip(old, stats, strict=True)))
-        self._batches_ = (n_batches + 1, mixed)
+        self._batches_ = blended(getattr(self, "_batches_", None), stats, total)
         if not first:
             past, n_iter = self.history_, self.n_iter_
-            self._finish(
-                rows, loop.Run(self._update(mixed, state), stats.objective, np.empty(0), 1, True)
-            )
+            state = self._update(self._batches_.stats, state)
+            self._finish(rows, loop.Run(state, stats.objective / total, np.empty(0), 1, True))
             self.history_, self.n_iter_ = np.append(past, self.history_), n_iter + 1
 
     def _objective(self, rows: Rows, state: Any) -> float:
@@ -442,6 +437,24 @@ def plain_features(X: Any) -> Any:
         return np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=np.float64)
     except (TypeError, ValueError):
         return None
+
+
+class Batches(NamedTuple):
+    """What a model remembers of earlier batches: statistics per unit of weight, and the weight."""
+
+    n_batches: int
+    stats: Any
+    total: float
+
+
+def blended(past: Batches | None, stats: Any, total: float) -> Batches:
+    """Statistics of a batch averaged into those of earlier ones, with a decreasing rate."""
+    stats = type(stats)(*(part / total for part in stats))
+    if past is None:
+        return Batches(1, stats, total)
+    rate = (past.n_batches + 1) ** -0.6
+    mixed = ((1.0 - rate) * a + rate * b for a, b in zip(past.stats, stats, strict=True))
+    return Batches(past.n_batches + 1, type(stats)(*mixed), past.total + total)
 
 
 def most_clusters(n_clusters: int | str | Sequence[int]) -> int:

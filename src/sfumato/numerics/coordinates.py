@@ -65,6 +65,28 @@ class Coordinates(NamedTuple):
             np.diag(1.0 / self.scale) if self.mix is None else np.linalg.inv(self.mix) / self.scale
         )
 
+    def inner_matrix(self) -> np.ndarray:
+        """M (d, d) with  inner differences = outer differences @ M."""
+        scale = np.diag(self.scale)
+        return scale if self.mix is None else scale @ self.mix
+
+    def covariance(self) -> np.ndarray:
+        """Covariance (d, d) of the data in the coordinates before mixing; needs ``mix``."""
+        back = np.linalg.inv(self.mix)
+        return back.T @ back
+
+    def unmixed(self) -> Coordinates:
+        """The same without mixing: every feature that varies has variance one."""
+        return self._replace(mix=None, thinnest=float(self.variances.min(initial=1.0)))
+
+    def isotropic(self) -> Coordinates:
+        """The same centre, but one factor for all features, whose variances average to one."""
+        least = self.scale.min()
+        relative = (least / self.scale) ** 2 * self.variances
+        level = float(relative.mean()) if relative.any() else 1.0
+        scale = np.full_like(self.scale, least / np.sqrt(level))
+        return Coordinates(self.shift, scale, None, relative / level, relative.min() / level)
+
     def log_volume(self) -> float:
         """log |det| of the map inwards: what a density gains by it."""
         mixed = 0.0 if self.mix is None else float(np.linalg.slogdet(self.mix)[1])
@@ -98,6 +120,8 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
             f"X has values as large as {reach.max():.0e}, whose squares overflow: change units, "
             f"e.g. X / {reach.max():.0e}"
         )
+    # A constant feature differs from its mean by rounding only: it must not be magnified.
+    reach = np.where(reach <= 4.0 * np.finfo(_dtype(rows)).eps * np.abs(shift), 0.0, reach)
     scale = _power_of_two(reach if per_feature else np.full(d, reach.max(initial=0.0)))
     middle = Coordinates(shift, scale, None, np.ones(d))
     second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, mix))

@@ -25,6 +25,7 @@ __all__ = [
     "as_matrices",
     "covariances",
     "family_of",
+    "has_one_covariance",
     "kind_of",
     "n_covariance_parameters",
     "n_parameters",
@@ -40,6 +41,7 @@ ALIASES = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}
 INNER_STEPS = 200  # most steps of the iterative M steps; warm starts need a few of them
 INNER_TOL = 1e-9  # relative change of the variances at which they stop
 SMALLEST = 1e-300  # keeps logarithms of sums of squares finite
+RIDGE = 1e-12  # of the common matrix of VEE, relative to its volume
 SMALLEST_ANGLE = 1e-7  # of a rotation, at which common axes are settled
 
 
@@ -51,6 +53,11 @@ def family_of(covariance_type: str) -> str:
 def kind_of(family: str) -> str:
     """What the M step needs of the scatter: "spherical" (traces), "diag" (diagonals) or "full"."""
     return "spherical" if family[1] == "I" else "diag" if family[2] == "I" else "full"
+
+
+def has_one_covariance(family: str) -> bool:
+    """Whether all components share one covariance: EII, EEI and EEE."""
+    return "V" not in family
 
 
 def n_covariance_parameters(family: str, k: int, d: int) -> int:
@@ -172,7 +179,7 @@ def _variances(
         sizes = _volumes(means)
         volume = (mass * sizes).sum(axis=-1)[..., None, None] / total[..., None]
         return np.maximum(volume * means / sizes[..., None], floor)
-    volumes = _volumes(means if previous is None else np.maximum(previous, SMALLEST))
+    volumes = _volumes(means if previous is None else np.maximum(previous, max(floor, SMALLEST)))
     for _ in range(n_steps):
         shape = ((mass / volumes)[..., None, :] @ means)[..., 0, :]
         shape = shape / _volumes(shape)[..., None]
@@ -222,12 +229,14 @@ def _proportional(
     least = max(floor, SMALLEST)
     means = scatter / mass[..., None, None]
     flat = means.reshape(*means.shape[:-2], d * d)
-    start = raised(means, least) if previous is None else previous
+    start = raised(means if previous is None else previous, least)
     volumes = np.exp(np.linalg.slogdet(start)[1] / d)
     share = mass / mass.sum(axis=-1)[..., None]
     for _ in range(n_steps):
         matrix = ((share / volumes)[..., None, :] @ flat).reshape(*mass.shape[:-1], d, d)
-        matrix = raised(matrix, SMALLEST)
+        # The sum is of unit volume, but for flat scatter: a small ridge keeps that invertible.
+        ridge = RIDGE * (1.0 + np.abs(np.trace(matrix, axis1=-2, axis2=-1)) / d)
+        matrix = matrix + ridge[..., None, None] * np.eye(d)
         matrix = matrix / np.exp(np.linalg.slogdet(matrix)[1] / d)[..., None, None]
         inverse = np.linalg.inv(matrix).reshape(*mass.shape[:-1], d * d, 1)
         before, volumes = volumes, np.maximum((flat @ inverse)[..., 0] / d, least)
@@ -314,11 +323,15 @@ def _sweep(axes: np.ndarray, rotated: np.ndarray, precisions: np.ndarray) -> flo
             # The criterion is least half a turn from where it is largest.
             angle = np.where((a == 0.0) & (b == 0.0), 0.0, 0.5 * np.arctan2(-b, -a))
             largest = max(largest, float(np.abs(angle).max()))
-            c, s = np.cos(angle), np.sin(angle)
-            turn = np.stack([np.stack([c, -s], axis=-1), np.stack([s, c], axis=-1)], axis=-2)
-            pair = [one, other]
-            axes[..., pair] = axes[..., pair] @ turn
-            turn = turn[..., None, :, :]
-            rotated[..., pair] = rotated[..., pair] @ turn
-            rotated[..., pair, :] = np.swapaxes(turn, -1, -2) @ rotated[..., pair, :]
+            c, s = np.cos(angle)[..., None], np.sin(angle)[..., None]
+            _turn(axes, one, other, c, s)
+            _turn(rotated, one, other, c[..., None], s[..., None])
+            _turn(np.swapaxes(rotated, -1, -2), one, other, c[..., None], s[..., None])
     return largest
+
+
+def _turn(columns: np.ndarray, one: int, other: int, c: np.ndarray, s: np.ndarray) -> None:
+    """Rotate two columns by an angle of cosine ``c`` and sine ``s``, in place."""
+    first = columns[..., one].copy()
+    columns[..., one] = c * first + s * columns[..., other]
+    columns[..., other] = c * columns[..., other] - s * first

@@ -53,6 +53,7 @@ def one_iteration(
     """One E and M step of the estimator from given parameters."""
     model = GaussianMixture(
         len(weights),
+        covariance_type="full",
         weights_init=weights,
         means_init=means,
         covariances_init=covariances,

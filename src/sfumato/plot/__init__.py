@@ -6,7 +6,7 @@ characters they hold.
 """
 
 from ._conjugate import conjugate
-from ._curves import calibration, history, information, selection
+from ._curves import calibration, history, information, model_search, selection
 from ._objects import memberships, profiles, scatter, simplex, uncertainty
 from ._pairs import block_means, contingency, reconstruction, similarity
 from ._style import palette
@@ -19,6 +19,7 @@ __all__ = [
     "history",
     "information",
     "memberships",
+    "model_search",
     "palette",
     "profiles",
     "reconstruction",

@@ -129,6 +129,62 @@ def selection(
     return ax
 
 
+def model_search(search: Any, *, ax: Axes | None = None) -> Any:
+    """Criterion of every candidate of a mixture: one line for each covariance family.
+
+    Parameters
+    ----------
+    search : ModelSearch
+        ``search_`` of a fitted ``GaussianMixture``.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax : matplotlib axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import GaussianMixture, plot
+    >>> X = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([0, 9], 30)[:, None]
+    >>> model = GaussianMixture([1, 2, 3], n_init=1, random_state=0).fit(X)
+    >>> ax = plot.model_search(model.search_)
+    """
+    sizes, types, values = search.table()
+    ax = axes_or_new(ax)
+    colours = palette(min(len(types), 7))
+    for i, (name, column) in enumerate(zip(types, values.T, strict=True)):
+        # Seven colours in two line styles tell fourteen families apart.
+        style = "-" if i < 7 else "--"
+        ax.plot(
+            sizes,
+            column,
+            style,
+            color=colours[i % len(colours)],
+            marker="o" if i < 7 else "s",
+            markersize=4,
+            label=literal(name),
+        )
+    best = search.best(1)
+    if best:
+        ax.plot(
+            best[0].n_clusters,
+            getattr(best[0], search.criterion),
+            marker="o",
+            markersize=12,
+            markerfacecolor="none",
+            markeredgecolor="black",
+            linestyle="none",
+        )
+    ax.set(
+        xlabel="number of components",
+        ylabel=f"{search.criterion.upper()} (lower is better)",
+        xticks=sizes,
+    )
+    ax.legend(ncols=2, frameon=False, fontsize="small")
+    return ax
+
+
 def history(objective: float | np.ndarray, *, name: str = "objective", ax: Any = None) -> Any:
     """Objective after every iteration.
 

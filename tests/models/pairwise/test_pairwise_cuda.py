@@ -13,6 +13,7 @@ from sfumato.models.gaussian import kernel as gaussian
 from sfumato.models.pairwise import cuda
 from sfumato.models.pairwise import kernel as pairwise
 from sfumato.numerics import distances, simplex
+from sfumato.numerics.families import family_of
 
 
 def similarity(rng, n):
@@ -96,7 +97,9 @@ def test_sums_of_soft_assignment_are_those_of_numpy(rng, kind, weighted):
     else:
         spread = np.full((k, d), 1.1) if kind == "diag" else np.full(k, 1.1)
         ready, summarize = (
-            gaussian.ready(gaussian.State(np.full(k, 1 / k), centers, spread, kind, 1e-6)),
+            gaussian.ready(
+                gaussian.State(np.full(k, 1 / k), centers, spread, family_of(kind), 1e-6)
+            ),
             gaussian.summarize,
         )
     features = "diag" if kind == "diag" else "spherical"

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.arrays import namespace, to_numpy
 from ...numerics import distances
-from .kernel import LOG_2PI, State, Stats, full_covariances, restrict
+from .kernel import LOG_2PI, State, Stats, cholesky, matrices, restrict
 
 __all__ = ["logits", "memberships", "summarize"]
 
@@ -22,7 +22,7 @@ def logits(X: Any, state: State) -> Any:
     """log pi_j N(x) (k, b) of the rows of ``X`` (b, d), one more row for noise."""
     xp = namespace(X)
     k, d = state.means.shape
-    factor = np.linalg.inv(np.linalg.cholesky(full_covariances(state)))
+    factor = np.linalg.inv(cholesky(matrices(state), state.floor))
     log_det = np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
     constants = np.log(np.maximum(state.weights, np.finfo(float).tiny))
     L = xp.empty((len(constants), X.shape[0]), dtype=X.dtype, device=X.device)

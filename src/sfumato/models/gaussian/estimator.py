@@ -5,37 +5,58 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
+from ...conjugate import NormalInverseWishart
 from ...core.arrays import to_numpy
-from ...core.rows import Rows
-from ...core.validation import as_generator, check_features, check_number
+from ...core.rows import one_blas_thread
+from ...core.validation import (
+    as_generator,
+    check_choice,
+    check_features,
+    check_n_clusters,
+    check_number,
+)
+from ...core.warn import warn
 from ...core.weights import check_weights
-from . import kernel, merge
-from .engine import MixtureEngine
-from .evidence import warn_if_one_is_enough
-from .parameters import has_holes, partial_labels
-from .search import search, undecided
+from ...numerics.families import ALIASES, FAMILIES
+from . import parameters, search
+from .data import MixtureData
+from .fitted import FittedMixture, Member, averaged
 
 __all__ = ["GaussianMixture"]
 
+LEAST_WEIGHT = 1e-3  # of a candidate in an average: less moves no membership by as much
 
-class GaussianMixture(MixtureEngine):
+
+class GaussianMixture(FittedMixture):
     """Posterior probabilities of Gaussian components, fitted by maximum likelihood.
 
-    Expectation and maximisation [1]_ on row blocks with safeguarded squared extrapolation [2]_, in coordinates in which the data are
-    centred and (for the affine types) white: units and offsets do not matter. Starts come from model-based agglomeration [3]_ and from
-    k-means++ on whitened objects. Missing values (NaN) are integrated out exactly, in ``fit`` and for new objects.
+    Expectation and maximisation [1]_ on row blocks with safeguarded squared extrapolation [2]_.
+    The covariances belong to one of fourteen families [3]_, by default the one with the best BIC.
+    Starts come from model-based agglomeration [4]_ and from k-means++. Missing values (NaN) are
+    integrated out exactly, in ``fit`` and for new objects.
 
     Parameters
     ----------
-    n_clusters : int, "auto" or a sequence of int, default=1
+    n_clusters : int, "auto" or a sequence of int, default=8
         Number of components; "auto" tries 1 to 9 and a sequence its members.
-    covariance_type : {"full", "tied", "diag", "spherical", "auto"}, default="full"
-        Shape of the components; "auto" tries all four.
+    covariance_type : str, default="auto"
+        Family of the covariances: "full", "tied", "diag", "spherical", or one of mclust's names
+        EII, VII, EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE, EEV, VEV, EVV, VVV, whose letters say
+        whether volume, shape and orientation are equal (E), varying (V) or the identity (I).
+        "auto" takes the one with the best ``criterion``, the simpler of two that tie.
     criterion : {"bic", "icl", "aic"}, default="bic"
         What "auto" minimises.
+    average : bool, default=False
+        Average the memberships over the candidates of a search with weights ``exp(-BIC / 2)``. Those
+        of other numbers of components enter through their co-occurrence with the best one's.
+    prior : {None, "default"} or NormalInverseWishart, default=None
+        Prior of means and covariances: maximum a posteriori instead of maximum likelihood, so that
+        no component collapses. "default" is mclust's weak prior [5]_.
     noise : float, optional
-        Adds a last column to the memberships, a component that is uniform over the data; the number is its weight at the start.
+        Adds a last column to the memberships, a component that is uniform over the data; the number
+        is its weight at the start.
     reg_covar : float, default=1e-9
         Least variance of a component in any direction, relative to that of the data.
     weights_init, means_init, covariances_init : arrays, optional
@@ -43,8 +64,8 @@ class GaussianMixture(MixtureEngine):
     frozen : tuple of {"weights", "means", "covariances"}, default=()
         Parameters that keep their first values.
     n_init : int, default=10
-        Number of starts, each the better of some drafts where objects are few; the best sound one is kept, and improved by moving
-        components. With many objects the starts compete on a sample.
+        Number of starts. All make some steps, the best ones go on until two of them agree, and
+        otherwise components of the best one are moved. With many objects they compete on a sample.
     max_iter : int, default=500
         Most steps of a run.
     tol : float, default=1e-6
@@ -65,15 +86,17 @@ class GaussianMixture(MixtureEngine):
     means_ : array of shape (n_clusters, p)
         Means.
     covariances_ : array
-        Covariances: (k, p, p) full, (p, p) tied, (k, p) diag, (k,) spherical.
+        Covariances: (p, p) tied, (k, p) diag, (k,) spherical, otherwise (k, p, p).
     precisions_cholesky_ : array
-        C with ``C @ C.T`` the inverse of a covariance, shaped as ``covariances_`` (square roots for diag and spherical).
+        C with ``C @ C.T`` the inverse of a covariance, shaped as ``covariances_`` (square roots for
+        diag and spherical).
     covariance_type_ : str
         The type that was fitted.
-    candidates_ : list of Candidate
-        With "auto": every model tried, its criteria, or the reason why it failed.
+    search_ : ModelSearch
+        Every candidate, its criteria, or the reason why it failed; prints as a table.
     objective_ : float
-        Log-likelihood; ``history_`` at every step.
+        Log-likelihood, with a prior plus the logarithm of the prior density; ``history_`` at every
+        step.
     n_clusters_, n_iter_, converged_ : int, int, bool
         Columns of the memberships, steps taken, whether ``tol`` was reached.
 
@@ -84,10 +107,16 @@ class GaussianMixture(MixtureEngine):
 
     References
     ----------
-    .. [1] A. P. Dempster, N. M. Laird and D. B. Rubin, Maximum likelihood from incomplete data via the EM algorithm, JRSS B 39, 1977.
-    .. [2] R. Varadhan and C. Roland, Simple and globally convergent methods for accelerating the convergence of any EM algorithm,
-       Scandinavian Journal of Statistics 35, 2008.
-    .. [3] C. Fraley and A. E. Raftery, Model-based clustering, discriminant analysis, and density estimation, JASA 97, 2002.
+    .. [1] A. P. Dempster, N. M. Laird and D. B. Rubin, Maximum likelihood from incomplete data via
+       the EM algorithm, JRSS B 39, 1977.
+    .. [2] R. Varadhan and C. Roland, Simple and globally convergent methods for accelerating the
+       convergence of any EM algorithm, Scandinavian Journal of Statistics 35, 2008.
+    .. [3] G. Celeux and G. Govaert, Gaussian parsimonious clustering models, Pattern Recognition 28,
+       1995.
+    .. [4] C. Fraley and A. E. Raftery, Model-based clustering, discriminant analysis, and density
+       estimation, JASA 97, 2002.
+    .. [5] C. Fraley and A. E. Raftery, Bayesian regularization for normal mixture estimation and
+       model-based clustering, Journal of Classification 24, 2007.
 
     Examples
     --------
@@ -98,6 +127,8 @@ class GaussianMixture(MixtureEngine):
     >>> model = GaussianMixture(n_clusters=2, random_state=0).fit(X)
     >>> model.weights_.round(2)
     array([0.67, 0.33])
+    >>> model.covariance_type_
+    'EII'
     >>> model.predict_proba([[3.0, 3.0]]).sum()
     np.float64(1.0)
     """
@@ -111,10 +142,12 @@ class GaussianMixture(MixtureEngine):
 
     def __init__(
         self,
-        n_clusters: Any = 1,
+        n_clusters: Any = 8,
         *,
-        covariance_type: str = "full",
+        covariance_type: str = "auto",
         criterion: str = "bic",
+        average: bool = False,
+        prior: str | NormalInverseWishart | None = None,
         noise: float | None = None,
         reg_covar: float = 1e-9,
         weights_init: Any = None,
@@ -130,6 +163,8 @@ class GaussianMixture(MixtureEngine):
         self.n_clusters = n_clusters
         self.covariance_type = covariance_type
         self.criterion = criterion
+        self.average = average
+        self.prior = prior
         self.noise = noise
         self.reg_covar = reg_covar
         self.weights_init = weights_init
@@ -142,6 +177,7 @@ class GaussianMixture(MixtureEngine):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn the mixture.
 
@@ -150,8 +186,9 @@ class GaussianMixture(MixtureEngine):
         X : array or sparse array of shape (n, p)
             Features; NaN means missing.
         y : array of shape (n,), optional
-            Partial labels: integers, -1 for unknown. An object of known label belongs to that component, the components being
-            numbered by the sorted labels. A ``y`` without any -1 is ignored, as in other clusterers.
+            Partial labels: integers, -1 for unknown. An object of known label belongs to that
+            component, the components being numbered by the sorted labels. A ``y`` without any -1 is
+            ignored, as in other clusterers.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
 
@@ -160,148 +197,164 @@ class GaussianMixture(MixtureEngine):
         self
         """
         self._forget()
-        self._check_parameters()
-        if undecided(self):
-            self._check_room(X)
-            search(self, X, y, sample_weight)
-            self._warn_about_structure()
-        else:
-            self._learn(X, y, sample_weight)
-        warn_if_one_is_enough(self)
+        frozen = self._check_parameters()
+        self._check_room(X)
+        X = check_features(self, X, reset=True, missing=True)
+        n, d = X.shape
+        weights = check_weights(sample_weight, X)
+        sizes = search.sizes_of(self.n_clusters, n)
+        k = check_n_clusters(max(sizes), n) if len(sizes) == 1 else max(sizes)
+        labels, self._classes = parameters.partial_labels(y, n, k)
+        settings = self._settings(frozen, sizes, d, labels is not None)
+        types = search.types_of(self.covariance_type, frozen, n, d)
+        names = tuple(ALIASES.get(name, name) for name in types)
+        data = MixtureData.measure(X, weights, labels, names, self.n_jobs)
+        fits = search.fit_all(data, [k for k in sizes if k <= n], types, settings)
+        self._publish_search(data, fits, settings)
+        self._compare_with_one(data, settings)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from one batch; the first one starts the model, later ones move it by a decreasing step.
+    def _check_parameters(self) -> tuple[str, ...]:
+        """Check what ``__init__`` stored; the names of frozen parameters."""
+        self._check_loop_parameters()
+        check_choice(self.covariance_type, "covariance_type", (*ALIASES, *FAMILIES, "auto"))
+        check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
+        check_number(self.reg_covar, "reg_covar", low=0.0, high=1.0, strict=True)
+        if self.noise is not None:
+            check_number(self.noise, "noise", low=0.0, high=1.0, strict=True)
+        if not (self.prior is None or isinstance(self.prior, NormalInverseWishart)):
+            check_choice(self.prior, "prior", ("default",))
+        given = {
+            "weights": self.weights_init,
+            "means": self.means_init,
+            "covariances": self.covariances_init,
+        }
+        return parameters.check_frozen(self.frozen, given)
 
-        Parameters
-        ----------
-        X : array or sparse array of shape (n, p)
-            A batch of objects, enough for the components in the first one.
-        y : array of shape (n,), optional
-            Partial labels as in ``fit``; the first batch must have all of them.
-        sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
-            ``memberships_`` and ``labels_`` are those of this batch.
-        """
-        first = not hasattr(self, "memberships_")
-        if first:
-            self.fit(X, y, sample_weight)
-        X = check_features(self, X, reset=False, missing=True)
-        if not self._missing and has_holes(Rows(X, n_jobs=self.n_jobs)):
+    def _settings(
+        self, frozen: tuple[str, ...], sizes: list[int], d: int, labelled: bool
+    ) -> search.Settings:
+        """The checked parameters as one record."""
+        given = (self.weights_init, self.means_init, self.covariances_init)
+        if len(sizes) > 1 and any(value is not None for value in given):
             raise ValueError(
-                "X has missing values (NaN), and the first batch had none: begin with a batch that has some"
+                "weights_init, means_init and covariances_init need one number of components, got "
+                f"n_clusters={self.n_clusters!r}"
             )
-        labels = self._known(y, X.shape[0])
-        self._absorb(self._rows(X, check_weights(sample_weight, X), labels), first)
-        return self
-
-    def _known(self, y: Any, n: int) -> np.ndarray | None:
-        """Known labels of a batch as components."""
-        labels, classes = partial_labels(y, n, len(self._state.means), self._classes)
-        if classes is not None and self._classes is None:
+        k = sizes[0]
+        first = parameters.Given(
+            parameters.check_weights_init(self.weights_init, (k + (self.noise is not None),)),
+            parameters.check_initial(self.means_init, "means_init", (k, d)),
+            parameters.check_covariances_init(self.covariances_init, self.covariance_type, k, d),
+        )
+        if isinstance(self.prior, NormalInverseWishart) and np.shape(self.prior.mean) != (d,):
             raise ValueError(
-                "y marks labels as known (others -1), and the first batch had none: begin with a batch that has all labels"
+                f"prior must have a mean of shape ({d},), one for each feature, got shape "
+                f"{np.shape(self.prior.mean)}"
             )
-        return labels
-
-    def score_samples(self, X: Any) -> Any:
-        """Logarithm of the density at every object, of its observed features if some are missing.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n, p)
-
-        Returns
-        -------
-        log_density : array of shape (n,)
-        """
-        self._check_fitted()
-        X = check_features(self, X, reset=False, missing=True)
-        return self._map(X, 1) + self._log_volumes(X)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Log-likelihood per unit of weight."""
-        return self._log_likelihood(X, sample_weight)[0]
-
-    def _log_likelihood(self, X: Any, sample_weight: Any) -> tuple[float, float]:
-        values = to_numpy(self.score_samples(X)).astype(np.float64)
-        weights = check_weights(sample_weight, X)
-        return float(np.average(values, weights=weights)), float(
-            len(values) if weights is None else weights.sum()
+        return search.Settings(
+            criterion=self.criterion,
+            reg_covar=self.reg_covar,
+            noise=self.noise,
+            frozen=frozen,
+            prior=self.prior,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            seed=int(as_generator(self.random_state).integers(2**63)),
+            given=first,
+            fixed=labelled or bool(first),
         )
 
-    def bic(self, X: Any, sample_weight: Any = None) -> float:
-        """Bayesian information criterion, ``-2 log L + p log n``: lower is better. R's mclust gives the negative of it."""
-        mean, total = self._log_likelihood(X, sample_weight)
-        return float(-2.0 * mean * total + self._n_parameters() * np.log(total))
-
-    def aic(self, X: Any, sample_weight: Any = None) -> float:
-        """Akaike's information criterion, ``-2 log L + 2 p``: lower is better."""
-        mean, total = self._log_likelihood(X, sample_weight)
-        return float(-2.0 * mean * total + 2.0 * self._n_parameters())
-
-    def icl(self, X: Any, sample_weight: Any = None) -> float:
-        """Integrated completed likelihood criterion: ``bic`` plus twice what the memberships leave open, lower is better.
-
-        What is open is ``-sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the form R's mclust uses).
-        """
-        sure = np.log(to_numpy(self.predict_proba(X)).astype(np.float64).max(axis=1))
-        weights = check_weights(sample_weight, X)
-        return self.bic(X, sample_weight) - 2.0 * float(
-            sure.sum() if weights is None else sure @ weights
+    def _publish_search(
+        self, data: MixtureData, fits: list[search.Fit], settings: search.Settings
+    ) -> None:
+        """The best fit, the table, and the average if there is one."""
+        best = search.on_all(data, search.choose(fits, self.criterion), settings)
+        self.search_ = search.ModelSearch([fit.candidate for fit in fits], self.criterion)
+        self.covariance_type_ = best.candidate.covariance_type
+        self._prior, self._frozen, self._given = (
+            best.likelihood.prior,
+            settings.frozen,
+            settings.given,
         )
+        self._view, self._state, self._members = best.likelihood.view, best.run.state, ()
+        U = best.likelihood.rows.map(self._view.posterior(self._state, 0))
+        if self.average and len(fits) > 1:
+            U = self._average(data, fits, best, settings)
+        history = best.run.history + best.likelihood.log_volume()
+        self._publish(U, best.run._replace(history=history), best.run.objective)
+        self._publish_parameters()
+        self._warn_if_collapsed(best.candidate)
 
-    def _n_parameters(self) -> int:
-        k, d = self._state.means.shape
-        return kernel.n_parameters(k, d, self.covariance_type_, self.noise is not None)
-
-    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Draw objects from the components (never from the noise).
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-
-        Returns
-        -------
-        X : array of shape (n_samples, p)
-        labels : array of shape (n_samples,)
-            The component each object came from, in ascending order.
-        """
-        self._check_fitted()
-        check_number(n_samples, "n_samples", low=1, integer=True)
-        rng = as_generator(self.random_state)
-        k, d = self._state.means.shape
-        labels = np.repeat(
-            np.arange(k),
-            rng.multinomial(n_samples, self._state.weights[:k] / self._state.weights[:k].sum()),
+    def _average(
+        self,
+        data: MixtureData,
+        fits: list[search.Fit],
+        best: search.Fit,
+        settings: search.Settings,
+    ) -> Any:
+        """Memberships averaged over the candidates, and what new objects need for the same."""
+        values = np.array([fit.candidate.bic for fit in fits])
+        weights = np.exp(0.5 * (np.nanmin(values) - values))
+        chosen = np.flatnonzero(np.nan_to_num(weights) >= LEAST_WEIGHT * np.nansum(weights))
+        reference = to_numpy(
+            best.likelihood.rows.map(best.likelihood.view.posterior(best.run.state, 0))
         )
-        factors = np.linalg.cholesky(kernel.full_covariances(self._state))
-        normal = rng.standard_normal((n_samples, d))
-        inner = self._state.means[labels] + np.einsum("nij,nj->ni", factors[labels], normal)
-        return self._coordinates.outer(inner), labels
+        parts = []
+        for i in chosen:
+            fit = search.on_all(data, fits[i], settings)
+            view, state = fit.likelihood.view, fit.run.state
+            U = fit.likelihood.rows.map(view.posterior(state, 0))
+            mapping = _mapping(to_numpy(U), reference)
+            parts.append((Member(float(weights[i]), view, state, mapping), U))
+        self._members = tuple(member for member, _ in parts)
+        return averaged(parts)
 
-    def merge(self, n_clusters: int) -> np.ndarray:
-        """Groups of components that are one cluster, by the entropy criterion of Baudry et al. (2010).
-
-        Merges, one pair after the other, the two components whose union takes most uncertainty out of the memberships. The clusters'
-        memberships are the sums over their components: ``model.memberships_ @ np.eye(n_clusters)[groups]``. A noise column takes no
-        part: it belongs to no group, and ``memberships_[:, :-1]`` are the components.
-
-        Parameters
-        ----------
-        n_clusters : int
-            Number of groups, at most the number of components.
-
-        Returns
-        -------
-        groups : array of shape (m,), m the number of components
-            The group of every component.
-        """
-        self._check_fitted()
+    def _compare_with_one(self, data: MixtureData, settings: search.Settings) -> None:
+        """Warn where one component describes the data no worse."""
+        self._beside_one = None
         k = len(self._state.means)
-        check_number(n_clusters, "n_clusters", low=1, high=k, integer=True)
-        return merge.merge(to_numpy(self.memberships_)[:, :k].astype(np.float64), n_clusters)
+        tried = {row.n_clusters for row in self.search_}
+        if 1 in tried or data.holes or data.labels is not None or settings.frozen:
+            return
+        own = next(
+            row
+            for row in self.search_
+            if (row.n_clusters, row.covariance_type) == (k, self.covariance_type_)
+        )
+        types = (
+            ("EII", "EEI", "EEE") if self.covariance_type == "auto" else (self.covariance_type_,)
+        )
+        one = min(search.one_component(data, name, settings).bic for name in types)
+        if np.isfinite(own.bic):
+            self._beside_one = (own.bic, one)
+            if own.bic > one:
+                warn(
+                    f"{k} components describe the data no better than one (BIC {own.bic:.1f} against "
+                    f"{one:.1f}, lower is better): memberships may be confident about nothing; try "
+                    "n_clusters='auto', or a simpler covariance_type than "
+                    f"{self.covariance_type_!r}"
+                )
+
+    def _warn_if_collapsed(self, candidate: search.Candidate) -> None:
+        if not candidate.reason:
+            return
+        warn(
+            f"{candidate.reason} onto a few objects or a plane: lower n_clusters, give "
+            f'prior="default", raise reg_covar={self.reg_covar:g}, or choose a simpler '
+            f"covariance_type than {candidate.covariance_type!r}"
+        )
+
+
+def _mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Matrix (k, k') that carries memberships ``U`` (n, k) to clusters of ``reference`` (n, k').
+
+    Clusters are matched one to one where there are as many; otherwise by the share of their mass that
+    they have in common with every cluster.
+    """
+    together = U.T.astype(np.float64) @ reference
+    if U.shape[1] == reference.shape[1]:
+        order = linear_sum_assignment(-together)[1]
+        return np.eye(len(order))[order]
+    return together / np.maximum(together.sum(axis=1, keepdims=True), np.finfo(float).tiny)

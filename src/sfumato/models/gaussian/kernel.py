@@ -3,11 +3,11 @@
     maximise  sum_i w_i log sum_j pi_j N(x_i | mu_j, Sigma_j)     subject to  Sigma_j >= floor * I
     E:  r_ij ~ pi_j N(x_i | mu_j, Sigma_j)
     M:  N_j = sum_i w_i r_ij,   pi_j = N_j / sum N,   mu_j = sum_i w_i r_ij x_i / N_j,
-        Sigma_j = sum_i w_i r_ij x_i x_i' / N_j - mu_j mu_j'
+        Sigma_j from  W_j = sum_i w_i r_ij (x_i - mu_j)(x_i - mu_j)'  by its family (``families``)
 
-Raising the eigenvalues of Sigma_j to the floor is the exact maximum under that constraint (so is raising variances in the other
-shapes), hence the log-likelihood never falls. The logarithm of pi_j N(x | mu_j, Sigma_j) is linear in z(x) (see ``distance``): E and M are
-one product each. A noise component, one more row, has the same density everywhere (Banfield and Raftery 1993).
+The logarithm of pi_j N(x | mu_j, Sigma_j) is linear in z(x) (see ``numerics.distances``): E and M are
+one product each. A noise component, one more row, has the same density everywhere (Banfield and
+Raftery 1993). Arrays of a state may have one more axis in front: several mixtures, each for itself.
 """
 
 from __future__ import annotations
@@ -17,42 +17,48 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays import inplace, is_numpy, namespace, to_numpy
-from ...numerics import distances
+from ...numerics import distances, families
+from .prior import Prior
 
 __all__ = [
-    "KINDS",
     "Densities",
     "State",
     "Stats",
-    "full_covariances",
+    "about",
+    "cholesky",
     "logits",
+    "matrices",
     "memberships",
-    "n_parameters",
     "ordered",
     "pack",
+    "ready",
+    "restrict",
+    "spread",
+    "stack",
+    "summarize",
+    "unpack",
+    "unstack",
+    "update",
 ]
-__all__ += ["raise_to", "ready", "restrict", "summarize", "unpack", "update"]
 
-KINDS = {
-    "full": "full",
-    "tied": "full",
-    "diag": "diag",
-    "spherical": "spherical",
-}  # covariance type: kind of z(x)
 LOG_2PI = float(np.log(2.0 * np.pi))
 PIECE = 500  # objects whose quadratic features fit into the cache
+INNER_STEPS = 1  # of an iterative family in one M step: the next step goes on from there
+LEAST_MASS = 1e-12  # share of all objects below which a component keeps its parameters
 
 
 class State(NamedTuple):
-    """Weights (k,), or (k + 1,) with noise last; means (k, d); covariances (k, d, d), (d, d), (k, d) or (k,) by type.
+    """Parameters of a mixture: what EM changes, and what it needs to know beside the data.
 
-    ``noise`` (d,) sums to the logarithm of the noise component's density; ``floor`` is the least variance in any direction.
+    Weights (k,), or (k + 1,) with noise last; means (k, d); covariances (k, d, d), (k, d) or (k,) by
+    the kind of the family. ``noise`` (d,) sums to the logarithm of the noise component's density;
+    ``floor`` is the least variance in any direction.
     """
 
     weights: np.ndarray
     means: np.ndarray
     covariances: np.ndarray
-    covariance_type: str
+    family: str
     floor: float
     noise: np.ndarray | None = None
 
@@ -61,39 +67,74 @@ class Stats(NamedTuple):
     """Weighted sums of z(x) (k, q), and the log-likelihood of the state they were taken at."""
 
     sums: np.ndarray
-    objective: float
+    objective: Any
 
 
 class Densities(NamedTuple):
-    """A state as a pass needs it: coefficients (k, q) of log pi_j N(x | mu_j, Sigma_j) - peak, one more row for noise."""
+    """Coefficients (k, q) of log pi_j N(x | mu_j, Sigma_j) - peak, one more row for noise."""
 
     rows: np.ndarray
-    peak: float
+    peak: Any
     kind: str
     n_features: int
 
 
+def matrices(state: State) -> np.ndarray:
+    """Covariances as matrices (k, d, d), whatever the family."""
+    return families.as_matrices(state.covariances, state.family, state.means.shape[-1])
+
+
+def stack(states: list[State]) -> State:
+    """Several states of one family and size as one."""
+    first = states[0]
+    return first._replace(
+        weights=np.stack([state.weights for state in states]),
+        means=np.stack([state.means for state in states]),
+        covariances=np.stack([state.covariances for state in states]),
+    )
+
+
+def unstack(state: State) -> list[State]:
+    """The states that ``stack`` put together."""
+    parts = zip(state.weights, state.means, state.covariances, strict=True)
+    return [state._replace(weights=w, means=m, covariances=C) for w, m, C in parts]
+
+
 def ready(state: State) -> Densities:
-    """Logarithms of the weighted densities as coefficients of z(x); none exceeds ``peak`` anywhere."""
-    k, d = state.means.shape
-    kind = KINDS[state.covariance_type]
+    """Logarithms of the weighted densities as coefficients of z(x); none exceeds ``peak``."""
+    *several, k, d = state.means.shape
+    kind = families.kind_of(state.family)
     if kind == "full":
-        factor = np.linalg.inv(np.linalg.cholesky(np.broadcast_to(state.covariances, (k, d, d))))
-        precisions = np.swapaxes(factor, 1, 2) @ factor
-        log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
+        C = state.covariances[..., :1, :, :] if state.family == "EEE" else state.covariances
+        factor = np.linalg.inv(cholesky(C, state.floor))
+        precisions = np.swapaxes(factor, -1, -2) @ factor
+        log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
+        precisions = np.broadcast_to(precisions, state.covariances.shape).reshape(-1, d, d)
     else:
         precisions = 1.0 / state.covariances
-        log_det = np.sum(np.log(precisions), axis=1) if kind == "diag" else d * np.log(precisions)
-    rows = -0.5 * distances.coefficients(state.means, precisions, kind)
-    heights = _log(state.weights[:k]) + 0.5 * (log_det - d * LOG_2PI)
-    rows[:, 0] += heights
+        log_det = np.sum(np.log(precisions), axis=-1) if kind == "diag" else d * np.log(precisions)
+        precisions = precisions.reshape(-1, *precisions.shape[len(several) + 1 :])
+    rows = -0.5 * distances.coefficients(state.means.reshape(-1, d), precisions, kind)
+    rows = rows.reshape(*several, k, -1)
+    heights = _log(state.weights[..., :k]) + 0.5 * (log_det - d * LOG_2PI)
+    rows[..., 0] += heights
     if state.noise is not None:
-        rows = np.vstack([rows, np.zeros((1, rows.shape[1]))])
-        rows[k, 0] = _log(state.weights[k]) + state.noise.sum()
-        heights = np.append(heights, rows[k, 0])
-    peak = float(heights.max())
-    rows[:, 0] -= peak
+        last = np.zeros((*several, 1, rows.shape[-1]))
+        last[..., 0, 0] = _log(state.weights[..., k]) + state.noise.sum()
+        rows = np.concatenate([rows, last], axis=-2)
+        heights = np.concatenate([heights, last[..., 0]], axis=-1)
+    peak = heights.max(axis=-1)
+    rows[..., 0] -= peak[..., None]
     return Densities(rows, peak, kind, d)
+
+
+def cholesky(C: np.ndarray, floor: float) -> np.ndarray:
+    """Cholesky factors of covariances; those that rounding made indefinite are raised again."""
+    try:
+        return np.linalg.cholesky(C)
+    except np.linalg.LinAlgError:
+        largest = float(np.abs(C).max())
+        return np.linalg.cholesky(families.raised(C, max(floor, 1e-14 * largest)))
 
 
 def _log(weights: Any) -> Any:
@@ -144,21 +185,30 @@ def posterior(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, An
     L += shift
     E = inplace("exp", restrict(L, labels))
     total = xp.sum(E, axis=0)
-    level = densities.peak - shift
+    level = float(densities.peak) - shift
     if float(xp.min(total)) < float(xp.finfo(Z.dtype).smallest_normal) * 1e8:
         L = restrict(logits(Z, densities)[0], labels)
         top = xp.max(L, axis=0)
         L -= top
         E = inplace("exp", L)
-        total, level = xp.sum(E, axis=0), top + densities.peak
+        total, level = xp.sum(E, axis=0), top + float(densities.peak)
     return E, total, level, Z
 
 
 def summarize(Z: Any, weights: Any, densities: Densities, labels: Any = None) -> Stats:
-    """Statistics of a block; ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None, ``labels`` (b,), -1 for unknown, or None.
+    """Statistics of a block, or of a block for each of several mixtures.
 
-    Several blocks (blocks, q, b) will do as well where ``stackable`` says so.
+    ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None, ``labels`` (b,), -1 for unknown, or
+    None.
     """
+    if densities.rows.ndim == 3:
+        each = [
+            summarize(Z, weights, Densities(rows, peak, *densities[2:]), labels)
+            for rows, peak in zip(densities.rows, densities.peak, strict=True)
+        ]
+        return Stats(
+            np.stack([stats.sums for stats in each]), np.array([stats.objective for stats in each])
+        )
     xp = namespace(Z)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=Z.device)
@@ -169,8 +219,7 @@ def summarize(Z: Any, weights: Any, densities: Densities, labels: Any = None) ->
             count = float(Z.shape[1] if weights is None else xp.sum(weights, dtype=xp.float64))
             return Stats(
                 fused[0],
-                fused[1]
-                + densities.peak * (count if Z.ndim == 2 or weights is not None else Z[:, 0].size),
+                fused[1] + float(densities.peak) * count,
             )
     if Z.shape[0] == densities.n_features:
         return _in_pieces(Z, weights, densities, labels)
@@ -220,126 +269,118 @@ def memberships(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, 
 
 
 def update(
-    stats: Stats, state: State, frozen: tuple[str, ...] = (), kind: str | None = None
+    stats: Stats,
+    state: State,
+    frozen: tuple[str, ...] = (),
+    kind: str | None = None,
+    prior: Prior | None = None,
 ) -> State:
-    """The M step; ``kind`` of the sums, if it is not that of the covariance type. A component without mass stays as it is."""
-    k, d = state.means.shape
-    kind = kind or KINDS[state.covariance_type]
-    mass, first, second = distances.moments(stats.sums[:k], d, kind)
-    total = float(stats.sums[:, 0].sum())
-    alive = mass > 1e-12 * total
-    safe = np.where(alive, mass, 1.0)
-    means = (
-        state.means
-        if "means" in frozen
-        else np.where(alive[:, None], first / safe[:, None], state.means)
-    )
-    weights = state.weights if "weights" in frozen else stats.sums[:, 0] / total
+    """The M step; ``kind`` of the sums, if it is not that of the family.
+
+    A component without mass stays as it is.
+    """
+    *several, k, d = state.means.shape
+    kind = kind or families.kind_of(state.family)
+    sums = stats.sums[..., :k, :]
+    mass, first, second = distances.moments(sums.reshape(-1, sums.shape[-1]), d, kind)
+    mass, first = mass.reshape(*several, k), first.reshape(*several, k, d)
+    second = second.reshape(*several, k, *second.shape[1:])
+    total = stats.sums[..., 0].sum(axis=-1)[..., None]
+    alive = mass > LEAST_MASS * total
+    safe = np.where(alive, mass, LEAST_MASS * total)
+    average = np.where(alive[..., None], first / safe[..., None], state.means)
+    means = average if prior is None else prior.means(average, safe)
+    means = state.means if "means" in frozen else means
+    weights = state.weights if "weights" in frozen else stats.sums[..., 0] / total
     covariances = state.covariances
     if "covariances" not in frozen:
-        scatter = _about(second, first, safe, means, kind)
-        covariances = _shape(scatter, state, alive, mass, kind)
+        scatter = about(second, first, safe, means, kind)
+        scatter = _of_family(scatter, kind, state.family)
+        scatter = np.where(spread(alive, scatter), scatter, state.covariances)
+        scatter = scatter * spread(safe, scatter)
+        if prior is not None:
+            scatter, safe = prior.scatter(scatter, safe, means, state.family)
+        covariances = families.covariances(
+            state.family, scatter, safe, state.covariances, state.floor, INNER_STEPS
+        )
     return state._replace(weights=weights, means=means, covariances=covariances)
 
 
-def _about(
+def spread(values: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """``values`` with axes added until they can be multiplied with ``other``."""
+    return values.reshape(*values.shape, *[1] * (other.ndim - values.ndim))
+
+
+def about(
     second: np.ndarray, first: np.ndarray, mass: np.ndarray, means: np.ndarray, kind: str
 ) -> np.ndarray:
     """Mean squared deviations from ``means``, which need not be those of the sums."""
-    average = first / mass[:, None]
+    average = first / mass[..., None]
     gap = average - means
     if kind == "full":
-        outer = average[:, :, None] * average[:, None, :] - gap[:, :, None] * gap[:, None, :]
-        return second / mass[:, None, None] - outer
+        outer = average[..., :, None] * average[..., None, :]
+        outer -= gap[..., :, None] * gap[..., None, :]
+        return second / mass[..., None, None] - outer
     if kind == "diag":
-        return second / mass[:, None] - average**2 + gap**2
-    return (second / mass - np.sum(average**2 - gap**2, axis=1)) / means.shape[1]
+        return second / mass[..., None] - average**2 + gap**2
+    return (second / mass - np.sum(average**2 - gap**2, axis=-1)) / means.shape[-1]
 
 
-def _shape(
-    scatter: np.ndarray, state: State, alive: np.ndarray, mass: np.ndarray, kind: str
-) -> np.ndarray:
-    """Covariances of the state's type out of scatter of some kind, raised to the floor."""
-    wanted = state.covariance_type
-    if kind == "full" and wanted == "diag":
-        scatter = np.diagonal(scatter, axis1=1, axis2=2)
-    elif kind == "full" and wanted == "spherical":
-        scatter = np.trace(scatter, axis1=1, axis2=2) / scatter.shape[1]
-    elif kind == "diag" and wanted == "spherical":
-        scatter = scatter.mean(axis=1)
-    if wanted == "tied":
-        weights = np.where(alive, mass, 0.0)
-        return raise_to(state.floor, np.tensordot(weights, scatter, 1)[None] / weights.sum())[0]
-    if wanted == "full":
-        return np.where(alive[:, None, None], raise_to(state.floor, scatter), state.covariances)
-    keep = alive[:, None] if wanted == "diag" else alive
-    return np.where(keep, np.maximum(scatter, state.floor), state.covariances)
-
-
-def raise_to(floor: float, matrices: np.ndarray) -> np.ndarray:
-    """Symmetric matrices (k, d, d) with their eigenvalues raised to ``floor`` where they are below."""
-    try:
-        np.linalg.cholesky(matrices - floor * np.eye(matrices.shape[-1]))
-        return matrices
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(matrices)
-        return (vectors * np.maximum(values, floor)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-
-
-def full_covariances(state: State) -> np.ndarray:
-    """Covariances as matrices (k, d, d), whatever the type."""
-    k, d = state.means.shape
-    if KINDS[state.covariance_type] == "full":
-        return np.broadcast_to(state.covariances, (k, d, d))
-    diagonal = (
-        state.covariances
-        if state.covariance_type == "diag"
-        else np.repeat(state.covariances[:, None], d, axis=1)
-    )
-    return diagonal[:, :, None] * np.eye(d)
-
-
-def n_parameters(k: int, d: int, covariance_type: str, noise: bool = False) -> int:
-    """Free parameters of a mixture of ``k`` components in ``d`` dimensions."""
-    free = {"full": k * d * (d + 1) // 2, "tied": d * (d + 1) // 2, "diag": k * d, "spherical": k}[
-        covariance_type
-    ]
-    return k * d + free + k - 1 + int(noise)
+def _of_family(scatter: np.ndarray, kind: str, family: str) -> np.ndarray:
+    """Scatter of the kind that the family needs."""
+    if kind == "full":
+        return families.reduced(scatter, family)
+    if kind == "diag" and families.kind_of(family) == "spherical":
+        return scatter.mean(axis=-1)
+    return scatter
 
 
 def ordered(state: State) -> State:
     """The same components in the order of their means, so that equal fits number them alike."""
     order = np.lexsort(state.means.T[::-1])
     weights = np.concatenate([state.weights[order], state.weights[len(order) :]])
-    covariances = state.covariances if state.covariance_type == "tied" else state.covariances[order]
-    return state._replace(weights=weights, means=state.means[order], covariances=covariances)
+    return state._replace(
+        weights=weights, means=state.means[order], covariances=state.covariances[order]
+    )
 
 
 def pack(state: State) -> np.ndarray:
-    """The state as one vector of unconstrained numbers: log weights, means, logarithms or Cholesky factors of covariances."""
+    """The state as one vector: log weights, means, logarithms or Cholesky factors of covariances."""
     covariances = state.covariances
-    if KINDS[state.covariance_type] == "full":
-        shape = distances.cholesky_coordinates(covariances.reshape(-1, *covariances.shape[-2:]))
+    if families.has_one_covariance(state.family):
+        covariances = covariances[:1]
+    if families.kind_of(state.family) == "full":
+        least = max(state.floor, 1e-14 * float(np.abs(covariances).max()))
+        shape = distances.cholesky_coordinates(families.raised(covariances, 0.5 * least))
     else:
         shape = 0.5 * np.log(covariances)
     return np.concatenate([_log(state.weights), state.means.ravel(), shape.ravel()])
 
 
 def unpack(vector: np.ndarray, like: State) -> State:
-    """The state that ``pack`` made a vector of, brought back under its constraints."""
+    """The state that ``pack`` made a vector of, brought back into its family.
+
+    Extrapolated covariances need not belong to the family: they are projected as an M step would.
+    """
     n, (k, d) = len(like.weights), like.means.shape
     weights = np.exp(vector[:n] - vector[:n].max())
     shape = vector[n + k * d :]
-    if KINDS[like.covariance_type] == "full":
-        m = len(shape) // (d * (d + 1) // 2)
-        covariances = raise_to(
-            like.floor, distances.from_cholesky_coordinates(shape.reshape(m, -1), d)
-        )
-        covariances = covariances[0] if like.covariance_type == "tied" else covariances
+    m = 1 if families.has_one_covariance(like.family) else k
+    if families.kind_of(like.family) == "full":
+        covariances = distances.from_cholesky_coordinates(shape.reshape(m, -1), d)
     else:
-        covariances = np.maximum(
-            np.exp(2.0 * np.clip(shape, -300.0, 300.0)).reshape(like.covariances.shape), like.floor
-        )
+        covariances = np.exp(2.0 * np.clip(shape, -300.0, 300.0))
+        covariances = covariances.reshape(m, *like.covariances.shape[1:])
+    covariances = np.broadcast_to(covariances, like.covariances.shape)
+    mass = np.maximum(weights[:k] / weights.sum(), LEAST_MASS)
+    covariances = families.covariances(
+        like.family,
+        covariances * spread(mass, covariances),
+        mass,
+        like.covariances,
+        like.floor,
+        INNER_STEPS,
+    )
     return like._replace(
         weights=weights / weights.sum(),
         means=vector[n : n + k * d].reshape(k, d),

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numerics import distances
-from .kernel import KINDS, LOG_2PI, State, Stats, full_covariances, restrict
+from ...numerics import distances, families
+from .kernel import LOG_2PI, State, Stats, matrices, restrict
 
 __all__ = ["impute", "kind_of_sums", "memberships", "summarize"]
 
 
-def kind_of_sums(covariance_type: str) -> str:
+def kind_of_sums(family: str) -> str:
     """Kind of z(x) that ``summarize`` gives sums of."""
-    return "full" if KINDS[covariance_type] == "full" else "diag"
+    return "full" if families.kind_of(family) == "full" else "diag"
 
 
 def _patterns(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -54,7 +54,7 @@ def _expect(
     L = np.empty((len(state.weights), len(X)))
     constants = np.log(np.maximum(state.weights, np.finfo(float).tiny))
     precisions = []
-    for j, covariance in enumerate(full_covariances(state)):
+    for j, covariance in enumerate(matrices(state)):
         P, log_det = _precisions(covariance, seen)
         Y = np.nan_to_num(X - state.means[j])
         V = np.concatenate(
@@ -115,7 +115,7 @@ def summarize(
 ) -> Stats:
     """Expected statistics of a block of rows (b, d) with NaN for holes: sums of z(x) of the kind that ``kind_of_sums`` says."""
     X = X.astype(np.float64, copy=False)
-    if kind_of_sums(state.covariance_type) == "diag":
+    if kind_of_sums(state.family) == "diag":
         return _summarize_apart(X, weights, state, labels)
     R, level, precisions, pattern = _expect(X, state, labels)
     if weights is not None:
@@ -123,7 +123,7 @@ def summarize(
     d = X.shape[1]
     sums = np.zeros((len(R), distances.width(d, "full")))
     sums[:, 0] = R.sum(axis=1)
-    for j, covariance in enumerate(full_covariances(state)):
+    for j, covariance in enumerate(matrices(state)):
         P, V = precisions[j]
         filled = np.where(np.isnan(X), state.means[j] + V @ covariance, X)
         by_pattern = np.bincount(pattern, weights=R[j], minlength=len(P))
@@ -141,7 +141,7 @@ def memberships(
     X: np.ndarray, state: State, labels: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Posterior probabilities (b, k), noise last, and log-densities (b,) of rows with NaN for holes."""
-    expect = _expect if kind_of_sums(state.covariance_type) == "full" else _expect_apart
+    expect = _expect if kind_of_sums(state.family) == "full" else _expect_apart
     R, level = expect(X.astype(np.float64, copy=False), state, labels)[:2]
     return R.T.astype(X.dtype), level.astype(X.dtype)
 
@@ -153,6 +153,6 @@ def impute(X: np.ndarray, state: State) -> np.ndarray:
     share = R[:k] / R[:k].sum(axis=0)
     expected = sum(
         share[j][:, None] * (state.means[j] + precisions[j][1] @ c)
-        for j, c in enumerate(full_covariances(state))
+        for j, c in enumerate(matrices(state))
     )
     return np.where(np.isnan(X), expected, X)

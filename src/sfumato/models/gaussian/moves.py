@@ -1,6 +1,7 @@
 """Ways out of a poor optimum of a mixture: take a component away and cut another in two (after Ueda et al. 2000).
 
-What the lost component r_j held goes to the others by their posterior; component l is cut through its mean, across its longest axis:
+What the lost component r_j held goes to the others by their posterior; component l is cut through its
+mean, across its longest axis or the one along which it looks most like two (least kurtosis):
 
     r_l' = r_l [v (x - mu_l) > 0],   r_j' = r_l [v (x - mu_l) <= 0],    then one M step
 
@@ -13,9 +14,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...numerics import distances
+from ...numerics import distances, families
 from . import direct
-from .kernel import KINDS, State, Stats, update
+from .kernel import State, Stats, update
 
 __all__ = ["swaps"]
 
@@ -29,22 +30,23 @@ def swaps(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[State]:
     """States in which one component left its place to half of another; ``X`` (n, d), ``weights`` (n,)."""
     k = len(state.means)
     L = direct.logits(X, state)
-    Z = distances.features(X.T, KINDS[state.covariance_type])
+    Z = distances.features(X.T, families.kind_of(state.family))
     missed = [weights @ distances.softmax_columns(np.delete(L, j, axis=0))[1] for j in range(k)]
     for j in np.argsort(missed, kind="stable")[::-1][:LOST]:
         others = L.copy()
         others[j] = -np.inf
         R, level = distances.softmax_columns(others)
         R *= weights
-        if state.covariance_type == "tied":
+        if families.has_one_covariance(state.family):
             yield update(Stats(_outlying(X, R, level, weights, j) @ Z.T, 0.0), state)
         sides, spread = _sides(X, R[:k])
         spread[j] = -np.inf
         for cut in np.argsort(-spread, kind="stable")[: min(CUT, k - 1)]:
-            halves = R.copy()
-            halves[j] = np.where(sides[cut], 0.0, R[cut])
-            halves[cut] = np.where(sides[cut], R[cut], 0.0)
-            yield update(Stats(halves @ Z.T, 0.0), state)
+            for side in sides[cut]:
+                halves = R.copy()
+                halves[j] = np.where(side, 0.0, R[cut])
+                halves[cut] = np.where(side, R[cut], 0.0)
+                yield update(Stats(halves @ Z.T, 0.0), state)
 
 
 def _outlying(
@@ -60,14 +62,21 @@ def _outlying(
     return R
 
 
-def _sides(X: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """On which side (k, n) of the middle of each component an object lies, along its longest axis, and the scatter along it (k,)."""
+def _sides(X: np.ndarray, R: np.ndarray) -> tuple[list[list[np.ndarray]], np.ndarray]:
+    """On which side (n,) of the middle objects lie, for the axes across which a component is cut.
+
+    Also the scatter of every component along its longest axis (k,).
+    """
     mass = np.maximum(R.sum(axis=1), np.finfo(float).tiny)
     means = (R @ X) / mass[:, None]
-    scatter = (
-        np.stack([(X.T * r) @ X for r in R])
-        - mass[:, None, None] * means[:, :, None] * means[:, None, :]
-    )
-    values, vectors = np.linalg.eigh(scatter)
-    axes = vectors[:, :, -1]
-    return axes @ X.T > np.sum(axes * means, axis=1)[:, None], values[:, -1]
+    sides, spread = [], np.empty(len(R))
+    for j, r in enumerate(R):
+        Y = X - means[j]
+        values, axes = np.linalg.eigh((Y.T * r) @ Y)
+        projected = Y @ axes
+        second = np.maximum(r @ projected**2, 1e-100)
+        kurtosis = mass[j] * (r @ projected**4) / second**2
+        chosen = {len(values) - 1, int(np.argmin(kurtosis))}
+        sides.append([projected[:, axis] > 0.0 for axis in sorted(chosen)])
+        spread[j] = values[-1]
+    return sides, spread

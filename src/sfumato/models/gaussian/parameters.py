@@ -1,26 +1,43 @@
-"""Parameters of mixtures at the door: checked, and carried between the units of the data and inner coordinates."""
+"""Parameters that users give and read: checked, and carried between units and inner coordinates."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...core.arrays import is_numpy
 from ...core.rows import Rows
+from ...numerics import families
 from ...numerics.coordinates import Coordinates
-from .kernel import State
+from .kernel import State, matrices
 
 __all__ = [
+    "Given",
+    "check_covariances_init",
     "check_frozen",
     "check_initial",
+    "check_weights_init",
     "has_holes",
     "inner_covariances",
     "outer_covariances",
     "partial_labels",
+    "precision_factors",
+    "shape_of",
+    "unmixed",
 ]
-__all__ += ["check_covariances_init", "check_weights_init", "precision_factors", "unmixed"]
+
+
+class Given(NamedTuple):
+    """First weights, means and covariances that the user gave, in the units of the data."""
+
+    weights: np.ndarray | None = None
+    means: np.ndarray | None = None
+    covariances: np.ndarray | None = None
+
+    def __bool__(self) -> bool:
+        return any(value is not None for value in self)
 
 
 def has_holes(rows: Rows) -> bool:
@@ -35,9 +52,9 @@ def has_holes(rows: Rows) -> bool:
 def partial_labels(
     y: Any, n: int, n_clusters: int, classes: np.ndarray | None = None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Known labels as components 0, 1, ..., -1 for unknown, and the label of each component; None when ``y`` marks nothing as unknown.
+    """Known labels as components 0, 1, ..., -1 for unknown, and the label of each component.
 
-    ``classes`` are the labels of the components where they are known already.
+    None where ``y`` marks nothing as unknown. ``classes`` are the labels of the components where they are known already.
     """
     y = _integers(y, n)
     if y is None or not (y == -1).any() or (y == -1).all():
@@ -131,14 +148,18 @@ def check_weights_init(value: Any, shape: tuple[int, ...]) -> np.ndarray | None:
     return None if weights is None else weights / weights.sum()
 
 
-def check_covariances_init(
-    value: Any, covariance_type: str, shape: tuple[int, ...]
-) -> np.ndarray | None:
-    """Given first covariances: symmetric positive definite matrices, exactly symmetric, or positive numbers."""
-    covariances = check_initial(value, "covariances_init", shape)
+def shape_of(covariance_type: str, k: int, d: int) -> tuple[int, ...]:
+    """Shape of ``covariances_``: scikit-learn's for its names, matrices for the others."""
+    shapes: dict[str, tuple[int, ...]] = {"tied": (d, d), "diag": (k, d), "spherical": (k,)}
+    return shapes.get(covariance_type, (k, d, d))
+
+
+def check_covariances_init(value: Any, covariance_type: str, k: int, d: int) -> np.ndarray | None:
+    """Given first covariances: symmetric positive definite matrices, or positive numbers."""
+    covariances = check_initial(value, "covariances_init", shape_of(covariance_type, k, d))
     if covariances is None:
         return None
-    if covariance_type not in ("full", "tied"):
+    if covariance_type in ("diag", "spherical"):
         if covariances.min() <= 0:
             raise ValueError(
                 f"covariances_init must be positive, got {covariances.min():g}: give variances"
@@ -146,65 +167,60 @@ def check_covariances_init(
         return covariances
     transposed = np.swapaxes(covariances, -1, -2)
     deviations = np.sqrt(np.abs(np.diagonal(covariances, axis1=-2, axis2=-1)))
-    if (
-        np.abs(covariances - transposed)
-        > 1e-8 * deviations[..., :, None] * deviations[..., None, :]
-    ).any():
+    allowed = 1e-8 * deviations[..., :, None] * deviations[..., None, :]
+    if (np.abs(covariances - transposed) > allowed).any():
         raise ValueError("covariances_init must be symmetric: give (C + C.T) / 2 of each matrix C")
     try:
         np.linalg.cholesky(covariances)
     except np.linalg.LinAlgError:
         raise ValueError(
-            "covariances_init must be positive definite, but a matrix has an eigenvalue that is not positive"
+            "covariances_init must be positive definite, but a matrix has an eigenvalue that is "
+            "not positive"
         ) from None
     return (covariances + transposed) / 2.0
 
 
-def _linear(coordinates: Coordinates) -> np.ndarray:
-    scale = np.diag(coordinates.scale)
-    return scale if coordinates.mix is None else scale @ coordinates.mix
+def inner_covariances(
+    covariances: np.ndarray, covariance_type: str, k: int, coordinates: Coordinates
+) -> np.ndarray:
+    """Covariances shaped as the family needs them, in inner coordinates."""
+    family = families.family_of(covariance_type)
+    if covariance_type in ("diag", "spherical"):
+        scale = _own_scale(covariance_type, coordinates)
+        return covariances * scale * scale
+    M = coordinates.inner_matrix()
+    inner = M.T @ covariances @ M
+    inner = np.broadcast_to(inner, (k, *inner.shape[-2:]))
+    return families.reduced(inner, family)
 
 
 def _own_scale(covariance_type: str, coordinates: Coordinates) -> Any:
-    """What every feature is multiplied by, or all of them alike. Its square need not be a number; divide by it twice."""
+    """What every feature is multiplied by, or all of them alike; its square may overflow."""
     return coordinates.scale if covariance_type == "diag" else coordinates.scale[0]
 
 
-def inner_covariances(
-    covariances: np.ndarray, covariance_type: str, coordinates: Coordinates
-) -> np.ndarray:
-    """Covariances carried into inner coordinates."""
-    if covariance_type in ("full", "tied"):
-        M = _linear(coordinates)
-        return M.T @ covariances @ M
-    scale = _own_scale(covariance_type, coordinates)
-    return covariances * scale * scale
+def outer_covariances(state: State, covariance_type: str, coordinates: Coordinates) -> np.ndarray:
+    """Covariances in the units of the data, shaped by their type, exactly symmetric."""
+    if covariance_type in ("diag", "spherical"):
+        scale = _own_scale(covariance_type, coordinates)
+        return state.covariances / scale / scale
+    A = coordinates.outer_matrix()
+    inner = matrices(state)
+    back = A.T @ (inner[0] if covariance_type == "tied" else inner) @ A
+    return (back + np.swapaxes(back, -1, -2)) / 2.0
 
 
-def outer_covariances(
-    covariances: np.ndarray, covariance_type: str, coordinates: Coordinates
-) -> np.ndarray:
-    """Covariances carried back into the units of the data, exactly symmetric."""
-    if covariance_type in ("full", "tied"):
-        A = coordinates.outer_matrix()
-        back = A.T @ covariances @ A
-        return (back + np.swapaxes(back, -1, -2)) / 2.0
-    scale = _own_scale(covariance_type, coordinates)
-    return covariances / scale / scale
-
-
-def precision_factors(state: State, coordinates: Coordinates) -> np.ndarray:
-    """C with C C' the inverse of a covariance in the units of the data, upper triangular for matrices."""
-    if state.covariance_type not in ("full", "tied"):
-        return _own_scale(state.covariance_type, coordinates) / np.sqrt(state.covariances)
-    inner = np.swapaxes(np.linalg.inv(np.linalg.cholesky(state.covariances)), -1, -2)
-    upper = np.linalg.qr(np.swapaxes(_linear(coordinates) @ inner, -1, -2)[..., ::-1])[1]
-    return _positive(np.swapaxes(upper, -1, -2)[..., ::-1, ::-1])
-
-
-def _positive(factor: np.ndarray) -> np.ndarray:
-    """Columns turned so that the diagonal is positive."""
-    return factor * np.sign(np.diagonal(factor, axis1=-2, axis2=-1))[..., None, :]
+def precision_factors(state: State, covariance_type: str, coordinates: Coordinates) -> np.ndarray:
+    """C with C C' the inverse of a covariance in the units of the data, upper triangular."""
+    if covariance_type in ("diag", "spherical"):
+        return _own_scale(covariance_type, coordinates) / np.sqrt(state.covariances)
+    full = matrices(state)
+    full = full[0] if covariance_type == "tied" else full
+    inner = np.swapaxes(np.linalg.inv(np.linalg.cholesky(full)), -1, -2)
+    factor = np.swapaxes(coordinates.inner_matrix() @ inner, -1, -2)[..., ::-1]
+    upper = np.linalg.qr(factor)[1]
+    upper = np.swapaxes(upper, -1, -2)[..., ::-1, ::-1]
+    return upper * np.sign(np.diagonal(upper, axis1=-2, axis2=-1))[..., None, :]
 
 
 def unmixed(state: State, coordinates: Coordinates) -> tuple[State, Coordinates]:

@@ -1,23 +1,41 @@
-"""Choosing the number and the shape of components by a criterion, as mclust does: every candidate in a table."""
+"""Number and family of the components by a criterion, as mclust does: every candidate in a table.
+
+Candidates of one size share their starts, candidates whose coordinates agree share their rows, and
+every candidate also starts from where the families before it ended. With many objects they compete
+on a sample, their likelihood for each object being that of all of them.
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
-from ...core.structure import PREFIX
+from ...conjugate import NormalInverseWishart
+from ...core import loop
 from ...core.validation import check_number
-from ...core.warn import EvidenceWarning
-from .engine import TYPES
+from ...numerics import distances, families, seeding
+from ...numerics.families import FAMILIES, family_of
+from . import direct, kernel, starts
+from .data import MixtureData
+from .kernel import State
+from .likelihood import MOST_FEATURES, Likelihood
+from .parameters import Given, inner_covariances
+from .prior import Prior, default_prior, inner_prior
 
-__all__ = ["Candidate", "search", "undecided"]
+__all__ = ["Candidate", "Fit", "ModelSearch", "Settings", "fit_all", "on_all"]
+__all__ += ["choose", "one_component", "sizes_of", "types_of"]
 
-MOST = 9
+MOST_CLUSTERS = 9  # that n_clusters="auto" tries, as mclust does
+SCREEN = (
+    8192  # objects on which candidates and starts compete where there are more than twice so many
+)
+SEARCH_STARTS = 4  # of every size where several families are tried
+SEARCH_STEPS = 6  # that starts of a search make together
+TIE = 1e-3  # criteria that differ by less are equal: rounding must not choose
+AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
 
 
 class Candidate(NamedTuple):
@@ -29,85 +47,325 @@ class Candidate(NamedTuple):
     icl: float = np.nan
     aic: float = np.nan
     log_likelihood: float = np.nan
+    n_parameters: int = 0
     reason: str = ""
 
 
-def undecided(model: Any) -> bool:
-    """Whether the model leaves its number of components or their shape open."""
-    return model.covariance_type == "auto" or isinstance(model.n_clusters, (str, Iterable))
+class Fit(NamedTuple):
+    """A fitted candidate: how it sees data, and where EM ended."""
+
+    candidate: Candidate
+    likelihood: Likelihood
+    run: loop.Run
 
 
-def _sizes(n_clusters: Any, n_objects: int) -> list[int]:
+class ModelSearch(Sequence[Candidate]):
+    """The candidates of a search in the order they were tried; prints as a table like mclust's.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+    criterion : {"bic", "icl", "aic"}
+        What was minimised.
+    """
+
+    def __init__(self, candidates: Sequence[Candidate], criterion: str) -> None:
+        self.candidates, self.criterion = tuple(candidates), criterion
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.candidates[index]
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def best(self, n: int = 3) -> list[Candidate]:
+        """The ``n`` best candidates, best first; equal ones by their number of parameters."""
+        sound = [row for row in self.candidates if np.isfinite(getattr(row, self.criterion))]
+        return sorted(sound, key=lambda row: (getattr(row, self.criterion), row.n_parameters))[:n]
+
+    def table(self) -> tuple[list[int], list[str], np.ndarray]:
+        """Sizes, covariance types, and the criterion (sizes, types), NaN where a fit failed."""
+        sizes = sorted({row.n_clusters for row in self.candidates})
+        types = list(dict.fromkeys(row.covariance_type for row in self.candidates))
+        values = np.full((len(sizes), len(types)), np.nan)
+        for row in self.candidates:
+            at = sizes.index(row.n_clusters), types.index(row.covariance_type)
+            values[at] = getattr(row, self.criterion)
+        return sizes, types, values
+
+    def __repr__(self) -> str:
+        sizes, types, values = self.table()
+        width = max(11, *(len(name) + 2 for name in types))
+        lines = [f"{self.criterion.upper()} (lower is better):"]
+        for start in range(0, len(types), 7):
+            part = slice(start, start + 7)
+            lines.append("k".rjust(3) + "".join(name.rjust(width) for name in types[part]))
+            lines += [
+                f"{k:3d}" + "".join(_cell(value).rjust(width) for value in row[part])
+                for k, row in zip(sizes, values, strict=True)
+            ]
+        best = ", ".join(
+            f"{row.covariance_type},{row.n_clusters} {getattr(row, self.criterion):.3f}"
+            for row in self.best()
+        )
+        return "\n".join([*lines, f"best three: {best}"])
+
+
+def _cell(value: float) -> str:
+    return f"{value:.3f}" if np.isfinite(value) else "NA"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a fit needs to know beside the data: the parameters of the estimator, checked."""
+
+    criterion: str
+    reg_covar: float
+    noise: float | None
+    frozen: tuple[str, ...]
+    prior: str | NormalInverseWishart | None
+    n_init: int
+    max_iter: int
+    tol: float
+    seed: int
+    given: Given
+    fixed: bool  # whether components are numbered by labels or first values
+
+
+def types_of(covariance_type: str, frozen: tuple[str, ...], n: int, d: int) -> tuple[str, ...]:
+    """Covariance types to try; "auto" leaves out families that so many features do not allow."""
+    if covariance_type != "auto":
+        return (covariance_type,)
+    if "covariances" in frozen:
+        return ("VVV",)
+    if n <= d:
+        return AXIS_PARALLEL
+    return FAMILIES if d <= MOST_FEATURES else (*AXIS_PARALLEL, "EEE")
+
+
+def sizes_of(n_clusters: Any, n_objects: int) -> list[int]:
+    """Numbers of components to try."""
     if isinstance(n_clusters, str):
         if n_clusters != "auto":
             raise ValueError(
-                f"n_clusters must be an integer, a sequence of integers or 'auto', got {n_clusters!r}"
+                "n_clusters must be an integer, a sequence of integers or 'auto', got "
+                f"{n_clusters!r}"
             )
-        return list(range(1, min(MOST, n_objects) + 1))
-    sizes = list(n_clusters) if isinstance(n_clusters, Iterable) else [n_clusters]
-    if not sizes:
+        return list(range(1, min(MOST_CLUSTERS, n_objects) + 1))
+    several = list(n_clusters) if isinstance(n_clusters, (Sequence, np.ndarray)) else [n_clusters]
+    if not several:
         raise ValueError(
             "n_clusters is an empty sequence: give at least one number of components to try"
         )
-    return [check_number(k, "n_clusters", low=1, integer=True) for k in sizes]
+    return [check_number(k, "n_clusters", low=1, integer=True) for k in several]
 
 
-def search(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-    """Fit every candidate and give ``model`` what the best one learnt, and the table ``candidates_``."""
-    types = TYPES if model.covariance_type == "auto" else (model.covariance_type,)
-    table, best = [], None
-    for covariance_type in types:
-        for k in _sizes(model.n_clusters, len(X) if hasattr(X, "__len__") else X.shape[0]):
-            trial = clone(model).set_params(n_clusters=k, covariance_type=covariance_type)
-            row = _try(trial, X, y, sample_weight)
-            table.append(row)
-            value = getattr(row, model.criterion)
-            if np.isfinite(value) and (best is None or value < best[0]):
-                best = (value, trial)
-    if best is None:
-        reasons = "; ".join(
-            f"{row.n_clusters} {row.covariance_type}: {row.reason}" for row in table[:3]
-        )
-        raise ValueError(
-            f"none of the {len(table)} candidates could be fitted ({reasons} ...): give more objects or fewer components"
-        )
-    chosen = vars(best[1])
-    vars(model).update(
-        {name: value for name, value in chosen.items() if name not in model.get_params(deep=False)}
+def fit_all(
+    data: MixtureData, sizes: Sequence[int], types: Sequence[str], settings: Settings
+) -> list[Fit]:
+    """Fit every candidate, on a sample of the objects where they are many."""
+    rng = np.random.default_rng(settings.seed)
+    few = data.screen(SCREEN, rng) if data.X.shape[0] > 2 * SCREEN else data
+    sample = few.sample(rng)
+    largest = max(
+        families.n_parameters(family_of(name), k, data.X.shape[1]) for name in types for k in sizes
     )
-    model.candidates_ = table
-    if any(
-        row.n_clusters == 1 for row in table
-    ):  # one component had its chance, by the criterion that was asked for
-        model._beside_one = None
-    return model
+    # Where objects are few, high likelihoods belong to thin components, and only k-means is safe.
+    nested = few.count >= 2 * largest or len(types) > 1
+    n_starts = settings.n_init if settings.given.means is None else 1
+    n_starts = min(n_starts, SEARCH_STARTS) if len(types) > 1 else n_starts
+    groups = starts.partitions(sample, sizes, n_starts, rng, nested)
+    return [fit for k in sizes for fit in _fit_size(few, sample, groups[k], k, types, settings)]
 
 
-def _try(trial: Any, X: Any, y: Any, sample_weight: Any) -> Candidate:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            trial._check_parameters()
-            trial._learn(X, y, sample_weight)
-        except ValueError as error:
-            return Candidate(trial.n_clusters, trial.covariance_type, reason=str(error))
-    collapse = [
-        str(w.message)
-        for w in caught
-        if issubclass(w.category, EvidenceWarning) and not str(w.message).startswith(PREFIX)
+def choose(fits: Sequence[Fit], criterion: str) -> Fit:
+    """The best fit; of those that tie the one with the fewest parameters, then the earliest.
+
+    Where every candidate failed, the one with the fewest parameters.
+    """
+    values = np.array([getattr(fit.candidate, criterion) for fit in fits])
+    if np.isfinite(values).any():
+        near = np.flatnonzero(values <= np.nanmin(values) + TIE)
+    else:
+        near = np.arange(len(fits))
+    return fits[min(near, key=lambda i: (fits[i].candidate.n_parameters, i))]
+
+
+def on_all(data: MixtureData, fit: Fit, settings: Settings) -> Fit:
+    """The fit of a candidate on all objects, from where its fit on a sample ended."""
+    if fit.likelihood.rows.shape[0] == data.X.shape[0]:
+        return fit
+    family = fit.likelihood.view.family
+    likelihood = data.likelihood(family, settings.frozen, fit.likelihood.prior)
+    run = likelihood.run(fit.run.state, settings.max_iter, settings.tol)
+    return _rated(likelihood, run, fit.candidate.covariance_type)
+
+
+def _fit_size(
+    data: MixtureData,
+    sample: starts.Sample,
+    groups: np.ndarray,
+    k: int,
+    types: Sequence[str],
+    settings: Settings,
+) -> list[Fit]:
+    """Fits of one size, one for each type; several types also start where the others ended."""
+    if sample.labels is not None:
+        groups = np.stack([starts.match(g, sample.labels, sample.weights, k) for g in groups])
+    R = (groups[:, None, :] == np.arange(k)[:, None]) * sample.weights
+    problems = [_problem(data, sample, k, name, settings) for name in types]
+    if len(types) == 1:
+        runs = [_alone(problems[0], R, settings)]
+    else:
+        limits = starts.Limits(settings.max_iter, settings.tol, SEARCH_STEPS, 1)
+        runs = [
+            starts.best_run(p.likelihood, p.states(R, True), limits, first=True) for p in problems
+        ]
+        if len(R) > 1 and not settings.fixed:
+            runs = _exchanged(problems, runs, limits)
+    if not settings.fixed:
+        runs = [run._replace(state=kernel.ordered(run.state)) for run in runs]
+    return [
+        _rated(p.likelihood, run, p.covariance_type) for p, run in zip(problems, runs, strict=True)
     ]
-    if collapse:
-        return Candidate(trial.n_clusters, trial.covariance_type, reason=collapse[0])
-    slow = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
-    criteria = (
-        trial.bic(X, sample_weight),
-        trial.icl(X, sample_weight),
-        trial.aic(X, sample_weight),
-    )
-    return Candidate(
-        trial.n_clusters,
-        trial.covariance_type,
-        *criteria,
-        trial.objective_,
-        slow[0] if slow else "",
-    )
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """One candidate: its likelihood, a blank state, and the sample in its coordinates."""
+
+    data: MixtureData
+    likelihood: Likelihood
+    covariance_type: str
+    blank: State
+    X: np.ndarray
+    weights: np.ndarray
+    settings: Settings
+
+    def states(self, R: np.ndarray, plain: bool = False) -> list[State]:
+        """Starts from weighted groups ``R`` (starts, k, n) of the sample.
+
+        ``plain`` adds the first one without shrinkage, in front.
+        """
+        if self.settings.given.means is not None:
+            means = np.array(self.settings.given.means)
+            nearest = seeding.nearest(self.X, self.likelihood.view.coordinates.inner(means))
+            R = (nearest == np.arange(len(means))[:, None])[None] * self.weights
+        unit = seeding.unit(self.weights)
+        states = kernel.unstack(starts.from_memberships(self.X, R, self.blank, unit))
+        if plain:
+            first = starts.from_memberships(self.X, R[0], self.blank, unit, shrink=False)
+            states = [first, *states]
+        return [_put_in(s, self.covariance_type, self.data, self.settings) for s in states]
+
+    def memberships(self, state: State) -> np.ndarray:
+        """Weighted memberships (k, n) of the sample, without noise."""
+        L = direct.logits(self.X, state)[: len(state.means)]
+        return distances.softmax_columns(L)[0] * self.weights
+
+
+def _problem(
+    data: MixtureData,
+    sample: starts.Sample,
+    k: int,
+    covariance_type: str,
+    settings: Settings,
+) -> _Problem:
+    family = family_of(covariance_type)
+    likelihood = data.likelihood(family, settings.frozen, _prior(data, family, k, settings))
+    blank, X = _blank(data, family, k, settings), data.inner(sample, family)
+    return _Problem(data, likelihood, covariance_type, blank, X, sample.weights, settings)
+
+
+def _alone(problem: _Problem, R: np.ndarray, settings: Settings) -> loop.Run:
+    """The best run of the only candidate, components moved where starts did not agree."""
+    likelihood, k = problem.likelihood, len(problem.blank.means)
+    limits = starts.Limits(settings.max_iter, settings.tol)
+    poor = likelihood.count < 2 * likelihood.n_parameters(k, settings.noise is not None)
+    plain = len(R) > 1 and not poor
+    states = problem.states(R, plain)
+    run = starts.best_run(likelihood, states, limits, first=plain)
+    held = settings.fixed or settings.frozen or likelihood.view.layout == "missing"
+    if len(states) == 1 or poor or held:
+        return run
+    return starts.moved_run(likelihood, run, problem.X, problem.weights, limits)
+
+
+def _exchanged(
+    problems: list[_Problem], runs: list[loop.Run], limits: starts.Limits
+) -> list[loop.Run]:
+    """Runs after every candidate has also started from the memberships that the others ended with."""
+    R = np.stack([p.memberships(run.state) for p, run in zip(problems, runs, strict=True)])
+    results = []
+    for i, (problem, run) in enumerate(zip(problems, runs, strict=True)):
+        others = problem.states(np.delete(R, i, axis=0))
+        results.append(starts.best_run(problem.likelihood, others, limits, run))
+    return results
+
+
+def _rated(likelihood: Likelihood, run: loop.Run, covariance_type: str) -> Fit:
+    """A fit with its criteria; a collapsed component is a failure and says so."""
+    k, noise = len(run.state.means), run.state.noise is not None
+    p = likelihood.n_parameters(k, noise)
+    value = float(likelihood.sum(run.state).objective) + likelihood.log_volume()
+    run = run._replace(objective=value + float(likelihood.log_prior(run.state)))
+    scaled = value * likelihood.count / likelihood.total
+    log_n = np.log(likelihood.count)
+    bic, aic = -2.0 * scaled + p * log_n, -2.0 * scaled + 2.0 * p
+    sure = likelihood.log_certainty(run.state)
+    icl = bic - 2.0 * sure * likelihood.count / likelihood.total
+    spikes = starts.collapsed(run.state, likelihood.count, likelihood.view.coordinates.thinnest)
+    candidate = Candidate(k, covariance_type, bic, icl, aic, value, p)
+    if spikes.any() and likelihood.prior is None:
+        reason = f"component {np.flatnonzero(spikes)[0]} of {k} collapsed"
+        candidate = Candidate(k, covariance_type, n_parameters=p, reason=reason)
+    return Fit(candidate, likelihood, run)
+
+
+def _prior(data: MixtureData, family: str, k: int, settings: Settings) -> Prior | None:
+    if settings.prior is None:
+        return None
+    if isinstance(settings.prior, str):
+        return default_prior(data.covariance(family), k)
+    return inner_prior(settings.prior, data.coordinates(family))
+
+
+def _blank(data: MixtureData, family: str, k: int, settings: Settings) -> State:
+    """Components that are all the whole data, with noise."""
+    d = data.X.shape[1]
+    whole = np.broadcast_to(data.covariance(family), (k, d, d))
+    weights, noise = np.full(k, 1.0 / k), None
+    if settings.noise is not None:
+        weights = np.append((1.0 - settings.noise) * weights, settings.noise)
+        noise = data.noise_density(family)
+    covariances = np.array(families.reduced(whole, family))
+    return State(weights, np.zeros((k, d)), covariances, family, settings.reg_covar, noise)
+
+
+def _put_in(state: State, covariance_type: str, data: MixtureData, settings: Settings) -> State:
+    """The state with the parameters that the user gave."""
+    weights, means, covariances = settings.given
+    coordinates = data.coordinates(state.family)
+    if weights is not None:
+        state = state._replace(weights=weights)
+    if means is not None:
+        state = state._replace(means=np.asarray(coordinates.inner(means.copy()), dtype=np.float64))
+    if covariances is not None:
+        name = "VVV" if covariance_type == "auto" else covariance_type
+        inner = inner_covariances(covariances, name, len(state.means), coordinates)
+        if "covariances" not in settings.frozen:
+            mass = np.full(len(inner), 1.0 / len(inner))
+            scatter = inner * kernel.spread(mass, inner)
+            inner = families.covariances(state.family, scatter, mass, None, state.floor)
+        state = state._replace(covariances=inner)
+    return state
+
+
+def one_component(data: MixtureData, covariance_type: str, settings: Settings) -> Candidate:
+    """The candidate of one component, whose maximum takes a single step."""
+    family = family_of(covariance_type)
+    alone = replace(settings, given=Given(), frozen=(), fixed=False)
+    likelihood = data.likelihood(family, (), _prior(data, family, 1, alone))
+    state = likelihood.step(_blank(data, family, 1, replace(alone, noise=None)))[0]
+    run = loop.Run(state, 0.0, np.empty(0), 1, True)
+    return _rated(likelihood, run, covariance_type).candidate

@@ -1,71 +1,106 @@
-"""First states of Gaussian mixtures, and how to tell a sound state from a collapsed one.
+"""First states of Gaussian mixtures, and the best run from several of them.
 
-A partition of a sample (k-means or agglomeration, see ``seeding``) becomes a state by one M step whose covariances lean on the pooled
-covariance as if by d + 1 more objects, so that no component starts as a spike.
+A partition of a sample (agglomeration or k-means, see ``numerics.seeding``) becomes a state by one M
+step whose scatter is shrunk towards the pooled scatter as if by d + 1 more objects, so that no
+component starts as a spike. All starts make a few EM steps together; the most promising ones go on
+to convergence until two of them agree (Biernacki, Celeux and Govaert 2003). The best one then tries
+to do without one component and to cut another in two (``moves``).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ...numerics import distances, seeding
-from . import missing
-from .kernel import KINDS, State, Stats, full_covariances, raise_to, update
+from ...core import loop
+from ...numerics import distances, families, seeding
+from . import kernel, missing, moves
+from .hierarchy import hierarchy
+from .kernel import State, Stats
+from .likelihood import Likelihood
 
-__all__ = ["collapsed", "complete", "from_labels", "match", "partition", "widened"]
+__all__ = ["Limits", "Sample", "best_run", "collapsed", "complete", "from_memberships", "match"]
+__all__ += ["moved_run", "partitions", "small"]
 
-
-def partition(X: np.ndarray, weights: np.ndarray, k: int, how: str, rng: Any) -> np.ndarray:
-    """Labels (n,) of ``k`` groups of sorted objects: agglomeration, nearest of ``k`` objects, or k-means in coordinates ``how``."""
-    X, weights, index = seeding.distinct(X, weights)
-    k = min(k, len(X))
-    if k == 1:
-        return np.zeros(len(index), dtype=np.int64)
-    if how in ("units", "features"):
-        return seeding.kmeans(X, weights, k, rng)[index]
-    if how == "objects":
-        return seeding.nearest(
-            X, X[rng.choice(len(X), size=k, replace=False, p=weights / weights.sum())]
-        )[index]
-    if how == "whitened":
-        return seeding.kmeans(seeding.whiten(X, weights), weights, k, rng)[index]
-    X = seeding.standardize(X, weights)
-    if how == "standardized":
-        return seeding.kmeans(X, weights, k, rng)[index]
-    return seeding.agglomerate(seeding.whiten(X, weights, 0.5), weights, k, rng)[index]
+KINDS = ("whitened", "standardized", "units", "objects")  # of starts after the first, in turn
+SAME = 1e-5  # log-likelihoods for each object that differ by less count as one optimum
+ROUNDS = 3  # of moves
 
 
-def from_labels(X: np.ndarray, weights: np.ndarray, labels: np.ndarray, blank: State) -> State:
-    """The state whose components are the groups of a partition."""
-    k, d = blank.means.shape
-    share = (labels == np.arange(k)[:, None]) * weights
-    kind = KINDS[blank.covariance_type]
-    sums = share @ distances.features(X.T, kind).T
-    if blank.noise is not None:
-        sums = np.vstack([sums * (1.0 - blank.weights[k]), np.zeros((1, sums.shape[1]))])
-        sums[k, 0] = blank.weights[k] * weights.sum()
-    state = update(Stats(sums, 0.0), blank)
-    return (
-        state
-        if blank.covariance_type == "tied"
-        else state._replace(covariances=_lean(state, sums[:k, 0], seeding.unit(weights)))
+class Limits(NamedTuple):
+    """How long to search: steps that all starts make, runs to convergence, and their length."""
+
+    max_iter: int
+    tol: float
+    n_short: int = 15
+    finalists: int = 4
+
+
+class Sample(NamedTuple):
+    """Objects (n, d) that starts look at, standardised and sorted, with weights and known labels.
+
+    ``units`` (d,) are the factors that give all features the same units again.
+    """
+
+    X: np.ndarray
+    weights: np.ndarray
+    labels: np.ndarray | None
+    units: np.ndarray
+
+
+def partitions(
+    sample: Sample, sizes: Sequence[int], n_starts: int, rng: np.random.Generator, nested: bool
+) -> dict[int, np.ndarray]:
+    """Labels (n_starts, n) of so many groups for every size.
+
+    Where ``nested``, the first partitions of all sizes come from one hierarchy and the others from
+    k-means in different coordinates; otherwise all come from k-means on standardised features.
+    """
+    X, weights, index = seeding.distinct(sample.X, sample.weights)
+    possible = sorted({min(k, len(X)) for k in sizes})
+    tree = hierarchy(X, weights, possible, rng) if nested and possible[-1] > 1 else {}
+    spaces = {
+        "whitened": seeding.whiten(X, weights),
+        "standardized": seeding.standardize(X, weights),
+        "units": X * sample.units,
+    }
+    found = {}
+    for size in sizes:
+        k = min(size, len(X))
+        kinds = KINDS if nested else ("standardized",)
+        groups = [tree[k]] if k in tree else []
+        if k == 1:
+            groups = [np.zeros(len(X), dtype=np.int64)]
+        elif n_starts > len(groups):
+            rngs = rng.spawn(n_starts - len(groups))
+            groups += [
+                _groups(spaces, weights, k, kinds[i % len(kinds)], r) for i, r in enumerate(rngs)
+            ]
+        found[size] = np.stack(groups)[:, index]
+    return found
+
+
+def _groups(
+    spaces: dict[str, np.ndarray],
+    weights: np.ndarray,
+    k: int,
+    kind: str,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """One partition (n,): by k-means, or by the nearest of ``k`` objects."""
+    if kind != "objects":
+        return seeding.kmeans(spaces[kind], weights, k, rng)
+    X = spaces["whitened"]
+    return seeding.nearest(
+        X, X[rng.choice(len(X), size=k, replace=False, p=weights / weights.sum())]
     )
 
 
-def _lean(state: State, mass: np.ndarray, unit: float) -> np.ndarray:
-    """Covariances shrunk towards their average, by the weight of d + 1 objects (2 where they are numbers)."""
-    covariances = state.covariances
-    pooled = np.tensordot(mass, covariances, 1) / mass.sum()
-    more = unit * (state.means.shape[1] + 1 if state.covariance_type == "full" else 2)
-    part = (mass / (mass + more)).reshape(-1, *[1] * (covariances.ndim - 1))
-    return part * covariances + (1.0 - part) * pooled
-
-
 def match(groups: np.ndarray, labels: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray:
-    """Groups renumbered to agree best with the known labels (-1: unknown), and known labels put in their place."""
+    """Groups renumbered to agree best with the known labels (-1: unknown), which take their place."""
     known = labels >= 0
     table = np.zeros((k, k))
     np.add.at(table, (groups[known], labels[known]), weights[known])
@@ -75,38 +110,139 @@ def match(groups: np.ndarray, labels: np.ndarray, weights: np.ndarray, k: int) -
     return np.where(known, labels, order[groups])
 
 
+def from_memberships(
+    X: np.ndarray, R: np.ndarray, blank: State, unit: float, shrink: bool = True
+) -> State:
+    """States whose components are weighted groups ``R`` (..., k, n) of inner objects ``X`` (n, d).
+
+    ``unit`` is the weight of one object; ``shrink`` says whether small groups lean on the others.
+    """
+    k, d = blank.means.shape
+    kind = families.kind_of(blank.family)
+    sums = R @ distances.features(X.T, kind).T
+    several = sums.shape[:-2]
+    mass, first, second = distances.moments(sums.reshape(-1, sums.shape[-1]), d, kind)
+    mass = np.maximum(mass.reshape(*several, k), 1e-6 * unit)
+    means = first.reshape(*several, k, d) / mass[..., None]
+    second = second.reshape(*several, k, *second.shape[1:])
+    scatter = kernel.about(second, first.reshape(means.shape), mass, means, kind)
+    share = kernel.spread(mass / mass.sum(axis=-1, keepdims=True), scatter)
+    pooled = np.sum(share * scatter, axis=len(several), keepdims=True)
+    more = unit * (d + 1 if kind == "full" else 2) if shrink else 0.0
+    part = kernel.spread(mass / (mass + more), scatter)
+    scatter = (part * scatter + (1.0 - part) * pooled) * kernel.spread(mass, scatter)
+    # The mean scatter stands for a previous solution: EM refines iterative families anyway.
+    before = scatter / kernel.spread(mass, scatter)
+    covariances = families.covariances(blank.family, scatter, mass, before, blank.floor, 1)
+    weights = mass / mass.sum(axis=-1, keepdims=True)
+    if blank.noise is not None:
+        noise = np.broadcast_to(blank.weights[k:], (*several, 1))
+        weights = np.concatenate([weights * (1.0 - noise), noise], axis=-1)
+    return blank._replace(weights=weights, means=means, covariances=covariances)
+
+
+def best_run(
+    likelihood: Likelihood,
+    states: Sequence[State],
+    limits: Limits,
+    incumbent: loop.Run | None = None,
+    first: bool = False,
+) -> loop.Run:
+    """The best run from several states, and of one that is there already.
+
+    ``first`` sends the first state to convergence whatever the short runs say.
+    Runs whose components are all large enough are preferred; a spike is taken only if all have one.
+    """
+    runs = [] if incumbent is None else [incumbent]
+    if len(states) == 1 and not runs:
+        return likelihood.run(states[0], limits.max_iter, limits.tol)
+    if first:
+        runs.append(likelihood.run(states[0], limits.max_iter, limits.tol))
+    for state in _short(likelihood, states, limits.n_short)[: limits.finalists]:
+        runs.append(likelihood.run(state, limits.max_iter, limits.tol))
+        if incumbent is None and _agree(runs, SAME * likelihood.total):
+            break
+    return min(runs, key=lambda run: _rank(likelihood, run))
+
+
+def moved_run(
+    likelihood: Likelihood, best: loop.Run, X: np.ndarray, weights: np.ndarray, limits: Limits
+) -> loop.Run:
+    """The best run after moving components of a run, tried on inner objects ``X``."""
+    for _ in range(ROUNDS):
+        states = list(moves.swaps(X, weights, best.state))
+        moved = best_run(likelihood, states, limits, best)
+        if moved.objective <= best.objective + SAME * likelihood.total:
+            break
+        best = moved
+    return best
+
+
+def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:
+    """Sort key of runs: no spikes first, then no small components, then the higher objective."""
+    count = likelihood.count
+    spikes = collapsed(run.state, count, likelihood.view.coordinates.thinnest).any()
+    return bool(spikes), bool(small(run.state, count).any()), -float(run.objective)
+
+
+def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> list[State]:
+    """Different states after a few steps: those without small components first, then by objective."""
+    state, values = kernel.stack(list(states)), np.zeros(len(states))
+    for _ in range(n_steps):
+        state, values = likelihood.step(state)
+    ends = kernel.unstack(state)
+    tiny = [bool(small(end, likelihood.count).any()) for end in ends]
+    order = np.lexsort([-values, tiny])
+    different = [order[0]]
+    for i in order[1:]:
+        if abs(values[different[-1]] - values[i]) > SAME * likelihood.total:
+            different.append(i)
+    return [ends[i] for i in different]
+
+
+def _agree(runs: list[loop.Run], same: float) -> bool:
+    """Whether the two best of several runs found the same optimum."""
+    values = sorted((float(run.objective) for run in runs), reverse=True)
+    return len(values) > 1 and values[0] - values[1] <= same
+
+
 def complete(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Objects with holes filled by their expected values under one Gaussian."""
+    """Objects with missing values filled by their expected values under one Gaussian."""
     d = X.shape[1]
-    state = State(np.ones(1), np.zeros((1, d)), np.eye(d)[None], "full", 1e-6)
+    state = State(np.ones(1), np.zeros((1, d)), np.eye(d)[None], "VVV", 1e-6)
     for _ in range(10):
-        state = update(missing.summarize(X, weights, state), state, kind="full")
+        stats: Stats = missing.summarize(X, weights, state)
+        state = kernel.update(stats, state, kind="full")
     return missing.impute(X, state)
 
 
 def collapsed(state: State, count: float, thinnest: float) -> np.ndarray:
-    """Which components (k,) are spikes: fewer objects than their shape needs, or no width where the data have some.
+    """Which components (k,) are spikes: too few objects for their shape, or no width.
 
-    ``count`` is the number of objects, ``thinnest`` the least variance of the data in any direction. Shapes that some objects fix
-    already want more of them where there are more: d + 1 (spherical: 3), but never more than half of an equal part.
+    ``count`` is the number of objects, ``thinnest`` the least variance of the data in any direction.
+    A covariance of its own needs d + 1 objects, variances of its own need two, a volume of its own
+    more than one.
     """
     k, d = state.means.shape
-    need = {"full": d + 1.0, "tied": 0.0, "diag": 2.0, "spherical": 1.0 + 1.0 / d}[
-        state.covariance_type
-    ]
-    wanted = min(3.0 if state.covariance_type == "spherical" else d + 1.0, 0.5 * count / k)
-    few = state.weights[:k] * count < max(need, wanted) * (1.0 - 1e-6)
-    if state.covariance_type == "tied":
+    volume, shape, orientation = state.family
+    if orientation == "V" and shape == "V":
+        need = d + 1.0
+    elif shape == "V" or orientation == "V":
+        need = 2.0
+    else:
+        need = 1.0 + 1.0 / d if volume == "V" else 0.0
+    few = state.weights[:k] * count < need * (1.0 - 1e-6)
+    if families.has_one_covariance(state.family) or thinnest <= 100.0 * state.floor:
         return few
-    if thinnest <= 100.0 * state.floor:
-        return few
-    return few | (np.linalg.eigvalsh(full_covariances(state))[:, 0] <= 1.5 * state.floor)
+    return few | (np.linalg.eigvalsh(kernel.matrices(state))[:, 0] <= 1.5 * state.floor)
 
 
-def widened(covariances: np.ndarray, covariance_type: str, floor: float) -> np.ndarray:
-    """Given covariances, raised to the floor."""
-    if KINDS[covariance_type] == "full":
-        return raise_to(floor, covariances.reshape(-1, *covariances.shape[-2:])).reshape(
-            covariances.shape
-        )
-    return np.maximum(covariances, floor)
+def small(state: State, count: float) -> np.ndarray:
+    """Which components (k,) hold fewer objects than fix a shape: d + 1, or 3 if it is spherical.
+
+    Never more than half of an equal part is asked for. Such components are no failure, but a run
+    without them is preferred: they are often a few outlying objects.
+    """
+    k, d = state.means.shape
+    wanted = min(3.0 if state.family[1] == "I" else d + 1.0, 0.5 * count / k)
+    return state.weights[:k] * count < wanted * (1.0 - 1e-6)

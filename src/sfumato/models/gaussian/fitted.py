@@ -1,0 +1,271 @@
+"""What a fitted mixture can do: memberships and densities of new objects, criteria, draws, merging."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.arrays import namespace, to_numpy
+from ...core.base import Clusterer, blended, weight_of
+from ...core.loop import Run
+from ...core.rows import Rows
+from ...core.validation import as_generator, check_features, check_number
+from ...core.weights import check_weights
+from ...numerics import families
+from . import kernel, merge, missing, parameters
+from .kernel import State, Stats
+from .likelihood import Likelihood, View
+from .parameters import Given, has_holes, partial_labels, unmixed
+from .prior import Prior
+
+__all__ = ["FittedMixture", "Member"]
+
+
+class Member(NamedTuple):
+    """A mixture of an average: its weight, view and state, and how its columns map to the clusters."""
+
+    weight: float
+    view: View
+    state: State
+    mapping: np.ndarray
+
+
+class FittedMixture(Clusterer):
+    """Methods of a mixture that has a view of the data, a state, and perhaps an average of several."""
+
+    _view: View
+    _state: State
+    _members: tuple[Member, ...]
+    _prior: Prior | None
+    _frozen: tuple[str, ...]
+    _given: Given
+    _classes: np.ndarray | None
+
+    def predict_proba(self, X: Any) -> Any:
+        """Posterior probabilities of new objects; missing values (NaN) are integrated out.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+        """
+        self._check_fitted()
+        X = check_features(self, X, reset=False, missing=True)
+        if not self._members:
+            return self._posterior(X, self._view, self._state, 0)
+        return averaged(
+            [(m, self._posterior(X, m.view, m.state, 0)) for m in self._members],
+        )
+
+    def _posterior(self, X: Any, view: View, state: State, which: int) -> Any:
+        """Posterior probabilities (0) or log-densities (1) of objects, in inner coordinates."""
+        if view.layout == "missing" or not has_holes(Rows(X, n_jobs=self.n_jobs)):
+            return view.rows(X, n_jobs=self.n_jobs).map(view.posterior(state, which))
+        state, coordinates = unmixed(state, view.coordinates)
+        rows = Rows(X, n_jobs=self.n_jobs, view=coordinates.inner)
+        return rows.map(lambda block: missing.memberships(block, state)[which])
+
+    def score_samples(self, X: Any) -> Any:
+        """Logarithm of the density at every object, of its observed features if some are missing.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+
+        Returns
+        -------
+        log_density : array of shape (n,)
+        """
+        self._check_fitted()
+        X = check_features(self, X, reset=False, missing=True)
+        coordinates = self._view.coordinates
+        if has_holes(Rows(X, n_jobs=self.n_jobs)):
+            volume = (~np.isnan(X)) @ np.log(coordinates.scale)
+        else:
+            volume = coordinates.log_volume()
+        return self._posterior(X, self._view, self._state, 1) + volume
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Log-likelihood per unit of weight."""
+        return self._log_likelihood(X, sample_weight)[0]
+
+    def _log_likelihood(self, X: Any, sample_weight: Any) -> tuple[float, float]:
+        """Mean log-density and total weight."""
+        values = to_numpy(self.score_samples(X)).astype(np.float64)
+        weights = check_weights(sample_weight, X)
+        total = len(values) if weights is None else weights.sum()
+        return float(np.average(values, weights=weights)), float(total)
+
+    def bic(self, X: Any, sample_weight: Any = None) -> float:
+        """Bayesian information criterion, ``-2 log L + p log n``: lower is better.
+
+        R's mclust gives the negative of it.
+        """
+        mean, total = self._log_likelihood(X, sample_weight)
+        return float(-2.0 * mean * total + self._n_parameters() * np.log(total))
+
+    def aic(self, X: Any, sample_weight: Any = None) -> float:
+        """Akaike's information criterion, ``-2 log L + 2 p``: lower is better."""
+        mean, total = self._log_likelihood(X, sample_weight)
+        return float(-2.0 * mean * total + 2.0 * self._n_parameters())
+
+    def icl(self, X: Any, sample_weight: Any = None) -> float:
+        """Integrated completed likelihood criterion, lower is better.
+
+        ``bic - 2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the form that R's
+        mclust uses).
+        """
+        X = check_features(self, X, reset=False, missing=True)
+        U = to_numpy(self._posterior(X, self._view, self._state, 0)).astype(np.float64)
+        sure = np.log(U.max(axis=1))
+        weights = check_weights(sample_weight, X)
+        open_ = float(sure.sum() if weights is None else sure @ weights)
+        return self.bic(X, sample_weight) - 2.0 * open_
+
+    def _n_parameters(self) -> int:
+        k, d = self._state.means.shape
+        return families.n_parameters(self._state.family, k, d, self._state.noise is not None)
+
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Draw objects from the components (never from the noise).
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : array of shape (n_samples, p)
+        labels : array of shape (n_samples,)
+            The component each object came from, in ascending order.
+        """
+        self._check_fitted()
+        check_number(n_samples, "n_samples", low=1, integer=True)
+        rng = as_generator(self.random_state)
+        k, d = self._state.means.shape
+        shares = self._state.weights[:k] / self._state.weights[:k].sum()
+        labels = np.repeat(np.arange(k), rng.multinomial(n_samples, shares))
+        factors = np.linalg.cholesky(kernel.matrices(self._state))
+        normal = rng.standard_normal((n_samples, d))
+        inner = self._state.means[labels] + np.einsum("nij,nj->ni", factors[labels], normal)
+        return self._view.coordinates.outer(inner), labels
+
+    def merge(self, n_clusters: int) -> np.ndarray:
+        """Groups of components that are one cluster, by the entropy criterion of Baudry et al. (2010).
+
+        Merges, one pair after the other, the two components whose union takes most uncertainty out of the memberships. The clusters'
+        memberships are the sums over their components: ``model.memberships_ @ np.eye(n_clusters)[groups]``. A noise column takes no
+        part: it belongs to no group, and ``memberships_[:, :-1]`` are the components.
+
+        Parameters
+        ----------
+        n_clusters : int
+            Number of groups, at most the number of components.
+
+        Returns
+        -------
+        groups : array of shape (m,), m the number of components
+            The group of every component.
+        """
+        self._check_fitted()
+        k = len(self._state.means)
+        check_number(n_clusters, "n_clusters", low=1, high=k, integer=True)
+        return merge.merge(to_numpy(self.memberships_)[:, :k].astype(np.float64), n_clusters)
+
+    def _publish_parameters(self) -> None:
+        """Parameters in the units of the data, in float64: squares need not fit into float32."""
+        state, coordinates = self._state, self._view.coordinates
+        self.weights_ = state.weights
+        self.means_ = coordinates.outer(state.means)
+        self.covariances_ = parameters.outer_covariances(state, self.covariance_type_, coordinates)
+        self.precisions_cholesky_ = parameters.precision_factors(
+            state, self.covariance_type_, coordinates
+        )
+        for name in self._frozen:  # as given, without the rounding of the way in and out
+            setattr(self, f"{name}_", getattr(self._given, name))
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Learn from one batch; the first one starts the model, later ones move it.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+            A batch of objects, enough for the components in the first one.
+        y : array of shape (n,), optional
+            Partial labels as in ``fit``; the first batch must have all of them.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+            ``memberships_`` and ``labels_`` are those of this batch.
+        """
+        first = not hasattr(self, "memberships_")
+        if first:
+            self.fit(X, y, sample_weight)
+        X = check_features(self, X, reset=False, missing=True)
+        if self._view.layout != "missing" and has_holes(Rows(X, n_jobs=self.n_jobs)):
+            raise ValueError(
+                "X has missing values (NaN), and the first batch had none: begin with a batch that "
+                "has some"
+            )
+        labels = self._known(y, X.shape[0])
+        rows = self._view.rows(X, check_weights(sample_weight, X), labels, n_jobs=self.n_jobs)
+        self._absorb(rows, first)
+        return self
+
+    def _judged(self, evidence: Any) -> tuple[Any, str]:
+        """The features in the coordinates of the fit: units must not hide the clusters."""
+        X, kind = super()._judged(evidence)
+        return (None, kind) if X is None else (self._view.coordinates.inner(X), kind)
+
+    def _known(self, y: Any, n: int) -> np.ndarray | None:
+        """Known labels of a batch as components."""
+        labels, classes = partial_labels(y, n, len(self._state.means), self._classes)
+        if classes is not None and self._classes is None:
+            raise ValueError(
+                "y marks labels as known (others -1), and the first batch had none: begin with a "
+                "batch that has all labels"
+            )
+        return labels
+
+    def _absorb(self, rows: Rows, first: bool) -> None:
+        """One step of stochastic approximation (Cappe and Moulines 2009).
+
+        The first batch, to which the model has just been fitted, only leaves its statistics.
+        """
+        total = weight_of(rows)
+        stats = rows.sum(self._view.summarizer(self._state))
+        self._batches_ = blended(getattr(self, "_batches_", None), stats, total)
+        if first:
+            return
+        seen = Stats(self._batches_.stats.sums * self._batches_.total, 0.0)
+        kind = self._view.kind_of_sums()
+        self._state = kernel.update(seen, self._state, self._frozen, kind, self._prior)
+        likelihood = Likelihood(self._view, rows, total, total, self._frozen, self._prior)
+        value = float(likelihood.objective(self._state)) + likelihood.log_volume()
+        past, n_iter = self.history_, self.n_iter_
+        U = rows.map(self._view.posterior(self._state, 0))
+        self._publish(U, Run(self._state, value, np.array([value]), 1, True))
+        self._publish_parameters()
+        self.history_, self.n_iter_ = np.append(past, value), n_iter + 1
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def averaged(parts: list[tuple[Member, Any]]) -> Any:
+    """Memberships (n, k) averaged over mixtures, each mapped to the clusters of the best one."""
+    xp = namespace(parts[0][1])
+    total: Any = 0.0
+    for member, U in parts:
+        mapping = xp.asarray(member.weight * member.mapping, dtype=U.dtype, device=U.device)
+        total = total + U @ mapping
+    return total / xp.sum(total, axis=1, keepdims=True)

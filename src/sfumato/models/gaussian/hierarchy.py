@@ -1,0 +1,95 @@
+"""Model-based agglomeration (Banfield and Raftery 1993, Fraley 1998): nested partitions as starts.
+
+Groups are merged in pairs so that
+
+    sum_g  N_g log( (tr W_g + a) / N_g + det(W_g / N_g) ),      a = tr W / (n d)
+
+rises least, W_g the scatter of a group and W that of all objects. The trace stands in for the
+determinant while a group has too few objects for one. As in R's mclust, features are standardised and
+their principal axes scaled by the square roots of the singular values: half way to white.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...numerics import seeding
+
+__all__ = ["hierarchy"]
+
+MOST_GROUPS = 300  # that the agglomeration begins with: objects, or small groups by k-means
+FEW_GROUPS = 150  # small groups where there are more objects
+
+
+def hierarchy(
+    X: np.ndarray, weights: np.ndarray, sizes: list[int], rng: np.random.Generator
+) -> dict[int, np.ndarray]:
+    """Labels (n,) of so many groups for every size; all partitions are nested."""
+    Z = _half_white(X, weights)
+    if len(Z) <= MOST_GROUPS:
+        first = np.arange(len(Z))
+    else:
+        labels = seeding.kmeans(Z, weights, max(*sizes, FEW_GROUPS), rng, n_steps=5)
+        first = np.unique(labels, return_inverse=True)[1]
+    share = (first == np.arange(first.max() + 1)[:, None]) * weights
+    mass = share.sum(axis=1)
+    mean = (share @ Z) / mass[:, None]
+    if len(mass) == len(Z):
+        scatter = np.zeros((len(Z), Z.shape[1], Z.shape[1]))
+    else:
+        scatter = np.stack([(Z.T * row) @ Z for row in share])
+        scatter -= mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
+    center = weights @ Z / weights.sum()
+    spread = float(weights @ np.sum((Z - center) ** 2, axis=1)) / (weights.sum() * Z.shape[1])
+    found = _merge(mass, mean, scatter, seeding.unit(weights) * spread, set(sizes))
+    return {k: labels[first] for k, labels in found.items()}
+
+
+def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Principal coordinates of standardised features over the square roots of singular values."""
+    X = seeding.standardize(X, weights)
+    values, axes = np.linalg.eigh((X.T * weights) @ X)
+    good = values > 1e-12 * max(values.max(initial=0.0), np.finfo(float).tiny)
+    return X @ (axes[:, good] / values[good] ** 0.25)
+
+
+def _merge(
+    mass: np.ndarray, mean: np.ndarray, scatter: np.ndarray, a: float, sizes: set[int]
+) -> dict[int, np.ndarray]:
+    """Group (m,) of every one of m first groups, for all wanted numbers of groups."""
+    m, d = mean.shape
+    tiny = np.finfo(float).tiny
+
+    def cost(N: np.ndarray, W: np.ndarray) -> np.ndarray:
+        trace = np.trace(W, axis1=-2, axis2=-1)
+        inner = (trace + a) / N + np.maximum(np.linalg.det(W / N[..., None, None]), 0.0)
+        return N * np.log(np.maximum(inner, tiny))
+
+    def union(i: int, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        N = mass[i] + mass[others]
+        gap = mean[others] - mean[i]
+        between = (mass[i] * mass[others] / N)[:, None, None] * gap[:, :, None] * gap[:, None, :]
+        return N, scatter[i] + scatter[others] + between
+
+    group, alive = np.arange(m), np.ones(m, dtype=bool)
+    own = cost(mass, scatter)
+    rise = np.full((m, m), np.inf)
+    for i in range(m - 1):
+        others = np.arange(i + 1, m)
+        rise[i, others] = rise[others, i] = cost(*union(i, others)) - own[i] - own[others]
+    found = {}
+    for k in range(m, min(sizes) - 1, -1):
+        if k in sizes:
+            found[k] = np.unique(group, return_inverse=True)[1]
+        if k == min(sizes):
+            break
+        i, j = divmod(int(np.argmin(rise)), m)
+        N, W = union(i, np.array([j]))
+        mean[i] = (mass[i] * mean[i] + mass[j] * mean[j]) / N[0]
+        mass[i], scatter[i], alive[j] = N[0], W[0], False
+        group[group == j] = i
+        own[i] = cost(N, W)[0]
+        rise[j, :] = rise[:, j] = np.inf
+        others = np.flatnonzero(alive & (np.arange(m) != i))
+        rise[i, others] = rise[others, i] = cost(*union(i, others)) - own[i] - own[others]
+    return found

@@ -1,0 +1,187 @@
+"""The likelihood of mixtures of one family on given data: coordinates, statistics, steps and runs.
+
+A family fixes the coordinates in which EM works. Families that any linear map of the data leaves as
+they are work on whitened data, axis-parallel ones on standardised data; the others depend on the
+units of the features and only see them centred, in one common scale.
+
+Three layouts of the data give the same statistics: quadratic features (``kernel``), deviations in
+many dimensions (``direct``) and missing values (``missing``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...core import loop
+from ...core.arrays import to_numpy
+from ...core.rows import Rows
+from ...numerics import distances, families
+from ...numerics.coordinates import Coordinates
+from . import direct, kernel, missing
+from .kernel import State, Stats
+from .prior import Prior
+
+__all__ = ["Likelihood", "View", "coordinates_for", "layout_for"]
+
+MOST_FEATURES = 48  # beyond, a product for each component costs less than d (d + 1) / 2 features
+AFFINE = ("EEE", "VEE", "EVV", "VVV")  # linear maps of the data carry the family into itself
+MOST_KEPT = 2**22  # numbers of quadratic features that are kept instead of made in every pass
+
+
+def coordinates_for(family: str, measured: Coordinates, holes: bool) -> Coordinates:
+    """Coordinates in which the family works, from measured ones; holes forbid mixing features."""
+    if family in AFFINE and not holes:
+        return measured
+    if family in AFFINE or families.kind_of(family) == "diag":
+        return measured.unmixed()
+    return measured.isotropic()
+
+
+def layout_for(family: str, d: int, holes: bool) -> str:
+    """How the rows are laid out for the family."""
+    if holes:
+        return "missing"
+    return "direct" if families.kind_of(family) == "full" and d > MOST_FEATURES else "features"
+
+
+@dataclass(frozen=True)
+class View:
+    """How mixtures of a family see features."""
+
+    family: str
+    coordinates: Coordinates
+    layout: str
+    expanded: bool = False  # whether rows hold z(x) where the kind is "full"
+
+    @property
+    def kind(self) -> str:
+        """Kind of the quadratic features."""
+        return families.kind_of(self.family)
+
+    @property
+    def expands(self) -> bool:
+        """Whether rows hold z(x) and not x alone."""
+        return self.layout == "features" and (self.kind != "full" or self.expanded)
+
+    def rows(self, X: Any, *columns: Any, n_jobs: int | None = None) -> Rows:
+        """Rows of ``X`` as the kernels want them."""
+        rows = Rows(X, *columns, n_jobs=n_jobs, view=self.coordinates.inner)
+        kind = self.kind
+        if self.expands:
+            rows = rows.through(lambda block: distances.features(block.T, kind).T)
+        return rows
+
+    def features(self, block: Any) -> Any:
+        """Inner coordinates out of a block of such rows."""
+        return block[:, 1 : len(self.coordinates.scale) + 1] if self.expands else block
+
+    def summarizer(self, state: State) -> Callable[..., Stats]:
+        """The function of blocks whose sum over the rows are the statistics at a state."""
+        if self.layout == "features":
+            densities = kernel.ready(state)
+            return lambda block, w=None, y=None: kernel.summarize(block.T, w, densities, y)
+        layout = direct if self.layout == "direct" else missing
+        if state.means.ndim == 2:
+            return lambda block, w=None, y=None: layout.summarize(block, w, state, y)
+        states = kernel.unstack(state)
+
+        def several(block: Any, w: Any = None, y: Any = None) -> Stats:
+            parts = [layout.summarize(block, w, one, y) for one in states]
+            objectives = np.array([part.objective for part in parts])
+            return Stats(np.stack([part.sums for part in parts]), objectives)
+
+        return several
+
+    def posterior(self, state: State, which: int) -> Callable[..., Any]:
+        """The function of blocks that gives memberships (``which`` 0) or log-densities (1)."""
+        if self.layout == "features":
+            densities = kernel.ready(state)
+            return lambda block, w=None, y=None: kernel.memberships(block.T, densities, y)[which]
+        layout = direct if self.layout == "direct" else missing
+        return lambda block, w=None, y=None: layout.memberships(block, state, y)[which]
+
+    def kind_of_sums(self) -> str:
+        """Kind of the quadratic features whose sums are the statistics."""
+        if self.layout == "features":
+            return self.kind
+        return "full" if self.layout == "direct" else missing.kind_of_sums(self.family)
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Log-likelihood (with a prior: log posterior) on rows, and how EM climbs it."""
+
+    view: View
+    rows: Rows
+    total: float  # weight of all rows
+    count: float  # number of objects: copies where weights are whole numbers
+    frozen: tuple[str, ...] = ()
+    prior: Prior | None = None
+
+    def sum(self, state: State) -> Stats:
+        """Statistics of all rows at a state."""
+        return self.rows.sum(self.view.summarizer(state))
+
+    def update(self, stats: Stats, state: State) -> State:
+        """The M step."""
+        return kernel.update(stats, state, self.frozen, self.view.kind_of_sums(), self.prior)
+
+    def step(self, state: State) -> tuple[State, Any]:
+        """One step of EM, and the objective of the state that went in."""
+        stats = self.sum(state)
+        return self.update(stats, state), stats.objective + self.log_prior(state)
+
+    def log_prior(self, state: State) -> Any:
+        """Logarithm of the prior density, zero without a prior."""
+        if self.prior is None:
+            return 0.0
+        return self.prior.log_density(state.means, state.covariances, state.family)
+
+    def objective(self, state: State) -> float:
+        """Objective of a state."""
+        return self.sum(state).objective + self.log_prior(state)
+
+    def run(self, state: State, max_iter: int, tol: float) -> loop.Run:
+        """Accelerated EM until a step gains less than ``tol`` for each unit of weight."""
+        if "float32" in str(self.rows.dtype):
+            tol = max(tol, 5e-7)  # rounding alone moves the objective by so much
+        accelerated = loop.Squarem.accelerate(self.step, kernel.pack, self._unpack, larger=True)
+        run = loop.iterate(
+            accelerated, loop.Squarem(state), max_iter=max_iter, tol=tol, relative_to=self.total
+        )
+        return run._replace(state=run.state.settled)
+
+    def _unpack(self, vector: np.ndarray, like: State) -> State:
+        state = kernel.unpack(vector, like)
+        return state._replace(**{name: getattr(like, name) for name in self.frozen})
+
+    def log_volume(self) -> float:
+        """What the log-likelihood gains by the change of coordinates, over all rows."""
+        coordinates = self.view.coordinates
+        if self.view.layout != "missing":
+            return self.total * coordinates.log_volume()
+        scale = np.log(coordinates.scale)
+
+        def block(X: Any, w: Any = None, y: Any = None) -> tuple[float]:
+            return (float(np.sum(((~np.isnan(X)) @ scale) * (1.0 if w is None else w))),)
+
+        return float(self.rows.sum(block)[0])
+
+    def log_certainty(self, state: State) -> float:
+        """Weighted sum over the objects of the logarithm of their largest membership."""
+        posterior = self.view.posterior(state, 0)
+
+        def block(X: Any, w: Any = None, y: Any = None) -> tuple[float]:
+            U = to_numpy(posterior(X, w, y)).astype(np.float64)
+            sure = np.log(U.max(axis=1))
+            return (float(sure.sum() if w is None else sure @ w),)
+
+        return float(self.rows.sum(block)[0])
+
+    def n_parameters(self, k: int, noise: bool = False) -> int:
+        """Free parameters of a mixture of ``k`` components."""
+        return families.n_parameters(self.view.family, k, len(self.view.coordinates.scale), noise)
