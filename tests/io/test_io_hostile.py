@@ -10,6 +10,7 @@ import zipfile
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -258,3 +259,66 @@ def test_flipped_bytes_of_a_model_never_bring_a_foreign_error(saved, tmp_path_fa
     path.write_bytes(content)
     with contextlib.suppress(InputError, MemoryError):
         load(path)
+
+
+def sources():
+    """A small file of every kind that is read."""
+    rng = np.random.default_rng(0)
+    X, U, names = (
+        rng.normal(size=(12, 3)),
+        rng.dirichlet(np.ones(2), 12),
+        [f"i{i}" for i in range(12)],
+    )
+    table = "id,a,b\n" + "".join(f'"o,{i}",{x},{y}\n' for i, (x, y, _) in enumerate(X))
+    files = {"x.csv": table.encode(), "x.csv.gz": gzip.compress(table.encode())}
+    for name, write in {
+        "x.npy": lambda file: np.save(file, X),
+        "x.npz": lambda file: np.savez_compressed(file, X=X, ids=np.array(names)),
+        "s.npz": lambda file: sp.save_npz(file, sp.csr_matrix(np.where(X > 0, X, 0))),
+    }.items():
+        file = io.BytesIO()
+        write(file)
+        files[name] = file.getvalue()
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    columns = {"id": names, "cluster": [0] * 12, "certainty": U[:, 0], "a": U[:, 0], "b": U[:, 1]}
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return {**files, "m.parquet": file.getvalue()}
+
+
+SOURCES = sources()
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_no_change_of_bytes_brings_a_foreign_error(tmp_path_factory, name, data):
+    """Flipped, cut, doubled or thrown in: a table, or a sentence about the file."""
+    content = bytearray(SOURCES[name])
+    for _ in range(data.draw(st.integers(1, 5))):
+        place = data.draw(st.integers(0, max(len(content) - 1, 0)))
+        content[place : place + data.draw(st.sampled_from([0, 1, 4, 60]))] = data.draw(
+            st.one_of(st.binary(max_size=4), st.sampled_from([b"\r", b'"', b"\xff" * 4, b"1e999"]))
+        )
+    path = tmp_path_factory.mktemp("changed") / name
+    path.write_bytes(content)
+    for use in (read, lambda path: read(path, Roles(labels=True)), read_memberships):
+        with contextlib.suppress(InputError, MemoryError):
+            use(path)
+
+
+def test_faults_of_the_unpacker_are_faults_of_the_file(tmp_path):
+    """zlib has an error of its own, which is no OSError."""
+    whole = gzip.compress(("a,b\n" + "1,2\n3,4\n" * 4000).encode())
+    refused = 0
+    for place in range(10, len(whole) - 8):
+        (tmp_path / "x.csv.gz").write_bytes(
+            whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :]
+        )
+        try:
+            read(tmp_path / "x.csv.gz")
+        except InputError:
+            refused += 1
+    assert refused > 20

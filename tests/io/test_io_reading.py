@@ -306,7 +306,7 @@ HOSTILE = {
     ),
     "index.mtx": (
         b"%%MatrixMarket matrix coordinate real general\n2 2 1\n5 1 1.0\n",
-        "not a whole Matrix Market file",
+        "an entry lies outside",
     ),
     "text.gz": (gzip.compress(b"a,b\n1,2\n")[:-6], "cannot be read to its end|not a whole gzip"),
 }

@@ -1,8 +1,7 @@
-"""Arrays on disk: NPY, NPZ and Matrix Market. What the header declares is held against the file before memory is asked for."""
+"""Arrays on disk: NPY and NPZ. What the header declares is held against the file before memory is asked for."""
 
 from __future__ import annotations
 
-import gzip
 import math
 import zipfile
 from pathlib import Path
@@ -15,7 +14,7 @@ from ..core.memory import reserve
 from ..core.text import plain
 from ._tables import InputError, Roles, Table, assign_roles
 
-__all__ = ["read_matrix_market", "read_npy", "read_npz"]
+__all__ = ["as_table", "plausible", "read_npy", "read_npz"]
 
 _SPARSE = {"format", "shape", "data"}
 _KNOWN = (
@@ -66,7 +65,7 @@ def read_npy(path: Path, source: str, roles: Roles) -> Table:
     with path.open("rb") as stream:
         shape, _, dtype = _header(stream, source)
         _declared(shape, dtype, path.stat().st_size - stream.tell(), source)
-    return _as_table(np.load(path, mmap_mode="r", allow_pickle=False), None, source, roles)
+    return as_table(np.load(path, mmap_mode="r", allow_pickle=False), None, source, roles)
 
 
 def read_npz(path: Path, source: str, roles: Roles) -> Table:
@@ -117,8 +116,8 @@ def read_npz(path: Path, source: str, roles: Roles) -> Table:
 def _choose(arrays: Any, names: list[str], path: Path, source: str, roles: Roles) -> Table:
     if set(names) >= _SPARSE:
         matrix = sp.load_npz(path)
-        _plausible(matrix.shape[0], matrix.shape[1], matrix.nnz, source)
-        return _as_table(sp.csr_array(matrix), None, source, roles)
+        plausible(matrix.shape[0], matrix.shape[1], matrix.nnz, source)
+        return as_table(sp.csr_array(matrix), None, source, roles)
     ids = next((arrays[name] for name in ("ids", "names") if name in names), None)
     flat = [name for name in names if name not in ("ids", "names")]
     name = flat[0] if len(flat) == 1 else next((known for known in _KNOWN if known in flat), None)
@@ -127,71 +126,10 @@ def _choose(arrays: Any, names: list[str], path: Path, source: str, roles: Roles
         raise InputError(
             f"{source} holds several arrays ({held}): call the one to cluster 'X', or save it alone"
         )
-    return _as_table(arrays[name], ids, source, roles)
+    return as_table(arrays[name], ids, source, roles)
 
 
-def read_matrix_market(path: Path, source: str, roles: Roles) -> Table:
-    """The matrix in a Matrix Market file, as a sparse or dense array."""
-    from scipy.io import mmread
-
-    rows, columns, entries, dense = _declared_market(path, source)
-    if dense:
-        reserve(
-            (rows, columns),
-            np.float64,
-            f"the matrix in {source}",
-            "save it in coordinate form if it is sparse",
-        )
-    else:
-        _plausible(rows, columns, entries, source)
-    try:
-        with _opened(path) as stream:
-            matrix = mmread(stream)
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(
-            f"{source} is not a whole Matrix Market file: {plain(error, 100)}"
-        ) from error
-    return _as_table(matrix if dense else sp.csr_array(matrix), None, source, roles)
-
-
-def _opened(path: Path) -> Any:
-    with path.open("rb") as start:
-        packed = start.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if packed else path.open("rb")
-
-
-def _declared_market(path: Path, source: str) -> tuple[int, int, int, bool]:
-    with _opened(path) as stream:
-        kind = stream.readline(1000).decode("ascii", "replace").lower().split()
-        line = b"%"
-        while line.startswith(b"%") or not line.strip():
-            line = stream.readline(10_000)
-            if not line:
-                raise InputError(f"{source}: the Matrix Market header has no line of sizes")
-        start = stream.tell()
-        packed = isinstance(stream, gzip.GzipFile)
-    try:
-        sizes = [int(part) for part in line.split()]
-        dense = kind[2] == "array"
-        rows, columns, entries = (*sizes, sizes[0] * sizes[1]) if dense else sizes
-    except (ValueError, IndexError) as error:
-        raise InputError(
-            f"{source}: the Matrix Market header cannot be read ('{plain(line.decode('ascii', 'replace').strip(), 40)}')"
-        ) from error
-    if "complex" in kind:
-        raise InputError(
-            f"{source} holds complex numbers, which cannot be clustered: take the real part or the modulus"
-        )
-    room = (path.stat().st_size - start) * (1000 if packed else 1)
-    half = 2 if {"symmetric", "skew-symmetric", "hermitian"} & set(kind) and dense else 1
-    if entries * (2 if dense else 4) > half * (room + 2):
-        raise InputError(
-            f"{source}: the header declares {entries:,} entries, more than {path.stat().st_size:,} bytes can hold"
-        )
-    return rows, columns, entries, dense
-
-
-def _plausible(rows: int, columns: int, entries: int, source: str) -> None:
+def plausible(rows: int, columns: int, entries: int, source: str) -> None:
     """Refuse a sparse matrix that is almost all empty rows: nobody means that, and its row pointers alone could fill the memory."""
     if rows > 1_000_000 + 100 * entries:
         raise InputError(
@@ -205,7 +143,7 @@ def _plausible(rows: int, columns: int, entries: int, source: str) -> None:
     )
 
 
-def _as_table(values: Any, ids: Any, source: str, roles: Roles) -> Table:
+def as_table(values: Any, ids: Any, source: str, roles: Roles) -> Table:
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2 or 0 in values.shape:

@@ -9,6 +9,7 @@ import stat
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -30,7 +31,7 @@ def kind_of(path: Path) -> str:
         try:
             with gzip.open(path) as file:
                 start = file.read(16)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{plain(path.name)} is not a whole gzip file") from error
         return "matrix-market" if start.startswith(b"%%MatrixMarket") else "text"
     signatures = {
@@ -144,6 +145,11 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
         raise InputError(f"no file called {plain(path, 200)}") from error
     except PermissionError as error:
         raise InputError(f"{source} may not be read by you: check its permissions") from error
+    except (InputError, MemoryError, ImportError):
+        raise
+    except Exception as error:  # whatever a file from outside makes a reader stumble over
+        what = f"{type(error).__name__} {plain(error, 80)}"
+        raise InputError(f"{source} is damaged, or not what it seems to be: {what}") from error
 
 
 def _by_kind(
@@ -169,11 +175,11 @@ def _by_kind(
         raise InputError(
             f"{source} is a Python pickle, which can run code when it is read: save the data as CSV, NPY or Parquet"
         )
+    if kind == "matrix-market":
+        from .matrix_market import read_matrix_market
+
+        return read_matrix_market(path, source, roles)
     from . import arrays
 
-    reader = {
-        "npy": arrays.read_npy,
-        "npz": arrays.read_npz,
-        "matrix-market": arrays.read_matrix_market,
-    }[kind]
+    reader = arrays.read_npy if kind == "npy" else arrays.read_npz
     return reader(path, source, roles)

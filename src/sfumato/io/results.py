@@ -191,9 +191,15 @@ def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:
 
 
 def _is_ours(path: Path) -> bool:
-    if kind_of(path) == "parquet":
-        import pyarrow.parquet as pq
+    """Whether the columns are those that ``write_memberships`` writes; reading tells what is wrong
+    with a file that cannot be opened or is damaged."""
+    first = ["id", "cluster", "certainty"]
+    try:
+        if kind_of(path) == "parquet":
+            import pyarrow.parquet as pq
 
-        return pq.read_schema(path).names[:3] == ["id", "cluster", "certainty"]
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return file.readline(100).startswith("id,cluster,certainty,")
+            return pq.read_schema(path).names[:3] == first
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.readline(100).startswith(",".join(first) + ",")
+    except Exception:  # of any kind: pyarrow has many
+        return False

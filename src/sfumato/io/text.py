@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -58,7 +59,7 @@ def read_text(
         raise InputError(
             f"{source} is not {error.encoding} text: save it as UTF-8, or name its encoding, e.g. --encoding cp1252"
         ) from error
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
+    except (EOFError, zlib.error, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
         raise InputError(f"{source} cannot be read to its end: {error}") from error
