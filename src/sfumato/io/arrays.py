@@ -144,6 +144,7 @@ def plausible(rows: int, columns: int, entries: int, source: str) -> None:
 
 
 def as_table(values: Any, ids: Any, source: str, roles: Roles) -> Table:
+    """The table in an array, with its special columns taken out."""
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2 or 0 in values.shape:
