@@ -18,6 +18,7 @@ __all__ = [
     "check_features",
     "check_n_clusters",
     "check_number",
+    "check_width",
     "refuse_mask",
     "refuse_overflow",
     "refuse_underflow",
@@ -155,15 +156,21 @@ def _largest(X: Any) -> float:
 def _check_foreign(estimator: Any, X: Array, reset: bool) -> Any:
     """Features on another array library: checked there, without a copy."""
     xp = namespace(X)
+    check_width(estimator, X, reset)
+    if not xp.isdtype(X.dtype, "real floating"):
+        X = xp.astype(X, xp.float64)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("X contains NaN or infinity: drop or impute those rows")
+    return X
+
+
+def check_width(estimator: Any, X: Array, reset: bool) -> None:
+    """Refuse features that are not two-dimensional, or not as many as were fitted."""
     if X.ndim != 2:
         raise ValueError(
             "X must be two-dimensional (n_samples, n_features), got an array of shape "
             f"{tuple(X.shape)}"
         )
-    if not xp.isdtype(X.dtype, "real floating"):
-        X = xp.astype(X, xp.float64)
-    if not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("X contains NaN or infinity: drop or impute those rows")
     if reset:
         estimator.n_features_in_ = X.shape[1]
     elif X.shape[1] != estimator.n_features_in_:
@@ -171,4 +178,3 @@ def _check_foreign(estimator: Any, X: Array, reset: bool) -> Any:
             f"X has {X.shape[1]} features, but {type(estimator).__name__} was fitted with "
             f"{estimator.n_features_in_}"
         )
-    return X

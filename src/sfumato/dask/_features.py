@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 import dask
 
 from ..core.rows import Rows, add
+from ..core.validation import check_width
 from ._cluster import client, pinned, same
 
 __all__ = ["Features", "check_features"]
@@ -175,18 +176,7 @@ class Features:
 
 def check_features(estimator: Any, X: da.Array, reset: bool, missing: bool) -> Features:
     """A dask array as features of an estimator: two-dimensional, of the fitted width, finite."""
-    if X.ndim != 2:
-        raise ValueError(
-            "X must be two-dimensional (n_samples, n_features), got a dask array of shape "
-            f"{X.shape}"
-        )
-    if reset:
-        estimator.n_features_in_ = X.shape[1]
-    elif X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} was fitted with "
-            f"{estimator.n_features_in_}"
-        )
+    check_width(estimator, X, reset)
     features = Features(X)
     if (
         not missing

@@ -6,6 +6,7 @@ Weighted k-means beside the older ways, and the cost J.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ..metrics import matched_accuracy
 from ..models.spectral.estimator import SpectralClustering
 from .outcome import Outcome, Table, mean_and_deviation
 from .shelf import Shelf
-from .similarity import described, evidence, origins
+from .similarity import announced, origins
 
 __all__ = ["table"]
 
@@ -24,11 +25,9 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     """Accuracy of the three roundings, one start a seed, and the cost J = |E E' - Pi|^2 / 2 of the
     partition each one finds.
     """
-    rows, notes = [], []
-    for item in evidence(shelf):
-        k = len(np.unique(item.labels))
-        notes.append(described(item, k))
-        shelf.say(f"working on {item.name}")
+    rows: list[Any] = []
+    notes: list[str] = []
+    for item, k in announced(shelf, notes):
         for method in METHODS:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)

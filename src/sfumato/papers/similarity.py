@@ -182,24 +182,17 @@ def row_stochastic(W: np.ndarray, k: int) -> np.ndarray:
     return W / W.sum(axis=1, keepdims=True)
 
 
+def scaled(W: np.ndarray, k: int) -> np.ndarray:
+    """The doubly stochastic scaling of W, as an array."""
+    return doubly_stochastic(W).toarray()
+
+
 METHODS: list[tuple[str, str, str, Callable[..., Any] | None, Callable[..., np.ndarray]]] = [
     ("Baum-Eagon", "published rule", "W", None, published_rule),
     ("Baum-Eagon", "published rule", "D^-1 W, not symmetric", row_stochastic, published_rule),
-    (
-        "Baum-Eagon",
-        "published rule",
-        "doubly stochastic W",
-        lambda W, k: doubly_stochastic(W).toarray(),
-        published_rule,
-    ),
+    ("Baum-Eagon", "published rule", "doubly stochastic W", scaled, published_rule),
     ("Baum-Eagon", "coordinate descent", "W", None, descent),
-    (
-        "Baum-Eagon",
-        "coordinate descent",
-        "doubly stochastic W",
-        lambda W, k: doubly_stochastic(W).toarray(),
-        descent,
-    ),
+    ("Baum-Eagon", "coordinate descent", "doubly stochastic W", scaled, descent),
     ("Baum-Eagon", "coordinate descent", "cluster kernel of W", cluster_kernel, descent),
     (
         "completely positive",
@@ -221,13 +214,20 @@ METHODS: list[tuple[str, str, str, Callable[..., Any] | None, Callable[..., np.n
 ]
 
 
-def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Matched accuracy, mean and deviation over the seeds, beside the published figure."""
-    rows, notes = [], []
+def announced(shelf: Shelf, notes: list[str]) -> Iterator[tuple[Any, int]]:
+    """Every similarity at hand with its number of clusters, described in ``notes``."""
     for item in evidence(shelf):
         k = len(np.unique(item.labels))
         notes.append(described(item, k))
         shelf.say(f"working on {item.name}")
+        yield item, k
+
+
+def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
+    """Matched accuracy, mean and deviation over the seeds, beside the published figure."""
+    rows: list[Any] = []
+    notes: list[str] = []
+    for item, k in announced(shelf, notes):
         for method, variant, given, prepare, labels in METHODS:
             W = item.W if prepare is None else prepare(item.W, k)
             with warnings.catch_warnings():

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
-from ...core.arrays import inplace, namespace, to_numpy
+from ...core.arrays import namespace, to_numpy
 from ...core.types import Array, Weights
+from ...numerics.distances import softmax_columns
 
 __all__ = [
     "Concentration",
@@ -130,24 +131,10 @@ def responsibilities(state: State, Z: Array) -> tuple[Any, Any]:
     """
     xp = namespace(Z)
     device = getattr(Z, "device", None)
-    return _softmax(
+    return softmax_columns(
         xp.asarray(state.coefficients, device=device) @ Z
         + xp.asarray(state.offset, device=device)[:, None]
     )
-
-
-def _softmax(logits: Array) -> tuple[Any, Any]:
-    """Columns of exp(logits) divided by their sums, and the logarithms of the sums.
-
-    Overwrites ``logits``.
-    """
-    xp = namespace(logits)
-    top = xp.max(logits, axis=0)
-    logits -= top
-    R = inplace("exp", logits)
-    total = xp.sum(R, axis=0)
-    R /= total
-    return R, xp.log(total) + top
 
 
 def summarize(
@@ -184,7 +171,7 @@ def assign(component: Any, log_weight: np.ndarray, parameters: object, X: Array)
     Z = component.features(X)
     logits = component.log_predictive(parameters, Z)
     logits += namespace(logits).asarray(log_weight, device=getattr(logits, "device", None))[:, None]
-    R, density = _softmax(logits)
+    R, density = softmax_columns(logits)
     return R.T, density + component.log_base(Z)
 
 
