@@ -24,6 +24,9 @@ NULL = 1e-9  # of the largest spread: directions below are combinations of other
 N_NEIGHBORS = 5  # whose differences are taken as scatter within clusters
 N_ROUNDS = 10  # of finding neighbours anew
 N_POINTS = 1000  # objects that the scatter is taken from
+# Ratio of the largest to the smallest variance of the scatter below which whitened coordinates stay as they are: with nothing to
+# gain, neighbours found anew would only make chance grow. Noise of 2 to 20 dimensions has at most 1.7, iris 3.6, wine 3.7.
+ROUND = 2.0
 RIDGE = 0.01  # of the mean variance, added to the scatter; this and the rounds chosen on iris, wine and breast cancer
 
 
@@ -129,7 +132,7 @@ def _near(Y: np.ndarray) -> np.ndarray:
     points = Y[:: max(1, -(-n // N_POINTS))]
     if len(points) <= N_NEIGHBORS + 1 or d == 1:
         return np.eye(d)
-    for _ in range(N_ROUNDS):
+    for first_round in [True] + [False] * (N_ROUNDS - 1):
         R = points @ A
         square = np.sum(R * R, axis=1)
         distance = square[:, None] + square[None, :] - 2.0 * (R @ R.T)
@@ -139,5 +142,8 @@ def _near(Y: np.ndarray) -> np.ndarray:
         if not np.trace(scatter) > 0:
             return np.eye(d)
         values, vectors = np.linalg.eigh(scatter / (np.trace(scatter) / d))
-        A = vectors / np.sqrt(np.maximum(values, 0.0) + RIDGE)
+        values = np.maximum(values, 0.0) + RIDGE
+        if first_round and values[-1] < ROUND * values[0]:
+            return np.eye(d)
+        A = vectors / np.sqrt(values)
     return A / np.sqrt(np.mean(np.sum((points @ A) ** 2, axis=1)) / d)

@@ -39,8 +39,15 @@ class Reader(NamedTuple):
     run: loop.Run
 
     def __call__(self, Z: np.ndarray) -> np.ndarray:
-        """Memberships (n, k) of rows of the factor."""
-        return simplex.quadratic_program(self.curvature, Z @ self.cross)
+        """Memberships (n, k) of rows of the factor.
+
+        The misfit e, the share of the squared kernel that memberships do not express, is spread over
+        all clusters: (1 - e) u + e / k. Without it, strongly overlapping clusters are told with too much
+        confidence; labels stay as they are.
+        """
+        U = simplex.quadratic_program(self.curvature, Z @ self.cross)
+        doubt = min(self.misfit, 1.0)
+        return simplex.normalize((1.0 - doubt) * U + doubt / U.shape[1])
 
 
 def fit_reader(Z: np.ndarray, settings: Settings, start: np.ndarray | None = None) -> Reader:
