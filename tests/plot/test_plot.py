@@ -241,3 +241,9 @@ def test_twelve_colours_can_be_told_apart(sight):
     )
     gaps = np.linalg.norm(lab[:, None] - lab, axis=-1)
     assert gaps[~np.eye(12, dtype=bool)].min() > 17
+
+
+def test_cluster_numbers_are_bars_of_probability():
+    ax = plot.cluster_numbers({3: 0.9, 2: 0.1}, chosen=3, ax=Figure().subplots())
+    assert [bar.get_height() for bar in ax.patches] == [0.1, 0.9]
+    assert ax.patches[0].get_facecolor() != ax.patches[1].get_facecolor()

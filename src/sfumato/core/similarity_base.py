@@ -72,7 +72,10 @@ class SimilarityClusterer(Clusterer):
             return super()._judged(evidence)
         if reader(evidence) is not None or isinstance(evidence, Factored):
             return None, ""  # a kernel made for k clusters has the eigenvectors of its maker
-        return (evidence if hasattr(evidence, "shape") else np.asarray(evidence)), "similarity"
+        if sp.issparse(evidence):
+            return sp.csr_array(evidence), "similarity"
+        plain = isinstance(evidence, np.ndarray) or not hasattr(evidence, "shape")
+        return (np.asarray(evidence) if plain else evidence), "similarity"
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         named = isinstance(self.similarity, str) and not self._precomputed()

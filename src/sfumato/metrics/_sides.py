@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from ..core.arrays import to_numpy
 from ..core.labels import encode
 from ..core.types import ArrayLike
+from ..core.validation import check_choice
 from ..memberships import check_memberships
 
 __all__ = [
@@ -75,15 +76,37 @@ def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
     return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, int(codes.max()) + 1))
 
 
-def as_sides(reference: ArrayLike, clustering: ArrayLike) -> tuple[Side, Side]:
-    """Both sides of a comparison, of the same objects."""
-    left, right = as_side(reference, "reference"), as_side(clustering, "clustering")
-    if left.shape[0] != right.shape[0]:
+def as_sides(
+    reference: ArrayLike, clustering: ArrayLike, sample_weight: Any, unseen: str
+) -> tuple[Side, Side, Any]:
+    """Both sides of a comparison with the weights, of the objects that both of them saw."""
+    check_choice(unseen, "unseen", ("ignore", "cluster"))
+    left, right = to_numpy(reference), to_numpy(clustering)
+    if unseen == "ignore" and left.ndim and right.ndim and len(left) == len(right):
+        seen = _seen(left) & _seen(right)
+        if not seen.all():
+            if not seen.any():
+                raise ValueError(
+                    "no object is seen by both clusterings (labels of -1 mean not seen): set "
+                    "unseen='cluster' to count them as a cluster"
+                )
+            reference, clustering = left[seen], right[seen]
+            weights = as_weights(sample_weight, len(seen))
+            sample_weight = None if weights is None else weights[seen]
+    sides = as_side(reference, "reference"), as_side(clustering, "clustering")
+    if sides[0].shape[0] != sides[1].shape[0]:
         raise ValueError(
-            f"reference and clustering must describe the same objects, got {left.shape[0]} and "
-            f"{right.shape[0]}"
+            f"reference and clustering must describe the same objects, got {sides[0].shape[0]} and "
+            f"{sides[1].shape[0]}"
         )
-    return left, right
+    return *sides, sample_weight
+
+
+def _seen(values: np.ndarray) -> np.ndarray:
+    """Whether an object has a label: -1 says that a clustering did not see it."""
+    if values.ndim == 1 and values.dtype.kind in "if":
+        return values != -1
+    return np.ones(len(values), dtype=bool)
 
 
 def as_weights(sample_weight: Any, n: int) -> np.ndarray | None:

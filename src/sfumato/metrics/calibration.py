@@ -56,6 +56,7 @@ def calibration_curve(
     n_bins: int = 10,
     n_pairs: int = 1_000_000,
     sample_weight: ArrayLike | None = None,
+    unseen: str = "ignore",
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> CalibrationCurve:
@@ -73,6 +74,9 @@ def calibration_curve(
         Where there are more pairs than that, so many are drawn at random.
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
+    unseen : {"ignore", "cluster"}
+        Labels of -1 mean that a clustering did not see the object: it is left out, or such
+        objects count as one more cluster.
     interval : float, optional
         Level of bootstrap intervals over objects for the observed shares, such as 0.95.
     random_state : None, int or Generator
@@ -90,7 +94,7 @@ def calibration_curve(
     >>> round(curve.error, 3)
     0.097
     """
-    left, right = as_sides(reference, clustering)
+    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
     n = left.shape[0]
     if n < 2:
         raise ValueError("calibration needs pairs: give at least two objects")
@@ -144,6 +148,7 @@ def brier_score(
     clustering: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    unseen: str = "ignore",
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
@@ -160,6 +165,9 @@ def brier_score(
     reference, clustering : labels of shape (n,) or memberships of shape (n, k)
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
+    unseen : {"ignore", "cluster"}
+        Labels of -1 mean that a clustering did not see the object: it is left out, or such
+        objects count as one more cluster.
     interval : float, optional
         Level of a bootstrap interval over objects, such as 0.95; the answer is then an
         ``Estimate(value, low, high)``.
@@ -177,7 +185,9 @@ def brier_score(
     >>> brier_score([0, 1], [[0.5, 0.5], [0.5, 0.5]])
     0.25
     """
-    return score(brier, reference, clustering, sample_weight, interval, random_state, squares=True)
+    return score(
+        brier, reference, clustering, sample_weight, unseen, interval, random_state, squares=True
+    )
 
 
 def stability(

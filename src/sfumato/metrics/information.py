@@ -99,6 +99,7 @@ def normalized_mutual_information(
     clustering: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    unseen: str = "ignore",
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
@@ -112,6 +113,9 @@ def normalized_mutual_information(
     reference, clustering : labels of shape (n,) or memberships of shape (n, k)
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
+    unseen : {"ignore", "cluster"}
+        Labels of -1 mean that a clustering did not see the object: it is left out, or such
+        objects count as one more cluster.
     interval : float, optional
         Level of a bootstrap interval over objects, such as 0.95; the answer is then an
         ``Estimate(value, low, high)``.
@@ -129,7 +133,7 @@ def normalized_mutual_information(
     >>> round(normalized_mutual_information([0, 0, 1, 1], ["b", "b", "a", "a"]), 12)
     1.0
     """
-    left, right = as_sides(reference, clustering)
+    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
     return measure(
         lambda w: _normalized(overlap(left, right, w)),
         left.shape[0],
@@ -144,6 +148,7 @@ def adjusted_mutual_information(
     clustering: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    unseen: str = "ignore",
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
@@ -159,6 +164,9 @@ def adjusted_mutual_information(
     reference, clustering : labels of shape (n,) or memberships of shape (n, k)
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
+    unseen : {"ignore", "cluster"}
+        Labels of -1 mean that a clustering did not see the object: it is left out, or such
+        objects count as one more cluster.
     interval : float, optional
         Level of a bootstrap interval over objects, such as 0.95; the answer is then an
         ``Estimate(value, low, high)``.
@@ -176,7 +184,7 @@ def adjusted_mutual_information(
     >>> round(adjusted_mutual_information([0, 0, 1, 1], [1, 1, 0, 0]), 12)
     1.0
     """
-    left, right = as_sides(reference, clustering)
+    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
     return measure(
         lambda weights: _adjusted(left, right, weights),
         left.shape[0],
@@ -191,6 +199,7 @@ def matched_accuracy(
     clustering: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    unseen: str = "ignore",
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
@@ -204,6 +213,9 @@ def matched_accuracy(
     reference, clustering : labels of shape (n,) or memberships of shape (n, k)
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
+    unseen : {"ignore", "cluster"}
+        Labels of -1 mean that a clustering did not see the object: it is left out, or such
+        objects count as one more cluster.
     interval : float, optional
         Level of a bootstrap interval over objects, such as 0.95; the answer is then an
         ``Estimate(value, low, high)``.
@@ -220,7 +232,7 @@ def matched_accuracy(
     >>> matched_accuracy([0, 0, 1, 1], ["y", "y", "x", "y"])
     0.75
     """
-    left, right = as_sides(reference, clustering)
+    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
     return measure(
         lambda w: _matched(overlap(left, right, w)),
         left.shape[0],

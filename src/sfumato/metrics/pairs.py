@@ -120,11 +120,12 @@ def score(
     reference: Any,
     clustering: Any,
     sample_weight: Any,
+    unseen: str,
     interval: Any,
     random_state: Any,
     squares: bool = False,
 ) -> Any:
-    left, right = as_sides(reference, clustering)
+    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
     return measure(
         lambda weights: formula(count_pairs(left, right, weights, squares=squares)),
         left.shape[0],
@@ -135,7 +136,11 @@ def score(
 
 
 def pair_confusion(
-    reference: ArrayLike, clustering: ArrayLike, *, sample_weight: ArrayLike | None = None
+    reference: ArrayLike,
+    clustering: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    unseen: str = "ignore",
 ) -> np.ndarray:
     """Expected numbers of pairs apart or together in the reference (rows) and in the clustering
     (columns).
@@ -145,6 +150,9 @@ def pair_confusion(
     reference, clustering : labels of shape (n,) or memberships of shape (n, k)
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
+    unseen : {"ignore", "cluster"}
+        Labels of -1 mean that a clustering did not see the object: it is left out, or such
+        objects count as one more cluster.
 
     Returns
     -------
@@ -159,7 +167,7 @@ def pair_confusion(
     array([[2., 2.],
            [1., 1.]])
     """
-    left, right = as_sides(reference, clustering)
+    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
     counts = count_pairs(left, right, as_weights(sample_weight, left.shape[0]))
     return np.array([[counts.tn, counts.fp], [counts.fn, counts.tp]])
 
@@ -169,6 +177,7 @@ def rand_index(
     clustering: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    unseen: str = "ignore",
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
@@ -182,6 +191,9 @@ def rand_index(
     reference, clustering : labels of shape (n,) or memberships of shape (n, k)
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
+    unseen : {"ignore", "cluster"}
+        Labels of -1 mean that a clustering did not see the object: it is left out, or such
+        objects count as one more cluster.
     interval : float, optional
         Level of a bootstrap interval over objects, such as 0.95; the answer is then an
         ``Estimate(value, low, high)``.
@@ -199,7 +211,7 @@ def rand_index(
     >>> rand_index([0, 0, 1, 1], [[1, 0], [1, 0], [0.5, 0.5], [0, 1]])
     0.75
     """
-    return score(_rand, reference, clustering, sample_weight, interval, random_state)
+    return score(_rand, reference, clustering, sample_weight, unseen, interval, random_state)
 
 
 def adjusted_rand_index(
@@ -207,6 +219,7 @@ def adjusted_rand_index(
     clustering: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    unseen: str = "ignore",
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
@@ -222,6 +235,9 @@ def adjusted_rand_index(
     reference, clustering : labels of shape (n,) or memberships of shape (n, k)
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
+    unseen : {"ignore", "cluster"}
+        Labels of -1 mean that a clustering did not see the object: it is left out, or such
+        objects count as one more cluster.
     interval : float, optional
         Level of a bootstrap interval over objects, such as 0.95; the answer is then an
         ``Estimate(value, low, high)``.
@@ -240,7 +256,14 @@ def adjusted_rand_index(
     1.0
     """
     return score(
-        adjusted_rand, reference, clustering, sample_weight, interval, random_state, squares=True
+        adjusted_rand,
+        reference,
+        clustering,
+        sample_weight,
+        unseen,
+        interval,
+        random_state,
+        squares=True,
     )
 
 
@@ -249,6 +272,7 @@ def pair_precision(
     clustering: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    unseen: str = "ignore",
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
@@ -260,6 +284,9 @@ def pair_precision(
     reference, clustering : labels of shape (n,) or memberships of shape (n, k)
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
+    unseen : {"ignore", "cluster"}
+        Labels of -1 mean that a clustering did not see the object: it is left out, or such
+        objects count as one more cluster.
     interval : float, optional
         Level of a bootstrap interval over objects, such as 0.95; the answer is then an
         ``Estimate(value, low, high)``.
@@ -276,7 +303,7 @@ def pair_precision(
     >>> pair_precision([0, 0, 1, 1], [0, 0, 1, 2])
     1.0
     """
-    return score(_precision, reference, clustering, sample_weight, interval, random_state)
+    return score(_precision, reference, clustering, sample_weight, unseen, interval, random_state)
 
 
 def pair_recall(
@@ -284,6 +311,7 @@ def pair_recall(
     clustering: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    unseen: str = "ignore",
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
@@ -295,6 +323,9 @@ def pair_recall(
     reference, clustering : labels of shape (n,) or memberships of shape (n, k)
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
+    unseen : {"ignore", "cluster"}
+        Labels of -1 mean that a clustering did not see the object: it is left out, or such
+        objects count as one more cluster.
     interval : float, optional
         Level of a bootstrap interval over objects, such as 0.95; the answer is then an
         ``Estimate(value, low, high)``.
@@ -311,7 +342,7 @@ def pair_recall(
     >>> pair_recall([0, 0, 1, 1], [0, 0, 1, 2])
     0.5
     """
-    return score(_recall, reference, clustering, sample_weight, interval, random_state)
+    return score(_recall, reference, clustering, sample_weight, unseen, interval, random_state)
 
 
 def pair_f1(
@@ -319,6 +350,7 @@ def pair_f1(
     clustering: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    unseen: str = "ignore",
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
@@ -329,6 +361,9 @@ def pair_f1(
     reference, clustering : labels of shape (n,) or memberships of shape (n, k)
     sample_weight : array of shape (n,), optional
         A pair counts as often as the product of its two weights.
+    unseen : {"ignore", "cluster"}
+        Labels of -1 mean that a clustering did not see the object: it is left out, or such
+        objects count as one more cluster.
     interval : float, optional
         Level of a bootstrap interval over objects, such as 0.95; the answer is then an
         ``Estimate(value, low, high)``.
@@ -345,4 +380,4 @@ def pair_f1(
     >>> round(pair_f1([0, 0, 1, 1], [0, 0, 1, 2]), 3)
     0.667
     """
-    return score(_f1, reference, clustering, sample_weight, interval, random_state)
+    return score(_f1, reference, clustering, sample_weight, unseen, interval, random_state)

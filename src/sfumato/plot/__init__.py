@@ -6,7 +6,7 @@ characters they hold.
 """
 
 from ._conjugate import conjugate
-from ._curves import calibration, history, information, model_search, selection
+from ._curves import calibration, cluster_numbers, history, information, model_search, selection
 from ._objects import memberships, profiles, scatter, simplex, uncertainty
 from ._pairs import block_means, contingency, reconstruction, similarity
 from ._style import palette
@@ -14,6 +14,7 @@ from ._style import palette
 __all__ = [
     "block_means",
     "calibration",
+    "cluster_numbers",
     "conjugate",
     "contingency",
     "history",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..core.types import ArrayLike
@@ -16,7 +17,7 @@ import numpy as np
 from ..core.arrays import to_numpy
 from ._style import axes_or_new, literal, palette
 
-__all__ = ["calibration", "history", "information", "selection"]
+__all__ = ["calibration", "cluster_numbers", "history", "information", "selection"]
 
 
 def calibration(
@@ -182,6 +183,37 @@ def model_search(search: Any, *, ax: Axes | None = None) -> Any:
         xticks=sizes,
     )
     ax.legend(ncols=2, frameon=False, fontsize="small")
+    return ax
+
+
+def cluster_numbers(
+    distribution: Mapping[int, float], *, chosen: int | None = None, ax: Axes | None = None
+) -> Any:
+    """Probability of every number of clusters, with the chosen one marked.
+
+    Parameters
+    ----------
+    distribution : mapping from numbers of clusters to probabilities
+        Such as ``choose_n_clusters(...).distribution``.
+    chosen : int, optional
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax : matplotlib axes
+
+    Examples
+    --------
+    >>> from sfumato import plot
+    >>> ax = plot.cluster_numbers({1: 0.0, 2: 0.1, 3: 0.9}, chosen=3)
+    """
+    numbers = sorted(distribution)
+    ax = axes_or_new(ax)
+    colour = palette(2)
+    shares = [distribution[k] for k in numbers]
+    ax.bar(numbers, shares, color=[colour[int(k == chosen)] for k in numbers])
+    ax.set_xticks(numbers if len(numbers) <= 15 else numbers[:: len(numbers) // 10])
+    ax.set(xlabel="clusters", ylabel="probability", ylim=(0, 1.05))
     return ax
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import nnls
 from scipy.sparse.linalg import aslinearoperator
 from sklearn.datasets import load_iris
 
@@ -118,3 +119,22 @@ def test_torch_similarities_are_read(iris):
     model = precomputed(3).fit(torch.asarray(iris))
     np.testing.assert_array_equal(model.memberships_, precomputed(3).fit(iris).memberships_)
     assert model.predict(torch.asarray(iris[:5])).shape == (5,)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_score_is_of_the_objects_given(form):
+    rng = np.random.default_rng(0)
+    group = np.arange(80) % 2
+    W = np.where(group[:, None] == group, 1.0, 0.05) + 0.02 * rng.random((80, 80))
+    W = (W + W.T) / 2
+    fitted, new = np.arange(60), np.arange(60, 80)
+    model = CompletelyPositiveFactorization(2, similarity="precomputed", random_state=0)
+    model.fit(form(W[np.ix_(fitted, fitted)]))
+    rows = form(W[np.ix_(new, fitted)])
+    F = W[np.ix_(new, fitted)] * model.scaling_
+    G = model.factor_
+    best = [nnls(G, f)[0] for f in F]
+    expected = 1 - np.square(F - np.array(best) @ G.T).sum() / np.square(F).sum()
+    assert model.score(rows) == pytest.approx(expected, abs=1e-6)
+    shuffled = form(rng.permutation(W[np.ix_(new, fitted)].T).T)
+    assert model.score(shuffled) < model.score(rows)

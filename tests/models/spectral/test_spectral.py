@@ -56,7 +56,6 @@ def test_cost_of_bach_and_jordan_is_the_weighted_distortion():
         q = np.where(model.labels_ == r, np.sqrt(degree), 0)
         Pi += np.outer(q, q) / (q @ q)
     assert model.cost_ == pytest.approx(0.5 * np.linalg.norm(E @ E.T - Pi) ** 2, abs=1e-8)
-    assert model.score() == pytest.approx(1 - model.cost_ / 10)
 
 
 @pytest.mark.parametrize("name", ["moons", "circles", "digits"])
@@ -239,3 +238,18 @@ def test_torch(blobs):
         np.testing.assert_array_equal(
             model.predict(torch.asarray(W)).numpy(), model.labels_.numpy()
         )
+
+
+def test_score_is_of_the_objects_given():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 8])
+    model = SpectralClustering(2, random_state=0).fit(X[::2])
+    assert model.score(X[1::2]) > 0.9
+    between = rng.normal(size=(40, 2)) + 4
+    assert model.score(between) < model.score(X[1::2])
+    assert SpectralClustering(1).fit(X).score(X) == 0.0
+    Z, centers = model.embedding_, model.cluster_centers_
+    left = np.square(Z[:, None] - centers[None]).sum(axis=2).min(axis=1).sum()
+    assert model.score(X[::2]) == pytest.approx(
+        1 - left / np.square(Z - Z.mean(axis=0)).sum(), abs=0.05
+    )

@@ -200,17 +200,48 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
             The g >= 0 that minimises  sum_j (F_j - g'g_j)^2,  divided by its sum; uniform where g is zero.
         """
         self._check_fitted()
-        rows = _on_host(self._new_similarities(X))
+        return normalize(self._fold_in(_on_host(self._new_similarities(X)))[0])
+
+    def _fold_in(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Factors of new objects, and the products of their scaled similarities with the factors."""
         G = self.factor_
         B = as_dense(rows @ (self.scaling_[:, None] * G), G.dtype)
-        return normalize(kernel.fold_in(B, G.T @ G))
+        return kernel.fold_in(B, G.T @ G), B
 
-    def score(self, X: Any = None, y: Any = None) -> float:
-        """The negative objective; higher is better."""
+    def score(self, X: Any, y: Any = None) -> float:
+        """Share of the squared scaled similarities to the fitted objects that the factors explain.
+
+        Parameters
+        ----------
+        X : as for ``predict_proba``
+            Objects that were not fitted make it a held-out score.
+        y : ignored
+
+        Returns
+        -------
+        score : float
+            1 - sum_ij (f_ij - g_i'g_j)^2 / sum_ij f_ij^2 over new objects i and fitted objects j;
+            at most 1, higher is better.
+        """
         self._check_fitted()
-        if X is not None:
-            self._new_similarities(X)
-        return -self.objective_
+        rows = _on_host(self._new_similarities(X))
+        g, B = (part.astype(np.float64) for part in self._fold_in(rows))
+        G = self.factor_.astype(np.float64)
+        square = _squared_norm(rows, self.scaling_.astype(np.float64))
+        explained = 2 * float((B * g).sum()) - float(((g.T @ g) * (G.T @ G)).sum())
+        return explained / square if square > 0 else 0.0
+
+
+def _squared_norm(rows: Any, scaling: np.ndarray) -> float:
+    """|rows diag(scaling)|^2 of an array, a sparse array, a factored operator or any operator."""
+    if hasattr(rows, "factor"):
+        right = scaling[:, None] * rows.right
+        return float(((rows.factor.T @ rows.factor) * (right.T @ right)).sum())
+    if sp.issparse(rows):
+        return float(rows.power(2).astype(np.float64).sum(axis=0) @ scaling**2)
+    if isinstance(rows, np.ndarray):
+        return float(np.square(rows).astype(np.float64).sum(axis=0) @ scaling**2)
+    return float(np.square(rows @ np.diag(scaling)).sum())
 
 
 def _on_host(W: Any) -> Any:

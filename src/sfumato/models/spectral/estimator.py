@@ -243,13 +243,8 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
             Uniform for an object similar to nothing.
         """
         self._check_fitted()
-        rows = self._new_similarities(X)
-        xp, dtype = namespace(self._rotation), self._rotation.dtype
-        ones = xp.ones_like(self._scaling)
-        degree = as_dense(rows @ ones, dtype)
-        reciprocal = 1 / xp.where(degree > 0, degree, xp.ones_like(degree))
-        E = as_dense(rows @ (self._scaling[:, None] * self._rotation), dtype)
-        Z = self._place(E, reciprocal)
+        Z, degree = self._embed(X)
+        dtype = self._rotation.dtype
         if hasattr(self, "_rounder") and hasattr(self.rounding, "predict_proba"):
             memberships = normalize(
                 np.asarray(self._rounder.predict_proba(to_numpy(Z)), dtype=dtype)
@@ -262,12 +257,42 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
             )
         return _share(memberships, degree)
 
-    def score(self, X: Any = None, y: Any = None) -> float:
-        """Share of the leading eigenvectors that the labels explain, ``1 - cost_ / n_clusters``; higher is better."""
+    def _embed(self, X: Any) -> tuple[Any, Any]:
+        """New objects in the embedding of the fitted ones, and their degrees."""
+        rows = self._new_similarities(X)
+        xp, dtype = namespace(self._rotation), self._rotation.dtype
+        degree = as_dense(rows @ xp.ones_like(self._scaling), dtype)
+        reciprocal = 1 / xp.where(degree > 0, degree, xp.ones_like(degree))
+        E = as_dense(rows @ (self._scaling[:, None] * self._rotation), dtype)
+        return self._place(E, reciprocal), degree
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Share of the spread of the embedded objects that lies between clusters; higher is better.
+
+        Parameters
+        ----------
+        X : as for ``predict_proba``
+            Objects that were not fitted make it a held-out score.
+        y : ignored
+
+        Returns
+        -------
+        score : float
+            1 - sum_i min_r |z_i - c_r|^2 / sum_i |z_i - c|^2, with z the embedding of the objects,
+            c_r the means of the fitted clusters and c their common mean; at most 1, and 0 for one
+            cluster.
+        """
         self._check_fitted()
-        if X is not None:
-            self._new_similarities(X)
-        return 1.0 - self.cost_ / self.n_clusters_
+        Z, U, fitted = (
+            to_numpy(part).astype(np.float64)
+            for part in (self._embed(X)[0], self.memberships_, self.embedding_)
+        )
+        if U.shape[1] == 1:
+            return 0.0
+        centers = (U.T @ fitted) / np.maximum(U.sum(axis=0), np.finfo(float).tiny)[:, None]
+        spread = float(np.square(Z - fitted.mean(axis=0)).sum())
+        left = float(kernel.squared_distances(Z, centers).min(axis=1).sum())
+        return 1.0 - left / spread if spread > 0 else 0.0
 
 
 def _without_diagonal(W: Any) -> Any:
