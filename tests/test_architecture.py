@@ -43,6 +43,7 @@ LAYERS = {
     "io": 3,
     "report": 4,
     "dask": 4,
+    "anndata": 4,
     "papers": 4,
     "cli": 5,
     "__init__": 6,

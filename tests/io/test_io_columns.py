@@ -181,3 +181,29 @@ def test_parquet_columns_of_any_kind(tmp_path):
     assert found.columns == ["price", "kind=a", "kind=b", "open", "x"]
     assert found.values[3, :4].tolist() == [3500, 0, 1, 1]
     assert np.isnan(found.values[0, 4])
+
+
+def test_excel_columns_of_any_kind(tmp_path):
+    pytest.importorskip("fastexcel")
+    pl = pytest.importorskip("polars")
+    pytest.importorskip("xlsxwriter")
+    import datetime
+
+    frame = pl.DataFrame(
+        {
+            "id": list(range(100, 112)),
+            "price": [f"${i},000" for i in range(12)],
+            "kind": ["a", "b", "c"] * 4,
+            "when": [datetime.date(2020, 1, 1 + i) for i in range(12)],
+            "x": [None, *np.linspace(0, 1, 11).tolist()],
+        }
+    )
+    frame.write_excel(tmp_path / "t.xlsx")
+    found = read(tmp_path / "t.xlsx", MIXED)
+    assert (found.kind, found.ids[0]) == ("excel", "100")
+    assert found.columns == ["price", "kind=a", "kind=b", "kind=c", "x"]
+    assert found.values[3, :4].tolist() == [3000, 1, 0, 0]
+    assert np.isnan(found.values[0, 4])
+    (tmp_path / "broken.xlsx").write_bytes((tmp_path / "t.xlsx").read_bytes()[:-200])
+    with pytest.raises(InputError):
+        read(tmp_path / "broken.xlsx", MIXED)

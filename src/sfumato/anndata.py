@@ -1,0 +1,135 @@
+"""Clusters of cells in an AnnData object, written where scanpy's tools write theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from .core.validation import check_number
+
+__all__ = ["cluster", "consensus"]
+
+
+def cluster(
+    adata: Any,
+    model: Any,
+    *,
+    use_rep: str | None = None,
+    obsp: str | None = None,
+    key_added: str = "sfumato",
+) -> Any:
+    """Memberships of the cells, in ``adata.obsm[key_added]``; the fitted model is returned.
+
+    Labels go to ``adata.obs[key_added]`` (a category), certainties to
+    ``adata.obs[key_added + "_certainty"]``, parameters to ``adata.uns[key_added]``.
+
+    Parameters
+    ----------
+    adata : AnnData
+        Only added to.
+    model : estimator of sfumato
+        Left as it is; a copy is fitted.
+    use_rep : str, optional
+        What the model reads: a key of ``adata.obsm``, or ``"X"``. If not given, ``"X_pca"`` where
+        the object has it, else ``X``.
+    obsp : str, optional
+        Key of a similarity in ``adata.obsp``, such as ``"connectivities"``, for a model with
+        ``similarity="precomputed"``.
+    key_added : str
+
+    Returns
+    -------
+    model : the fitted copy
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import anndata                                          # doctest: +SKIP
+    >>> from sfumato import GaussianMixture
+    >>> from sfumato.anndata import cluster
+    >>> cells = anndata.AnnData(np.random.default_rng(0).normal(size=(40, 3)))  # doctest: +SKIP
+    >>> model = cluster(cells, GaussianMixture(2))              # doctest: +SKIP
+    >>> cells.obsm["sfumato"].shape                             # doctest: +SKIP
+    (40, 2)
+    """
+    if obsp is not None:
+        evidence, source = _held(adata.obsp, obsp, "obsp"), f"obsp[{obsp!r}]"
+    else:
+        name = use_rep or ("X_pca" if "X_pca" in adata.obsm else "X")
+        evidence = adata.X if name == "X" else _held(adata.obsm, name, "use_rep")
+        source = "X" if name == "X" else f"obsm[{name!r}]"
+    fitted = clone(model).fit(evidence)
+    _add(adata, fitted, source, key_added)
+    return fitted
+
+
+def consensus(
+    adata: Any,
+    keys: Sequence[str],
+    n_clusters: int | str = "auto",
+    *,
+    key_added: str = "sfumato",
+    random_state: int | None = 0,
+) -> Any:
+    """Soft consensus of several clusterings of the cells, such as Leiden at many resolutions.
+
+    Writes what ``cluster`` writes.
+
+    Parameters
+    ----------
+    adata : AnnData
+        Only added to.
+    keys : sequence of str
+        Columns of ``adata.obs`` with labels.
+    n_clusters : int or "auto"
+    key_added : str
+    random_state : int or None
+
+    Returns
+    -------
+    model : EvidenceAccumulation, fitted
+    """
+    from . import EvidenceAccumulation
+
+    if isinstance(keys, str) or len(keys) < 2:
+        raise ValueError(f"keys must name at least two columns of adata.obs, got {keys!r}")
+    columns = [np.asarray(_held(adata.obs, key, "keys")).astype(str) for key in keys]
+    if n_clusters != "auto":
+        check_number(n_clusters, "n_clusters", low=1)
+    model = EvidenceAccumulation(n_clusters, ensemble="precomputed", random_state=random_state)
+    fitted = model.fit(np.column_stack(columns))
+    _add(adata, fitted, f"obs[{list(keys)}]", key_added)
+    return fitted
+
+
+def _held(place: Any, key: str, what: str) -> Any:
+    """What the object holds under a key, or an error that says what it holds."""
+    if key not in place:
+        known = ", ".join(repr(str(name)) for name in list(place.keys())[:8]) or "nothing"
+        raise ValueError(f"{what}: the object has no {key!r}; it has {known}")
+    return place[key]
+
+
+def _add(adata: Any, model: Any, source: str, key: str) -> None:
+    import pandas as pd  # comes with AnnData
+
+    from . import __version__
+
+    U = np.asarray(model.memberships_)
+    labels = np.asarray(model.labels_).astype(str)
+    order = [str(number) for number in range(U.shape[1])]
+    adata.obsm[key] = U
+    adata.obs[key] = pd.Categorical(labels, categories=order)
+    adata.obs[f"{key}_certainty"] = U.max(axis=1)
+    parameters = {
+        name: value if isinstance(value, str | int | float | bool) else repr(value)
+        for name, value in model.get_params(deep=False).items()
+        if value is not None
+    }
+    adata.uns[key] = {
+        "params": {**parameters, "model": type(model).__name__, "use_rep": source},
+        "version": __version__,
+    }
