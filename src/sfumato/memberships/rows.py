@@ -1,41 +1,18 @@
-"""Functions of memberships: arrays (n, k) whose rows are nonnegative and sum to one.
-
-Row i of ``memberships`` says how object i is shared among the clusters. Nothing here depends on
-where the memberships came from, and, ``align`` and ``average`` apart, nothing depends on the names
-(the order) of the clusters beyond permuting the answer with them.
-"""
+"""Memberships object by object: labels, entropies, margins, sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
 
-from .core.arrays import is_numpy, namespace, to_numpy
-from .core.labels import encode
-from .core.memory import reserve
-from .core.types import ArrayLike, Weights
-from .numerics.simplex import normalize
-from .numerics.simplex import project as project_simplex
+from ..core.arrays import is_numpy, namespace, to_numpy
+from ..core.labels import encode
+from ..core.memory import reserve
+from ..core.types import ArrayLike
 
-__all__ = [
-    "align",
-    "average",
-    "check_memberships",
-    "cooccurrence",
-    "entropy",
-    "harden",
-    "margin",
-    "most_uncertain",
-    "one_hot",
-    "project_simplex",
-    "sizes",
-]
-
-_BLOCK = 2**16
+__all__ = ["check_memberships", "entropy", "harden", "margin", "most_uncertain", "one_hot", "sizes"]
 
 
 def check_memberships(memberships: Any, name: str = "memberships") -> Any:
@@ -241,172 +218,6 @@ def one_hot(
     U[known, labels[known]] = 1
     U[labels < 0] = 1 / k
     return U
-
-
-def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
-    """The same memberships with the clusters in the order that fits ``reference`` best.
-
-    The order maximises the overlap ``sum_i u_i'v_i`` (optimal assignment), which for soft
-    memberships is also the order of least squared distance to ``reference``.
-
-    Parameters
-    ----------
-    memberships : array of shape (n, k)
-    reference : array of shape (n, k')
-
-    Returns
-    -------
-    aligned : array of shape (n, max(k, k'))
-        Where ``memberships`` has fewer clusters than ``reference``, columns of zeros stand for the
-        missing ones; where it has more, the clusters without a partner follow at the end, in their
-        old order.
-
-    Examples
-    --------
-    >>> from sfumato.memberships import align
-    >>> align([[0.0, 1.0], [0.5, 0.5]], reference=[[1.0, 0.0], [0.5, 0.5]])
-    array([[1. , 0. ],
-           [0.5, 0.5]])
-    """
-    U, V = check_memberships(memberships), check_memberships(reference, "reference")
-    if U.shape[0] != V.shape[0]:
-        raise ValueError(
-            f"memberships and reference must describe the same objects, got {U.shape[0]} and "
-            f"{V.shape[0]} rows"
-        )
-    xp = namespace(U)
-    order = _partners(to_numpy(U.T @ xp.astype(V, U.dtype)))
-    width = max(U.shape[1], V.shape[1])
-    padded = xp.concat([U, xp.zeros_like(U[:, :1])], axis=1) if width > U.shape[1] else U
-    return xp.take(padded, xp.asarray(order, device=getattr(U, "device", None)), axis=1)
-
-
-def _partners(overlap: np.ndarray) -> np.ndarray:
-    """Column of U for every column of the aligned memberships.
-
-    k, one past the last, stands for a column of zeros.
-    """
-    k, k_reference = overlap.shape
-    own, partner = linear_sum_assignment(overlap, maximize=True)
-    order = np.full(max(k, k_reference), k)
-    order[partner] = own
-    order[k_reference:] = np.setdiff1d(np.arange(k), own)
-    return order
-
-
-def average(
-    memberships: Sequence[Any], weights: Weights = None, *, reference: ArrayLike | None = None
-) -> np.ndarray:
-    """The memberships nearest, in squared distance, to several memberships of the same objects
-    after alignment.
-
-    Minimises  ``sum_b weight_b |U_b P_b - M|^2``  over M and permutations P_b by turns: align all to M, take their mean.
-
-    Parameters
-    ----------
-    memberships : sequence of arrays of shape (n, k_b)
-        The numbers of clusters may differ.
-    weights : array of shape (len(memberships),), optional
-        Weight of each.
-    reference : array of shape (n, k), optional
-        Where to start, and whose names the answer keeps; by default the first of those with most
-        clusters.
-
-    Returns
-    -------
-    average : array of shape (n, max k_b)
-
-    Examples
-    --------
-    >>> from sfumato.memberships import average
-    >>> average([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.5, 0.5]]])
-    array([[1.  , 0.  ],
-           [0.25, 0.75]])
-    """
-    members = [to_numpy(check_memberships(U)) for U in memberships]
-    if not members:
-        raise ValueError("memberships is empty: give at least one array (n, k)")
-    shares = np.ones(len(members)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if shares.shape != (len(members),) or not (shares >= 0).all() or shares.sum() <= 0:
-        raise ValueError(
-            f"weights must be {len(members)} nonnegative numbers with a positive sum, got "
-            f"{weights!r}"
-        )
-    center = (
-        max(members, key=lambda U: U.shape[1])
-        if reference is None
-        else to_numpy(check_memberships(reference, "reference"))
-    )
-    width = max(center.shape[1], *(U.shape[1] for U in members))
-    center = np.pad(center, ((0, 0), (0, width - center.shape[1])))
-    for _ in range(100):
-        previous = center
-        center = normalize(
-            sum(share * align(U, center) for share, U in zip(shares, members, strict=True))
-            / shares.sum()
-        )
-        if np.array_equal(center, previous):
-            break
-    return center
-
-
-def cooccurrence(memberships: ArrayLike, pairs: ArrayLike | None = None) -> Any:
-    """Chance that two objects fall in one cluster, u_i'u_j, for chosen pairs or for all.
-
-    Parameters
-    ----------
-    memberships : array of shape (n, k)
-    pairs : integer array of shape (m, 2), optional
-        The pairs; without it the whole (n, n) matrix is made.
-
-    Returns
-    -------
-    cooccurrence : array of shape (m,) or (n, n)
-        An object is with itself for certain: 1 on the diagonal, whatever its memberships.
-
-    Examples
-    --------
-    >>> from sfumato.memberships import cooccurrence
-    >>> cooccurrence([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]], pairs=[(0, 1), (0, 2), (1, 1)])
-    array([0.5, 0. , 1. ])
-    """
-    U = check_memberships(memberships)
-    xp = namespace(U)
-    n = U.shape[0]
-    if pairs is None:
-        reserve(
-            (n, n),
-            to_numpy(U[:1]).dtype,
-            "the co-occurrence of all pairs",
-            "pass the pairs you need",
-        )
-        together = U @ U.T
-        diagonal = xp.arange(n, device=getattr(U, "device", None))
-        together[diagonal, diagonal] = 1.0
-        return together
-    indices = to_numpy(pairs)
-    if indices.ndim != 2 or indices.shape[1] != 2 or indices.dtype.kind not in "iu":
-        raise ValueError(
-            f"pairs must be integers of shape (m, 2), got {indices.dtype} of shape {indices.shape}"
-        )
-    if indices.size and not (-n <= indices.min() and indices.max() < n):
-        raise IndexError(
-            f"pairs name objects from {indices.min()} to {indices.max()}, but there are {n} objects"
-        )
-    blocks = [indices[start : start + _BLOCK] for start in range(0, len(indices), _BLOCK)] or [
-        indices
-    ]
-    return xp.concat([_together(U, block % n) for block in blocks])
-
-
-def _together(U: ArrayLike, pairs: np.ndarray) -> Any:
-    xp = namespace(U)
-    first, second = (
-        xp.asarray(column, device=getattr(U, "device", None))
-        for column in (pairs[:, 0], pairs[:, 1])
-    )
-    chance = xp.sum(xp.take(U, first, axis=0) * xp.take(U, second, axis=0), axis=1)
-    return xp.where(first == second, xp.ones_like(chance), chance)
 
 
 def most_uncertain(

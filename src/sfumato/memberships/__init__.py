@@ -1,0 +1,25 @@
+"""Functions of memberships: arrays (n, k) whose rows are nonnegative and sum to one.
+
+Row i of ``memberships`` says how object i is shared among the clusters. Nothing here depends on
+where the memberships came from, and, ``align`` and ``average`` apart, nothing depends on the names
+(the order) of the clusters beyond permuting the answer with them.
+"""
+
+from ..numerics.simplex import project as project_simplex
+from .alignment import align, average
+from .pairs import cooccurrence
+from .rows import check_memberships, entropy, harden, margin, most_uncertain, one_hot, sizes
+
+__all__ = [
+    "align",
+    "average",
+    "check_memberships",
+    "cooccurrence",
+    "entropy",
+    "harden",
+    "margin",
+    "most_uncertain",
+    "one_hot",
+    "project_simplex",
+    "sizes",
+]
