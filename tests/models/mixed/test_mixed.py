@@ -1,4 +1,7 @@
-"""The estimator for mixed columns: reading of data frames, recovery, missing values, and what it refuses."""
+"""The estimator for mixed columns.
+
+Reading of data frames, recovery, missing values, and what it refuses.
+"""
 
 import numpy as np
 import pytest

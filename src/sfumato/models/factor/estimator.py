@@ -39,7 +39,8 @@ class FactorMixture(DensityMixture):
     n_clusters : int, sequence of int or "auto", default=2
         Number of clusters; of several (``"auto"``: 1 to 9) the best by ``criterion``.
     n_factors : int, sequence of int or "auto", default=2
-        Number of factors of every cluster; of several (``"auto"``: 1 to 6) the best by ``criterion``.
+        Number of factors of every cluster; of several (``"auto"``: 1 to 6) the best by
+        ``criterion``.
     shared_noise : bool, default=False
         Whether all clusters have the same noise variances ``Psi``.
     criterion : {"bic", "icl", "aic"}, default="bic"

@@ -1,4 +1,6 @@
-"""The data of a fit: coordinates found once, rows for every family, and the sample of the starts."""
+"""The data of a fit: coordinates found once, rows for every family, and the sample of the
+starts.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,10 @@ class MixtureData:
     def likelihood(
         self, family: str, frozen: tuple[str, ...] = (), prior: Prior | None = None
     ) -> Likelihood:
-        """The likelihood of the family on these data; families with equal coordinates share rows."""
+        """The likelihood of the family on these data.
+
+        Families with equal coordinates share rows.
+        """
         d = self.X.shape[1]
         layout = layout_for(family, d, self.holes)
         kind = families.kind_of(family)

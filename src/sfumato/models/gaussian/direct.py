@@ -1,4 +1,6 @@
-"""The same mixture without quadratic features: for more dimensions than d (d + 1) / 2 numbers an object are worth.
+"""The same mixture without quadratic features.
+
+For more dimensions than d (d + 1) / 2 numbers an object are worth.
 
     log N(x | mu, Sigma) = -|L^-1 (x - mu)|^2 / 2 - log det L - d log(2 pi) / 2,      Sigma = L L'
 

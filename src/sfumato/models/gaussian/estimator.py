@@ -49,8 +49,8 @@ class GaussianMixture(FittedMixture):
     criterion : {"bic", "icl", "aic"}, default="bic"
         What "auto" minimises.
     average : bool, default=False
-        Average the memberships over the candidates of a search with weights ``exp(-BIC / 2)``. Those
-        of other numbers of components enter through their co-occurrence with the best one's.
+        Average the memberships over the candidates of a search with weights ``exp(-BIC / 2)``.
+        Those of other numbers of components enter through their co-occurrence with the best one's.
     prior : {None, "default"} or NormalInverseWishart, default=None
         Prior of means and covariances: maximum a posteriori instead of maximum likelihood, so that
         no component collapses. "default" is mclust's weak prior [5]_.
@@ -111,8 +111,8 @@ class GaussianMixture(FittedMixture):
        the EM algorithm, JRSS B 39, 1977.
     .. [2] R. Varadhan and C. Roland, Simple and globally convergent methods for accelerating the
        convergence of any EM algorithm, Scandinavian Journal of Statistics 35, 2008.
-    .. [3] G. Celeux and G. Govaert, Gaussian parsimonious clustering models, Pattern Recognition 28,
-       1995.
+    .. [3] G. Celeux and G. Govaert, Gaussian parsimonious clustering models, Pattern Recognition
+       28, 1995.
     .. [4] C. Fraley and A. E. Raftery, Model-based clustering, discriminant analysis, and density
        estimation, JASA 97, 2002.
     .. [5] C. Fraley and A. E. Raftery, Bayesian regularization for normal mixture estimation and
@@ -331,7 +331,8 @@ class GaussianMixture(FittedMixture):
             self._beside_one = (own.bic, one)
             if own.bic > one:
                 warn(
-                    f"{k} components describe the data no better than one (BIC {own.bic:.1f} against "
+                    f"{k} components describe the data no better than one (BIC {own.bic:.1f} "
+                    "against "
                     f"{one:.1f}, lower is better): memberships may be confident about nothing; try "
                     "n_clusters='auto', or a simpler covariance_type than "
                     f"{self.covariance_type_!r}"
@@ -350,8 +351,8 @@ class GaussianMixture(FittedMixture):
 def _mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Matrix (k, k') that carries memberships ``U`` (n, k) to clusters of ``reference`` (n, k').
 
-    Clusters are matched one to one where there are as many; otherwise by the share of their mass that
-    they have in common with every cluster.
+    Clusters are matched one to one where there are as many; otherwise by the share of their mass
+    that they have in common with every cluster.
     """
     together = U.T.astype(np.float64) @ reference
     if U.shape[1] == reference.shape[1]:

@@ -1,4 +1,7 @@
-"""What a fitted mixture can do: memberships and densities of new objects, criteria, draws, merging."""
+"""What a fitted mixture can do.
+
+Memberships and densities of new objects, criteria, draws, merging.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ __all__ = ["FittedMixture", "Member"]
 
 
 class Member(NamedTuple):
-    """A mixture of an average: its weight, view and state, and how its columns map to the clusters."""
+    """A mixture of an average: its weight, view and state, and how its columns map to the
+    clusters.
+    """
 
     weight: float
     view: View
@@ -32,7 +37,9 @@ class Member(NamedTuple):
 
 
 class FittedMixture(Clusterer):
-    """Methods of a mixture that has a view of the data, a state, and perhaps an average of several."""
+    """Methods of a mixture that has a view of the data, a state, and perhaps an average of
+    several.
+    """
 
     _view: View
     _state: State
@@ -116,8 +123,8 @@ class FittedMixture(Clusterer):
     def icl(self, X: Any, sample_weight: Any = None) -> float:
         """Integrated completed likelihood criterion, lower is better.
 
-        ``bic - 2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the form that R's
-        mclust uses).
+        ``bic - 2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the form that
+        R's mclust uses).
         """
         X = check_features(self, X, reset=False, missing=True)
         U = to_numpy(self._posterior(X, self._view, self._state, 0)).astype(np.float64)
@@ -155,11 +162,14 @@ class FittedMixture(Clusterer):
         return self._view.coordinates.outer(inner), labels
 
     def merge(self, n_clusters: int) -> np.ndarray:
-        """Groups of components that are one cluster, by the entropy criterion of Baudry et al. (2010).
+        """Groups of components that are one cluster, by the entropy criterion of Baudry et al.
 
-        Merges, one pair after the other, the two components whose union takes most uncertainty out of the memberships. The clusters'
-        memberships are the sums over their components: ``model.memberships_ @ np.eye(n_clusters)[groups]``. A noise column takes no
-        part: it belongs to no group, and ``memberships_[:, :-1]`` are the components.
+        (2010).
+
+        Merges, one pair after the other, the two components whose union takes most uncertainty out
+        of the memberships. The clusters' memberships are the sums over their components:
+        ``model.memberships_ @ np.eye(n_clusters)[groups]``. A noise column takes no part: it
+        belongs to no group, and ``memberships_[:, :-1]`` are the components.
 
         Parameters
         ----------

@@ -5,8 +5,8 @@ Groups are merged in pairs so that
     sum_g  N_g log( (tr W_g + a) / N_g + det(W_g / N_g) ),      a = tr W / (n d)
 
 rises least, W_g the scatter of a group and W that of all objects. The trace stands in for the
-determinant while a group has too few objects for one. As in R's mclust, features are standardised and
-their principal axes scaled by the square roots of the singular values: half way to white.
+determinant while a group has too few objects for one. As in R's mclust, features are standardised
+and their principal axes scaled by the square roots of the singular values: half way to white.
 """
 
 from __future__ import annotations

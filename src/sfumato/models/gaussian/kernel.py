@@ -5,8 +5,8 @@
     M:  N_j = sum_i w_i r_ij,   pi_j = N_j / sum N,   mu_j = sum_i w_i r_ij x_i / N_j,
         Sigma_j from  W_j = sum_i w_i r_ij (x_i - mu_j)(x_i - mu_j)'  by its family (``families``)
 
-The logarithm of pi_j N(x | mu_j, Sigma_j) is linear in z(x) (see ``numerics.distances``): E and M are
-one product each. A noise component, one more row, has the same density everywhere (Banfield and
+The logarithm of pi_j N(x | mu_j, Sigma_j) is linear in z(x) (see ``numerics.distances``): E and M
+are one product each. A noise component, one more row, has the same density everywhere (Banfield and
 Raftery 1993). Arrays of a state may have one more axis in front: several mixtures, each for itself.
 """
 
@@ -50,9 +50,9 @@ LEAST_MASS = 1e-12  # share of all objects below which a component keeps its par
 class State(NamedTuple):
     """Parameters of a mixture: what EM changes, and what it needs to know beside the data.
 
-    Weights (k,), or (k + 1,) with noise last; means (k, d); covariances (k, d, d), (k, d) or (k,) by
-    the kind of the family. ``noise`` (d,) sums to the logarithm of the noise component's density;
-    ``floor`` is the least variance in any direction.
+    Weights (k,), or (k + 1,) with noise last; means (k, d); covariances (k, d, d), (k, d) or (k,)
+    by the kind of the family. ``noise`` (d,) sums to the logarithm of the noise component's
+    density; ``floor`` is the least variance in any direction.
     """
 
     weights: np.ndarray
@@ -142,7 +142,9 @@ def _log(weights: Any) -> Any:
 
 
 def logits(Z: Any, densities: Densities) -> tuple[Any, Any]:
-    """log pi_j N(x) - peak (k, b) of the columns of ``Z`` = z(x), and ``Z``, made again in float64 where float32 would not do."""
+    """log pi_j N(x) - peak (k, b) of the columns of ``Z`` = z(x), and ``Z``, made again in float64
+    where float32 would not do.
+    """
     Z = precise(Z, densities)
     return namespace(Z).asarray(densities.rows, dtype=Z.dtype, device=Z.device) @ Z, Z
 
@@ -166,7 +168,9 @@ def _single_will_do(densities: Densities) -> bool:
 
 
 def restrict(L: Any, labels: Any) -> Any:
-    """Logits (k, b) with minus infinity in all components but its own for an object whose label is known (not -1)."""
+    """Logits (k, b) with minus infinity in all components but its own for an object whose label is
+    known (not -1).
+    """
     if labels is None:
         return L
     other = (labels >= 0) & (np.arange(len(L))[:, None] != labels)
@@ -175,9 +179,11 @@ def restrict(L: Any, labels: Any) -> Any:
 
 
 def posterior(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, Any, Any, Any]:
-    """Weighted densities (k, b) relative to a level, their sums (b,), the levels (b,) or number, and ``Z``.
+    """Weighted densities (k, b) relative to a level, their sums (b,), the levels (b,) or number,
+    and ``Z``.
 
-    The peak of the mixture serves all objects as a level, which saves two passes, unless one is so far out that its densities vanish.
+    The peak of the mixture serves all objects as a level, which saves two passes, unless one is so
+    far out that its densities vanish.
     """
     xp = namespace(Z)
     L, Z = logits(Z, densities)
@@ -260,7 +266,9 @@ def _in_pieces(X: Any, weights: Any, densities: Densities, labels: Any) -> Stats
 
 
 def memberships(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, Any]:
-    """Posterior probabilities (b, k), noise last, in the type of ``Z``, and log-densities (b,) of its columns, z(x) or x."""
+    """Posterior probabilities (b, k), noise last, in the type of ``Z``, and log-densities (b,) of
+    its columns, z(x) or x.
+    """
     xp = namespace(Z)
     Z = distances.features(Z, densities.kind) if Z.shape[0] == densities.n_features else Z
     E, total, level, _ = posterior(Z, densities, labels)
@@ -345,7 +353,9 @@ def ordered(state: State) -> State:
 
 
 def pack(state: State) -> np.ndarray:
-    """The state as one vector: log weights, means, logarithms or Cholesky factors of covariances."""
+    """The state as one vector: log weights, means, logarithms or Cholesky factors of
+    covariances.
+    """
     covariances = state.covariances
     if families.has_one_covariance(state.family):
         covariances = covariances[:1]

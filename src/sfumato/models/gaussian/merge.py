@@ -1,4 +1,6 @@
-"""Components into clusters (Baudry, Raftery, Celeux, Lo and Gottardo 2010): merge the pair that lowers the entropy most.
+"""Components into clusters (Baudry, Raftery, Celeux, Lo and Gottardo 2010).
+
+Merge the pair that lowers the entropy most.
 
 gain(a, b) = sum_i h(u_ia) + h(u_ib) - h(u_ia + u_ib),      h(u) = -u log u
 """
@@ -12,7 +14,9 @@ __all__ = ["merge"]
 
 
 def merge(U: np.ndarray, n_clusters: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """Group (k,) of every column of the memberships ``U`` (n, k) after merging down to ``n_clusters``."""
+    """Group (k,) of every column of the memberships ``U`` (n, k) after merging down to
+    ``n_clusters``.
+    """
     weights = np.ones(len(U)) if weights is None else weights
     groups = np.arange(U.shape[1])
     U = U.copy()

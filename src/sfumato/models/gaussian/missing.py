@@ -6,8 +6,9 @@ An object counts with the density of what was seen of it, o = its observed featu
     E[x | seen, j] = mu_j + Sigma_j P (x_o - mu_jo),    Cov[x | seen, j] = Sigma_j - Sigma_j P Sigma_j,
     P = the inverse of Sigma_joo, padded with zeros
 
-Objects with the same pattern of holes share P. Where features are independent within components, P is the diagonal of the
-observed 1 / Sigma_j, and a product with the indicator of what was seen does for all patterns.
+Objects with the same pattern of holes share P. Where features are independent within components, P
+is the diagonal of the observed 1 / Sigma_j, and a product with the indicator of what was seen does
+for all patterns.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def _patterns(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _precisions(covariance: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Inverse of the observed part (p, d, d), zero elsewhere, and its log-determinant (p,), for every pattern."""
+    """Inverse of the observed part (p, d, d), zero elsewhere, and its log-determinant (p,), for
+    every pattern.
+    """
     both = seen[:, :, None] & seen[:, None, :]
     padded = np.where(both, covariance, np.eye(len(covariance)))
     factor = np.linalg.inv(np.linalg.cholesky(padded))
@@ -47,7 +50,9 @@ def _pieces(b: int) -> list[slice]:
 def _expect(
     X: np.ndarray, state: State, labels: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, list, np.ndarray]:
-    """Posterior probabilities (k, b), log-densities (b,), precisions by component and the pattern of every object."""
+    """Posterior probabilities (k, b), log-densities (b,), precisions by component and the pattern
+    of every object.
+    """
     k = len(state.means)
     seen, pattern = _patterns(X)
     pattern = pattern.ravel()
@@ -78,7 +83,9 @@ def _variances(state: State) -> np.ndarray:
 def _expect_apart(
     X: np.ndarray, state: State, labels: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior probabilities (k, b) and log-densities (b,) where features are independent within components."""
+    """Posterior probabilities (k, b) and log-densities (b,) where features are independent within
+    components.
+    """
     k, variances = len(state.means), _variances(state)
     seen = ~np.isnan(X)
     L = np.empty((len(state.weights), len(X)))
@@ -113,7 +120,10 @@ def _summarize_apart(
 def summarize(
     X: np.ndarray, weights: np.ndarray | None, state: State, labels: np.ndarray | None = None
 ) -> Stats:
-    """Expected statistics of a block of rows (b, d) with NaN for holes: sums of z(x) of the kind that ``kind_of_sums`` says."""
+    """Expected statistics of a block of rows (b, d) with NaN for holes.
+
+    Sums of z(x) of the kind that ``kind_of_sums`` says.
+    """
     X = X.astype(np.float64, copy=False)
     if kind_of_sums(state.family) == "diag":
         return _summarize_apart(X, weights, state, labels)
@@ -140,7 +150,9 @@ def summarize(
 def memberships(
     X: np.ndarray, state: State, labels: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior probabilities (b, k), noise last, and log-densities (b,) of rows with NaN for holes."""
+    """Posterior probabilities (b, k), noise last, and log-densities (b,) of rows with NaN for
+    holes.
+    """
     expect = _expect if kind_of_sums(state.family) == "full" else _expect_apart
     R, level = expect(X.astype(np.float64, copy=False), state, labels)[:2]
     return R.T.astype(X.dtype), level.astype(X.dtype)

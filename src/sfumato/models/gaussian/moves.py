@@ -1,7 +1,9 @@
-"""Ways out of a poor optimum of a mixture: take a component away and cut another in two (after Ueda et al. 2000).
+"""Ways out of a poor optimum of a mixture.
 
-What the lost component r_j held goes to the others by their posterior; component l is cut through its
-mean, across its longest axis or the one along which it looks most like two (least kurtosis):
+Take a component away and cut another in two (after Ueda et al. 2000).
+
+What the lost component r_j held goes to the others by their posterior; component l is cut through
+its mean, across its longest axis or the one along which it looks most like two (least kurtosis):
 
     r_l' = r_l [v (x - mu_l) > 0],   r_j' = r_l [v (x - mu_l) <= 0],    then one M step
 
@@ -27,7 +29,10 @@ LOST, CUT = (
 
 
 def swaps(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[State]:
-    """States in which one component left its place to half of another; ``X`` (n, d), ``weights`` (n,)."""
+    """States in which one component left its place to half of another.
+
+    ``X`` (n, d), ``weights`` (n,).
+    """
     k = len(state.means)
     L = direct.logits(X, state)
     Z = distances.features(X.T, families.kind_of(state.family))
@@ -52,7 +57,10 @@ def swaps(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[State]:
 def _outlying(
     X: np.ndarray, R: np.ndarray, level: np.ndarray, weights: np.ndarray, j: int
 ) -> np.ndarray:
-    """Component j on the least likely object and its neighbours: few will do where all components share their covariance."""
+    """Component j on the least likely object and its neighbours.
+
+    Few will do where all components share their covariance.
+    """
     near = np.argsort(np.sum((X - X[np.argmin(level)]) ** 2, axis=1), kind="stable")[
         : X.shape[1] + 1
     ]

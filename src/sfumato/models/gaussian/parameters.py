@@ -54,7 +54,8 @@ def partial_labels(
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Known labels as components 0, 1, ..., -1 for unknown, and the label of each component.
 
-    None where ``y`` marks nothing as unknown. ``classes`` are the labels of the components where they are known already.
+    None where ``y`` marks nothing as unknown. ``classes`` are the labels of the components where
+    they are known already.
     """
     y = _integers(y, n)
     if y is None or not (y == -1).any() or (y == -1).all():
@@ -63,18 +64,23 @@ def partial_labels(
     classes = np.unique(y[known]) if classes is None else classes
     if len(classes) > n_clusters:
         raise ValueError(
-            f"y has {len(classes)} different labels, more than n_clusters={n_clusters}: raise n_clusters"
+            f"y has {len(classes)} different labels, more than n_clusters={n_clusters}: raise "
+            "n_clusters"
         )
     strange = known & ~np.isin(y, classes)
     if strange.any():
         raise ValueError(
-            f"y has the label {y[strange][0]}, which the first batch had not: begin with a batch that has all labels"
+            f"y has the label {y[strange][0]}, which the first batch had not: begin with a batch "
+            "that has all labels"
         )
     return np.where(known, np.searchsorted(classes, y), -1), classes
 
 
 def _integers(y: Any, n: int) -> np.ndarray | None:
-    """``y`` as integers (n,); None where it is no partial labelling: there is none, or names or numbers without a sign of unknown."""
+    """``y`` as integers (n,); None where it is no partial labelling.
+
+    There is none, or names or numbers without a sign of unknown.
+    """
     if y is None:
         return None
     y = np.asarray(y)
@@ -83,7 +89,8 @@ def _integers(y: Any, n: int) -> np.ndarray | None:
         return None
     if len(y) != n:
         raise ValueError(
-            f"y has {len(y)} labels for {n} objects: give one label an object, -1 where it is unknown"
+            f"y has {len(y)} labels for {n} objects: give one label an object, -1 where it is "
+            "unknown"
         )
     if y.dtype.kind in "iu":
         return y
@@ -100,7 +107,8 @@ def _integers(y: Any, n: int) -> np.ndarray | None:
     unknown = [value for value in values if value is None or value != value or value in (-1, "-1")]
     if unknown:
         raise ValueError(
-            f"y must hold integers with -1 for unknown, or no unknown at all; got {unknown[0]!r} among {y.dtype} values"
+            f"y must hold integers with -1 for unknown, or no unknown at all; got {unknown[0]!r} "
+            f"among {y.dtype} values"
         )
     return None
 
@@ -135,7 +143,8 @@ def check_initial(value: Any, name: str, shape: tuple[int, ...]) -> np.ndarray |
         raise ValueError(f"{name} must be an array of shape {shape}, got shape {array.shape}")
     if not np.isfinite(array).all():
         raise ValueError(
-            f"{name} must be finite, but holds {'NaN' if np.isnan(array).any() else 'infinity'}: give a number in its place"
+            f"{name} must be finite, but holds {'NaN' if np.isnan(array).any() else 'infinity'}: "
+            "give a number in its place"
         )
     return array
 

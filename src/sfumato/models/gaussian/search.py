@@ -294,7 +294,9 @@ def _alone(problem: _Problem, R: np.ndarray, settings: Settings) -> loop.Run:
 def _exchanged(
     problems: list[_Problem], runs: list[loop.Run], limits: starts.Limits
 ) -> list[loop.Run]:
-    """Runs after every candidate has also started from the memberships that the others ended with."""
+    """Runs after every candidate has also started from the memberships that the others ended
+    with.
+    """
     R = np.stack([p.memberships(run.state) for p, run in zip(problems, runs, strict=True)])
     results = []
     for i, (problem, run) in enumerate(zip(problems, runs, strict=True)):

@@ -1,7 +1,7 @@
 """First states of Gaussian mixtures, and the best run from several of them.
 
-A partition of a sample (agglomeration or k-means, see ``numerics.seeding``) becomes a state by one M
-step whose scatter is shrunk towards the pooled scatter as if by d + 1 more objects, so that no
+A partition of a sample (agglomeration or k-means, see ``numerics.seeding``) becomes a state by one
+M step whose scatter is shrunk towards the pooled scatter as if by d + 1 more objects, so that no
 component starts as a spike. All starts make a few EM steps together; the most promising ones go on
 to convergence until two of them agree (Biernacki, Celeux and Govaert 2003). The best one then tries
 to do without one component and to cut another in two (``moves``).
@@ -100,7 +100,9 @@ def _groups(
 
 
 def match(groups: np.ndarray, labels: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray:
-    """Groups renumbered to agree best with the known labels (-1: unknown), which take their place."""
+    """Groups renumbered to agree best with the known labels (-1: unknown), which take their
+    place.
+    """
     known = labels >= 0
     table = np.zeros((k, k))
     np.add.at(table, (groups[known], labels[known]), weights[known])
@@ -186,7 +188,10 @@ def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:
 
 
 def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> list[State]:
-    """Different states after a few steps: those without small components first, then by objective."""
+    """Different states after a few steps.
+
+    Those without small components first, then by objective.
+    """
     state, values = kernel.stack(list(states)), np.zeros(len(states))
     for _ in range(n_steps):
         state, values = likelihood.step(state)
@@ -219,9 +224,9 @@ def complete(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def collapsed(state: State, count: float, thinnest: float) -> np.ndarray:
     """Which components (k,) are spikes: too few objects for their shape, or no width.
 
-    ``count`` is the number of objects, ``thinnest`` the least variance of the data in any direction.
-    A covariance of its own needs d + 1 objects, variances of its own need two, a volume of its own
-    more than one.
+    ``count`` is the number of objects, ``thinnest`` the least variance of the data in any
+    direction. A covariance of its own needs d + 1 objects, variances of its own need two, a volume
+    of its own more than one.
     """
     k, d = state.means.shape
     volume, shape, orientation = state.family

@@ -40,9 +40,9 @@ class MixedMixture(DensityMixture):
         Kind of columns, by name or position: ``"normal"``, ``"log-normal"``, ``"categorical"``,
         ``"counts"`` or ``"binary"``. Others are read from the types of a data frame: floats are
         normal; words, categories and objects are categorical; booleans are binary. Whole numbers
-        are binary if they have two values, counts if none is negative and some are zero, categorical
-        if they have at most ten values, all positive, and normal otherwise. The columns of an array
-        are normal.
+        are binary if they have two values, counts if none is negative and some are zero,
+        categorical if they have at most ten values, all positive, and normal otherwise. The columns
+        of an array are normal.
     criterion : {"bic", "icl", "aic"}, default="bic"
         How to choose the number of clusters.
     smoothing : float, default=1.0

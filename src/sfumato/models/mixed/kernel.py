@@ -89,7 +89,9 @@ class Stats(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """Weight per cluster, variance, rates (b,) and probabilities (levels,) that parameters lean on."""
+    """Weight per cluster, variance, rates (b,) and probabilities (levels,) that parameters lean
+    on.
+    """
 
     amount: float
     variance: float

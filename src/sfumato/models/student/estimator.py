@@ -90,8 +90,8 @@ class StudentMixture(DensityMixture):
 
     References
     ----------
-    .. [1] D. Peel and G. J. McLachlan, Robust mixture modelling using the t distribution, Statistics
-       and Computing 10, 2000.
+    .. [1] D. Peel and G. J. McLachlan, Robust mixture modelling using the t distribution,
+       Statistics and Computing 10, 2000.
 
     Examples
     --------
@@ -270,7 +270,8 @@ class StudentMixture(DensityMixture):
         self.covariance_type_ = self._setting["covariance_type"]
         if not self._is_sound(rows, state):
             warn(
-                f"a cluster holds too few objects for its shape ('{self.covariance_type_}'), or has no "
+                f"a cluster holds too few objects for its shape ('{self.covariance_type_}'), or "
+                "has no "
                 "width in some direction: ask for fewer clusters or a simpler covariance_type"
             )
 

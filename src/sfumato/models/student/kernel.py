@@ -72,7 +72,9 @@ class State(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """N (k,), sums of v (k,), of v (x - mu) (k, d), their scatter, G (k,), and the log-likelihood."""
+    """N (k,), sums of v (k,), of v (x - mu) (k, d), their scatter, G (k,), and the log-
+    likelihood.
+    """
 
     mass: np.ndarray
     pull: np.ndarray
@@ -231,7 +233,10 @@ def _freedom(stats: Stats, mass: np.ndarray, before: np.ndarray, rule: Rule) -> 
 
 
 def _root(level: float) -> float:
-    """nu within the bounds with log(nu/2) - psi(nu/2) + 1 + level = 0; the left side falls in nu."""
+    """nu within the bounds with log(nu/2) - psi(nu/2) + 1 + level = 0.
+
+    The left side falls in nu.
+    """
 
     def left(log_nu: float) -> float:
         half = 0.5 * np.exp(log_nu)
