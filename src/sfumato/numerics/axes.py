@@ -3,9 +3,10 @@
     y = ((x - shift) / spread) P        P whitens on the leading principal axes: mixtures are fitted here
     r = y A                             A makes the spread among near neighbours round: seeds and cells are made here
 
-Whitening alone squeezes the very directions in which clusters lie apart. The scatter W of differences between near neighbours is
-mostly scatter within clusters, so that A = W^(-1/2) undoes that; neighbours are found in the coordinates of the last A, a few
-times over (Art, Gnanadesikan and Kettenring 1982). Up to ``n_axes`` features, y and r do not change, but for a rotation, when the
+Whitening alone squeezes the very directions in which clusters lie apart. The scatter W of
+differences between near neighbours is mostly scatter within clusters, so that A = W^(-1/2) undoes
+that; neighbours are found in the coordinates of the last A, a few times over (Art, Gnanadesikan and
+Kettenring 1982). Up to ``n_axes`` features, y and r do not change, but for a rotation, when the
 features are mixed by any invertible matrix.
 """
 
@@ -19,19 +20,28 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 __all__ = ["Axes", "by_radius", "canonical_order", "fit_axes"]
 
-UNEQUAL = 10.0  # times the median spread: a column above is in another unit, so that columns are scaled before principal axes are cut
+# Times the median spread: a column above is in another unit, so that columns are scaled before
+# principal axes are cut
+UNEQUAL = 10.0
 NULL = 1e-9  # of the largest spread: directions below are combinations of others
 N_NEIGHBORS = 5  # whose differences are taken as scatter within clusters
 N_ROUNDS = 10  # of finding neighbours anew
 N_POINTS = 1000  # objects that the scatter is taken from
-# Ratio of the largest to the smallest variance of the scatter below which whitened coordinates stay as they are: with nothing to
-# gain, neighbours found anew would only make chance grow. Noise of 2 to 20 dimensions has at most 1.7, iris 3.6, wine 3.7.
+# Ratio of the largest to the smallest variance of the scatter below which whitened coordinates stay
+# as they are: with nothing to
+# gain, neighbours found anew would only make chance grow. Noise of 2 to 20 dimensions has at most
+# 1.7, iris 3.6, wine 3.7.
 ROUND = 2.0
-RIDGE = 0.01  # of the mean variance, added to the scatter; this and the rounds chosen on iris, wine and breast cancer
+# Of the mean variance, added to the scatter; this and the rounds chosen on iris, wine and breast
+# cancer
+RIDGE = 0.01
 
 
 class Axes(NamedTuple):
-    """``shift`` (p,) or None for sparse features; ``projection`` (p, q) with ``offset`` (q,); ``near`` (q, q)."""
+    """``shift`` (p,) or None for sparse features; ``projection`` (p, q) with ``offset`` (q,).
+
+    ``near`` (q, q).
+    """
 
     shift: np.ndarray | None
     projection: np.ndarray
@@ -47,14 +57,19 @@ class Axes(NamedTuple):
 
 
 def canonical_order(X: Any) -> np.ndarray:
-    """Indices (n,) that sort the rows by their numbers: the same objects in the same order, however they came."""
+    """Indices (n,) that sort the rows by their numbers.
+
+    The same objects in the same order, however they came.
+    """
     if sp.issparse(X):
         X = X @ np.random.default_rng(0).standard_normal((X.shape[1], 2))
     return np.lexsort(np.asarray(X)[:, 15::-1].T) if X.shape[1] else np.arange(X.shape[0])
 
 
 def by_radius(Y: np.ndarray) -> np.ndarray:
-    """Indices (n,) that sort whitened objects by their distance from the middle, which no mixing of features changes."""
+    """Indices (n,) that sort whitened objects by their distance from the middle, which no mixing of
+    features changes.
+    """
     return np.argsort(np.round(np.sum(Y * Y, axis=1), 9), kind="stable")
 
 
@@ -116,7 +131,8 @@ def _sparse_directions(X: Any, n_axes: int) -> np.ndarray:
 def _whitening(scores: np.ndarray) -> np.ndarray:
     """Matrix (q, r) that gives centred scores the identity as covariance.
 
-    By singular values, not by those of the covariance, whose square root would lose half of the digits.
+    By singular values, not by those of the covariance, whose square root would lose half of the
+    digits.
     """
     _, values, vectors = np.linalg.svd(scores, full_matrices=False)
     good = values > NULL * max(values.max(initial=0.0), np.finfo(float).tiny)
@@ -126,7 +142,9 @@ def _whitening(scores: np.ndarray) -> np.ndarray:
 
 
 def _near(Y: np.ndarray) -> np.ndarray:
-    """A (q, q): in the coordinates Y A the scatter of differences between near neighbours is round."""
+    """A (q, q): in the coordinates Y A the scatter of differences between near neighbours is
+    round.
+    """
     n, d = Y.shape
     A = np.eye(d)
     points = Y[:: max(1, -(-n // N_POINTS))]

@@ -1,6 +1,9 @@
-"""Compiled twins of kernels that must walk object by object; ``pip install 'sfumato[fast]'`` brings Numba, which this module needs.
+"""Compiled twins of kernels that must walk object by object.
 
-Import it at call time. Every function here has a NumPy form that does the same; a twin is kept only where it is at least twice as fast.
+``pip install 'sfumato[fast]'`` brings Numba, which this module needs.
+
+Import it at call time. Every function here has a NumPy form that does the same; a twin is kept only
+where it is at least twice as fast.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ NEAR = 1e-12  # as in coassociation_explicit
 
 @njit(cache=True, nogil=True, parallel=True)
 def equal_labels(codes, out):
-    """Number of rows in which every two columns of ``codes`` (m, n) agree, written to ``out`` (n, n)."""
+    """Number of rows in which every two columns of ``codes`` (m, n) agree, written to ``out`` (n,
+    n).
+    """
     m, n = codes.shape
     for i in prange(n):
         few = np.zeros(
@@ -36,7 +41,10 @@ def equal_labels(codes, out):
 
 @njit(cache=True, nogil=True)
 def table_sweep(codes, offsets, weights, coverage, U, M, S, absent):
-    """One exact Gauss-Seidel pass over the objects of a table of labels; ``U``, ``M``, ``S`` and ``absent`` are overwritten."""
+    """One exact Gauss-Seidel pass over the objects of a table of labels.
+
+    ``U``, ``M``, ``S`` and ``absent`` are overwritten.
+    """
     n, m = codes.shape
     k = U.shape[1]
     n_steps = max(1, k // 2)
@@ -70,7 +78,10 @@ def table_sweep(codes, offsets, weights, coverage, U, M, S, absent):
 
 @njit(cache=True, nogil=True)
 def _pair_steps(H, g, u, n_steps):
-    """Exact line searches between the best and the worst used vertex; see ``simplex.pair_steps``."""
+    """Exact line searches between the best and the worst used vertex.
+
+    See ``simplex.pair_steps``.
+    """
     k = len(u)
     for _ in range(n_steps):
         to, out = 0, -1

@@ -1,11 +1,14 @@
-"""Compiled quadratic programs on the simplex by an active set; needs Numba (``pip install 'sfumato[fast]'``).
+"""Compiled quadratic programs on the simplex by an active set.
+
+Needs Numba (``pip install 'sfumato[fast]'``).
 
     min over the simplex of  u'Hu / 2 - b'u,    H positive semidefinite
 
-The free coordinates grow one at a time, by the one of most negative slope, from the best vertex or from
-the support of a given point (Lawson and Hanson 1974, with one equality). Because u sums to one, H + c 11'
-has the same minimiser as H; with c > 0 it is positive definite on every set of free coordinates where the
-minimiser is unique, so that one Cholesky factor, grown row by row, solves each step. Import at call time.
+The free coordinates grow one at a time, by the one of most negative slope, from the best vertex or
+from the support of a given point (Lawson and Hanson 1974, with one equality). Because u sums to
+one, H + c 11' has the same minimiser as H; with c > 0 it is positive definite on every set of free
+coordinates where the minimiser is unique, so that one Cholesky factor, grown row by row, solves
+each step. Import at call time.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ def _rows(stack, B, U):
 def minimise(H, b, u, factor, free, work):
     """Move ``u``, a point of the simplex, to the minimum; the number of free coordinates.
 
-    ``factor`` (k, k), ``free`` (k,) and ``work`` (5, k) are scratch; ``free`` then holds the free coordinates.
+    ``factor`` (k, k), ``free`` (k,) and ``work`` (5, k) are scratch; ``free`` then holds the free
+    coordinates.
     """
     k = len(u)
     size = 0.0
@@ -76,7 +80,9 @@ def minimise(H, b, u, factor, free, work):
 
 @njit(cache=True, nogil=True, fastmath=FREE)
 def _steepest(H, b, u, size, free, p, slope):
-    """The coordinate whose slope lies furthest below that of the free ones, -1 if none does by more than rounding."""
+    """The coordinate whose slope lies furthest below that of the free ones, -1 if none does by more
+    than rounding.
+    """
     k = len(u)
     for r in range(k):
         slope[r] = -b[r]
@@ -100,7 +106,8 @@ def _steepest(H, b, u, size, free, p, slope):
 def _extend(H, b, lift, factor, free, start, p, work):
     """Rows ``start``, ..., p - 1 of the Cholesky factor of (H + lift 11') on the free coordinates.
 
-    The diagonal holds reciprocals; the first rows of ``work`` hold the factor's inverse times b and times 1.
+    The diagonal holds reciprocals; the first rows of ``work`` hold the factor's inverse times b and
+    times 1.
     """
     for i in range(start, p):
         row, own, first, second = factor[i], H[free[i]], b[free[i]], 1.0
@@ -113,7 +120,8 @@ def _extend(H, b, lift, factor, free, start, p, work):
                 first -= value * work[0, j]
                 second -= value * work[1, j]
             else:
-                # A flat direction keeps a tiny curvature: the step along it ends where a coordinate reaches zero.
+                # A flat direction keeps a tiny curvature: the step along it ends where a coordinate
+                # reaches zero.
                 row[j] = 1.0 / max(value, 4 * EPS * lift) ** 0.5
         work[0, i], work[1, i] = first * row[i], second * row[i]
 
@@ -146,7 +154,10 @@ def _settle(H, b, u, lift, factor, free, p, work):
 
 @njit(cache=True, nogil=True, fastmath=FREE)
 def _equality(factor, p, work):
-    """The minimiser with sum one over the free coordinates, signs free: (H + lift 11') x = b + multiplier 1."""
+    """The minimiser with sum one over the free coordinates, signs free.
+
+    (H + lift 11') x = b + multiplier 1.
+    """
     x, y = work[2], work[3]
     for i in range(p):
         x[i], y[i] = work[0, i], work[1, i]
@@ -172,7 +183,9 @@ def _equality(factor, p, work):
 
 @njit(cache=True, nogil=True, fastmath=FREE)
 def pair_steps(H, b, u, slope, n_steps):
-    """``n_steps`` exact line searches between the best and the worst used coordinate; ``slope`` (k,) is scratch.
+    """``n_steps`` exact line searches between the best and the worst used coordinate.
+
+    ``slope`` (k,) is scratch.
 
     Cheaper than ``minimise`` by far where many coordinates are free, and enough inside a sweep.
     """

@@ -2,9 +2,10 @@
 
     A = D^-1/2 W D^-1/2,  d = W 1,    A E = E diag(lambda),    E'E = I,    lambda_1 >= ... >= lambda_k
 
-by a block Krylov space with Rayleigh-Ritz and then Chebyshev filters: every pass over W serves a whole block of vectors, from a fixed
-start, so that the answer is the same each time. Graphs of one or two dimensions mix slowly but have sparse triangular factors: there
-the Krylov space is that of an inverse. ``Scaled`` is diag(s) W diag(s), never formed.
+by a block Krylov space with Rayleigh-Ritz and then Chebyshev filters: every pass over W serves a
+whole block of vectors, from a fixed start, so that the answer is the same each time. Graphs of one
+or two dimensions mix slowly but have sparse triangular factors: there the Krylov space is that of
+an inverse. ``Scaled`` is diag(s) W diag(s), never formed.
 """
 
 from __future__ import annotations
@@ -35,14 +36,18 @@ __all__ = [
 
 DIRECT = 400  # up to so many objects all eigenvectors cost less than the detour
 EXTRA = 10  # columns beyond those asked for: they decide how fast the block converges
-DEPTH = 8  # products before the first Rayleigh-Ritz; orthogonalising costs more than products if W is sparse
+# Products before the first Rayleigh-Ritz; orthogonalising costs more than products if W is sparse
+DEPTH = 8
 SPARSE_DEPTH = 3
 FEW = 300_000  # objects up to which triangular factors, whose size nobody knows before, are tried
-NARROW = 7.0  # bandwidth over the root of n, up to which triangular factors cost less than a hundred products
+# Bandwidth over the root of n, up to which triangular factors cost less than a hundred products
+NARROW = 7.0
 
 
 class Spectrum(NamedTuple):
-    """Leading eigenpairs: ``values`` (k,) descending, ``vectors`` (n, k), the eigenvalue that follows, and the worst residual."""
+    """Leading eigenpairs: ``values`` (k,) descending, ``vectors`` (n, k), the eigenvalue that
+    follows, and the worst residual.
+    """
 
     values: Any
     vectors: Any
@@ -69,11 +74,13 @@ def leading_eigenvectors(
     k : int
         Between 1 and n.
     tol : float, optional
-        Largest residual |A v - lambda v| of an accepted vector; by default 1e-8 (float64) or 2e-5 (float32).
+        Largest residual |A v - lambda v| of an accepted vector; by default 1e-8 (float64) or 2e-5
+        (float32).
     max_products : int
         Passes over A at most (about); the residual reached is in the answer.
     start : array of shape (n, p), optional
-        p > k independent columns close to the eigenvectors, which then take the place of the Krylov space.
+        p > k independent columns close to the eigenvectors, which then take the place of the Krylov
+        space.
 
     Returns
     -------
@@ -98,7 +105,10 @@ def leading_eigenvectors(
 
 
 def krylov_columns(k: int, n: int, *, sparse: bool) -> int:
-    """Columns (n,) that finding ``k`` eigenvectors keeps at one time: the Krylov space, and what it was before its last block."""
+    """Columns (n,) that finding ``k`` eigenvectors keeps at one time.
+
+    The Krylov space, and what it was before its last block.
+    """
     p = k + EXTRA
     return (
         0
@@ -110,7 +120,10 @@ def krylov_columns(k: int, n: int, *, sparse: bool) -> int:
 def _converge(
     A: Any, k: int, dtype: Any, tol: float, max_products: int, start: Any
 ) -> tuple[Any, Any, Any]:
-    """Ritz values, vectors and residuals: a Krylov space or the start first, then filter and Rayleigh-Ritz by turns."""
+    """Ritz values, vectors and residuals.
+
+    a Krylov space or the start first, then filter and Rayleigh-Ritz by turns.
+    """
     n, p, depth = A.shape[0], k + EXTRA, 1
     if start is None:
         start = like(A, np.random.default_rng(0).standard_normal((n, p)).astype(dtype))
@@ -125,7 +138,9 @@ def _converge(
 
 
 def _compact(A: Any) -> tuple[Any, Any]:
-    """A sparse similarity with its scaling multiplied in and neighbours side by side in memory, and where each object went."""
+    """A sparse similarity with its scaling multiplied in and neighbours side by side in memory, and
+    where each object went.
+    """
     W = A.W if isinstance(A, Scaled) else A
     if not sp.issparse(W):
         return A, slice(None)
@@ -137,20 +152,26 @@ def _compact(A: Any) -> tuple[Any, Any]:
 
 
 def _largest(A: Any) -> float:
-    """A bound from above on the spectrum of a sparse similarity, exact for D^-1/2 W D^-1/2 (Collatz and Wielandt)."""
+    """A bound from above on the spectrum of a sparse similarity, exact for D^-1/2 W D^-1/2 (Collatz
+    and Wielandt).
+    """
     W, scaling = (A.W, A.scaling) if isinstance(A, Scaled) else (A, 1.0)
     return float((abs(W).sum(axis=1) * scaling**2).max()) if sp.issparse(W) else np.inf
 
 
 def _narrow(A: Any) -> bool:
-    """Whether triangular factors of A stay sparse: neighbours lie so close in memory as on a graph of one or two dimensions."""
+    """Whether triangular factors of A stay sparse.
+
+    Neighbours lie so close in memory as on a graph of one or two dimensions.
+    """
     n = A.shape[0]
     rows = np.repeat(np.arange(n, dtype=A.indices.dtype), np.diff(A.indptr))
     return n <= FEW and int(np.abs(A.indices - rows).max()) <= NARROW * np.sqrt(n)
 
 
 def _inverted(A: Any, k: int, largest: float) -> Any:
-    """Vectors close to the leading ones, from a Krylov space of (sigma - A)^-1 with sigma just above the spectrum.
+    """Vectors close to the leading ones, from a Krylov space of (sigma - A)^-1 with sigma just
+    above the spectrum.
 
     On such graphs A itself would have to be multiplied hundreds of times: they mix slowly.
     """
@@ -165,7 +186,9 @@ def _inverted(A: Any, k: int, largest: float) -> Any:
 
 
 def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> int:
-    """Degree of the filter that brings the k-th residual below ``tol``, unless the first vector would drown the rest in rounding."""
+    """Degree of the filter that brings the k-th residual below ``tol``, unless the first vector
+    would drown the rest in rounding.
+    """
     edge = float(values[-1])
     first, last = float(values[0] + residuals[0]), float(values[k - 1])
     stretch = [
@@ -178,7 +201,10 @@ def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> i
 
 
 def _filter(A: Any, X: Any, degree: int, lowest: float, edge: float) -> Any:
-    """Chebyshev polynomial of A times X, columns orthonormal: small on [lowest, edge], growing fast above (Zhou and Saad 2007)."""
+    """Chebyshev polynomial of A times X, columns orthonormal.
+
+    Small on [lowest, edge], growing fast above (Zhou and Saad 2007).
+    """
     xp = namespace(X)
     center, half = (edge + lowest) / 2, (edge - lowest) / 2
     previous, current = X, (A @ X - center * X) / half
@@ -193,8 +219,9 @@ def _filter(A: Any, X: Any, degree: int, lowest: float, edge: float) -> Any:
 
 
 def _rayleigh_ritz(A: Any, X: Any, depth: int) -> tuple[Any, Any, Any, float]:
-    """Rayleigh-Ritz on the span of X, A X, ..., A^(depth - 1) X: as many Ritz pairs as X has columns, their residuals,
-    and a bound from below on the spectrum (of a matrix whose norm is about one).
+    """Rayleigh-Ritz on the span of X, A X, ..., A^(depth - 1) X: as many Ritz pairs as X has
+    columns, their residuals, and a bound from below on the spectrum (of a matrix whose norm is
+    about one).
     """
     xp = namespace(X)
     Q, p, columns = X, X.shape[1], []
@@ -222,7 +249,10 @@ def _rayleigh_ritz(A: Any, X: Any, depth: int) -> tuple[Any, Any, Any, float]:
 
 
 def _new_directions(Y: Any, Q: Any) -> Any:
-    """Orthonormal columns that span ``Y``, orthogonal to ``Q``; directions at rounding level are dropped."""
+    """Orthonormal columns that span ``Y``, orthogonal to ``Q``.
+
+    Directions at rounding level are dropped.
+    """
     xp = namespace(Y)
     X, R = xp.linalg.qr(Y)
     U, lengths, _ = xp.linalg.svd(R)

@@ -7,12 +7,12 @@ the identity (I). The M step minimises, over the covariances of the family,
 
     sum_j  N_j log det Sigma_j + tr(W_j Sigma_j^-1)
 
-for masses N_j and scatter matrices W_j = sum_i r_ij (x_i - mu_j)(x_i - mu_j)'. Once the axes D_j are
-known, only the sums of squares along them count (the diagonals of D_j' W_j D_j), and volume and
-shape follow from these. Common axes of varying shapes (EVE, VVE) come from planar rotations: for two
-axes the minimum over the angle has a closed form, so that a sweep over all pairs lowers the criterion
-whatever the conditioning (the majorization of Browne and McNicholas needs steps in proportion to the
-ratio of the eigenvalues).
+for masses N_j and scatter matrices W_j = sum_i r_ij (x_i - mu_j)(x_i - mu_j)'. Once the axes D_j
+are known, only the sums of squares along them count (the diagonals of D_j' W_j D_j), and volume and
+shape follow from these. Common axes of varying shapes (EVE, VVE) come from planar rotations: for
+two axes the minimum over the angle has a closed form, so that a sweep over all pairs lowers the
+criterion whatever the conditioning (the majorization of Browne and McNicholas needs steps in
+proportion to the ratio of the eigenvalues).
 """
 
 from __future__ import annotations
@@ -167,7 +167,9 @@ def _variances(
     floor: float,
     n_steps: int,
 ) -> np.ndarray:
-    """Variances (k, d) along known axes from the sums of squares along them, by volume and shape."""
+    """Variances (k, d) along known axes from the sums of squares along them, by volume and
+    shape.
+    """
     total = mass.sum(axis=-1)[..., None]
     if letters == "EE":
         pooled = np.maximum(spread.sum(axis=-2) / total, floor)

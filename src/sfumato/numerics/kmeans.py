@@ -1,12 +1,15 @@
-"""From an embedding to clusters: weighted k-means from nearly orthogonal rows, and how sure each row is.
+"""From an embedding to clusters.
+
+Weighted k-means from nearly orthogonal rows, and how sure each row is.
 
     distortion   sum_i w_i min_r |z_i - c_r|^2
     memberships  u_ir ~ (1 + |z_i - c_r|^2 / t)^(-(1 + q) / 2),    q = k - 1,
 
-the posterior of k spherical Cauchy densities (Student's t with one degree of freedom) of equal weight, whose scale t has the largest
-likelihood: embedded clusters are compact cores with thin bridges, which Gaussian tails would cut. The largest membership is the
-nearest center. With z_i = e_i / sqrt(d_i) and w_i = d_i the distortion is the spectral cost J = 1/2 |E E' - Pi|^2 of Bach and Jordan
-(2006), Pi the projection onto the sqrt(d)-weighted cluster indicators.
+the posterior of k spherical Cauchy densities (Student's t with one degree of freedom) of equal
+weight, whose scale t has the largest likelihood: embedded clusters are compact cores with thin
+bridges, which Gaussian tails would cut. The largest membership is the nearest center. With z_i =
+e_i / sqrt(d_i) and w_i = d_i the distortion is the spectral cost J = 1/2 |E E' - Pi|^2 of Bach and
+Jordan (2006), Pi the projection onto the sqrt(d)-weighted cluster indicators.
 """
 
 from __future__ import annotations
@@ -53,7 +56,9 @@ def squared_distances(Z: Any, centers: Any) -> Any:
 
 
 def lloyd_step(Z: Any, weights: Any, lengths: Any, centers: Any) -> tuple[Any, float]:
-    """Centers of the rows nearest to each center, and the distortion before the move; a center left alone goes to the worst row.
+    """Centers of the rows nearest to each center, and the distortion before the move.
+
+    a center left alone goes to the worst row.
 
     ``lengths`` holds |z_i|^2, which does not change.
     """
@@ -90,9 +95,11 @@ def _log_densities(distances: Any, t: float, q: int) -> Any:
 
 
 def temperature(distances: Any, weights: Any, q: int, *, max_iter: int = 200) -> float:
-    """The t of largest likelihood around fixed centers, by expectation-maximisation from the nearest centers.
+    """The t of largest likelihood around fixed centers, by expectation-maximisation from the
+    nearest centers.
 
-    After every two steps the rest of the way is guessed from their ratio, as for a geometric series (Aitken).
+    After every two steps the rest of the way is guessed from their ratio, as for a geometric series
+    (Aitken).
     """
     xp = namespace(distances)
     largest = float(xp.max(distances))
@@ -117,7 +124,9 @@ def temperature(distances: Any, weights: Any, q: int, *, max_iter: int = 200) ->
 
 
 def spectral_cost(E: Any, degree: Any, labels: Any, k: int) -> float:
-    """J = 1/2 |E E' - Pi|^2 = k - sum_r |sum_{i in r} sqrt(d_i) e_i|^2 / sum_{i in r} d_i, for E with k orthonormal columns."""
+    """J = 1/2 |E E' - Pi|^2 = k - sum_r |sum_{i in r} sqrt(d_i) e_i|^2 / sum_{i in r} d_i, for E
+    with k orthonormal columns.
+    """
     xp = namespace(E)
     indicator = xp.astype(labels[:, None] == xp.arange(k, device=E.device)[None, :], E.dtype)
     sums = (indicator * degree[:, None] ** 0.5).T @ E

@@ -3,7 +3,8 @@
 O_b are the objects that partition b saw, x_ij^b says whether it put i and j together:
 
     f(U) = sum_b w_b  sum_{i != j in O_b} (x_ij^b - u_i'u_j)^2                                  rows u_i on the simplex
-         = const - 2 sum_b w_b (|H_b'U|^2 - sum_{O_b} |u_i|^2) + sum_b w_b (|U_b'U_b|^2 - sum_{O_b} |u_i|^4)
+         = const - 2 sum_b w_b (|H_b'U|^2 - sum_{O_b} |u_i|^2) + sum_b w_b (|U_b'U_b|^2 - sum_{O_b}
+         |u_i|^4)
 
 A pair weighs as often as it was seen; pairs that no partition saw together drop out by themselves.
 """
@@ -24,7 +25,9 @@ N_PANELS = 16
 
 
 class Moments(NamedTuple):
-    """Sums that a sweep keeps: M = H'U, S = U'U, and for each partition the part of S from the objects it did not see."""
+    """Sums that a sweep keeps: M = H'U, S = U'U, and for each partition the part of S from the
+    objects it did not see.
+    """
 
     M: np.ndarray
     S: np.ndarray
@@ -32,7 +35,9 @@ class Moments(NamedTuple):
 
 
 def moments(table: Table, U: np.ndarray) -> Moments:
-    """Sums of U over clusters, over objects, and over the objects unseen by each partition (of size 0 if there are none)."""
+    """Sums of U over clusters, over objects, and over the objects unseen by each partition (of size
+    0 if there are none).
+    """
     k = U.shape[1]
     absent = np.zeros((table.codes.shape[1] if has_gaps(table) else 0, k, k))
     for part in (
@@ -58,7 +63,10 @@ def constant(table: Table) -> float:
 def objective(
     table: Table, U: np.ndarray, sums: Moments | None = None, offset: float | None = None
 ) -> float:
-    """f(U), the squared loss over all raw observations, from sums over clusters; ``offset`` is ``constant(table)`` where known."""
+    """f(U), the squared loss over all raw observations, from sums over clusters.
+
+    ``offset`` is ``constant(table)`` where known.
+    """
     M, S, absent = moments(table, U) if sums is None else sums
     norms = np.einsum("ir,ir->i", U, U)
     together = table.column_weight @ np.einsum("cr,cr->c", M, M) - table.coverage @ norms

@@ -1,11 +1,13 @@
 """Evidence accumulation without an n x n matrix: the table of labels and its products.
 
-m partitions; h_b(i) is the label that partition b gave to object i, w_b its weight. With H the one-hot matrix of all labels, one
+m partitions; h_b(i) is the label that partition b gave to object i, w_b its weight. With H the
+one-hot matrix of all labels, one
 column a cluster, and  s_i = (sum of w_b over the partitions that saw i)^(-1/2):
 
     C = diag(s) H diag(w) H' diag(s)        coverage-scaled co-association: unit diagonal, exact without missing labels
 
-Every partition owns one column more than it has clusters: the unseen objects are there, and that column weighs nothing.
+Every partition owns one column more than it has clusters: the unseen objects are there, and that
+column weighs nothing.
 """
 
 from __future__ import annotations
@@ -39,19 +41,22 @@ __all__ = [
     "spectrum",
 ]
 
-SMALLEST_REGULARIZATION = 1e-6  # similarity to all others together that every object is regularization, so that nobody is without any
+# Similarity to all others together that every object is regularization, so that nobody is without
+# any
+SMALLEST_REGULARIZATION = 1e-6
 APART = (
     1.0 - 10 * SMALLEST_REGULARIZATION
 )  # eigenvalue above which nothing but SMALLEST_REGULARIZATION joins a group to the others
-REGULARIZATION = 0.04  # of the mean similarity to all others together: clusters of two objects in a hundred stand
+# Of the mean similarity to all others together: clusters of two objects in a hundred stand
+REGULARIZATION = 0.04
 
 
 class Table(NamedTuple):
     """Labels of n objects in m partitions.
 
-    ``codes`` (n, m) in the smallest integers that hold them; ``offsets`` (m + 1,) where the columns of each partition begin;
-    ``column_weight`` (columns,) the weight of the partition, 0 in its column of unseen objects; ``coverage`` (n,) the
-    weight of the partitions that saw each object.
+    ``codes`` (n, m) in the smallest integers that hold them; ``offsets`` (m + 1,) where the columns
+    of each partition begin; ``column_weight`` (columns,) the weight of the partition, 0 in its
+    column of unseen objects; ``coverage`` (n,) the weight of the partitions that saw each object.
     """
 
     codes: np.ndarray
@@ -95,7 +100,10 @@ class Table(NamedTuple):
 def encode(
     labels: np.ndarray, weights: np.ndarray | None = None, sizes: np.ndarray | None = None
 ) -> Table:
-    """Table of integer labels (n, m), 0, 1, ... in every column and -1 for unseen; ``sizes`` says how many each column may hold."""
+    """Table of integer labels (n, m), 0, 1, ... in every column and -1 for unseen.
+
+    ``sizes`` says how many each column may hold.
+    """
     sizes = (
         labels.max(axis=0).astype(np.int64) + 1
         if sizes is None
@@ -177,7 +185,10 @@ def _one_hot(table: Table, rows: slice, dtype: Any) -> sp.csr_array:
 
 
 def each_block(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
-    """``function`` of blocks of rows, on every core; blocks and order do not depend on the number of cores."""
+    """``function`` of blocks of rows, on every core.
+
+    Blocks and order do not depend on the number of cores.
+    """
     n, m = table.codes.shape
     size = max(1, max(2**20, 4 * int(table.offsets[-1])) // m)
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
@@ -194,10 +205,12 @@ def spectrum(
 ) -> tuple[Spectrum, np.ndarray]:
     """Leading eigenpairs of D^-1/2 C0 D^-1/2, and D^-1/2.
 
-    C0 is C without its diagonal, plus (``regularization`` + SMALLEST_REGULARIZATION) / n everywhere: that an object was found with itself is no evidence, and
-    counted as such it would make a cluster of every object that the partitions tend to leave alone. Where the objects fall into more
-    than k groups that no partition joins, every choice of k directions among them solves the problem; the vectors then say who is in
-    which of the k largest. ``start`` (n, k) are vectors close to the answer.
+    C0 is C without its diagonal, plus (``regularization`` + SMALLEST_REGULARIZATION) / n
+    everywhere: that an object was found with itself is no evidence, and counted as such it would
+    make a cluster of every object that the partitions tend to leave alone. Where the objects fall
+    into more than k groups that no partition joins, every choice of k directions among them solves
+    the problem; the vectors then say who is in which of the k largest. ``start`` (n, k) are vectors
+    close to the answer.
     """
     n, n_columns = table.codes.shape[0], int(table.offsets[-1])
     s, degree, together = table.scale, degrees(table), regularization + SMALLEST_REGULARIZATION
@@ -238,18 +251,25 @@ def degrees(table: Table) -> np.ndarray:
 
 
 def regularization(table: Table, bare: Spectrum) -> float:
-    """Similarity to all others together that is added for every object: a small share of the mean degree, times 1 - l.
+    """Similarity to all others together that is added for every object.
 
-    Without any, the few objects that coarse partitions leave alone become clusters, since almost nothing is cut by cutting them off
-    (Qin and Rohe 2013 add the whole mean degree, which drowns small clusters). l, the first eigenvalue left out, is close to 1 where
-    clusters are chains of small steps: these must not be regularization shortcuts. Clusters that no partition joins need none.
+    a small share of the mean degree, times 1 - l.
+
+    Without any, the few objects that coarse partitions leave alone become clusters, since almost
+    nothing is cut by cutting them off (Qin and Rohe 2013 add the whole mean degree, which drowns
+    small clusters). l, the first eigenvalue left out, is close to 1 where clusters are chains of
+    small steps: these must not be regularization shortcuts. Clusters that no partition joins need
+    none.
     """
     inside = 1.0 if bare.values[-1] > APART else min(max(bare.following, 0.0), 1.0)
     return REGULARIZATION * float(degrees(table).mean()) * (1.0 - inside)
 
 
 def separate_groups(table: Table) -> np.ndarray:
-    """The group (n,) of every object: two objects are in one if a chain of partitions joins them."""
+    """The group (n,) of every object.
+
+    Two objects are in one if a chain of partitions joins them.
+    """
     first = np.arange(len(table.codes))
     while True:
         before = first.copy()
@@ -263,7 +283,9 @@ def separate_groups(table: Table) -> np.ndarray:
 
 
 def _among_columns(table: Table, k: int, t: np.ndarray) -> np.ndarray:
-    """Leading eigenvectors of diag(t) C diag(t), diagonal and all, by way of the few clusters of all partitions."""
+    """Leading eigenvectors of diag(t) C diag(t), diagonal and all, by way of the few clusters of
+    all partitions.
+    """
     root = np.sqrt(table.column_weight)[:, None]
     inverse = np.where(root > 0, 1.0 / np.where(root > 0, root, 1.0), 0.0)
 
@@ -281,9 +303,12 @@ def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOper
 
 
 def chance_level(table: Table) -> float:
-    """Second eigenvalue to expect of D^-1/2 C D^-1/2 if the partitions knew nothing of each other: (1 + sqrt(d / n))^2 / m.
+    """Second eigenvalue to expect of D^-1/2 C D^-1/2 if the partitions knew nothing of each other.
 
-    d counts the clusters of all partitions less one each (Marchenko and Pastur 1967, edge of the spectrum).
+    (1 + sqrt(d / n))^2 / m.
+
+    d counts the clusters of all partitions less one each (Marchenko and Pastur 1967, edge of the
+    spectrum).
     """
     share = table.coverage.sum() / max(
         len(table.coverage) * table.weights.sum(), np.finfo(float).tiny
@@ -294,7 +319,10 @@ def chance_level(table: Table) -> float:
 
 
 def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """How often (by weight) two objects were put together, and were seen together: two n x n matrices, or n x n of the other table."""
+    """How often (by weight) two objects were put together, and were seen together.
+
+    Two n x n matrices, or n x n of the other table.
+    """
     right = table if other is None else other
     seen_together = _seen_together(table, right)
     compiled = optional_module(__package__, "compiled_labels")

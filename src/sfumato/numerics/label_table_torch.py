@@ -1,7 +1,9 @@
-"""Products with a table of labels in torch, on any device: clusters are summed by one-hot products, objects by bags of columns.
+"""Products with a table of labels in torch, on any device.
 
-Sums over clusters by atomic additions would depend on the order of the threads; a one-hot product does not, and is faster as long as a
-partition has a few hundred clusters at most.
+Clusters are summed by one-hot products, objects by bags of columns.
+
+Sums over clusters by atomic additions would depend on the order of the threads; a one-hot product
+does not, and is faster as long as a partition has a few hundred clusters at most.
 """
 
 from __future__ import annotations

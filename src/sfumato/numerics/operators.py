@@ -22,7 +22,10 @@ __all__ = [
 
 
 class Scaled(LinearOperator):
-    """diag(s) W diag(s) for any W that multiplies: an array, a sparse array, an operator, an array on another device."""
+    """diag(s) W diag(s) for any W that multiplies.
+
+    An array, a sparse array, an operator, an array on another device.
+    """
 
     def __init__(self, W: Any, scaling: Any) -> None:
         super().__init__(dtype_of(W), W.shape)
@@ -80,7 +83,9 @@ class Shifted(LinearOperator):
 
 
 def diagonal_of(W: Any) -> Any:
-    """The diagonal of ``W``, asked for or, where there is only a product, read off products with blocks of the identity."""
+    """The diagonal of ``W``, asked for or, where there is only a product, read off products with
+    blocks of the identity.
+    """
     if not is_numpy(W):
         return namespace(W).linalg.diagonal(W)
     if hasattr(W, "diagonal"):

@@ -1,10 +1,13 @@
-"""The doubly stochastic matrix F nearest to a similarity K, by its dual: one number y_i for each object.
+"""The doubly stochastic matrix F nearest to a similarity K, by its dual.
+
+One number y_i for each object.
 
     relative entropy   F_ij = exp(y_i) K_ij exp(y_j)           D(y) = 1/2 sum_ij F_ij    - sum_i y_i
     Frobenius          F_ij = max(0, K_ij + y_i + y_j)         D(y) = 1/4 sum_ij F_ij^2  - sum_i y_i
 
-Both duals are convex, with gradient F 1 - 1 (row sums one: the minimum) and Hessian diag(h) + H, products only:
-F itself, or the pattern of its positive entries. So one Newton method with conjugate gradients serves both.
+Both duals are convex, with gradient F 1 - 1 (row sums one: the minimum) and Hessian diag(h) + H,
+products only: F itself, or the pattern of its positive entries. So one Newton method with conjugate
+gradients serves both.
 """
 
 from __future__ import annotations
@@ -60,7 +63,9 @@ def frobenius_dual(K: Any, y: Any) -> Dual:
 
 
 def fixed_point(K: Any, x: Any) -> Any:
-    """x <- sqrt(x / K x): contracts the error by (1 - lambda) / 2, lambda the eigenvalues of F, so at least by half if K is definite."""
+    """x <- sqrt(x / K x): contracts the error by (1 - lambda) / 2, lambda the eigenvalues of F, so
+    at least by half if K is definite.
+    """
     return (x / (K @ x)) ** 0.5
 
 
@@ -103,9 +108,11 @@ def _conjugate_gradients(dual: Dual, b: Any, max_iter: int = 200) -> Any:
 
 
 def without_support(K: Any) -> np.ndarray:
-    """Objects with a similarity that no doubly stochastic matrix of the same pattern can have (K lacks total support).
+    """Objects with a similarity that no doubly stochastic matrix of the same pattern can have (K
+    lacks total support).
 
-    A perfect matching turns the pattern into a directed graph; every link has to lie within a strong component of it.
+    A perfect matching turns the pattern into a directed graph; every link has to lie within a
+    strong component of it.
     """
     if (K.diagonal() > 0).all():
         return np.empty(0, dtype=np.intp)

@@ -1,6 +1,7 @@
 """The simplex: rows that are nonnegative and sum to one.
 
-``project`` is the nearest point, ``normalize`` divides by the row sum, ``softmax`` starts from logarithms, and
+``project`` is the nearest point, ``normalize`` divides by the row sum, ``softmax`` starts from
+logarithms, and
 ``quadratic_program`` solves  min over the simplex of  u'Hu / 2 - b'u  for many rows at once, by a compiled
 active set or by pair steps.
 """
@@ -20,7 +21,10 @@ TINY = 1e-15
 
 
 def normalize(U: Any) -> Any:
-    """Rows divided by their sums; a row without mass becomes uniform. Rows sum to one to the last bit or two."""
+    """Rows divided by their sums; a row without mass becomes uniform.
+
+    Rows sum to one to the last bit or two.
+    """
     xp = namespace(U)
     total = xp.sum(U, axis=-1, keepdims=True)
     safe = xp.where(total > 0, total, xp.ones_like(total))
@@ -28,7 +32,10 @@ def normalize(U: Any) -> Any:
 
 
 def softmax(logits: Any) -> tuple[Any, Any]:
-    """Rows of exp(logits) divided by their sums, and the logarithms of those sums. Overwrites ``logits``."""
+    """Rows of exp(logits) divided by their sums, and the logarithms of those sums.
+
+    Overwrites ``logits``.
+    """
     xp = namespace(logits)
     top = xp.max(logits, axis=-1, keepdims=True)
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
@@ -40,7 +47,9 @@ def softmax(logits: Any) -> tuple[Any, Any]:
 
 
 def project(V: Any) -> Any:
-    """Nearest point of the simplex for every row (Held, Wolfe and Crowder 1974: sort, then one threshold)."""
+    """Nearest point of the simplex for every row (Held, Wolfe and Crowder 1974: sort, then one
+    threshold).
+    """
     xp = namespace(V)
     k = V.shape[-1]
     V = V - xp.max(V, axis=-1, keepdims=True)
@@ -60,10 +69,12 @@ def draw(rng: Any, shape: tuple[int, ...], concentration: float = 1.0) -> Any:
 def pair_steps(H: Any, gradient: Any, U: Any, n_steps: int) -> Any:
     """``n_steps`` exact line searches between the best and the worst used vertex of each row.
 
-    ``U`` is (rows, k), ``gradient`` = U H - B; both are overwritten, the gradient up to the last step. ``H`` is (k, k), shared by the
-    rows, or (r, k, k): row i then belongs to problem i mod r. Each step moves mass from the used coordinate of largest gradient to the
-    coordinate of smallest gradient, as far as pays, so that the objective never rises and a row never leaves the simplex. Where a step
-    ends between the two, their gradients are made equal to the last bit, so that not rounding but order breaks the tie.
+    ``U`` is (rows, k), ``gradient`` = U H - B; both are overwritten, the gradient up to the last
+    step. ``H`` is (k, k), shared by the rows, or (r, k, k): row i then belongs to problem i mod r.
+    Each step moves mass from the used coordinate of largest gradient to the coordinate of smallest
+    gradient, as far as pays, so that the objective never rises and a row never leaves the simplex.
+    Where a step ends between the two, their gradients are made equal to the last bit, so that not
+    rounding but order breaks the tie.
     """
     xp = namespace(U)
     n_rows, k = U.shape
@@ -105,8 +116,8 @@ def quadratic_program(
         Positive semidefinite: one for all rows, or one for each.
     B : array of shape (n, k)
     U : array of shape (n, k), optional
-        Where the pair steps begin. NumPy arrays go to the compiled active set where Numba is installed,
-        which is exact and needs no start.
+        Where the pair steps begin. NumPy arrays go to the compiled active set where Numba is
+        installed, which is exact and needs no start.
     max_steps : int
         Rounds of k / 2 pair steps at most.
     tol : float

@@ -1,4 +1,6 @@
-"""Cluster kernels: a similarity whose spectrum has been bent so that objects of one cluster become alike however far apart they lie."""
+"""Cluster kernels: a similarity whose spectrum has been bent so that objects of one cluster become
+alike however far apart they lie.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ TRANSFERS = ("linear", "step", "linear-step", "polynomial", "poly-step")
 
 
 class ClusterKernel(LinearOperator):
-    """W~ = Z Z', never formed: ``factor`` holds Z (n, r), rows of length one; ``extend`` places new objects.
+    """W~ = Z Z', never formed: ``factor`` holds Z (n, r), rows of length one.
+
+    ``extend`` places new objects.
 
     Attributes
     ----------
@@ -75,7 +79,9 @@ class ClusterKernel(LinearOperator):
         return self.factor @ self.factor.T
 
     def extend(self, rows: Any) -> Any:
-        """Factor rows of new objects (Nystrom): ``kernel.extend(rows) @ kernel.factor.T`` are their cluster-kernel similarities.
+        """Factor rows of new objects (Nystrom).
+
+        ``kernel.extend(rows) @ kernel.factor.T`` are their cluster-kernel similarities.
 
         Parameters
         ----------
@@ -98,20 +104,26 @@ def cluster_kernel(
     cut: float | None = None,
     power: float = 3.0,
 ) -> ClusterKernel:
-    """Cluster kernel of a similarity: the spectrum of D^-1/2 K D^-1/2 transferred by a function, then a unit diagonal.
+    """Cluster kernel of a similarity.
 
-    With L = D^-1/2 K D^-1/2 = V diag(lambda) V', the kernel is Z Z' where Z is V diag(phi(lambda))^1/2 with rows scaled to length one.
+    The spectrum of D^-1/2 K D^-1/2 transferred by a function, then a unit diagonal.
+
+    With L = D^-1/2 K D^-1/2 = V diag(lambda) V', the kernel is Z Z' where Z is V
+    diag(phi(lambda))^1/2 with rows scaled to length one.
 
     Parameters
     ----------
     K : array, sparse array or operator of shape (n, n)
         Symmetric, nonnegative similarities.
     n_components : int, optional
-        Eigenvectors above the cut (for ``"linear"`` and ``"polynomial"``: kept at all; by default every one).
+        Eigenvectors above the cut (for ``"linear"`` and ``"polynomial"``: kept at all; by default
+        every one).
     transfer : {"step", "linear", "linear-step", "polynomial", "poly-step"}
-        phi of an eigenvalue: ``"step"`` 1 above the cut and 0 below; ``"linear"`` itself; ``"linear-step"`` itself above the cut and 0
-        below; ``"polynomial"`` its ``power``; ``"poly-step"`` its root above the cut and its square below. Negative eigenvalues count
-        as 0. ``"poly-step"`` and, without ``n_components``, ``"linear"`` and ``"polynomial"`` need the whole spectrum.
+        phi of an eigenvalue: ``"step"`` 1 above the cut and 0 below; ``"linear"`` itself;
+        ``"linear-step"`` itself above the cut and 0 below; ``"polynomial"`` its ``power``;
+        ``"poly-step"`` its root above the cut and its square below. Negative eigenvalues count as
+        0. ``"poly-step"`` and, without ``n_components``, ``"linear"`` and ``"polynomial"`` need the
+        whole spectrum.
     cut : float, optional
         Eigenvalue of the cut, in place of ``n_components``.
     power : float
@@ -120,7 +132,8 @@ def cluster_kernel(
     Returns
     -------
     ClusterKernel
-        An operator (n, n) of rank at most n_components; ``.factor``, ``.toarray()``, ``.diagonal()``, ``.extend(rows)``.
+        An operator (n, n) of rank at most n_components; ``.factor``, ``.toarray()``,
+        ``.diagonal()``, ``.extend(rows)``.
 
     References
     ----------
@@ -162,15 +175,18 @@ def _positive_degrees(K: Any) -> Any:
     n_isolated = int((degree <= 0).sum())
     if bool((degree < 0).any()):
         raise ValueError(
-            "K has negative degrees (row sums): similarities must be nonnegative, e.g. shift or clip them"
+            "K has negative degrees (row sums): similarities must be nonnegative, e.g. shift or "
+            "clip them"
         )
     if n_isolated == K.shape[0]:
         raise ValueError(
-            "K is zero everywhere: no object is similar to any other, so there is nothing to cluster"
+            "K is zero everywhere: no object is similar to any other, so there is nothing to "
+            "cluster"
         )
     if n_isolated:
         warn(
-            f"{n_isolated} of {K.shape[0]} objects have no similarity to any other: they keep similarity 0 to everything"
+            f"{n_isolated} of {K.shape[0]} objects have no similarity to any other: they keep "
+            "similarity 0 to everything"
         )
     return degree
 
@@ -186,7 +202,8 @@ def _spectrum(
         return n, leading_eigenvectors(A, n)
     if cut is None:
         raise ValueError(
-            f"transfer={transfer!r} needs n_components (how many eigenvectors to keep) or cut (the smallest eigenvalue to keep)"
+            f"transfer={transfer!r} needs n_components (how many eigenvectors to keep) or cut "
+            "(the smallest eigenvalue to keep)"
         )
     check_number(cut, "cut", low=0, high=1, strict=True)
     spectrum = leading_eigenvectors(A, n) if transfer == "poly-step" else _down_to(A, n, cut)
@@ -223,13 +240,17 @@ def _transferred(values: Any, above: int, transfer: str, power: float) -> Any:
 
 
 def _question_cut(spectrum: Spectrum, above: int, transfer: str) -> None:
-    """Where the eigenvalues on both sides of the cut are equal, which eigenvectors stay is a matter of rounding."""
+    """Where the eigenvalues on both sides of the cut are equal, which eigenvectors stay is a matter
+    of rounding.
+    """
     if transfer not in ("step", "linear-step") or above == spectrum.vectors.shape[0]:
         return
     last = float(spectrum.values[above - 1])
     rounding = max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps))
     if last - spectrum.following <= rounding:
         warn(
-            f"eigenvalues {above} and {above + 1} of the normalised similarity are equal ({last:.6g}): it does not "
-            f"say which {above} directions to keep, so the cluster kernel of rank {above} is arbitrary"
+            f"eigenvalues {above} and {above + 1} of the normalised similarity are equal "
+            f"({last:.6g}): it does not "
+            f"say which {above} directions to keep, so the cluster kernel of rank {above} is "
+            "arbitrary"
         )

@@ -1,4 +1,6 @@
-"""Co-association: how often a set of clusterings put two objects together, as a similarity that is never formed."""
+"""Co-association: how often a set of clusterings put two objects together, as a similarity that is
+never formed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ __all__ = ["Coassociation", "coassociation"]
 
 
 def coassociation(L: Any, partition_weight: Any = None) -> Coassociation:
-    """Co-association of labelings as an operator (n, n) that multiplies in O(n m) and is never formed.
+    """Co-association of labelings as an operator (n, n) that multiplies in O(n m) and is never
+    formed.
 
     Entry (i, j) is  sum_b w_b [h_b(i) = h_b(j)] / sqrt(W_i W_j),  W_i the weight of the partitions that saw object i. Where every
     partition saw both objects this is the share of partitions that put them together.
@@ -25,7 +28,8 @@ def coassociation(L: Any, partition_weight: Any = None) -> Coassociation:
     Parameters
     ----------
     L : array of shape (n, m)
-        One clustering per column; integer or string labels; -1, NaN, None or "" where a clustering did not see the object.
+        One clustering per column; integer or string labels; -1, NaN, None or "" where a clustering
+        did not see the object.
     partition_weight : array of shape (m,), optional
         Nonnegative weight of every clustering; by default all count the same.
 
@@ -35,7 +39,8 @@ def coassociation(L: Any, partition_weight: Any = None) -> Coassociation:
 
     References
     ----------
-    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI 27(6).
+    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI
+    27(6).
 
     Examples
     --------
@@ -72,7 +77,10 @@ class Coassociation(LinearOperator):
         self.table, self.categories = table, categories
 
     def to(self, device: Any) -> Coassociation:
-        """The same operator with its labels in torch on ``device``: it multiplies torch arrays there."""
+        """The same operator with its labels in torch on ``device``.
+
+        It multiplies torch arrays there.
+        """
         from ..numerics.label_table_torch import on_device
 
         return Coassociation(on_device(self.table, device), self.categories)
@@ -114,11 +122,17 @@ class Coassociation(LinearOperator):
 
     @property
     def toarray_is_product(self) -> bool:
-        """Whether ``toarray`` is what the operator multiplies by: not where some labels are missing."""
+        """Whether ``toarray`` is what the operator multiplies by.
+
+        Not where some labels are missing.
+        """
         return not kernel.has_gaps(self.table)
 
     def toarray(self) -> np.ndarray:
-        """Exact ratios (times together) / (times seen together), (n, n); NaN for pairs never seen together."""
+        """Exact ratios (times together) / (times seen together), (n, n).
+
+        NaN for pairs never seen together.
+        """
         n = self.shape[0]
         reserve(
             (3, n, n),
@@ -137,7 +151,8 @@ class Coassociation(LinearOperator):
         Parameters
         ----------
         L : array of shape (n_new, m)
-            Labels of the new objects by the same m partitions; a label that is new to a partition counts as not seen.
+            Labels of the new objects by the same m partitions; a label that is new to a partition
+            counts as not seen.
         """
         return Rows(self.recode(L), self.table)
 
@@ -147,7 +162,8 @@ class Coassociation(LinearOperator):
         m = self.table.codes.shape[1]
         if L.shape[1] != m:
             raise ValueError(
-                f"L must hold the labels of new objects by the same {m} partitions, (n_new, {m}); got shape {L.shape}"
+                f"L must hold the labels of new objects by the same {m} partitions, (n_new, {m}); "
+                f"got shape {L.shape}"
             )
         if self.categories is None:
             return kernel.recode(self.table, L)
@@ -156,7 +172,9 @@ class Coassociation(LinearOperator):
 
 
 class Rows(LinearOperator):
-    """Co-association of new objects (rows) with known ones (columns), plus a number ``constant`` in every entry."""
+    """Co-association of new objects (rows) with known ones (columns), plus a number ``constant`` in
+    every entry.
+    """
 
     def __init__(self, new: kernel.Table, known: kernel.Table, constant: float = 0.0) -> None:
         super().__init__(np.dtype(np.float64), (new.codes.shape[0], known.codes.shape[0]))
@@ -198,15 +216,18 @@ def check_partition_weight(partition_weight: Any, n_partitions: int) -> np.ndarr
         raise TypeError(f"partition_weight must hold numbers: {error}") from error
     if weights.shape != (n_partitions,):
         raise ValueError(
-            f"partition_weight must have one entry for each of the {n_partitions} partitions, got shape {weights.shape}"
+            f"partition_weight must have one entry for each of the {n_partitions} partitions, got "
+            f"shape {weights.shape}"
         )
     if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() <= 0:
         raise ValueError(
-            "partition_weight must be finite and nonnegative with a positive sum: give 0 to partitions that should not count"
+            "partition_weight must be finite and nonnegative with a positive sum: give 0 to "
+            "partitions that should not count"
         )
     if not 1e-100 < weights.max() < 1e100:
         raise ValueError(
-            f"partition_weight must have its largest weight between 1e-100 and 1e100, got {weights.max():g}: divide by it"
+            "partition_weight must have its largest weight between 1e-100 and 1e100, got "
+            f"{weights.max():g}: divide by it"
         )
     return weights
 
@@ -219,7 +240,10 @@ def _representatives(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _known_codes(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Codes of labels in a column whose known labels, in the order of their codes, are ``known``; -1 for others."""
+    """Codes of labels in a column whose known labels, in the order of their codes, are ``known``.
+
+    -1 for others.
+    """
     both = (
         (known, labels)
         if known.dtype.kind == labels.dtype.kind

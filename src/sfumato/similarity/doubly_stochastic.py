@@ -1,4 +1,7 @@
-"""Similarities whose rows sum to one: the doubly stochastic matrix nearest to a given similarity."""
+"""Similarities whose rows sum to one.
+
+The doubly stochastic matrix nearest to a given similarity.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ class DoublyStochastic(Scaled):
     """F = diag(x) K diag(x), never formed, with row sums one; ``scaling`` holds x (n,)."""
 
     def extend(self, rows: Any) -> Any:
-        """Rows of new objects, from their original similarities (n_new, n): scaled like the others, sums one (0 where there is none)."""
+        """Rows of new objects, from their original similarities (n_new, n).
+
+        Scaled like the others, sums one (0 where there is none).
+        """
         rows = check_rows(rows, self.shape[0], "rows")
         if sp.issparse(rows):
             scaled = sp.csr_array(rows) @ sp.diags_array(self.scaling)
@@ -41,9 +47,10 @@ def doubly_stochastic(
     W : array, sparse array or operator of shape (n, n)
         Symmetric, nonnegative similarities.
     divergence : {"relative-entropy", "frobenius", "l1"}
-        What "nearest" means. ``"relative-entropy"``: diag(x) W diag(x), an operator that never forms anything. ``"frobenius"``: least
-        squares, max(0, W + y_i + y_j), a dense array. ``"l1"``: W - D + I with D the degrees, which only moves the diagonal and may
-        make it negative (with a warning); it stays dense, sparse or an operator, as W is.
+        What "nearest" means. ``"relative-entropy"``: diag(x) W diag(x), an operator that never
+        forms anything. ``"frobenius"``: least squares, max(0, W + y_i + y_j), a dense array.
+        ``"l1"``: W - D + I with D the degrees, which only moves the diagonal and may make it
+        negative (with a warning); it stays dense, sparse or an operator, as W is.
     tol : float, optional
         Largest distance of a row sum from one; by default 1e-11 (float64) or 1e-5 (float32).
     max_iter : int
@@ -89,7 +96,8 @@ def _scale(W: Any, tol: float, max_iter: int) -> DoublyStochastic:
     if isinstance(W, np.ndarray) or sp.issparse(W):
         _refuse(
             without_support(W),
-            "have a similarity that no doubly stochastic matrix can share (the matrix lacks total support)",
+            "have a similarity that no doubly stochastic matrix can share (the matrix lacks total "
+            "support)",
         )
     x, before = degree**-0.5, np.inf
     for _ in range(max_iter):
@@ -146,8 +154,10 @@ def _move_diagonal(W: Any) -> Any:
         return Shifted(W, surplus)
     if (F.diagonal() < 0).any():
         warn(
-            f"the diagonal of W - D + I is negative for {int((F.diagonal() < 0).sum())} objects: methods that need "
-            "nonnegative similarities cannot use it; scale W down or use divergence='relative-entropy'"
+            f"the diagonal of W - D + I is negative for {int((F.diagonal() < 0).sum())} objects: "
+            "methods that need "
+            "nonnegative similarities cannot use it; scale W down or use "
+            "divergence='relative-entropy'"
         )
     return F
 

@@ -1,7 +1,8 @@
 """From features to similarities.
 
-Each function is ``f(X, Y=None)``: the similarities (n, n) among the rows of X or, with Y, those (n, m) of new objects X to known
-objects Y. What is learnt from the data (a bandwidth, a local scale) is learnt from the known objects, so both calls agree.
+Each function is ``f(X, Y=None)``: the similarities (n, n) among the rows of X or, with Y, those (n,
+m) of new objects X to known objects Y. What is learnt from the data (a bandwidth, a local scale) is
+learnt from the known objects, so both calls agree.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def gaussian(X: Any, Y: Any = None, *, bandwidth: float | None = None) -> np.nda
 
 
 def self_tuning(X: Any, Y: Any = None, *, n_neighbors: int = 7) -> np.ndarray:
-    """Similarities ``exp(-|x - y|^2 / (s_x s_y))``, s the distance to the n-th neighbour (Zelnik-Manor and Perona 2004).
+    """Similarities ``exp(-|x - y|^2 / (s_x s_y))``, s the distance to the n-th neighbour
+    (Zelnik-Manor and Perona 2004).
 
     Parameters
     ----------
@@ -88,7 +90,9 @@ def self_tuning(X: Any, Y: Any = None, *, n_neighbors: int = 7) -> np.ndarray:
 
 
 def knn(X: Any, Y: Any = None, *, n_neighbors: int = 10) -> sp.csr_array:
-    """Graph of nearest neighbours: 1 for mutual neighbours, 1/2 for one-sided ones; an object is its own neighbour.
+    """Graph of nearest neighbours: 1 for mutual neighbours, 1/2 for one-sided ones.
+
+    An object is its own neighbour.
 
     Parameters
     ----------
@@ -141,7 +145,9 @@ def _links(finder: NearestNeighbors, X: Any, known: Any, n_neighbors: int) -> sp
 
 
 def cosine(X: Any, Y: Any = None) -> Factored:
-    """Cosines of the angles between rows, as an operator of rank p: never formed, and signed if the features are.
+    """Cosines of the angles between rows, as an operator of rank p.
+
+    Never formed, and signed if the features are.
 
     Parameters
     ----------
@@ -173,7 +179,8 @@ def _features(X: Any, Y: Any) -> tuple[Any, Any]:
         Y = check_array(Y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
     if X.shape[1] != Y.shape[1]:
         raise ValueError(
-            f"X has {X.shape[1]} features but Y has {Y.shape[1]}: they must describe the same features"
+            f"X has {X.shape[1]} features but Y has {Y.shape[1]}: they must describe the same "
+            "features"
         )
     return X, Y
 

@@ -21,9 +21,10 @@ def learn_scales(
 ) -> np.ndarray:
     """Scale of every feature with which spectral clustering finds known partitions best.
 
-    Minimises the spectral cost J of the partitions under the similarity exp(-1/2 sum_f s_f^2 (x_f - y_f)^2), summed over the data sets,
-    plus ``penalty`` times the squared scales by its exact gradient, from equal scales and from
-    scales with which neighbours share their cluster. A feature that does not help ends with a scale near zero.
+    Minimises the spectral cost J of the partitions under the similarity exp(-1/2 sum_f s_f^2 (x_f -
+    y_f)^2), summed over the data sets, plus ``penalty`` times the squared scales by its exact
+    gradient, from equal scales and from scales with which neighbours share their cluster. A feature
+    that does not help ends with a scale near zero.
 
     Parameters
     ----------
@@ -45,7 +46,8 @@ def learn_scales(
 
     References
     ----------
-    Bach and Jordan (2006). Learning spectral clustering, with application to speech separation. JMLR 7.
+    Bach and Jordan (2006). Learning spectral clustering, with application to speech separation.
+    JMLR 7.
 
     Examples
     --------
@@ -112,11 +114,13 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         classes, codes = np.unique(np.asarray(known), return_inverse=True)
         if not 1 < classes.size < len(codes):
             raise ValueError(
-                f"labels must name at least 2 clusters and fewer than n={len(codes)}, got {classes.size}"
+                f"labels must name at least 2 clusters and fewer than n={len(codes)}, got "
+                f"{classes.size}"
             )
         sets.append((features, codes))
     if len({features.shape[1] for features, _ in sets}) > 1:
         raise ValueError(
-            f"the data sets must have the same features, got {[features.shape[1] for features, _ in sets]}"
+            "the data sets must have the same features, got "
+            f"{[features.shape[1] for features, _ in sets]}"
         )
     return sets

@@ -1,9 +1,11 @@
-"""The spectral cost of a known partition, as a function of the similarity (Bach and Jordan 2006), and its gradient.
+"""The spectral cost of a known partition, as a function of the similarity (Bach and Jordan 2006),
+and its gradient.
 
     J(W) = 1/2 |P - Pi|^2 = k - tr(P Pi),    P = E E',  E the k leading eigenvectors of A = D^-1/2 W D^-1/2,
     Pi = sum_r q_r q_r' / v_r,    q_r = sqrt(d) on cluster r and 0 elsewhere,  v_r = sum of d over the cluster
 
-    dP = sum_{a <= k < b} (e_b'dA e_a) / (lambda_a - lambda_b) (e_a e_b' + e_b e_a'),  and d = W 1 moves A and Pi too.
+    dP = sum_{a <= k < b} (e_b'dA e_a) / (lambda_a - lambda_b) (e_a e_b' + e_b e_a'),  and d = W 1
+    moves A and Pi too.
 
 For the Gaussian similarity  W_ij = exp(-1/2 sum_f s_f^2 (x_if - x_jf)^2)  the chain ends in the logarithms of the scales s.
 """
@@ -20,7 +22,9 @@ Cost = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
 
 
 def spectral_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """J of the partition ``labels`` (n,) in 0, ..., k - 1, all used, and dJ/dW (n, n) for changes that keep W symmetric."""
+    """J of the partition ``labels`` (n,) in 0, ..., k - 1, all used, and dJ/dW (n, n) for changes
+    that keep W symmetric.
+    """
     k = int(labels.max()) + 1
     degree = W.sum(axis=1)
     s = degree**-0.5
@@ -44,7 +48,9 @@ def spectral_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]
 
 
 def neighbor_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """Share of a random step along W (never in place) that leaves its cluster, and its gradient by W: a smooth guide to where J is low."""
+    """Share of a random step along W (never in place) that leaves its cluster, and its gradient by
+    W: a smooth guide to where J is low.
+    """
     W = W - np.diag(W.diagonal())
     same = labels[:, None] == labels
     degree = W.sum(axis=1) + 1e-300

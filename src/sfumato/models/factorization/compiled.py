@@ -1,4 +1,7 @@
-"""Compiled twin of ``factorization.walk``; needs Numba (``pip install 'sfumato[fast]'``) and is imported at call time."""
+"""Compiled twin of ``factorization.walk``.
+
+Needs Numba (``pip install 'sfumato[fast]'``) and is imported at call time.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ def _sparse(data, indices, indptr, low, diagonal, exact, G, S, M):
 
 @njit(cache=True, nogil=True)
 def _row(i, diagonal, exact, G, S, g, new, b, H):
-    """Change row i, carry it into S, and return the gain; ``g`` keeps the old row, ``new`` the new one."""
+    """Change row i, carry it into S, and return the gain.
+
+    ``g`` keeps the old row, ``new`` the new one.
+    """
     k = len(g)
     for r in range(k):
         g[r] = G[i, r]

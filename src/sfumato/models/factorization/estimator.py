@@ -36,13 +36,16 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
     max_clusters : int
         Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
-    similarity : "precomputed", "knn", "gaussian", "self-tuning", "cosine", "cluster-kernel" or function, default "knn"
-        What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense, sparse or an operator. Otherwise
-        features, from which the named function, or a function ``f(X, Y=None)``, makes the similarity.
+    similarity : "precomputed", "knn", "gaussian", "self-tuning", "cosine", "cluster-kernel" or
+    function, default "knn"
+        What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense,
+        sparse or an operator. Otherwise features, from which the named function, or a function
+        ``f(X, Y=None)``, makes the similarity.
     normalization : {"doubly-stochastic"} or None
         Whether the similarity is first scaled to row sums of one.
     solver : {"coordinate", "multiplicative"}
-        Every entry in turn at its minimum, with extrapolation; or the published multiplicative rule.
+        Every entry in turn at its minimum, with extrapolation; or the published multiplicative
+        rule.
     n_init : int
         Starts (one from the spectrum, the others random); the best is kept.
     max_iter, tol : int, float
@@ -124,7 +127,8 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         problem = _scaled_problem(W, self.scaling_)
         if problem.norm <= 0 and self.n_clusters > 1:
             raise ValueError(
-                "W is zero off the diagonal: no object is similar to any other, so there is nothing to cluster"
+                "W is zero off the diagonal: no object is similar to any other, so there is "
+                "nothing to cluster"
             )
         if self.n_clusters > 1 and kernel.is_constant(problem):
             warn("all objects are equally similar (after scaling): the memberships are arbitrary")
@@ -150,7 +154,9 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         }
 
     def _starts(self, W: Any, rng: np.random.Generator) -> list[np.ndarray]:
-        """Nonnegative (n, k): soft assignment to nearly orthogonal rows of the eigenvectors, then uniform draws."""
+        """Nonnegative (n, k): soft assignment to nearly orthogonal rows of the eigenvectors, then
+        uniform draws.
+        """
         n, k = W.shape[0], self.n_clusters
         draws = [rng.random((n, k)) for _ in range(self.n_init)]
         Z = unit_rows(leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors)
@@ -183,7 +189,8 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
                 ", ..." if self.vanished_.size > 5 else ""
             )
             warn(
-                f"{self.vanished_.size} objects ({named}) share nothing with any cluster: they get equal memberships in all"
+                f"{self.vanished_.size} objects ({named}) share nothing with any cluster: they "
+                "get equal memberships in all"
             )
         self._publish(normalize(self.factor_), run)
 
@@ -192,7 +199,8 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
 
         Parameters
         ----------
-        X : array of shape (n_new, p), or similarities (n_new, n) to the fitted objects if ``similarity="precomputed"``
+        X : array of shape (n_new, p), or similarities (n_new, n) to the fitted objects if
+        ``similarity="precomputed"``
 
         Returns
         -------
@@ -203,7 +211,9 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         return normalize(self._fold_in(_on_host(self._new_similarities(X)))[0])
 
     def _fold_in(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Factors of new objects, and the products of their scaled similarities with the factors."""
+        """Factors of new objects, and the products of their scaled similarities with the
+        factors.
+        """
         G = self.factor_
         B = as_dense(rows @ (self.scaling_[:, None] * G), G.dtype)
         return kernel.fold_in(B, G.T @ G), B
@@ -250,7 +260,10 @@ def _on_host(W: Any) -> Any:
 
 
 def _scaled_problem(W: Any, x: np.ndarray) -> kernel.Problem:
-    """diag(x) W diag(x) with rows that can be visited one by one; what only multiplies is written out, if it fits."""
+    """diag(x) W diag(x) with rows that can be visited one by one.
+
+    What only multiplies is written out, if it fits.
+    """
     if hasattr(W, "factor"):
         B = W.factor
         return kernel.Problem.of(

@@ -4,7 +4,8 @@
 
 As a function of one row, all others fixed,  f = const - 2 b'g + g'Hg  with  b = sum_{j != i} F_ij g_j  and  H = sum_{j != i} g_j g_j'.
 Row by row, with the newest values of all others, the published rule multiplies  g_r <- g_r b_r / (H g)_r;  the exact one minimises each
-entry in turn,  g_r <- max(0, g_r + (b_r - (H g)_r) / H_rr).  What a row gains is known from b and H, so the objective costs no product.
+entry in turn,  g_r <- max(0, g_r + (b_r - (H g)_r) / H_rr).  What a row gains is known from b and
+H, so the objective costs no product.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ __all__ = [
 
 
 class Problem(NamedTuple):
-    """A similarity as the sweep wants it: a matrix, dense or CSR, or a factor B of F = B B' if ``low``."""
+    """A similarity as the sweep wants it.
+
+    a matrix, dense or CSR, or a factor B of F = B B' if ``low``.
+    """
 
     F: Any
     low: bool
@@ -106,7 +110,10 @@ def sweep(problem: Problem, exact: bool, state: State) -> tuple[State, float]:
 
 
 def walk(problem: Problem, exact: bool, G: np.ndarray, S: np.ndarray, M: np.ndarray) -> float:
-    """Update every row of ``G`` in turn and return what was gained; S = G'G and M = B'G (G itself unless low) are kept up to date."""
+    """Update every row of ``G`` in turn and return what was gained.
+
+    S = G'G and M = B'G (G itself unless low) are kept up to date.
+    """
     rule = exact_rule if exact else multiplicative_rule
     gained = 0.0
     for i in range(G.shape[0]):

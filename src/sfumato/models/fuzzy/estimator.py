@@ -25,8 +25,9 @@ __all__ = ["FuzzyCMeans"]
 class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     """Memberships that fade with the distance to cluster centers.
 
-    Minimises ``sum_ij w_i u_ij**m |x_i - c_j|**2`` over memberships and centers [1]_, by alternating minimisation on row blocks with
-    safeguarded extrapolation. Centers repel each other at the start, so that two of them never begin at the same place.
+    Minimises ``sum_ij w_i u_ij**m |x_i - c_j|**2`` over memberships and centers [1]_, by
+    alternating minimisation on row blocks with safeguarded extrapolation. Centers repel each other
+    at the start, so that two of them never begin at the same place.
 
     Parameters
     ----------
@@ -37,13 +38,14 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     fuzzifier : float, default=2.0
         The exponent m > 1: near 1 the memberships are almost hard, large values make them equal.
     covariance_type : {"spherical", "full"}, default="spherical"
-        ``"full"`` gives every cluster an ellipsoid of unit volume of its own (Gustafson and Kessel [2]_).
+        ``"full"`` gives every cluster an ellipsoid of unit volume of its own (Gustafson and Kessel
+        [2]_).
     entropy : float, optional
-        Replaces the fuzzifier by an entropy penalty [3]_: memberships are ``softmax(-d**2 / t)`` with the temperature ``t`` equal to
-        ``entropy`` times the total variance of the data.
+        Replaces the fuzzifier by an entropy penalty [3]_: memberships are ``softmax(-d**2 / t)``
+        with the temperature ``t`` equal to ``entropy`` times the total variance of the data.
     noise : float, optional
-        Adds a last column to the memberships, a noise cluster [4]_ that is equally far from every object: ``noise`` times
-        the root mean square distance of the objects to their mean.
+        Adds a last column to the memberships, a noise cluster [4]_ that is equally far from every
+        object: ``noise`` times the root mean square distance of the objects to their mean.
     n_init : int, default=4
         Number of starts; the best is kept. With many objects the starts compete on a sample.
     max_iter : int, default=300
@@ -77,9 +79,12 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     References
     ----------
     .. [1] J. C. Bezdek, Pattern Recognition with Fuzzy Objective Function Algorithms, Plenum, 1981.
-    .. [2] D. E. Gustafson and W. C. Kessel, Fuzzy clustering with a fuzzy covariance matrix, CDC, 1979.
-    .. [3] R.-P. Li and M. Mukaidono, A maximum-entropy approach to fuzzy clustering, FUZZ-IEEE, 1995.
-    .. [4] R. N. Dave, Characterization and detection of noise in clustering, Pattern Recognition Letters 12, 1991.
+    .. [2] D. E. Gustafson and W. C. Kessel, Fuzzy clustering with a fuzzy covariance matrix, CDC,
+       1979.
+    .. [3] R.-P. Li and M. Mukaidono, A maximum-entropy approach to fuzzy clustering, FUZZ-IEEE,
+       1995.
+    .. [4] R. N. Dave, Characterization and detection of noise in clustering, Pattern Recognition
+       Letters 12, 1991.
 
     Examples
     --------
@@ -123,7 +128,8 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         self.n_jobs = n_jobs
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from one batch; the first one starts the model, later ones move it by a decreasing step.
+        """Learn from one batch; the first one starts the model, later ones move it by a decreasing
+        step.
 
         Parameters
         ----------
@@ -248,7 +254,8 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
                 else f"entropy={self.entropy:g}"
             )
             warn(
-                f"some of the {len(centers)} centers coincide: the data hold fewer clusters than n_clusters={self.n_clusters}, "
+                f"some of the {len(centers)} centers coincide: the data hold fewer clusters than "
+                f"n_clusters={self.n_clusters}, "
                 f"or {softness} is too large for them; lower either"
             )
 

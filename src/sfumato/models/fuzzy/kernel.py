@@ -4,9 +4,10 @@
     u_ij ~ d_ij^(-1/(m - 1)),     c_j = sum_i w_i u_ij^m x_i / sum_i w_i u_ij^m
 
 With the best U, an object costs  k^(1 - m)  times the power mean of its distances of order -1/(m - 1): the code works with that mean,
-which neither overflows for m near 1 nor vanishes for m large. Variants: Gustafson and Kessel (1979), d_ij = (x - c_j)' A_j (x - c_j) with
-det A_j = 1; entropy (Li and Mukaidono 1995),  sum w u d + t sum w u log u,  so u = softmax(-d / t); noise (Dave 1991), one more
-cluster at the same distance from every object.
+which neither overflows for m near 1 nor vanishes for m large. Variants: Gustafson and Kessel
+(1979), d_ij = (x - c_j)' A_j (x - c_j) with det A_j = 1; entropy (Li and Mukaidono 1995),  sum w u
+d + t sum w u log u,  so u = softmax(-d / t); noise (Dave 1991), one more cluster at the same
+distance from every object.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ class Stats(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How distances become memberships: fuzzifier, temperature (replaces it), squared distance of the noise cluster."""
+    """How distances become memberships.
+
+    Fuzzifier, temperature (replaces it), squared distance of the noise cluster.
+    """
 
     fuzzifier: float
     temperature: float | None = None
@@ -60,7 +64,10 @@ class Rule(NamedTuple):
 
 
 class Distances(NamedTuple):
-    """A state as a pass needs it: coefficients (k, q) of the distances, one more row for noise, and how finely to compute them."""
+    """A state as a pass needs it.
+
+    Coefficients (k, q) of the distances, one more row for noise, and how finely to compute them.
+    """
 
     rows: np.ndarray
     n_clusters: int
@@ -71,7 +78,9 @@ class Distances(NamedTuple):
 
 
 def ready(state: State, rule: Rule) -> Distances:
-    """Coefficients of the distances, the largest squared norm of a center, and the least squared distance between two."""
+    """Coefficients of the distances, the largest squared norm of a center, and the least squared
+    distance between two.
+    """
     centers, metrics = state
     k = len(centers)
     kind = "spherical" if metrics is None else "full"
@@ -97,7 +106,10 @@ def _rounding(ready: Distances, dtype: Any) -> float:
 
 
 def squared_distances(Z: Any, ready: Distances) -> Any:
-    """Squared distances (k, b) of the columns of ``Z`` = z(x), raised by what rounding could take: never zero."""
+    """Squared distances (k, b) of the columns of ``Z`` = z(x), raised by what rounding could take.
+
+    Never zero.
+    """
     xp = namespace(Z)
     rows, floor = (
         ready.rows.copy(),
@@ -129,7 +141,10 @@ def precise(Z: Any, ready: Distances) -> Any:
 
 
 def share(D: Any, rule: Rule) -> tuple[Any, Any]:
-    """Best memberships (k, b) and the cost (b,) of each object. With a fuzzifier of two, ``D`` is overwritten."""
+    """Best memberships (k, b) and the cost (b,) of each object.
+
+    With a fuzzifier of two, ``D`` is overwritten.
+    """
     xp = namespace(D)
     k = D.shape[0]
     if rule.temperature is not None:
@@ -146,7 +161,9 @@ def share(D: Any, rule: Rule) -> tuple[Any, Any]:
 
 
 def pull(D: Any, weights: Any, rule: Rule) -> tuple[Any, Any]:
-    """Weights (k, b) of the objects in the means, w u^m up to a constant, and the cost (b,) of each object, times w. Overwrites ``D``."""
+    """Weights (k, b) of the objects in the means, w u^m up to a constant, and the cost (b,) of each
+    object, times w. Overwrites ``D``.
+    """
     if rule.temperature is None and rule.fuzzifier == 2.0:
         A = inplace("reciprocal", D)
         total = namespace(A).sum(A, axis=0)
@@ -165,7 +182,10 @@ def pull(D: Any, weights: Any, rule: Rule) -> tuple[Any, Any]:
 
 
 def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
-    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None. Several blocks (blocks, q, b) if ``stackable``."""
+    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None.
+
+    Several blocks (blocks, q, b) if ``stackable``.
+    """
     xp = namespace(Z)
     Z = Z if Z.ndim == 3 else precise(Z, ready)
     if weights is not None:
@@ -219,7 +239,9 @@ def update(stats: Stats, state: State) -> State:
 
 
 def _metrics(scatter: np.ndarray, rounding: np.ndarray) -> np.ndarray:
-    """det(S)^(1/d) S^-1; eigenvalues under a billionth of the largest, or under ``rounding`` (k, 1), are raised to it."""
+    """det(S)^(1/d) S^-1; eigenvalues under a billionth of the largest, or under ``rounding`` (k,
+    1), are raised to it.
+    """
     values, vectors = np.linalg.eigh(scatter)
     values = np.maximum(values, np.maximum(1e-9 * values[:, -1:], rounding))
     scaled = np.exp(np.mean(np.log(values), axis=1, keepdims=True) - np.log(values))

@@ -1,11 +1,14 @@
-"""Compiled sweeps of the pairwise model over short rows; needs Numba (``pip install 'sfumato[fast]'``).
+"""Compiled sweeps of the pairwise model over short rows.
 
-Every row in turn moves towards the minimum of its own quadratic program, newest values of all others first:
+Needs Numba (``pip install 'sfumato[fast]'``).
+
+Every row in turn moves towards the minimum of its own quadratic program, newest values of all
+others first:
 
     min over the simplex of  a/2 u'Hu - b'u,   H = sum_{j != i} v_j u_j u_j',   b = sum_{j != i} v_j w_ij u_j
 
-Where a row meets itself (copies of it, or the diagonal) the term is quartic, and a quadratic with its
-curvature at the present row stands for it, raised by ``damping``. Import at call time.
+Where a row meets itself (copies of it, or the diagonal) the term is quartic, and a quadratic with
+its curvature at the present row stands for it, raised by ``damping``. Import at call time.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from .kernel import gram
 
 __all__ = ["descend"]
 
-EXACT = 6  # memberships above zero up to which a row's program is solved exactly; k / 2 pair steps cost less beyond
+# Memberships above zero up to which a row's program is solved exactly; k / 2 pair steps cost less
+# beyond
+EXACT = 6
 
 
 def descend(problem: Any, origin: np.ndarray, scale: Any, damping: Any) -> tuple[Any, ...]:
@@ -125,7 +130,9 @@ def _graph(data, indices, indptr, own, held, U, S, a, damping):
 
 @njit(cache=True, nogil=True, fastmath=FREE)
 def _move(own, u, b, change, H, S, a, damping, factor, free, work):
-    """Move row ``u`` down its program and carry it into S; ``b`` = sum_j v_j w_ij u_j is overwritten."""
+    """Move row ``u`` down its program and carry it into S; ``b`` = sum_j v_j w_ij u_j is
+    overwritten.
+    """
     k = len(u)
     weight, pairs, similarity, full = own[0], own[1], own[2], own[3]
     square, used = 0.0, 0

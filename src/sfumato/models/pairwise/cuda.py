@@ -1,7 +1,10 @@
-"""A dense similarity on a CUDA device, where a sweep must cost no more than reading W once. Needs torch and Triton; import at call time.
+"""A dense similarity on a CUDA device, where a sweep must cost no more than reading W once.
 
-W is multiplied by the kernel in ``gpu_visit``. For many columns its two half-precision parts are made in advance, where there is room
-for them, and kept in bands of columns, one after the other, so that what a program reads lies together.
+Needs torch and Triton; import at call time.
+
+W is multiplied by the kernel in ``gpu_visit``. For many columns its two half-precision parts are
+made in advance, where there is room for them, and kept in bands of columns, one after the other, so
+that what a program reads lies together.
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ TILES = {
 
 
 class Panels(LinearOperator):
-    """A dense float32 similarity on a CUDA device, as evidence of the pairwise model (see ``pairwise.Explicit``)."""
+    """A dense float32 similarity on a CUDA device, as evidence of the pairwise model (see
+    ``pairwise.Explicit``).
+    """
 
     def __init__(self, W: Any) -> None:
         super().__init__(np.dtype(np.float32), tuple(W.shape))
@@ -63,7 +68,9 @@ class Panels(LinearOperator):
 
     @staticmethod
     def fits(W: Any, k: int) -> bool:
-        """Whether ``W`` is a dense float32 matrix on a CUDA device, and ``k`` clusters are not too many."""
+        """Whether ``W`` is a dense float32 matrix on a CUDA device, and ``k`` clusters are not too
+        many.
+        """
         return (
             isinstance(W, torch.Tensor)
             and W.is_cuda
@@ -98,9 +105,11 @@ class Panels(LinearOperator):
         left_out: int = 0,
         change: Any = None,
     ) -> Any:
-        """W[rows, columns] @ V[columns] in chunks of columns, (chunks, rows, C) times the scales, for the halves of V.
+        """W[rows, columns] @ V[columns] in chunks of columns, (chunks, rows, C) times the scales,
+        for the halves of V.
 
-        ``left_out`` chunks before chunk ``panel`` stay as they are. With ``change``, sums of change * (W V) over blocks of rows instead.
+        ``left_out`` chunks before chunk ``panel`` stay as they are. With ``change``, sums of change
+        * (W V) over blocks of rows instead.
         """
         n_rows, C = rows.stop - rows.start, V[0].shape[1]
         n_chunks = -(-(columns.stop - columns.start) // chunk)
@@ -141,7 +150,10 @@ class Panels(LinearOperator):
         return self._bands is not None
 
     def descend(self, U: Any, scale: Any, damping: Any, exclude: bool) -> tuple[Any, np.ndarray]:
-        """One sweep from ``U`` (n, r, k): new memberships, and t before, q before, t after, q after, (r,) each."""
+        """One sweep from ``U`` (n, r, k).
+
+        New memberships, and t before, q before, t after, q after, (r,) each.
+        """
         group = WIDEST // U.shape[2]
         if U.shape[1] > group:
             parts = [slice(start, start + group) for start in range(0, U.shape[1], group)]

@@ -1,7 +1,9 @@
-"""One sweep of the pairwise model over the panels of a dense similarity on a CUDA device, recorded once as a graph and replayed.
+"""One sweep of the pairwise model over the panels of a dense similarity on a CUDA device, recorded
+once as a graph and replayed.
 
-The bulk of a panel's product (all columns but those of the two panels before it) runs while those are still being moved. From one move to
-the next there are only the product with the columns just moved, in small pieces, and the move itself; the device never waits for them.
+The bulk of a panel's product (all columns but those of the two panels before it) runs while those
+are still being moved. From one move to the next there are only the product with the columns just
+moved, in small pieces, and the move itself; the device never waits for them.
 """
 
 from __future__ import annotations
@@ -27,14 +29,18 @@ def wide(c: int) -> int:
 
 
 def halves(V: Any, size: Any) -> tuple[Any, Any]:
-    """V * size as the sum of two half-precision arrays, columns padded with zeros to a power of two."""
+    """V * size as the sum of two half-precision arrays, columns padded with zeros to a power of
+    two.
+    """
     V = torch.nn.functional.pad(V * size, (0, wide(V.shape[1]) - V.shape[1]))
     first = V.half()
     return first, (V - first).half()
 
 
 class Sweep:
-    """Buffers of a sweep over the panels of ``W`` (``gpu.Panels``) for r runs of k clusters, and the recorded graph."""
+    """Buffers of a sweep over the panels of ``W`` (``gpu.Panels``) for r runs of k clusters, and
+    the recorded graph.
+    """
 
     def __init__(self, W: Any, r: int, k: int, exclude: bool) -> None:
         self.r, self.k, self.exclude = r, k, exclude

@@ -1,9 +1,11 @@
-"""The kernel of ``gpu``: rows of W times memberships, or the move of the rows whose products are known. Needs Triton.
+"""The kernel of ``gpu``: rows of W times memberships, or the move of the rows whose products are
+known. Needs Triton.
 
-*Multiply* reads rows of W at the speed of memory, with the error of float32: w = w1 + w2 and v = v1 + v2 are half-precision numbers, and
-w1 v1 + w1 v2 + w2 v1 are left to the matrix units. *Move* does all that a panel still needs in one go: gradient, pair steps, every sum,
-and, by the program that finishes last, the matrices for the panel that follows. S = U'U is counted in whole units of 2^-40, which makes
-its sum exact, whatever the order in which the programs add to it.
+*Multiply* reads rows of W at the speed of memory, with the error of float32: w = w1 + w2 and v = v1
++ v2 are half-precision numbers, and w1 v1 + w1 v2 + w2 v1 are left to the matrix units. *Move* does
+all that a panel still needs in one go: gradient, pair steps, every sum, and, by the program that
+finishes last, the matrices for the panel that follows. S = U'U is counted in whole units of 2^-40,
+which makes its sum exact, whatever the order in which the programs add to it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ def visit(
     MOVE: tl.constexpr, SPLIT: tl.constexpr, BEND: tl.constexpr, EXCLUDE: tl.constexpr,
     CHUNKS: tl.constexpr, M: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """``n_rows`` rows from row ``first`` on: parts[j] = their product with chunk j of the columns, or their move, given the parts."""
+    """``n_rows`` rows from row ``first`` on.
+
+    Parts[j] = their product with chunk j of the columns, or their move, given the parts.
+    """
     if MOVE:
         _move(
             V1,
@@ -76,9 +81,11 @@ def _multiply(
     W1, W2, V1, V2, parts, arrays, first, n_rows, panel, left_out, begin, end, chunk, stride, unit, c,
     SPLIT: tl.constexpr, BEND: tl.constexpr, M: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """parts[j] = unit * W[rows, chunk j] @ (V1 + V2)[chunk j], but for ``left_out`` chunks before ``panel``; program (block of rows, j).
+    """parts[j] = unit * W[rows, chunk j] @ (V1 + V2)[chunk j], but for ``left_out`` chunks before
+    ``panel``; program (block of rows, j).
 
-    With BEND, the first halves alone, and column sums of the product times the change of the rows: it is of second order.
+    With BEND, the first halves alone, and column sums of the product times the change of the rows:
+    it is of second order.
     """
     row, column = tl.program_id(0) * M + tl.arange(0, M), tl.arange(0, C)
     j = tl.program_id(1)
@@ -125,7 +132,10 @@ def _move(
     V1, V2, parts, arrays, first, n_rows, panel, n_tails, unit, c, k,
     EXCLUDE: tl.constexpr, CHUNKS: tl.constexpr, B: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """New memberships of a block of rows of one run, and what they add to S and to the six sums; program (block, run)."""
+    """New memberships of a block of rows of one run, and what they add to S and to the six sums.
+
+    Program (block, run).
+    """
     (
         tails,
         V,

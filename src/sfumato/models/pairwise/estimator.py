@@ -27,15 +27,19 @@ from . import gradient, kernel
 
 __all__ = ["PairwiseProbabilisticClustering"]
 
-# Squared error, as a share of the squared similarities, at which the first start is not challenged: no memberships
+# Squared error, as a share of the squared similarities, at which the first start is not challenged:
+# no memberships
 # have less than 0, so no other start can explain more than this share besides.
 CERTIFIED = 0.03
 HORIZON = 50  # sweeps; a start that would need more to catch up with the best one is given up
-COPIES = 8  # of the memberships of all starts: now, before, extrapolated, products, gradients, differences
+# Of the memberships of all starts: now, before, extrapolated, products, gradients, differences
+COPIES = 8
 
 
 class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
-    """Memberships U with W ~ scale * U U': how similar two objects are is how likely they fall together.
+    """Memberships U with W ~ scale * U U'.
+
+    How similar two objects are is how likely they fall together.
 
     Minimises  sum_ij (w_ij - scale * u_i'u_j)^2  over rows u_i of the simplex, by default without the pairs i = j.
 
@@ -45,12 +49,15 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
     max_clusters : int
         Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
-    similarity : "precomputed", "cluster-kernel", "knn", "self-tuning", "gaussian", "cosine" or function, default "cluster-kernel"
-        What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense, sparse or an operator. Otherwise features,
-        from which the named function, or a function ``f(X, Y=None)``, makes the similarity. ``"cluster-kernel"`` is the rank-k cluster
-        kernel of the graph of nearest neighbours: the model wants blocks, and this makes them.
+    similarity : "precomputed", "cluster-kernel", "knn", "self-tuning", "gaussian", "cosine" or
+    function, default "cluster-kernel"
+        What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense,
+        sparse or an operator. Otherwise features, from which the named function, or a function
+        ``f(X, Y=None)``, makes the similarity. ``"cluster-kernel"`` is the rank-k cluster kernel of
+        the graph of nearest neighbours: the model wants blocks, and this makes them.
     solver : {"coordinate", "baum-eagon"}
-        Exact descent by panels of rows (an operator that only multiplies gets projected gradients), or the published rule.
+        Exact descent by panels of rows (an operator that only multiplies gets projected gradients),
+        or the published rule.
     diagonal : {"exclude", "include"}
         Whether the similarities of objects to themselves count.
     scale : "fit" or float
@@ -58,8 +65,9 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
     init : array of shape (n, n_clusters) or (n_init, n, n_clusters), optional
         Memberships to start from, in place of drawing them.
     n_init : int
-        Starts (one from the spectrum, the others random); they share each pass over W, and the best is kept. Once it has settled, a start
-        that would need more than fifty further passes to catch up, at its present pace, is not waited for.
+        Starts (one from the spectrum, the others random); they share each pass over W, and the best
+        is kept. Once it has settled, a start that would need more than fifty further passes to
+        catch up, at its present pace, is not waited for.
     max_iter, tol : int, float
         Sweeps at most, and the relative decrease of the objective at which to stop.
     random_state : int, Generator, RandomState or None
@@ -72,8 +80,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
     objective_ : float
         The squared error.
     lower_bound_ : float
-        No memberships can have a smaller squared error: the eigenvalues beyond the k largest positive ones, squared, if the diagonal is
-        included, else 0.
+        No memberships can have a smaller squared error: the eigenvalues beyond the k largest
+        positive ones, squared, if the diagonal is included, else 0.
     gap_ : float
         ``objective_`` less ``lower_bound_``, as a share of the squared norm of the similarity.
     kkt_residual_ : float
@@ -152,7 +160,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         )
         if problem.W.norm == 0:
             raise ValueError(
-                "W is zero everywhere: no object is similar to any other, so there is nothing to cluster"
+                "W is zero everywhere: no object is similar to any other, so there is nothing to "
+                "cluster"
             )
         small = isinstance(
             problem.W, kernel.Low
@@ -163,7 +172,10 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         return self
 
     def _contest(self, problem: kernel.Problem, U: Any) -> loop.Run:
-        """The best of the starts (n, n_init, k); the first decides alone where no other could be much better."""
+        """The best of the starts (n, n_init, k).
+
+        The first decides alone where no other could be much better.
+        """
         if U.shape[1] == 1 or self.init is not None:
             return _best(self._solve(problem, U))
         first = _best(self._solve(problem, U[:, :1]))
@@ -227,7 +239,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         U = simplex.normalize(U)
         if k > 1 and n > 1 and (U[:, :1] == U).all():
             raise ValueError(
-                "init gives every object the same memberships, from which no step leads away: make them differ"
+                "init gives every object the same memberships, from which no step leads away: "
+                "make them differ"
             )
         return U.transpose(1, 0, 2).copy()
 
@@ -268,7 +281,10 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         self._publish(memberships, run)
 
     def _question_structure(self, problem: kernel.Problem, objective: float) -> None:
-        """Warn where k clusters explain no more of W beyond its mean than they would of noise: (k - 1) eigenvalues of 2 sigma sqrt(n)."""
+        """Warn where k clusters explain no more of W beyond its mean than they would of noise.
+
+        (k - 1) eigenvalues of 2 sigma sqrt(n).
+        """
         n = problem.W.n
         total = float(
             (problem.W @ namespace(problem.W.diagonal).ones_like(problem.W.diagonal)).sum()
@@ -284,7 +300,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
             and spread - objective <= max(noise, 1e-9 * problem.W.norm)
         ):
             warn(
-                f"the similarities hold no more structure than noise would: {self.n_clusters} clusters explain "
+                f"the similarities hold no more structure than noise would: {self.n_clusters} "
+                "clusters explain "
                 f"{max(0.0, spread - objective) / problem.W.norm:.1%} of them beyond their mean"
             )
 
@@ -292,8 +309,10 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         highest = namespace(memberships).max(memberships, axis=0)
         if self.n_clusters > 1 and float(highest.min()) < 0.75:
             warn(
-                f"no object belongs mainly to some cluster (largest membership {float(highest.min()):.2f}): "
-                "the memberships are not identified; use fewer clusters or a more block-like similarity"
+                "no object belongs mainly to some cluster (largest membership "
+                f"{float(highest.min()):.2f}): "
+                "the memberships are not identified; use fewer clusters or a more block-like "
+                "similarity"
             )
 
     def predict_proba(self, X: Any) -> Any:
@@ -301,7 +320,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
 
         Parameters
         ----------
-        X : array of shape (n_new, p), or similarities (n_new, n) to the fitted objects if ``similarity="precomputed"``
+        X : array of shape (n_new, p), or similarities (n_new, n) to the fitted objects if
+        ``similarity="precomputed"``
 
         Returns
         -------
@@ -317,7 +337,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         return simplex.quadratic_program(H, B)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Share of the squared similarities between new and fitted objects that the memberships explain; higher is better.
+        """Share of the squared similarities between new and fitted objects that the memberships
+        explain; higher is better.
 
         Parameters
         ----------
@@ -360,7 +381,9 @@ def _squared_norm(rows: Any) -> float:
 
 
 def _on_device(W: Any, k: int) -> Any:
-    """A dask array on its cluster, a dense CUDA array in the form of its own sweep where it has one; anything else as it is."""
+    """A dask array on its cluster, a dense CUDA array in the form of its own sweep where it has
+    one; anything else as it is.
+    """
     foreign = reader(W)
     if foreign is not None:
         return foreign.Similarity(W)
@@ -382,7 +405,9 @@ def _as_evidence(W: Any) -> Any:
 
 
 def _spectral_start(W: Any, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Soft assignment to k nearly orthogonal rows of the leading eigenvectors, the first one drawn (Bach and Jordan 2006)."""
+    """Soft assignment to k nearly orthogonal rows of the leading eigenvectors, the first one drawn
+    (Bach and Jordan 2006).
+    """
     Z = to_numpy(W.factor) if hasattr(W, "factor") and W.factor.shape[1] == k else None
     if Z is None:
         E = leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors
@@ -399,7 +424,10 @@ def _lower_bound(W: Any, k: int) -> float:
 
 
 class _Normed(LinearOperator):
-    """W / size: an operator of norm at most one. ``W`` is what tells on which device vectors belong."""
+    """W / size: an operator of norm at most one.
+
+    ``W`` is what tells on which device vectors belong.
+    """
 
     def __init__(self, evidence: Any, size: float) -> None:
         super().__init__(dtype_of(evidence), (evidence.n, evidence.n))

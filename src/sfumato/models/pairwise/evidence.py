@@ -52,9 +52,12 @@ class Explicit:
         return self.W @ V
 
     def sweep(self, V: Any, visit: Any) -> tuple[Any, Any]:
-        """Visit the panels of ``V`` (n, c) in order, newest values first; t before and after, a column each.
+        """Visit the panels of ``V`` (n, c) in order, newest values first.
 
-        ``visit(rows, product)`` returns the change of V[rows], given (W V)[rows] at this moment, and the change is made.
+        t before and after, a column each.
+
+        ``visit(rows, product)`` returns the change of V[rows], given (W V)[rows] at this moment,
+        and the change is made.
         """
         t_old, t_change = 0.0, 0.0
         for rows, (before, within, after) in zip(self.panels, self.parts, strict=True):
@@ -71,7 +74,10 @@ class Explicit:
 
 
 class Low:
-    """W = F F' through its factor F (n, d), dense or CSR; M = F'V is kept up to date, so a panel costs its own rows only."""
+    """W = F F' through its factor F (n, d), dense or CSR.
+
+    M = F'V is kept up to date, so a panel costs its own rows only.
+    """
 
     def __init__(self, factor: Any, n_panels: int = N_PANELS) -> None:
         self.factor, self.n, self.dtype = factor, factor.shape[0], factor.dtype
@@ -109,7 +115,10 @@ class Low:
 
 
 class Implicit:
-    """Anything that multiplies. Its diagonal and norm are asked for, or else read off products with blocks of the identity."""
+    """Anything that multiplies.
+
+    Its diagonal and norm are asked for, or else read off products with blocks of the identity.
+    """
 
     def __init__(self, W: Any, block: int = 256) -> None:
         self.W, self.n, self.dtype = (

@@ -1,11 +1,13 @@
-"""The pairwise model for a similarity that only multiplies: projected gradient with an exact line search.
+"""The pairwise model for a similarity that only multiplies.
+
+Projected gradient with an exact line search.
 
 Along U + s D the objective is a ratio of polynomials in s,
 
     f(s) = |W|^2 - t(s)^2 / q(s)      t quadratic, q quartic      (scale fixed: |W|^2 - 2 a t(s) + a^2 q(s))
 
-so that the best s in (0, 1] comes from the roots of one small polynomial, and a step costs one product W D
-(Birgin, Martinez and Raydan 2000 for the spectral step length).
+so that the best s in (0, 1] comes from the roots of one small polynomial, and a step costs one
+product W D (Birgin, Martinez and Raydan 2000 for the spectral step length).
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ REFRESH = 25  # steps after which W U is computed anew: the recursion drifts
 
 
 class GradientState(NamedTuple):
-    """Memberships (n, r, k), scale (r,), W U, step lengths (r,), and steps since W U was last computed."""
+    """Memberships (n, r, k), scale (r,), W U, step lengths (r,), and steps since W U was last
+    computed.
+    """
 
     U: np.ndarray
     scale: np.ndarray

@@ -2,9 +2,9 @@
 
     f(U, a) = sum_ij m_ij (w_ij - a u_i'u_j)^2      rows u_i on the simplex, a > 0, m_ii = 1 or 0, m_ij = 1
 
-With S = U'U, t = <U, W U> and q = |S|^2 (each without its diagonal terms if m_ii = 0):  f = |W|^2 - 2 a t + a^2 q.
-An object of weight v is v copies: m_ij = v_i v_j, and without the diagonal m_ii = v_i (v_i - 1), the pairs
-among its copies (0 where v_i < 1). Then S = U'VU and t = <VU, W VU>.
+With S = U'U, t = <U, W U> and q = |S|^2 (each without its diagonal terms if m_ii = 0):  f = |W|^2 -
+2 a t + a^2 q. An object of weight v is v copies: m_ij = v_i v_j, and without the diagonal m_ii =
+v_i (v_i - 1), the pairs among its copies (0 where v_i < 1). Then S = U'VU and t = <VU, W VU>.
 
 Several runs share every pass over W: U is (n, r, k), scalars are (r,).
 """
@@ -41,10 +41,10 @@ __all__ = [
 class Problem(NamedTuple):
     """A similarity and how it is fitted.
 
-    ``exclude`` leaves out the diagonal, ``scale`` is a number or None to fit it. ``weights`` (n,) are those of the
-    objects; rows where ``held`` (n,) is True keep their memberships. A merged object, whose members share
-    one row, brings ``left`` (n,) and ``left_similarity`` (n,): self pairs left out for each unit of its weight,
-    and their similarities.
+    ``exclude`` leaves out the diagonal, ``scale`` is a number or None to fit it. ``weights`` (n,)
+    are those of the objects; rows where ``held`` (n,) is True keep their memberships. A merged
+    object, whose members share one row, brings ``left`` (n,) and ``left_similarity`` (n,): self
+    pairs left out for each unit of its weight, and their similarities.
     """
 
     W: Any
@@ -73,7 +73,9 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """Memberships (n, r, k), the scale (r,), the factor by which a panel's curvature is raised (r,) and, where kept, W U."""
+    """Memberships (n, r, k), the scale (r,), the factor by which a panel's curvature is raised (r,)
+    and, where kept, W U.
+    """
 
     U: Any
     scale: Any
@@ -81,7 +83,8 @@ class State(NamedTuple):
     product: Any = None
 
 
-# ---- the objective -----------------------------------------------------------------------------------------------------
+# ---- the objective
+# -----------------------------------------------------------------------------------------------------
 
 
 def gram(U: Any, weights: Any = None) -> Any:
@@ -112,7 +115,10 @@ def fitted_scale(problem: Problem, t: Any, q: Any) -> Any:
 
 
 def moments(problem: Problem, U: Any, S: Any, t: Any) -> tuple[Any, Any]:
-    """t and q with the diagonal terms taken off if the problem excludes them; ``t`` counts every pair."""
+    """t and q with the diagonal terms taken off if the problem excludes them.
+
+    ``t`` counts every pair.
+    """
     xp = namespace(U)
     q = to_numpy(xp.sum(S * S, axis=(1, 2)))
     if problem.exclude:
@@ -167,11 +173,14 @@ def _runs(values: Any, shape: tuple[int, ...]) -> Any:
     return values.reshape(shape[1], shape[2]).sum(axis=1)
 
 
-# ---- coordinate descent by panels --------------------------------------------------------------------------------------
+# ---- coordinate descent by panels
+# --------------------------------------------------------------------------------------
 
 
 def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
-    """One Gauss-Seidel sweep; a run whose objective would rise stays where it was, with more damping."""
+    """One Gauss-Seidel sweep; a run whose objective would rise stays where it was, with more
+    damping.
+    """
     origin, scale, damping, _ = state
     if hasattr(problem.W, "descend"):
         U, (t_old, q_old, t_new, q_new) = problem.W.descend(origin, scale, damping, problem.exclude)
@@ -196,7 +205,10 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
 
 
 def _compiled(problem: Problem, U: Any) -> Any:
-    """The compiled sweeps, for similarities whose rows are short: a factor or a sparse matrix in NumPy."""
+    """The compiled sweeps, for similarities whose rows are short.
+
+    a factor or a sparse matrix in NumPy.
+    """
     short = isinstance(problem.W, Low) or (
         isinstance(problem.W, Explicit) and sp.issparse(problem.W.W)
     )
@@ -206,7 +218,10 @@ def _compiled(problem: Problem, U: Any) -> Any:
 
 
 def _descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[Any, ...]:
-    """Memberships (n, r, k) after a sweep by panels; S before and after (r, k, k); t before and after (r,)."""
+    """Memberships (n, r, k) after a sweep by panels; S before and after (r, k, k).
+
+    t before and after (r,).
+    """
     xp = namespace(origin)
     U, weights = xp.asarray(origin, copy=True), problem.weights
     shape = U.shape
@@ -243,7 +258,10 @@ def _panel(
     scale: Any,
     damping: Any,
 ) -> Any:
-    """New memberships of a panel: a majoriser of its own terms, an exact quadratic for all others, k / 2 pair steps."""
+    """New memberships of a panel.
+
+    a majoriser of its own terms, an exact quadratic for all others, k / 2 pair steps.
+    """
     xp = namespace(old)
     k, dtype = old.shape[2], old.dtype
     a, damping = scale[:, None, None], damping[:, None, None]
@@ -261,7 +279,9 @@ def _panel(
 
 
 def _own(problem: Problem, rows: slice, U: Any, scale: Any) -> Any:
-    """What the self pairs left out would add to the slope of each row, as a factor of the row, (rows, r, 1)."""
+    """What the self pairs left out would add to the slope of each row, as a factor of the row,
+    (rows, r, 1).
+    """
     xp = namespace(U)
     left, similarity = (xp.astype(part[rows], U.dtype) for part in problem.self_pairs())
     square = xp.sum(U * U, axis=2, keepdims=True)
@@ -289,11 +309,14 @@ def select(mask: Any, one: State, other: State) -> State:
     )
 
 
-# ---- the published rule ------------------------------------------------------------------------------------------------
+# ---- the published rule
+# ------------------------------------------------------------------------------------------------
 
 
 def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
-    """u_ir <- u_ir (a n + [W U - a U S]_ir), each row divided by its actual sum (Baum and Eagon 1967)."""
+    """u_ir <- u_ir (a n + [W U - a U S]_ir), each row divided by its actual sum (Baum and Eagon
+    1967).
+    """
     xp = namespace(state.U)
     U = state.U
     a = xp.astype(_on(U, state.scale), U.dtype)
@@ -308,7 +331,9 @@ def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
 
 
 def _slopes(problem: Problem, state: State) -> Any:
-    """Half the gradient of f / (a v_i) by each row, a U S - W U without the self pairs left out, (n, r, k)."""
+    """Half the gradient of f / (a v_i) by each row, a U S - W U without the self pairs left out,
+    (n, r, k).
+    """
     xp = namespace(state.U)
     a = xp.astype(_on(state.U, state.scale), state.U.dtype)
     slopes = a[None, :, None] * _times(state.U, gram(state.U, problem.weights)) - state.product

@@ -30,10 +30,11 @@ CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has
 class SpectralClustering(AutomaticClusters, SimilarityClusterer):
     """Clusters in the leading eigenvectors of the normalised similarity, with memberships.
 
-    With degrees d = W 1 and E the k leading eigenvectors of D^-1/2 W D^-1/2, objects are embedded as e_i / sqrt(d_i) (normalized cuts,
-    Bach and Jordan) or as e_i / |e_i| (Ng, Jordan and Weiss, whose W has a zero diagonal), then rounded by k-means, weighted by d_i
-    in the method of Bach and Jordan. A membership is the posterior of a mixture of spherical Cauchy
-    densities around the centers found, so the label is the nearest center.
+    With degrees d = W 1 and E the k leading eigenvectors of D^-1/2 W D^-1/2, objects are embedded
+    as e_i / sqrt(d_i) (normalized cuts, Bach and Jordan) or as e_i / |e_i| (Ng, Jordan and Weiss,
+    whose W has a zero diagonal), then rounded by k-means, weighted by d_i in the method of Bach and
+    Jordan. A membership is the posterior of a mixture of spherical Cauchy densities around the
+    centers found, so the label is the nearest center.
 
     Parameters
     ----------
@@ -41,16 +42,19 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
     max_clusters : int
         Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
-    similarity : "precomputed", "knn", "self-tuning", "gaussian", "cosine", "cluster-kernel" or function, default "knn"
-        What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense, sparse or an operator. Otherwise
-        features, from which the named function, or a function ``f(X, Y=None)``, makes the similarity.
+    similarity : "precomputed", "knn", "self-tuning", "gaussian", "cosine", "cluster-kernel" or
+    function, default "knn"
+        What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense,
+        sparse or an operator. Otherwise features, from which the named function, or a function
+        ``f(X, Y=None)``, makes the similarity.
     method : {"normalized-cut", "ng-jordan-weiss", "bach-jordan"}
         The embedding and, unless ``rounding`` says otherwise, its rounding.
     rounding : {"k-means", "weighted-k-means"}, estimator or None
-        How the embedding becomes clusters; ``None`` is the method's own. An estimator with ``fit`` and ``predict_proba``, such as a
-        Gaussian mixture, gives its own memberships.
+        How the embedding becomes clusters; ``None`` is the method's own. An estimator with ``fit``
+        and ``predict_proba``, such as a Gaussian mixture, gives its own memberships.
     n_init : int
-        Starts of k-means (a drawn row, then rows most orthogonal to those chosen); the best is kept.
+        Starts of k-means (a drawn row, then rows most orthogonal to those chosen); the best is
+        kept.
     max_iter, tol : int, float
         Steps of k-means at most, and the relative decrease of the distortion at which it stops.
     random_state : int, Generator, RandomState or None
@@ -65,7 +69,8 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
     eigengap_ : float
         How far the next eigenvalue lies below: the larger, the clearer is the number of clusters.
     cost_ : float
-        J = 1/2 |E E' - Pi|^2, how far the eigenvectors are from the indicators of the labels; 0 for perfect clusters.
+        J = 1/2 |E E' - Pi|^2, how far the eigenvectors are from the indicators of the labels; 0 for
+        perfect clusters.
     cluster_centers_ : array of shape (n_clusters, n_clusters)
     temperature_ : float
         Squared scale of the densities behind the memberships.
@@ -77,7 +82,8 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
     ----------
     Shi and Malik (2000). Normalized cuts and image segmentation. IEEE TPAMI 22(8).
     Ng, Jordan and Weiss (2001). On spectral clustering. NIPS 14.
-    Bach and Jordan (2006). Learning spectral clustering, with application to speech separation. JMLR 7.
+    Bach and Jordan (2006). Learning spectral clustering, with application to speech separation.
+    JMLR 7.
 
     Examples
     --------
@@ -221,7 +227,8 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
             what = f"no eigengap after {k} eigenvalues: how the objects are grouped is arbitrary"
         elif self.cost_ > CONTINUUM * (k - 1):
             what = (
-                f"the leading eigenvectors look like a continuum, not like {k} clusters (cost_ {self.cost_:.2g}): "
+                f"the leading eigenvectors look like a continuum, not like {k} clusters (cost_ "
+                f"{self.cost_:.2g}): "
                 "the boundaries may be arbitrary; try another n_clusters or similarity"
             )
         elif spectrum.residual > max(1e-3, 10 * gap):
@@ -235,7 +242,8 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
 
         Parameters
         ----------
-        X : array of shape (n_new, p), or similarities (n_new, n) to the fitted objects if ``similarity="precomputed"``
+        X : array of shape (n_new, p), or similarities (n_new, n) to the fitted objects if
+        ``similarity="precomputed"``
 
         Returns
         -------
@@ -308,16 +316,19 @@ def _connected_degrees(W: Any) -> Any:
     degree = degrees(W)
     if bool((degree < 0).any()):
         raise ValueError(
-            "W has negative degrees (row sums): similarities must be nonnegative, e.g. shift or clip them"
+            "W has negative degrees (row sums): similarities must be nonnegative, e.g. shift or "
+            "clip them"
         )
     n_isolated = int((degree <= 0).sum())
     if n_isolated == W.shape[0]:
         raise ValueError(
-            "W is zero everywhere: no object is similar to any other, so there is nothing to cluster"
+            "W is zero everywhere: no object is similar to any other, so there is nothing to "
+            "cluster"
         )
     if n_isolated:
         warn(
-            f"{n_isolated} of {W.shape[0]} objects are similar to no other: they get equal memberships in all clusters"
+            f"{n_isolated} of {W.shape[0]} objects are similar to no other: they get equal "
+            "memberships in all clusters"
         )
     return degree
 
