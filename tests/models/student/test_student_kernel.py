@@ -111,6 +111,15 @@ def test_a_fixed_point_is_stationary_by_finite_differences(freedom, holes):
         assert abs(ends[0] - ends[1]) / 2e-5 < 5e-3
 
 
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_blocks_add_up(diagonal):
+    X, at = data(20, holes=0.3), kernel.ready(state(diagonal=diagonal))
+    whole = kernel.summarize(X, None, at)
+    parts = [kernel.summarize(x[None], None, at) for x in X]
+    for at_once, *single in zip(whole, *parts, strict=True):
+        np.testing.assert_allclose(at_once, sum(single), atol=1e-9)
+
+
 def test_units_of_a_family():
     """A family that holds in other units is the same as one fitted in these units."""
     X, units = data(), np.array([1.0, 0.1, 3.0])

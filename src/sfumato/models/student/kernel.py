@@ -93,7 +93,8 @@ class Ready(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """Deviations (k, b, d), distances (k, b), log-determinants (k, b or 1), and observed features.
+    """Deviations (k, b, d), distances (k, b), log-determinants (k, b or 1), and observed features
+    (b,), or (1,) where nothing is missing. Diagonal scales have the rows (b, d) for deviations.
 
     ``unseen`` are pairs (rows, conditional covariances (k, d, d)), of every pattern of holes.
     """
@@ -118,18 +119,34 @@ def _log_diagonal(factors: np.ndarray) -> np.ndarray:
 
 
 def _look(X: np.ndarray, at: Ready) -> _Look:
-    D = X[None] - at.state.means[:, None]
     holes = np.isnan(X)
-    if not holes.any():
-        Y = D * at.factors[:, None] if at.factors.ndim == 2 else D @ np.swapaxes(at.factors, 1, 2)
-        seen = np.full(len(X), float(X.shape[1]))
-        return _Look(D, np.sum(Y * Y, axis=2), at.log_det[:, None], seen, [])
-    seen = (~holes).sum(axis=1).astype(np.float64)
     if at.factors.ndim == 2:
-        D[:, holes] = 0.0
-        delta = np.sum((D * at.factors[:, None]) ** 2, axis=2)
-        return _Look(D, delta, np.log(at.state.scales) @ ~holes.T, seen, [])
+        return _look_apart(X, holes, at)
+    D = X[None] - at.state.means[:, None]
+    if not holes.any():
+        Y = D @ np.swapaxes(at.factors, 1, 2)
+        seen = np.array([float(X.shape[1])])
+        return _Look(D, np.einsum("kbd,kbd->kb", Y, Y), at.log_det[:, None], seen, [])
+    seen = (~holes).sum(axis=1).astype(np.float64)
     return _look_by_pattern(D, holes, seen, at.state.scales)
+
+
+def _look_apart(X: np.ndarray, holes: np.ndarray, at: Ready) -> _Look:
+    """As ``_look``, for diagonal scales: distances are products, deviations are not needed."""
+    precision = at.factors**2
+    pull, means = precision * at.state.means, at.state.means
+    some = holes.any()
+    X = np.where(holes, 0.0, X) if some else X
+    delta = precision @ (X * X).T - 2.0 * (pull @ X.T)
+    if not some:
+        delta += np.sum(pull * means, axis=1)[:, None]
+        seen, log_det = np.array([float(X.shape[1])]), at.log_det[:, None]
+    else:
+        there = (~holes).T.astype(np.float64)
+        delta += (pull * means) @ there
+        seen, log_det = there.sum(axis=0), np.log(at.state.scales) @ there
+    # The expansion of the square may come out below zero by rounding.
+    return _Look(X, np.maximum(delta, 0.0), log_det, seen, [])
 
 
 def _look_by_pattern(
@@ -154,47 +171,59 @@ def _look_by_pattern(
     return _Look(D, delta, log_det, seen, unseen)
 
 
-def _log_density(look: _Look, freedom: np.ndarray) -> np.ndarray:
-    """log t (k, b); betaln stays exact where nu is large and the gamma functions cancel."""
+def _log_density(look: _Look, freedom: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log t (k, b) and log(1 + d / nu); betaln stays exact where nu is large and gammas cancel."""
     nu, o = freedom[:, None], np.maximum(look.seen, 1e-300)
     constant = gammaln(o / 2) - betaln(nu / 2, o / 2) - 0.5 * o * np.log(np.pi * nu)
-    value = constant - 0.5 * look.log_det - 0.5 * (nu + o) * np.log1p(look.delta / nu)
-    return np.where(look.seen > 0, value, 0.0)
+    tail = np.log1p(look.delta / nu)
+    value = (constant - 0.5 * look.log_det) - (0.5 * (nu + o)) * tail
+    return (value if look.seen.all() else np.where(look.seen > 0, value, 0.0)), tail
 
 
 def memberships(X: np.ndarray, at: Ready) -> tuple[np.ndarray, np.ndarray]:
     """Posterior probabilities (k, b) and log-densities (b,) of rows (b, d)."""
-    joint = _log_density(_look(X, at), at.state.freedom)
+    joint, _ = _log_density(_look(X, at), at.state.freedom)
     return distances.softmax_columns(joint + np.log(at.state.weights)[:, None])
 
 
 def summarize(X: np.ndarray, weights: np.ndarray | None, at: Ready) -> Stats:
     """Sums over a block of rows (b, d); NaN is missing."""
     look, state = _look(X, at), at.state
-    joint = _log_density(look, state.freedom) + np.log(state.weights)[:, None]
-    R, level = distances.softmax_columns(joint)
+    joint, tail = _log_density(look, state.freedom)
+    R, level = distances.softmax_columns(joint + np.log(state.weights)[:, None])
     if weights is not None:
         R, level = R * weights, level * weights
     nu = state.freedom[:, None]
     u = (nu + look.seen) / (nu + look.delta)
     V = R * u
-    G = np.sum(R * (digamma((nu + look.seen) / 2) - np.log((nu + look.delta) / 2) - u), axis=1)
-    first = (V[:, None] @ look.D)[:, 0]
-    return Stats(
-        R.sum(axis=1), V.sum(axis=1), first, _scatter(X, look, R, V, state), G, float(level.sum())
-    )
+    expected = digamma((nu + look.seen) / 2) - np.log(nu / 2) - tail - u
+    G = np.einsum("kb,kb->k", R, expected)
+    sums = _sums_apart if state.scales.ndim == 2 else _sums
+    return Stats(R.sum(axis=1), V.sum(axis=1), *sums(X, look, R, V, state), G, float(level.sum()))
 
 
-def _scatter(X: np.ndarray, look: _Look, R: np.ndarray, V: np.ndarray, state: State) -> np.ndarray:
-    """Sums of squares about the present means, with the covariance of what is missing."""
-    if state.scales.ndim == 2:
-        found = (V[:, None] @ (look.D * look.D))[:, 0]
-        holes = np.isnan(X)
-        return found + (R @ holes) * state.scales if holes.any() else found
-    found = np.swapaxes(look.D * V[:, :, None], 1, 2) @ look.D
+def _sums(
+    X: np.ndarray, look: _Look, R: np.ndarray, V: np.ndarray, state: State
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums (k, d) and squares (k, d, d) about the present means; missing values add theirs."""
+    weighted = look.D * V[:, :, None]
+    scatter = np.swapaxes(weighted, 1, 2) @ look.D
     for rows, left in look.unseen:
-        found += R[:, rows].sum(axis=1)[:, None, None] * left
-    return found
+        scatter += R[:, rows].sum(axis=1)[:, None, None] * left
+    return weighted.sum(axis=1), scatter
+
+
+def _sums_apart(
+    X: np.ndarray, look: _Look, R: np.ndarray, V: np.ndarray, state: State
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same for diagonal scales, squares (k, d); a missing value lies at the mean."""
+    filled, means = look.D, state.means
+    total, squares, holes = V @ filled, V @ (filled * filled), np.isnan(X)
+    there = V @ ~holes if holes.any() else V.sum(axis=1)[:, None]
+    scatter = squares - 2.0 * means * total + there * means**2
+    if holes.any():
+        scatter += (R @ holes) * state.scales
+    return total - there * means, scatter
 
 
 def update(stats: Stats, state: State, rule: Rule) -> State:
