@@ -12,6 +12,7 @@ from sfumato.cli.models import commands
 LABELS = np.arange(90) % 3
 SETTINGS = {
     **dict.fromkeys(commands(), ()),
+    "information-bottleneck": ("n_init=1", "max_iter=40"),  # a write a step, and many steps
     "gibbs": ("inference=gibbs", "burn_in=10", "n_draws=10"),
     "online": ("algorithm=online", "max_iter=20"),
     "auto": (),
