@@ -15,7 +15,10 @@ TIED = GaussianMixture(covariance_type="tied", n_init=1)
 
 @pytest.mark.slow
 def test_old_faithful():
-    """R's mclust: 299.22 (p .01), 27.72 (p .01) with 99 draws; the third test is in docs/trust.md."""
+    """R's mclust: 299.22 (p .01), 27.72 (p .01) with 99 draws.
+
+    The third test is in docs/trust.md.
+    """
     X = np.loadtxt(DATA, delimiter=",", skiprows=1)
     result = bootstrap_likelihood_ratio(TIED, X, max_clusters=3, n_resamples=99, random_state=0)
     assert result.n_clusters == 3

@@ -1,7 +1,9 @@
-"""The three kinds of evidence, and what selection asks of them: halves that can be compared, parts, resamples, and a null.
+"""The three kinds of evidence, and what selection asks of them.
 
-Estimators are known by their public names only: ``n_clusters`` (or ``n_components``), ``fit``, ``labels_`` or ``predict``,
-``memberships_`` or ``predict_proba``.
+Halves that can be compared, parts, resamples, and a null.
+
+Estimators are known by their public names only: ``n_clusters`` (or ``n_components``), ``fit``,
+``labels_`` or ``predict``, ``memberships_`` or ``predict_proba``.
 """
 
 from __future__ import annotations
@@ -81,11 +83,17 @@ class Features(NamedTuple):
         return np.sort(rng.integers(self.n_objects, size=self.n_objects))
 
     def both_labels(self, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
-        """Fit on disjoint halves of the objects; each half is labelled by its own model and the other."""
+        """Fit on disjoint halves of the objects.
+
+        Each half is labelled by its own model and the other.
+        """
         return _labels_of_halves(self, first, second, rng)
 
     def structureless(self, rng: np.random.Generator) -> Features:
-        """Uniform in the box around the principal axes; columns shuffled where they are sparse or have gaps."""
+        """Uniform in the box around the principal axes.
+
+        Columns shuffled where they are sparse or have gaps.
+        """
         X = self.data
         if sp.issparse(X) or np.isnan(np.asarray(X, dtype=np.float64)).any():
             columns = sp.csc_array(X) if sp.issparse(X) else np.asarray(X)
@@ -124,11 +132,16 @@ class Similarity(NamedTuple):
         return self.data[new][:, rows]
 
     def resample(self, rng: np.random.Generator) -> np.ndarray:
-        """Half of the objects: copies would be similar beyond measure, and half-samples vary as much as bootstrap draws."""
+        """Half of the objects: copies would be similar beyond measure, and half-samples vary as
+        much as bootstrap draws.
+        """
         return np.sort(rng.permutation(self.n_objects)[: (self.n_objects + 1) // 2])
 
     def both_labels(self, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
-        """Fit on two disjoint blocks of pairs; each half is labelled by its own model and the other."""
+        """Fit on two disjoint blocks of pairs.
+
+        Each half is labelled by its own model and the other.
+        """
         return _labels_of_halves(self, first, second, rng)
 
     def structureless(self, rng: np.random.Generator) -> Similarity:
@@ -208,7 +221,10 @@ def _labels_of_halves(evidence: Any, first: Any, second: Any, rng: np.random.Gen
 
 
 def as_evidence(estimator: Any, data: Any, sample_weight: Any = None) -> Evidence:
-    """The evidence as the estimator reads it: ``ensemble``, ``similarity``, ``affinity`` or ``metric`` may be "precomputed"."""
+    """The evidence as the estimator reads it.
+
+    ``ensemble``, ``similarity``, ``affinity`` or ``metric`` may be "precomputed".
+    """
     parameters = estimator.get_params(deep=False)
     if not {"n_clusters", "n_components"} & set(parameters):
         raise TypeError(f"{type(estimator).__name__} has no parameter n_clusters: give a clusterer")
@@ -218,14 +234,16 @@ def as_evidence(estimator: Any, data: Any, sample_weight: Any = None) -> Evidenc
 
     if sample_weight is not None and (precomputed("ensemble") or precomputed("similarity")):
         raise ValueError(
-            "sample_weight goes with features: pairwise and consensus models take no weights of objects"
+            "sample_weight goes with features: pairwise and consensus models take no weights of "
+            "objects"
         )
     if precomputed("ensemble"):
         return Labelings(check_labelings(data))
     if any(map(precomputed, ("similarity", "affinity", "metric"))):
         if not (sp.issparse(data) or isinstance(data, np.ndarray)):
             raise TypeError(
-                f"the similarity must be an array or a sparse array, whose rows can be taken; got {type(data).__name__}"
+                "the similarity must be an array or a sparse array, whose rows can be taken; got "
+                f"{type(data).__name__}"
             )
         return Similarity(sp.csr_array(data) if sp.issparse(data) else data)
     X = (

@@ -49,8 +49,8 @@ def bootstrap_likelihood_ratio(
 
     The statistic is twice the gain in log-likelihood. The regularity conditions of its usual
     chi-squared distribution fail for mixtures, so it is compared with its values on data drawn from
-    the fitted mixture of k clusters (McLachlan [1]_). The p-value is (1 + number of draws at least as
-    large) / (1 + number of draws).
+    the fitted mixture of k clusters (McLachlan [1]_). The p-value is (1 + number of draws at least
+    as large) / (1 + number of draws).
 
     Parameters
     ----------
@@ -75,7 +75,8 @@ def bootstrap_likelihood_ratio(
     Returns
     -------
     result : LikelihoodRatio
-        ``n_clusters`` and ``tests``, each with ``n_clusters``, ``statistic``, ``p_value`` and ``draws``.
+        ``n_clusters`` and ``tests``, each with ``n_clusters``, ``statistic``, ``p_value`` and
+        ``draws``.
 
     References
     ----------

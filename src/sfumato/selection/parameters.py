@@ -88,14 +88,14 @@ def parameter_intervals(
     Returns
     -------
     uncertainty : ParameterUncertainty
-        ``values``, ``standard_errors`` and ``intervals(level)``, dicts by the names of the parameters
-        (``"weights"``, ``"means"``, ``"covariances"``, ...; for columns of a ``MixedMixture``
-        ``"age mean"``), ``draws``, and the fitted ``estimator``.
+        ``values``, ``standard_errors`` and ``intervals(level)``, dicts by the names of the
+        parameters (``"weights"``, ``"means"``, ``"covariances"``, ...; for columns of a
+        ``MixedMixture`` ``"age mean"``), ``draws``, and the fitted ``estimator``.
 
     References
     ----------
-    .. [1] M. A. Newton and A. E. Raftery, Approximate Bayesian inference with the weighted likelihood
-       bootstrap, JRSS B 56, 1994.
+    .. [1] M. A. Newton and A. E. Raftery, Approximate Bayesian inference with the weighted
+       likelihood bootstrap, JRSS B 56, 1994.
 
     Examples
     --------

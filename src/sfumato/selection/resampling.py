@@ -28,7 +28,9 @@ class Interval(NamedTuple):
 
 
 class Uncertainty(NamedTuple):
-    """Memberships (n, k) of the fit, and ``draws`` (n_resamples, n, k) of resampled fits with their clusters in the same order."""
+    """Memberships (n, k) of the fit, and ``draws`` (n_resamples, n, k) of resampled fits with their
+    clusters in the same order.
+    """
 
     memberships: np.ndarray
     draws: np.ndarray
@@ -44,7 +46,10 @@ class Uncertainty(NamedTuple):
         return Interval(self.memberships, *_percentiles(self.draws, level))
 
     def cooccurrence(self, pairs: Any, level: float = 0.95) -> Interval:
-        """Percentile intervals of u_i'u_j for chosen pairs (m, 2): no matching of clusters enters."""
+        """Percentile intervals of u_i'u_j for chosen pairs (m, 2).
+
+        No matching of clusters enters.
+        """
         values = np.stack([cooccurrence(draw, pairs) for draw in self.draws])
         return Interval(cooccurrence(self.memberships, pairs), *_percentiles(values, level))
 
@@ -66,9 +71,10 @@ def bootstrap(
 ) -> Uncertainty:
     """Memberships of every object under fits to resampled evidence.
 
-    Objects (features), halves of the objects (similarities) or partitions (labelings) are drawn anew, the estimator is fitted to
-    them, and its memberships of **all** objects are put in the order of the fit to all the evidence by optimal assignment, so that
-    clusters that change their names between fits do no harm.
+    Objects (features), halves of the objects (similarities) or partitions (labelings) are drawn
+    anew, the estimator is fitted to them, and its memberships of **all** objects are put in the
+    order of the fit to all the evidence by optimal assignment, so that clusters that change their
+    names between fits do no harm.
 
     Parameters
     ----------
@@ -88,7 +94,8 @@ def bootstrap(
     Returns
     -------
     uncertainty : Uncertainty
-        ``memberships``, ``draws``, ``standard_error``, ``interval(level)``, ``cooccurrence(pairs, level)``, and the fitted ``estimator``.
+        ``memberships``, ``draws``, ``standard_error``, ``interval(level)``, ``cooccurrence(pairs,
+        level)``, and the fitted ``estimator``.
 
     Examples
     --------
@@ -139,7 +146,10 @@ def _resampled(
 
 
 def _in_order(memberships: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Aligned to the reference and as wide: clusters without a partner add to none, so the rows are shared out again."""
+    """Aligned to the reference and as wide.
+
+    Clusters without a partner add to none, so the rows are shared out again.
+    """
     aligned = align(memberships, reference)
     k = reference.shape[1]
     return (

@@ -65,7 +65,8 @@ def fit_temperature(
     reference : labels of shape (n,) or memberships of shape (n, k'), optional
         What is known about the objects. Their names need not match the clusters.
     pairs, together : integer array of shape (m, 2) and array of shape (m,), optional
-        In place of ``reference``: pairs of objects, and whether they belong together (0 or 1, or a chance).
+        In place of ``reference``: pairs of objects, and whether they belong together (0 or 1, or a
+        chance).
     sample_weight : array of shape (n,), optional
         With ``reference``: a pair counts as often as the product of its two weights.
 
@@ -89,7 +90,8 @@ def fit_temperature(
     truth = None if together is None else np.asarray(together, dtype=np.float64)
     if truth is not None and truth.shape != (len(pairs),):
         raise ValueError(
-            f"together must hold one value for each of the {len(pairs)} pairs, got shape {truth.shape}"
+            f"together must hold one value for each of the {len(pairs)} pairs, got shape "
+            f"{truth.shape}"
         )
 
     def loss(log_temperature: float) -> float:
@@ -109,8 +111,9 @@ def fit_temperature(
 class Reliability(NamedTuple):
     """A row of a calibration report, means over draws.
 
-    ``confidence`` is the mean largest membership and should equal ``accuracy``; ``distance`` is the root mean square distance
-    to the true posterior, ``calibration_error`` that of the co-occurrences, ``temperature`` the best one.
+    ``confidence`` is the mean largest membership and should equal ``accuracy``; ``distance`` is the
+    root mean square distance to the true posterior, ``calibration_error`` that of the
+    co-occurrences, ``temperature`` the best one.
     """
 
     model: str
@@ -123,7 +126,10 @@ class Reliability(NamedTuple):
 
     @property
     def overconfidence(self) -> float:
-        """Confidence minus accuracy: 0 for memberships that keep their word, above 0 for those too sure."""
+        """Confidence minus accuracy.
+
+        0 for memberships that keep their word, above 0 for those too sure.
+        """
         return self.confidence - self.accuracy
 
 
@@ -135,7 +141,9 @@ def calibration_report(
     n_draws: int = 3,
     random_state: Any = 0,
 ) -> list[Reliability]:
-    """How far the memberships of models can be trusted: on overlapping Gaussians, where the true posterior is known.
+    """How far the memberships of models can be trusted.
+
+    On overlapping Gaussians, where the true posterior is known.
 
     Parameters
     ----------
@@ -162,7 +170,8 @@ def calibration_report(
     """
     if not isinstance(estimators, Mapping):
         raise TypeError(
-            f"estimators must map names to estimators, such as {{'mixture': GaussianMixture()}}, got {estimators!r}"
+            f"estimators must map names to estimators, such as {{'mixture': GaussianMixture()}}, "
+            f"got {estimators!r}"
         )
     rows = []
     for separation in separations:

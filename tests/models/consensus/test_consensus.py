@@ -80,7 +80,9 @@ def test_the_kernel_places_an_object_of_the_fit_where_it_stands(error):
 
 
 def test_a_few_objects_that_coarse_partitions_leave_aside_are_no_cluster():
-    """Two clusters of 100, roughly by every partition, but six objects of the first are a group of their own in all but one of forty."""
+    """Two clusters of 100, roughly by every partition, but six objects of the first are a group of
+    their own in all but one of forty.
+    """
     rng = np.random.default_rng(0)
     truth, strays = np.repeat([0, 1], 100), np.arange(6)
     L = np.where(rng.random((200, 40)) < 0.1, 1 - truth[:, None], truth[:, None])

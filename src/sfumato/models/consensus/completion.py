@@ -1,8 +1,11 @@
-"""Pairs that no partition saw together: the cluster kernel of the co-association with such pairs filled in.
+"""Pairs that no partition saw together.
 
-c_ij of an unseen pair is 0/0, not 0. Expectation and maximisation for missing similarities: the published loss, from which such
-pairs drop out, gives first memberships; u_i'u_j takes the place of c_ij; the cluster kernel of the filled matrix gives the next
-memberships, a few times over. The explicit matrix is needed; above ``EXPLICIT`` objects the published loss has the last word.
+The cluster kernel of the co-association with such pairs filled in.
+
+c_ij of an unseen pair is 0/0, not 0. Expectation and maximisation for missing similarities: the
+published loss, from which such pairs drop out, gives first memberships; u_i'u_j takes the place of
+c_ij; the cluster kernel of the filled matrix gives the next memberships, a few times over. The
+explicit matrix is needed; above ``EXPLICIT`` objects the published loss has the last word.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ REGULARIZATION = 0.02  # of the mean degree, as for soft evidence
 
 
 def has_unseen_pairs(table: tables.Table) -> bool:
-    """Whether some of (at most ``EXPLICIT``) objects that were seen at all were never seen together."""
+    """Whether some of (at most ``EXPLICIT``) objects that were seen at all were never seen
+    together.
+    """
     if not tables.has_gaps(table):
         return False
     seen = np.flatnonzero(table.coverage > 0)
@@ -59,7 +64,9 @@ def _kernel(filled: np.ndarray, k: int) -> Kernel:
 
 
 class ByCompletion:
-    """The pairwise model on the cluster kernel of a co-association whose unseen pairs are filled in."""
+    """The pairwise model on the cluster kernel of a co-association whose unseen pairs are filled
+    in.
+    """
 
     def __init__(self, table: tables.Table, k: int, settings: Any, published: Any) -> None:
         self.table, self.published = table, published
@@ -80,7 +87,10 @@ class ByCompletion:
         self.run: loop.Run = reader.run
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Memberships of new objects: unseen pairs filled in by the published loss first, then once by their own."""
+        """Memberships of new objects.
+
+        Unseen pairs filled in by the published loss first, then once by their own.
+        """
         ratios = _ratios(new, self.table)
         U = self.published.place(new)
         for _ in range(2):

@@ -12,8 +12,11 @@ from ...numerics import label_table as tables
 __all__ = ["warn_if_noise", "warn_of_gaps"]
 
 CRISP = 0.95  # mean largest membership that clouds and noise do not reach, however they are cut
-LOCAL = 0.5  # eigenvalue from which on the next one would be close if there were no cluster, as it is with fine partitions
-FAINT = 0.25  # gap after an eigenvalue, relative to what it could be, below which nobody would speak of a cluster
+# Eigenvalue from which on the next one would be close if there were no cluster, as it is with fine
+# partitions
+LOCAL = 0.5
+# Gap after an eigenvalue, relative to what it could be, below which nobody would speak of a cluster
+FAINT = 0.25
 
 
 def warn_of_gaps(table: tables.Table) -> None:
@@ -25,21 +28,28 @@ def warn_of_gaps(table: tables.Table) -> None:
     ]
     if len(np.unique(together)) > 1:
         warn(
-            f"the objects fall into {len(np.unique(together))} sets that no partition saw together: "
-            "nothing says how clusters of one set relate to those of another; fit each by itself, or "
+            f"the objects fall into {len(np.unique(together))} sets that no partition saw "
+            "together: "
+            "nothing says how clusters of one set relate to those of another; fit each by itself, "
+            "or "
             "add partitions that see some objects of several"
         )
 
 
 def warn_if_noise(solution: Any, table: tables.Table) -> None:
-    """Warn when the leading eigenvalues of the co-association are at chance level, or do not single out k clusters."""
+    """Warn when the leading eigenvalues of the co-association are at chance level, or do not single
+    out k clusters.
+    """
     doubt = _of_spectrum(solution, table)
     if doubt is not None:
         warn(doubt)
 
 
 def _of_spectrum(solution: Any, table: tables.Table) -> str | None:
-    """Eigenvalues of the co-association, where the solution has them, that no cluster explains; nearly certain memberships need none."""
+    """Eigenvalues of the co-association, where the solution has them, that no cluster explains.
+
+    Nearly certain memberships need none.
+    """
     values, level = getattr(solution, "eigenvalues", np.ones(1)), tables.chance_level(table)
     k = len(values)
     if k < 2:
@@ -49,25 +59,33 @@ def _of_spectrum(solution: Any, table: tables.Table) -> str | None:
     vague = solution.memberships.max(axis=1).mean() < CRISP
     if vague and level < 0.9 and values[-1] <= level:
         return (
-            f"the partitions agree on {int(np.sum(values > level))} of {k} clusters, on the others no more than random partitions would: "
-            "these memberships may be noise; use fewer clusters or a better ensemble, or compare with what consensus='average' finds, "
+            f"the partitions agree on {int(np.sum(values > level))} of {k} clusters, on the "
+            "others no more than random partitions would: "
+            "these memberships may be noise; use fewer clusters or a better ensemble, or compare "
+            "with what consensus='average' finds, "
             "which sees small clusters in few partitions better"
         )
     if values[-1] - solution.following <= tables.SMALLEST_REGULARIZATION and k < len(table.codes):
         return (
-            f"the partitions do not say which {k} clusters to keep: eigenvalues {k} and {k + 1} of the co-association are equal "
-            f"({values[-1]:.6g}). Where no partition joins the groups, the largest are the clusters and where the others belong is left "
+            f"the partitions do not say which {k} clusters to keep: eigenvalues {k} and {k + 1} "
+            "of the co-association are equal "
+            f"({values[-1]:.6g}). Where no partition joins the groups, the largest are the "
+            "clusters and where the others belong is left "
             "open; use another n_clusters"
         )
     if vague and gaps.max() < FAINT:
         return (
-            f"the partitions show no clusters: of the first {k} eigenvalues of the co-association none stands apart from the next "
-            f"({', '.join(f'{value:.3f}' for value in [1.0, *values[1:3], *lower[-1:]])}); the memberships cut a continuum"
+            f"the partitions show no clusters: of the first {k} eigenvalues of the co-association "
+            "none stands apart from the next "
+            f"({', '.join(f'{value:.3f}' for value in [1.0, *values[1:3], *lower[-1:]])}); the "
+            "memberships cut a continuum"
         )
     if vague and gaps[-1] < FAINT and solution.following > LOCAL:
         return (
-            f"the partitions do not single out {k} clusters: eigenvalues {k} and {k + 1} of the co-association are close "
-            f"({values[-1]:.3f}, {solution.following:.3f}), so that where the last cut goes is hardly more than chance; "
+            f"the partitions do not single out {k} clusters: eigenvalues {k} and {k + 1} of the "
+            "co-association are close "
+            f"({values[-1]:.3f}, {solution.following:.3f}), so that where the last cut goes is "
+            "hardly more than chance; "
             f"{int(np.argmax(gaps)) + 2} clusters stand apart most"
         )
     return None

@@ -1,10 +1,13 @@
-"""Small Gaussian mixtures as members of an ensemble: expectation and maximisation, and the posteriors of many mixtures at once.
+"""Small Gaussian mixtures as members of an ensemble.
+
+Expectation and maximisation, and the posteriors of many mixtures at once.
 
     E:  r_ij ~ pi_j N(y_i | mu_j, Sigma_j)      M:  Sigma_j = (sum_i r_ij (y_i - mu_j)(y_i - mu_j)' + a K^(-2/d) I) / N_j
 
-in whitened coordinates y. The second term keeps a component of few objects from collapsing (after Fraley and Raftery 2007, who add
-the same matrix with more weight). log pi_j N(y | mu_j, Sigma_j) is linear in z(y) = (1, y, y_a y_b), so that E and M are one
-product each, and all mixtures of the ensemble are one product too.
+in whitened coordinates y. The second term keeps a component of few objects from collapsing (after
+Fraley and Raftery 2007, who add the same matrix with more weight). log pi_j N(y | mu_j, Sigma_j) is
+linear in z(y) = (1, y, y_a y_b), so that E and M are one product each, and all mixtures of the
+ensemble are one product too.
 """
 
 from __future__ import annotations
@@ -19,18 +22,24 @@ __all__ = ["Mixtures", "fit_mixture", "join"]
 
 MAX_STEPS = 60  # and TOLERANCE (per object): members need to be different, not to be converged
 TOLERANCE = 1e-4
-PRIOR = 0.1  # a above: prior matrix in units of the whitened covariance; chosen on iris, wine and circles
+# a above: prior matrix in units of the whitened covariance; chosen on iris, wine and circles
+PRIOR = 0.1
 
 
 class Mixtures(NamedTuple):
-    """Coefficients (K, q) of log pi_j N(y) for the components of all mixtures, and where each begins, (m + 1,)."""
+    """Coefficients (K, q) of log pi_j N(y) for the components of all mixtures, and where each
+    begins, (m + 1,).
+    """
 
     rows: np.ndarray
     offsets: np.ndarray
     n_axes: int
 
     def posteriors(self, Y: np.ndarray) -> np.ndarray:
-        """Posterior probabilities (K, n) of all components: those of each mixture sum to one for every row of ``Y`` (n, d)."""
+        """Posterior probabilities (K, n) of all components.
+
+        Those of each mixture sum to one for every row of ``Y`` (n, d).
+        """
         Z = distances.features(np.ascontiguousarray(Y.T), "full")
         logits = self.rows @ Z
         begins = self.offsets[:-1]
@@ -48,7 +57,9 @@ def join(mixtures: list[np.ndarray], n_axes: int) -> Mixtures:
 
 
 def fit_mixture(Y: np.ndarray, R: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Coefficients (k, q) of a mixture fitted to ``Y`` (s, d), started by k-means on the same objects in coordinates ``R``."""
+    """Coefficients (k, q) of a mixture fitted to ``Y`` (s, d), started by k-means on the same
+    objects in coordinates ``R``.
+    """
     n, d = Y.shape
     labels = seeding.kmeans(R, np.ones(n), k, rng, n_steps=5)
     share = (labels == np.arange(k)[:, None]).astype(np.float64)

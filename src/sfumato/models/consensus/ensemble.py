@@ -30,24 +30,29 @@ ALIASES = {
     "KM": ("k-means",),
     "All": ("single", "complete", "average", "k-means"),
 }
-NEIGHBORS = 10  # near objects; a new object takes the label of the nearest of so many that a partition has seen
+# Near objects; a new object takes the label of the nearest of so many that a partition has seen
+NEIGHBORS = 10
 
 
 class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Labelings (n, m) of the objects by many clusterings, each on its own subsample with its own number of clusters.
+    """Labelings (n, m) of the objects by many clusterings, each on its own subsample with its own
+    number of clusters.
 
     Parameters
     ----------
     n_partitions : int
         Partitions by each algorithm.
     algorithms : str, estimator, or list of them
-        ``"connected-k-means"``: k-means, its clusters taken apart where the graph of nearest neighbours falls apart, so that no
-        cluster bridges a gap (above ``max_objects`` objects, where clusters are small anyway, the same as) ``"k-means"``;
-        ``"single"``, ``"complete"``, ``"average"``, ``"ward"``: linkages; any scikit-learn clusterer; or a base ensemble of the
-        evidence accumulation literature: ``"KM"``, ``"SL"``, ``"CL"``, ``"AL"``, and ``"All"`` four.
+        ``"connected-k-means"``: k-means, its clusters taken apart where the graph of nearest
+        neighbours falls apart, so that no cluster bridges a gap (above ``max_objects`` objects,
+        where clusters are small anyway, the same as) ``"k-means"``; ``"single"``, ``"complete"``,
+        ``"average"``, ``"ward"``: linkages; any scikit-learn clusterer; or a base ensemble of the
+        evidence accumulation literature: ``"KM"``, ``"SL"``, ``"CL"``, ``"AL"``, and ``"All"``
+        four.
     n_clusters : int, (low, high) or None
-        Number of clusters of a partition, drawn anew for each from the range; None means from sqrt(n) to 2 sqrt(n): fine
-        partitions, whose evidence is local and does not presume a shape. Not set on estimators without such a parameter.
+        Number of clusters of a partition, drawn anew for each from the range; None means from
+        sqrt(n) to 2 sqrt(n): fine partitions, whose evidence is local and does not presume a shape.
+        Not set on estimators without such a parameter.
     subsample : float
         Share of the objects that a partition sees; the others get -1.
     feature_fraction : float
@@ -57,8 +62,9 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_cuts : int
         Partitions cut from each linkage tree, at different numbers of clusters.
     max_objects : int
-        Objects that a partition is learnt from at most. Where the subsample is larger, it is learnt from so many objects and then
-        labels all of them (linkages: from 5000 at most), so that the cost is linear in n.
+        Objects that a partition is learnt from at most. Where the subsample is larger, it is learnt
+        from so many objects and then labels all of them (linkages: from 5000 at most), so that the
+        cost is linear in n.
     random_state : int, Generator, RandomState or None
     n_jobs : int or None
         Threads; None means every core. The labelings do not depend on it.
@@ -74,7 +80,8 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     References
     ----------
-    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI 27(6).
+    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI
+    27(6).
 
     Examples
     --------
@@ -212,10 +219,12 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             name, message = self.failures_[0]
             if len(self.failures_) == len(results):
                 raise ValueError(
-                    f"none of the partitions could be made; the first, by {name}, failed with: {message}"
+                    f"none of the partitions could be made; the first, by {name}, failed with: "
+                    f"{message}"
                 )
             warn(
-                f"{len(self.failures_)} partitions could not be made and are left out; the first, by {name}, failed with: {message}"
+                f"{len(self.failures_)} partitions could not be made and are left out; the first, "
+                f"by {name}, failed with: {message}"
             )
         pairs = [pair for result in results if not isinstance(result, Failure) for pair in result]
         self.members_ = [member for member, _ in pairs]
@@ -228,11 +237,17 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         )
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Make the partitions and return them, (n, m): -1 where a partition did not see an object."""
+        """Make the partitions and return them, (n, m).
+
+        -1 where a partition did not see an object.
+        """
         return self.fit(X, y).labelings_
 
     def transform(self, X: Any) -> np.ndarray:
-        """Labels of new objects by every partition, (n_new, m): nearest center, the member's own ``predict``, or nearest object."""
+        """Labels of new objects by every partition, (n_new, m).
+
+        Nearest center, the member's own ``predict``, or nearest object.
+        """
         check_is_fitted(self)
         X = self._frame(check_features(self, X, reset=False))
         neighbors = (
@@ -264,7 +279,10 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 
 class _Frame(NamedTuple):
-    """Origin and unit in which the partitions are made: neither changes them, both keep the numbers tame."""
+    """Origin and unit in which the partitions are made.
+
+    Neither changes them, both keep the numbers tame.
+    """
 
     origin: Any
     unit: Any
@@ -319,7 +337,8 @@ def _check_algorithm(algorithm: Any) -> None:
         )
     if isinstance(algorithm, type):
         raise TypeError(
-            f"algorithms must hold clusterers, not classes: give {algorithm.__name__}() in place of {algorithm.__name__}"
+            f"algorithms must hold clusterers, not classes: give {algorithm.__name__}() in place "
+            f"of {algorithm.__name__}"
         )
     if not isinstance(algorithm, str) and not hasattr(algorithm, "fit_predict"):
         raise TypeError(

@@ -45,28 +45,30 @@ class EvidenceAccumulation(Clusterer):
         ``"auto"`` scores 2, ..., ``max_clusters`` by ``selection`` and takes the best.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
         What makes evidence from features. None: small Gaussian mixtures and fine connected k-means
-        partitions, of which the evidence with the smallest misfit is kept (mixtures, cells or both); with
-        another ``consensus`` than ``"cluster-kernel"`` it is ``ClusteringEnsemble()``. ``"precomputed"``:
-        ``fit`` is given labelings (n, m), or a list of membership matrices (n, k_b).
+        partitions, of which the evidence with the smallest misfit is kept (mixtures, cells or
+        both); with another ``consensus`` than ``"cluster-kernel"`` it is ``ClusteringEnsemble()``.
+        ``"precomputed"``: ``fit`` is given labelings (n, m), or a list of membership matrices (n,
+        k_b).
     consensus : str or estimator
-        ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association. The
-        others need labelings. ``"coassociation"``: the published model on the co-association itself,
-        squared loss over all raw observations, so that a pair weighs as often as it was seen.
-        ``"coassociation-unweighted"``: the same with every pair counted once;
-        ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares; both with the explicit
-        matrix, for a few thousand objects. ``"single"``, ``"average"``, ``"complete"``: linkage on
-        1 - co-association. Or any estimator that takes a similarity.
+        ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association.
+        The others need labelings. ``"coassociation"``: the published model on the co-association
+        itself, squared loss over all raw observations, so that a pair weighs as often as it was
+        seen. ``"coassociation-unweighted"``: the same with every pair counted once;
+        ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares; both with the
+        explicit matrix, for a few thousand objects. ``"single"``, ``"average"``, ``"complete"``:
+        linkage on 1 - co-association. Or any estimator that takes a similarity.
     selection : {"eigengap", "held-out", "lifetime"} or None
-        How ``"auto"`` scores a number of clusters k. ``"eigengap"``: the gap after the k-th eigenvalue of
-        the normalised co-association, relative to what it could be; from features it is reduced by the
-        misfit. ``"held-out"``: minus the Brier score of u_i'u_j on partitions that had no part in the fit,
-        which asks for partitions about as coarse as the answer; for ``"cluster-kernel"`` the Brier skill
-        against the cluster kernel of half of the partitions. ``"lifetime"``: the range of thresholds for
-        which a linkage tree has k clusters. None: lifetime for linkages, held-out for the published
-        models, eigengap otherwise. Soft evidence knows ``"eigengap"`` only.
+        How ``"auto"`` scores a number of clusters k. ``"eigengap"``: the gap after the k-th
+        eigenvalue of the normalised co-association, relative to what it could be; from features it
+        is reduced by the misfit. ``"held-out"``: minus the Brier score of u_i'u_j on partitions
+        that had no part in the fit, which asks for partitions about as coarse as the answer; for
+        ``"cluster-kernel"`` the Brier skill against the cluster kernel of half of the partitions.
+        ``"lifetime"``: the range of thresholds for which a linkage tree has k clusters. None:
+        lifetime for linkages, held-out for the published models, eigengap otherwise. Soft evidence
+        knows ``"eigengap"`` only.
     max_clusters : int or "auto"
-        Largest number of clusters that ``n_clusters="auto"`` tries; ``"auto"`` doubles it while the best
-        number is the largest one tried.
+        Largest number of clusters that ``n_clusters="auto"`` tries; ``"auto"`` doubles it while the
+        best number is the largest one tried.
     n_bootstrap : int
         Resamples of the partitions from which ``uncertainty_`` is worked out; 0 leaves it out.
     n_init, max_iter, tol : int, int, float
@@ -78,7 +80,8 @@ class EvidenceAccumulation(Clusterer):
     memberships_ : array of shape (n, n_clusters)
     labels_ : array of shape (n,)
     evidence_ : str
-        ``"mixtures"``, ``"cells"`` or ``"both"``, ``"given"`` for membership matrices, ``"labelings"``.
+        ``"mixtures"``, ``"cells"`` or ``"both"``, ``"given"`` for membership matrices,
+        ``"labelings"``.
     misfit_ : float
         |Z Z' - U U'|^2 / |Z Z'|^2 of the cluster kernel Z Z': near 0 where k clusters tell the whole story.
     coassociation_ : Coassociation
@@ -99,7 +102,8 @@ class EvidenceAccumulation(Clusterer):
     ----------
     Rota Bulo, Lourenco, Fred and Pelillo (2010). Pairwise probabilistic clustering using evidence
     accumulation. S+SSPR.
-    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI 27(6).
+    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI
+    27(6).
 
     Examples
     --------
@@ -213,7 +217,8 @@ class EvidenceAccumulation(Clusterer):
 
     def _publish_soft(self, rows: Rows, fitted: soft.SoftConsensus) -> None:
         self._soft, self._hard = fitted, None
-        # What cooccurrence_interval reads again; larger features are not worth carrying in a saved model.
+        # What cooccurrence_interval reads again; larger features are not worth carrying in a saved
+        # model.
         small = isinstance(rows.X, np.ndarray) and rows.X.nbytes <= KEPT
         self._features = rows.X if small or sp.issparse(rows.X) else None
         chosen = fitted.chosen
@@ -255,7 +260,9 @@ class EvidenceAccumulation(Clusterer):
 
     @available_if(_takes_soft_evidence)
     def partial_fit(self, X: Any, y: Any = None) -> EvidenceAccumulation:
-        """Go on with a batch of new objects: the members stay as the first batch made them, the sums go on.
+        """Go on with a batch of new objects.
+
+        The members stay as the first batch made them, the sums go on.
 
         There is no such method where the evidence are labelings.
 
@@ -287,7 +294,8 @@ class EvidenceAccumulation(Clusterer):
             )
         if check_number(self.n_bootstrap, "n_bootstrap", low=0, integer=True) == 1:
             raise ValueError(
-                "n_bootstrap must be 0 or at least 2, got 1: one resample says nothing of the spread"
+                "n_bootstrap must be 0 or at least 2, got 1: one resample says nothing of the "
+                "spread"
             )
         if isinstance(self.consensus, str):
             check_choice(self.consensus, "consensus (a name or an estimator)", NAMES)
@@ -370,8 +378,8 @@ class EvidenceAccumulation(Clusterer):
     def score(self, X: Any, y: Any = None) -> float:
         """How well u_i'u_j agrees with the evidence about the objects X: higher is better.
 
-        Labelings: minus the Brier score for what the partitions say, pair by pair. Soft evidence: minus
-        the misfit of the cluster kernel.
+        Labelings: minus the Brier score for what the partitions say, pair by pair. Soft evidence:
+        minus the misfit of the cluster kernel.
         """
         if self._soft is not None:
             return -self._soft.misfit(self._new_rows(X))
@@ -380,7 +388,8 @@ class EvidenceAccumulation(Clusterer):
     def cooccurrence_interval(
         self, pairs: Any, *, n_draws: int = 100, level: float = 0.9
     ) -> np.ndarray:
-        """Intervals for the chance that two objects belong together, by bootstrap over the partitions.
+        """Intervals for the chance that two objects belong together, by bootstrap over the
+        partitions.
 
         Parameters
         ----------
@@ -402,7 +411,8 @@ class EvidenceAccumulation(Clusterer):
         if self._soft is not None:
             if self._features is None:
                 raise ValueError(
-                    f"cooccurrence_interval reads the features again, which are kept up to {KEPT >> 20} MB "
+                    "cooccurrence_interval reads the features again, which are kept up to "
+                    f"{KEPT >> 20} MB "
                     "only: fit a sample, or ask for n_bootstrap"
                 )
             resampled = self._soft.draws(Rows(self._features), self.memberships_, n_draws)

@@ -1,11 +1,14 @@
-"""Soft evidence and its cluster kernel: columns H of soft partitions, and the factor Z of rank k that they lead to.
+"""Soft evidence and its cluster kernel.
+
+Columns H of soft partitions, and the factor Z of rank k that they lead to.
 
     c = mean_i h_i ,   d_i = h_i'c + t                                 degrees, with the regularization t
     A = D^(-1/2) (H H' + t 1 1') D^(-1/2) / n  =  E diag(l) E'         normalised expected co-association
     z_i = B'h_i / sqrt(d_i), scaled to length one,   B = H' D^(-1/2) E diag(1/l) / n
 
-so that an object needs its own columns only, whether it was fitted or is new. H comes in parts, one for each kind of evidence and
-each scaled to mean degree one: posteriors of mixtures (dense), cells (sparse), or membership matrices that were given.
+so that an object needs its own columns only, whether it was fitted or is new. H comes in parts, one
+for each kind of evidence and each scaled to mean degree one: posteriors of mixtures (dense), cells
+(sparse), or membership matrices that were given.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ __all__ = [
     "refine",
 ]
 
-REGULARIZATION = 0.02  # t, in units of the mean degree: a few strays that nothing joins to the others are no cluster
+# t, in units of the mean degree: a few strays that nothing joins to the others are no cluster
+REGULARIZATION = 0.02
 NULL = 1e-12  # eigenvalues below are zero
 
 
@@ -99,7 +103,9 @@ class GivenColumns(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """What makes rows of Z: the kinds of evidence with their scales, mean columns and projections B."""
+    """What makes rows of Z: the kinds of evidence with their scales, mean columns and projections
+    B.
+    """
 
     kinds: tuple[Any, ...]
     scales: tuple[Any, ...]  # of the columns of each kind: a number, or an array (K,)
@@ -136,7 +142,10 @@ def _scaled(H: Any, scale: Any) -> Any:
 
 
 def balance(H: Any, weights: Any = None) -> Any:
-    """Scale of columns (n, K) that gives them mean degree one; ``weights`` (K,) are those of the members."""
+    """Scale of columns (n, K) that gives them mean degree one.
+
+    ``weights`` (K,) are those of the members.
+    """
     root = 1.0 if weights is None else np.sqrt(weights)
     H = _scaled(H, root)
     mean = np.asarray(H.sum(axis=0)).ravel() / H.shape[0]
@@ -150,7 +159,9 @@ def factorize(
     regularization: float = REGULARIZATION,
     weights: list[Any] | None = None,
 ) -> tuple[Factor, np.ndarray]:
-    """Factor with ``k`` columns from the columns H (n, K) of a sample, one array for each kind, and its rows Z (n, k)."""
+    """Factor with ``k`` columns from the columns H (n, K) of a sample, one array for each kind, and
+    its rows Z (n, k).
+    """
     n = columns[0].shape[0]
     given = [None] * len(columns) if weights is None else weights
     scales = tuple(
@@ -204,9 +215,12 @@ class Sums(NamedTuple):
 
 
 def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tuple[Factor, Sums]:
-    """The factor from sums over all rows in place of a sample: two passes, nothing is kept but K x K numbers.
+    """The factor from sums over all rows in place of a sample.
 
-    For one kind of dense columns. ``past`` are the sums over earlier batches, which these are added to.
+    Two passes, nothing is kept but K x K numbers.
+
+    For one kind of dense columns. ``past`` are the sums over earlier batches, which these are added
+    to.
     """
     kind, scale, t = factor.kinds[0], factor.scales[0], factor.regularization
     (total,) = rows.sum(lambda block: (_scaled(kind(block), scale).sum(axis=0),))

@@ -5,8 +5,9 @@
     squared      loss(c, p) = (c - p)^2
     likelihood   loss(c, p) = -(c log p + (1 - c) log(1 - p)) / 2          f = - log-likelihood of the Bernoulli observations
 
-N_ij = 1 for pairs that were seen together makes the unweighted model, N_ij = the number of partitions that saw both the likelihood;
-N_ij = 0, and whatever c_ij, for pairs that nobody saw together. Object after object: each row is a convex problem.
+N_ij = 1 for pairs that were seen together makes the unweighted model, N_ij = the number of
+partitions that saw both the likelihood; N_ij = 0, and whatever c_ij, for pairs that nobody saw
+together. Object after object: each row is a convex problem.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ NEAR = 1e-12  # probabilities keep this distance from 0 and 1
 
 
 class Pairs(NamedTuple):
-    """Shares ``C`` (n, n) and weights ``N`` (n, n) of all pairs, zero weight on the diagonal; ``likelihood`` says which loss."""
+    """Shares ``C`` (n, n) and weights ``N`` (n, n) of all pairs, zero weight on the diagonal.
+
+    ``likelihood`` says which loss.
+    """
 
     C: np.ndarray
     N: np.ndarray
@@ -61,7 +65,9 @@ def sweep(pairs: Pairs, U: np.ndarray) -> tuple[np.ndarray, float]:
 def place(
     C: np.ndarray, N: np.ndarray, U: np.ndarray, likelihood: bool, n_rounds: int = 30
 ) -> np.ndarray:
-    """Memberships of new objects with shares ``C`` and weights ``N`` (n_new, n) beside the objects of ``U``."""
+    """Memberships of new objects with shares ``C`` and weights ``N`` (n_new, n) beside the objects
+    of ``U``.
+    """
     row = _row(likelihood)
     placed = np.full((len(C), U.shape[1]), 1.0 / U.shape[1])
     for i in range(len(C)):
@@ -89,7 +95,9 @@ def _squared_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray
 
 
 def likely_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Pair steps on the negative log-likelihood of one object, each by a line search to the minimum."""
+    """Pair steps on the negative log-likelihood of one object, each by a line search to the
+    minimum.
+    """
     u = u.copy()
     for _ in range(max(1, len(u) // 2)):
         p = np.clip(U @ u, NEAR, 1 - NEAR)
@@ -106,7 +114,9 @@ def likely_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) 
 def _line_search(
     c: np.ndarray, weight: np.ndarray, p: np.ndarray, d: np.ndarray, limit: float
 ) -> float:
-    """argmin over 0 <= t <= limit of the loss at p + t d, convex: Newton steps, halving the bracket where they overshoot.
+    """argmin over 0 <= t <= limit of the loss at p + t d, convex.
+
+    Newton steps, halving the bracket where they overshoot.
 
     The answer lies on the near side of the minimum, so that the loss never rises.
     """

@@ -1,4 +1,7 @@
-"""Consensus of hard labelings: from labels or an ensemble to a table, from the table to a solution."""
+"""Consensus of hard labelings.
+
+From labels or an ensemble to a table, from the table to a solution.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,9 @@ class HardConsensus(NamedTuple):
 def accumulate(
     model: Any, X: Any, partition_weight: Any, rng: np.random.Generator
 ) -> tuple[Coassociation, np.dtype]:
-    """Co-association of the labelings given, or of an ensemble fitted to the features, and the type of memberships."""
+    """Co-association of the labelings given, or of an ensemble fitted to the features, and the type
+    of memberships.
+    """
     if model._precomputed():
         C = coassociation(X, partition_weight)
         _check_feature_names(model, X, reset=True)
@@ -150,7 +155,8 @@ def draws(
     m = len(table.weights)
     if m < FEW:
         warn(
-            f"resampling {m} partition{'s' if m > 1 else ''} says little about how much memberships "
+            f"resampling {m} partition{'s' if m > 1 else ''} says little about how much "
+            "memberships "
             f"could move: give at least {FEW}"
         )
     k, once = memberships.shape[1], fitted.settings._replace(n_init=1)

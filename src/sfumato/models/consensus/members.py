@@ -18,7 +18,10 @@ LINKAGE_OBJECTS = 5000  # a tree of more objects would need more than 100 MB of 
 
 
 class Member(NamedTuple):
-    """What labels new objects for one partition: centers, a fitted estimator, or None for the nearest object that was seen."""
+    """What labels new objects for one partition.
+
+    Centers, a fitted estimator, or None for the nearest object that was seen.
+    """
 
     algorithm: str
     n_clusters: int
@@ -45,7 +48,10 @@ class Failure(NamedTuple):
 
 
 def attempt(X: Any, plan: Plan, algorithm: Any, n_cuts: int, seed: int) -> Any:
-    """Partitions by one run of an algorithm, or what went wrong: one bad member must not cost the ensemble."""
+    """Partitions by one run of an algorithm, or what went wrong.
+
+    One bad member must not cost the ensemble.
+    """
     name = algorithm if isinstance(algorithm, str) else type(algorithm).__name__
     try:
         return _partitions(X, plan, algorithm, n_cuts, np.random.default_rng(seed))
@@ -116,7 +122,9 @@ def _by_estimator(X: Any, estimator: Any, k: int, seed: int) -> tuple[Member, np
 
 
 def cut(tree: np.ndarray, n_clusters: int) -> np.ndarray:
-    """Labels of the objects when a linkage tree (SciPy's format) is cut into exactly ``n_clusters``, ties or not."""
+    """Labels of the objects when a linkage tree (SciPy's format) is cut into exactly
+    ``n_clusters``, ties or not.
+    """
     n = len(tree) + 1
     merges = tree[: n - n_clusters, :2].astype(np.int64)
     parents = np.repeat(np.arange(n, n + len(merges)), 2)
@@ -128,7 +136,9 @@ def cut(tree: np.ndarray, n_clusters: int) -> np.ndarray:
 
 
 def split(labels: np.ndarray, graph: Any) -> np.ndarray:
-    """Clusters taken apart where the graph (n, n) falls apart once its links between clusters are cut."""
+    """Clusters taken apart where the graph (n, n) falls apart once its links between clusters are
+    cut.
+    """
     links = sp.coo_array(graph)
     inside = labels[links.row] == labels[links.col]
     kept = sp.coo_array(
@@ -156,7 +166,10 @@ def _extend(X: Any, sample: np.ndarray, member: Member, labels: np.ndarray) -> n
 
 
 def label(X: Any, member: Member, known: np.ndarray, neighbors: np.ndarray | None) -> np.ndarray:
-    """Labels of new objects by one member; without a rule of its own it takes the label of the nearest object it saw."""
+    """Labels of new objects by one member.
+
+    Without a rule of its own it takes the label of the nearest object it saw.
+    """
     X = _take(X, member.features)
     if member.centers is not None:
         return _nearest(X, member.centers)

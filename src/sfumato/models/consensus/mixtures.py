@@ -1,4 +1,7 @@
-"""Many small Gaussian mixtures of the same objects: soft evidence that knows density and does not know units."""
+"""Many small Gaussian mixtures of the same objects.
+
+Soft evidence that knows density and does not know units.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +27,22 @@ SHARE = 0.9  # of the sampled objects that each mixture is fitted to
 
 
 class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Soft partitions (n, K) of the objects: the posteriors of many small Gaussian mixtures, side by side.
+    """Soft partitions (n, K) of the objects.
 
-    Each mixture has full covariances and its own number of components, and is fitted from one start to
-    its own nine tenths of a sample. Two components that overlap pass similarity on to each other, two that
-    only touch do not. Mixtures work on whitened principal axes, so that units do not matter.
+    The posteriors of many small Gaussian mixtures, side by side.
+
+    Each mixture has full covariances and its own number of components, and is fitted from one start
+    to its own nine tenths of a sample. Two components that overlap pass similarity on to each
+    other, two that only touch do not. Mixtures work on whitened principal axes, so that units do
+    not matter.
 
     Parameters
     ----------
     n_members : int
         Mixtures.
     n_components : int, (low, high) or None
-        Components of a mixture, drawn anew for each from the range; None means from sqrt(s)/2 to sqrt(s),
-        s the number of objects that it is fitted to.
+        Components of a mixture, drawn anew for each from the range; None means from sqrt(s)/2 to
+        sqrt(s), s the number of objects that it is fitted to.
     n_axes : int
         Principal axes that the mixtures work on, where there are more features.
     max_objects : int
@@ -131,7 +137,8 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             )
         if self.failures_:
             warn(
-                f"{len(self.failures_)} of {self.n_members} mixtures could not be fitted and are left "
+                f"{len(self.failures_)} of {self.n_members} mixtures could not be fitted and are "
+                "left "
                 f"out; the first failed with: {self.failures_[0].message}"
             )
         self.axes_, self.members_ = axes, join(fitted, axes.projection.shape[1])

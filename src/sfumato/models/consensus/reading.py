@@ -1,4 +1,6 @@
-"""Memberships from the factor Z of a cluster kernel: the pairwise model, and every object read against its k x k sums.
+"""Memberships from the factor Z of a cluster kernel.
+
+The pairwise model, and every object read against its k x k sums.
 
 min over the simplex of  (a^2 / 2) u'S u - a (M'z)'u ,     S = U'U ,  M = Z'U        for fitted and new objects alike
 """
@@ -22,7 +24,9 @@ __all__ = ["Reader", "Settings", "fit_reader"]
 
 
 class Settings(NamedTuple):
-    """Solver settings: starts, sweeps at most, the relative decrease at which to stop, random seed."""
+    """Solver settings: starts, sweeps at most, the relative decrease at which to stop, random
+    seed.
+    """
 
     n_init: int
     max_iter: int
@@ -41,9 +45,9 @@ class Reader(NamedTuple):
     def __call__(self, Z: np.ndarray) -> np.ndarray:
         """Memberships (n, k) of rows of the factor.
 
-        The misfit e, the share of the squared kernel that memberships do not express, is spread over
-        all clusters: (1 - e) u + e / k. Without it, strongly overlapping clusters are told with too much
-        confidence; labels stay as they are.
+        The misfit e, the share of the squared kernel that memberships do not express, is spread
+        over all clusters: (1 - e) u + e / k. Without it, strongly overlapping clusters are told
+        with too much confidence; labels stay as they are.
         """
         U = simplex.quadratic_program(self.curvature, Z @ self.cross)
         doubt = min(self.misfit, 1.0)
@@ -51,7 +55,10 @@ class Reader(NamedTuple):
 
 
 def fit_reader(Z: np.ndarray, settings: Settings, start: np.ndarray | None = None) -> Reader:
-    """The pairwise model on Z Z', Z (n, k) with rows of length one; ``start`` (n, k) are memberships to begin with."""
+    """The pairwise model on Z Z', Z (n, k) with rows of length one.
+
+    ``start`` (n, k) are memberships to begin with.
+    """
     k = Z.shape[1]
     model = PairwiseProbabilisticClustering(
         k, similarity="precomputed", init=start, **settings._asdict()

@@ -15,7 +15,8 @@ __all__ = ["sample_objects"]
 
 
 def sample_objects(X: Any, size: int, rng: np.random.Generator) -> Any:
-    """At most ``size`` rows of ``X``, as NumPy or CSR, in an order that depends on their numbers alone.
+    """At most ``size`` rows of ``X``, as NumPy or CSR, in an order that depends on their numbers
+    alone.
 
     Which rows are drawn depends on their numbers too: those whose hash is smallest. Arrays of other
     libraries and sparse arrays are sampled along their rows.

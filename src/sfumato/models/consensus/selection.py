@@ -1,4 +1,7 @@
-"""How many clusters an ensemble speaks for: one score for each number of clusters, higher is better."""
+"""How many clusters an ensemble speaks for.
+
+One score for each number of clusters, higher is better.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ __all__ = ["SELECTIONS", "choose"]
 SELECTIONS = ("eigengap", "held-out", "lifetime")
 N_FOLDS = 3
 FIRST_LIMIT = 10  # clusters tried first where no largest number is given
-INDIFFERENT = 0.02  # of skill: the largest number of clusters so close to the best is taken, since clusters may have clusters inside
+# Of skill: the largest number of clusters so close to the best is taken, since clusters may have
+# clusters inside
+INDIFFERENT = 0.02
 
 
 def choose(
@@ -65,7 +70,10 @@ def _choose(
 
 
 def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
-    """(lambda_k - lambda_{k+1}) / (1 - lambda_{k+1}) of the normalised co-association: 1 if the k blocks share nothing, 0 without a gap."""
+    """(lambda_k - lambda_{k+1}) / (1 - lambda_{k+1}) of the normalised co-association.
+
+    1 if the k blocks share nothing, 0 without a gap.
+    """
     values = _eigenvalues(table, int(candidates[-1]) + 1)
     return criteria.eigengap(values)[candidates - 1]
 
@@ -73,7 +81,10 @@ def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
 def _completed_eigengaps(
     table: tables.Table, candidates: np.ndarray, settings: Settings
 ) -> np.ndarray:
-    """The same where pairs were never seen: filled in for each number of clusters, and less the misfit."""
+    """The same where pairs were never seen.
+
+    Filled in for each number of clusters, and less the misfit.
+    """
     scores = []
     for k in candidates:
         found = solve("cluster-kernel", table, int(k), settings._replace(n_init=1))
@@ -83,7 +94,10 @@ def _completed_eigengaps(
 
 
 def _eigenvalues(table: tables.Table, largest: int) -> np.ndarray:
-    """The ``largest`` leading eigenvalues of the normalised co-association, none above 1; the last is 0 if there are no more."""
+    """The ``largest`` leading eigenvalues of the normalised co-association, none above 1.
+
+    The last is 0 if there are no more.
+    """
     spectrum, _ = tables.spectrum(table, min(largest - 1, len(table.codes)))
     values = np.append(
         spectrum.values, spectrum.following if np.isfinite(spectrum.following) else 0.0
@@ -96,7 +110,8 @@ def _folds(table: tables.Table, n_folds: int, settings: Settings) -> np.ndarray:
     m = len(table.weights)
     if m < 2:
         raise ValueError(
-            f"n_clusters='auto' by held-out partitions needs at least 2 partitions, got {m}: give n_clusters"
+            f"n_clusters='auto' by held-out partitions needs at least 2 partitions, got {m}: give "
+            "n_clusters"
         )
     return np.random.default_rng(settings.random_state).permutation(m) % min(n_folds, m)
 
@@ -104,7 +119,8 @@ def _folds(table: tables.Table, n_folds: int, settings: Settings) -> np.ndarray:
 def _skills(table: tables.Table, candidates: np.ndarray, settings: Settings) -> np.ndarray:
     """Brier skill  1 - |K - U U'|^2 / |K - mean K|^2,  K the rank-k cluster kernel of the other half of the partitions.
 
-    Partitions much finer than the answer would, taken one by one, praise every further split; together they show the clusters.
+    Partitions much finer than the answer would, taken one by one, praise every further split;
+    together they show the clusters.
     """
     half = _folds(table, 2, settings)
     skills = np.empty((2, len(candidates)))
@@ -129,7 +145,9 @@ def _skill(Z: np.ndarray, U: np.ndarray) -> float:
 def _held_out(
     consensus: Any, table: tables.Table, candidates: np.ndarray, settings: Settings
 ) -> np.ndarray:
-    """Brier score of u_i'u_j on every partition (rows), from fits (columns) in which it had no part."""
+    """Brier score of u_i'u_j on every partition (rows), from fits (columns) in which it had no
+    part.
+    """
     folds = _folds(table, N_FOLDS, settings)
     scores = np.empty((len(folds), len(candidates)))
     for fold in np.unique(folds):
@@ -143,7 +161,9 @@ def _held_out(
 
 
 def _smallest_good(scores: np.ndarray) -> int:
-    """The first column that falls short of the best by no more than one standard error of the difference, or half a percent."""
+    """The first column that falls short of the best by no more than one standard error of the
+    difference, or half a percent.
+    """
     best = int(np.argmax(scores.mean(axis=0)))
     shortfall = scores[:, best : best + 1] - scores
     error = shortfall.std(axis=0, ddof=1) / np.sqrt(len(scores))

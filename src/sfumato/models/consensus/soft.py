@@ -1,12 +1,15 @@
-"""The default for features: candidates of soft evidence, of which the one that shows its clusters best is kept.
+"""The default for features.
+
+Candidates of soft evidence, of which the one that shows its clusters best is kept.
 
     mixtures    posteriors of small Gaussian mixtures: density and orientation
     cells       fine connected k-means partitions: gaps and thin curves
     both        the columns of both, each kind scaled to the same mean degree
 
 The misfit  e_k = |Z Z' - U U'|^2 / |Z Z'|^2  compares the cluster kernel with what memberships can express. The candidate with the
-largest relative eigengap times (1 - 7 e_k) is kept; where the number of clusters is open, it is chosen in the same way. The constants
-below were chosen on the half of the quality table that says so (``benchmarks/quality_sets.py``).
+largest relative eigengap times (1 - 7 e_k) is kept; where the number of clusters is open, it is
+chosen in the same way. The constants below were chosen on the half of the quality table that says
+so (``benchmarks/quality_sets.py``).
 """
 
 from __future__ import annotations
@@ -32,22 +35,30 @@ from .sample import sample_objects
 __all__ = ["SoftConsensus", "fit_soft", "warn_if_noise"]
 
 N_PARTITIONS = 40  # of cells: as many as the choice needs, see the page on evidence accumulation
-N_NEIGHBORS = 7  # of the graph that takes cells apart: with ten, rings of the dartboard are joined now and then
+# Of the graph that takes cells apart: with ten, rings of the dartboard are joined now and then
+N_NEIGHBORS = 7
 COMPARED = 1500  # objects that candidates are compared on
 FIRST_LIMIT = 20  # clusters tried first by max_clusters="auto"
 PENALTY = 7.0  # times the misfit, which takes that share from the eigengap
-SMALLEST = 0.1  # of n / k objects: a candidate with a smaller cluster cuts off strays, and is taken only if all do
-WEAK = 0.04  # times 1 - (k + 1)-th eigenvalue: regularization for chains of small steps, which must not get shortcuts
+# Of n / k objects: a candidate with a smaller cluster cuts off strays, and is taken only if all do
+SMALLEST = 0.1
+# Times 1 - (k + 1)-th eigenvalue: regularization for chains of small steps, which must not get
+# shortcuts
+WEAK = 0.04
 TINY = 1e-5  # regularization that only keeps the problem well posed
-# Penalized eigengap that structureless data reach: at most .27 in 15 of 16 draws of 300 normal, uniform, exponential and t objects
-# in 2 to 20 dimensions, where k was free too. An eigengap of STANDS is far above theirs (.41 at most).
+# Penalized eigengap that structureless data reach: at most .27 in 15 of 16 draws of 300 normal,
+# uniform, exponential and t objects
+# in 2 to 20 dimensions, where k was free too. An eigengap of STANDS is far above theirs (.41 at
+# most).
 NOISE = 0.27
 STANDS = 0.5
 FEWEST = 50  # objects from which on noise can be told from clusters
 
 
 class Request(NamedTuple):
-    """What is asked for: clusters (a number or "auto"), the most to try, weights of the members or None, solver settings."""
+    """What is asked for: clusters (a number or "auto"), the most to try, weights of the members or
+    None, solver settings.
+    """
 
     n_clusters: Any
     max_clusters: Any
@@ -67,7 +78,10 @@ class Candidate(NamedTuple):
 
 
 class SoftConsensus(NamedTuple):
-    """A fitted consensus of soft evidence: the candidate chosen, the objects it was compared on, all (k, score)."""
+    """A fitted consensus of soft evidence.
+
+    The candidate chosen, the objects it was compared on, all (k, score).
+    """
 
     chosen: Candidate
     points: Any
@@ -95,7 +109,10 @@ class SoftConsensus(NamedTuple):
         return misfit_of_sums(*rows.sum(sums))
 
     def absorb(self, rows: Rows) -> SoftConsensus:
-        """The consensus with a further batch in its sums; the members and the objects compared stay."""
+        """The consensus with a further batch in its sums.
+
+        The members and the objects compared stay.
+        """
         if len(self.chosen.factor.kinds) > 1 or self.chosen.evidence != "mixtures":
             return self
         factor, sums = refine(self.chosen.factor, rows, self.chosen.n_clusters, self.sums)
@@ -128,7 +145,10 @@ class SoftConsensus(NamedTuple):
 def fit_soft(
     X: Any, ensemble: MixtureEnsemble | None, request: Request, rng: np.random.Generator
 ) -> SoftConsensus:
-    """Choose the evidence, and the number of clusters if it is "auto", on a sample; then take the sums over all rows."""
+    """Choose the evidence, and the number of clusters if it is "auto", on a sample.
+
+    Then take the sums over all rows.
+    """
     mixtures = MixtureEnsemble() if ensemble is None else ensemble
     points = sample_objects(X, mixtures.max_objects, rng)
     kinds = _kinds(points, request.n_clusters, mixtures, ensemble is None, rng)
@@ -136,7 +156,10 @@ def fit_soft(
 
 
 def fit_given(H: np.ndarray, offsets: np.ndarray, request: Request) -> SoftConsensus:
-    """The same for membership matrices (n, K) that were given, side by side; ``offsets`` says where each begins."""
+    """The same for membership matrices (n, K) that were given, side by side.
+
+    ``offsets`` says where each begins.
+    """
     kinds = {"given": (GivenColumns(offsets),)}
     return _settle(H, H, _candidates(kinds, H, request), request)
 
@@ -149,16 +172,21 @@ def is_list_of_memberships(X: Any) -> bool:
 def check_given(
     matrices: Any, partition_weight: Any, offsets: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Membership matrices side by side, where each begins, and their weights; ``offsets`` are those of the fit."""
+    """Membership matrices side by side, where each begins, and their weights.
+
+    ``offsets`` are those of the fit.
+    """
     checked = [np.asarray(check_memberships(each), dtype=np.float64) for each in matrices]
     if len({len(each) for each in checked}) != 1:
         raise ValueError(
-            f"all membership matrices must describe the same objects, got {[len(e) for e in checked]} rows"
+            "all membership matrices must describe the same objects, got "
+            f"{[len(e) for e in checked]} rows"
         )
     begins = np.cumsum([0, *(each.shape[1] for each in checked)])
     if offsets is not None and not np.array_equal(begins, offsets):
         raise ValueError(
-            f"give the same {len(offsets) - 1} membership matrices as in fit, with {np.diff(offsets).tolist()} "
+            f"give the same {len(offsets) - 1} membership matrices as in fit, with "
+            f"{np.diff(offsets).tolist()} "
             f"columns; got {np.diff(begins).tolist()}"
         )
     weights = check_partition_weight(partition_weight, len(checked))
@@ -221,7 +249,10 @@ def _candidates(
 def _of_one_kind(
     name: str, group: tuple[Any, ...], columns: list[Any], request: Request, *, weak: bool
 ) -> list[Candidate]:
-    """Candidates from one kind of evidence; ``weak`` takes the regularization back where clusters are chains of small steps."""
+    """Candidates from one kind of evidence.
+
+    ``weak`` takes the regularization back where clusters are chains of small steps.
+    """
     weights = None if request.weights is None else _member_weights(group, request.weights)
 
     def factor(k: int) -> Factor:
@@ -312,7 +343,9 @@ def _best_supported(
 
 
 def warn_if_noise(chosen: Candidate, n_objects: int) -> None:
-    """Warn when the evidence for the clusters, or for the last of them, is no stronger than in noise."""
+    """Warn when the evidence for the clusters, or for the last of them, is no stronger than in
+    noise.
+    """
     k, values = chosen.n_clusters, chosen.factor.values
     if k < 2 or chosen.score >= NOISE or n_objects < FEWEST:
         return
@@ -320,11 +353,14 @@ def warn_if_noise(chosen: Candidate, n_objects: int) -> None:
     if k > 2 and gaps.max() >= STANDS and np.argmax(gaps) + 2 < k:
         warn(
             f"the evidence does not single out {k} clusters: eigenvalues {k} and {k + 1} of the "
-            f"co-association are close ({values[k - 1]:.3f}, {values[k]:.3f}), so that where the last cut "
+            f"co-association are close ({values[k - 1]:.3f}, {values[k]:.3f}), so that where the "
+            "last cut "
             f"goes is hardly more than chance; {int(np.argmax(gaps)) + 2} clusters stand apart most"
         )
         return
     warn(
-        f"mixtures and cells show no clusters: the eigengap less the misfit is {max(chosen.score, 0):.3f} "
-        f"for k = {k}, which noise reaches too (up to {NOISE:g}); the memberships may cut a continuum"
+        "mixtures and cells show no clusters: the eigengap less the misfit is "
+        f"{max(chosen.score, 0):.3f} "
+        f"for k = {k}, which noise reaches too (up to {NOISE:g}); the memberships may cut a "
+        "continuum"
     )

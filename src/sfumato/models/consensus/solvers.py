@@ -1,4 +1,7 @@
-"""Ways to draw one soft clustering from a table of labels. Each solution keeps memberships, its run, and places new objects."""
+"""Ways to draw one soft clustering from a table of labels.
+
+Each solution keeps memberships, its run, and places new objects.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,10 @@ def explicit_matrices(consensus: Any) -> int:
 def solve(
     consensus: Any, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
 ) -> Any:
-    """The solution of a consensus, by name or by estimator, for k clusters; ``start`` are memberships to begin with."""
+    """The solution of a consensus, by name or by estimator, for k clusters.
+
+    ``start`` are memberships to begin with.
+    """
     if not isinstance(consensus, str):
         return ByEstimator(consensus, table, k, settings)
     if consensus == "cluster-kernel":
@@ -117,11 +123,17 @@ class ByKernel:
             return model.set_params(init=start).fit(self.kernel)
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Memberships of new objects: their rows of the cluster kernel, then one quadratic problem each."""
+        """Memberships of new objects.
+
+        Their rows of the cluster kernel, then one quadratic problem each.
+        """
         return self.model.predict_proba(Factored(self._factor(new), self.kernel.factor))
 
     def _factor(self, objects: tables.Table) -> np.ndarray:
-        """Rows of the kernel's factor from the rows of the co-association: for the objects of the fit and for others in the same way."""
+        """Rows of the kernel's factor from the rows of the co-association.
+
+        For the objects of the fit and for others in the same way.
+        """
         return unit_rows(
             Rows(objects, self.table, constant=self.regularization / len(self.table.codes))
             @ self.projection
@@ -144,7 +156,10 @@ class ByObservations:
         self.run = self.run._replace(state=None)
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Memberships of new objects: one quadratic problem each, against the sums over clusters."""
+        """Memberships of new objects.
+
+        One quadratic problem each, against the sums over clusters.
+        """
         blocks = range(0, len(new.codes), PLACED)
         return np.concatenate(
             [sweeps.place(new.objects(slice(start, start + PLACED)), self.sums) for start in blocks]
@@ -152,7 +167,10 @@ class ByObservations:
 
 
 class ByMatrix:
-    """The published model with the explicit matrix: every pair counts once, or Bernoulli likelihood of all observations."""
+    """The published model with the explicit matrix.
+
+    Every pair counts once, or Bernoulli likelihood of all observations.
+    """
 
     def __init__(
         self,
@@ -222,7 +240,10 @@ class ByLinkage:
 
 
 class ByEstimator:
-    """Any estimator that takes a similarity: Sfumato's multiply with the operator, others get the matrix, or 1 - matrix as distances."""
+    """Any estimator that takes a similarity.
+
+    Sfumato's multiply with the operator, others get the matrix, or 1 - matrix as distances.
+    """
 
     def __init__(self, estimator: Any, table: tables.Table, k: int, settings: Settings) -> None:
         self.table, self.model = table, clone(estimator)
