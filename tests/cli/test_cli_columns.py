@@ -155,3 +155,20 @@ def test_a_table_with_categories_goes_to_the_model_that_takes_them(run, tmp_path
     assert adjusted_rand_score(group, clusters(fitted)) > 0.9
     code, out, err = run("predict", "r", "t.csv")
     assert (code, clusters(out)) == (0, clusters(fitted))
+
+
+def test_an_ensemble_counts_its_members(run, wine, monkeypatch):
+    from sfumato.cli.terminal import Terminal
+
+    heard = []
+
+    def lines(self, what):
+        return lambda share, text="": heard.append((share, text))
+
+    monkeypatch.setattr(Terminal, "_lines", lines)
+    assert run("fit", "wine.csv", "-k", 3, "-o", "r")[0] == 0
+    counted = [(share, text) for share, text in heard if text.startswith("member ")]
+    assert len(counted) > 3
+    assert counted[0][1].startswith("member 1 of ")
+    assert max(share for share, _ in counted) == 1.0
+    assert not [text for _, text in heard if "nan" in text]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -229,6 +230,9 @@ def _watched(estimator: Any, name: str, terminal: Terminal) -> Iterator[None]:
 
         def listen(iteration: int, max_iter: int, objective: float) -> None:
             nonlocal starts
+            if math.isnan(objective):  # an ensemble counts its members and has no objective
+                advance(iteration / max_iter, f"member {iteration} of {max_iter}")
+                return
             starts += iteration == 1
             share = (min(max(starts, 1), most) - 1 + iteration / max_iter) / most
             advance(

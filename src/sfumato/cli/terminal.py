@@ -96,6 +96,7 @@ class Terminal:
         with Progress(*columns, console=self._console(errors=True), transient=True) as bar:
             task = bar.add_task(what, total=1.0, text="")
             yield lambda share, text="": bar.update(task, completed=share, text=text)
+            bar.update(task, completed=1.0)
 
     def _lines(self, what: str) -> Callable[..., None]:
         """A line after a while, and then after twice that time, again and again: a log stays short."""

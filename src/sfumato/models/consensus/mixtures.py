@@ -13,6 +13,7 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ...core import loop
 from ...core.rows import Rows, one_blas_thread, threads
 from ...core.validation import as_generator, check_features, check_number
 from ...core.warn import warn
@@ -122,9 +123,14 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         low, high = self._range(n)
         seeds = rng.integers(2**63, size=self.n_members)
         with one_blas_thread():
-            results = Parallel(n_jobs=threads(self.n_jobs), prefer="threads")(
-                delayed(_attempt)(Y, R, n, (low, high), int(seed)) for seed in seeds
-            )
+            pool = Parallel(n_jobs=threads(self.n_jobs), prefer="threads", return_as="generator")
+            tasks = (delayed(_attempt)(Y, R, n, (low, high), int(seed)) for seed in seeds)
+            results = []
+            report = loop._listener.get()
+            for result in pool(tasks):
+                results.append(result)
+                if report is not None:
+                    report(len(results), len(seeds), math.nan)
         self._keep(results, axes)
 
     def _keep(self, results: list[Any], axes: Axes) -> None:
