@@ -136,7 +136,8 @@ def _readable(evidence: Any) -> bool:
 
 def _sample(n: int, evidence: Any, kind: str) -> np.ndarray | None:
     """A fixed sample of many objects, or None for all; a graph falls apart when it is cut."""
-    divisible = isinstance(evidence, np.ndarray) or hasattr(evidence, "table")
+    dense = isinstance(evidence, np.ndarray) or not is_numpy(evidence)
+    divisible = dense or hasattr(evidence, "table")
     if n <= LARGEST or (kind == "similarity" and not divisible):
         return None
     return np.sort(np.random.default_rng(0).choice(n, LARGEST, replace=False))
@@ -155,7 +156,7 @@ def _part(W: Any, rows: np.ndarray) -> Any:
 
 def warn_about_structure(found: Structure, memberships: Any, n_clusters: int) -> None:
     """Warn where confident memberships are not supported, or where a cluster falls into pieces."""
-    if float(to_numpy(memberships.max(axis=1)).mean()) < CONFIDENT:
+    if float(to_numpy(memberships).max(axis=1).mean()) < CONFIDENT:
         return
     p = f"p = {found.p_value:.2g}"
     if found.n_apart == 1:
