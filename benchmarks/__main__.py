@@ -1,8 +1,11 @@
-"""``python -m benchmarks [NAME ...]``: run ``bench_NAME.py`` files, print their tables, write RESULTS.md.
+"""``python -m benchmarks [NAME ...]``.
 
-A benchmark file has a ``TITLE`` and ``run() -> list[Line]``. Results of files that were not run this time stay in RESULTS.md.
-``history.json`` keeps our own figures with the commit that gave them; ``python -m benchmarks --compare NAME ...`` runs the files
-again and says what has become worse by more than a tenth, without writing anything.
+Run ``bench_NAME.py`` files, print their tables, write RESULTS.md.
+
+A benchmark file has a ``TITLE`` and ``run() -> list[Line]``. Results of files that were not run
+this time stay in RESULTS.md. ``history.json`` keeps our own figures with the commit that gave them;
+``python -m benchmarks --compare NAME ...`` runs the files again and says what has become worse by
+more than a tenth, without writing anything.
 """
 
 from __future__ import annotations

@@ -159,7 +159,9 @@ class cluster:
 def with_a_loss(
     client: Any, fit: Callable[[], Any], delay: float = 2.0
 ) -> tuple[Any, float, float]:
-    """The result of a fit during which a worker process is killed, its seconds, and when that was."""
+    """The result of a fit during which a worker process is killed, its seconds, and when that
+    was.
+    """
     start = time.perf_counter()
     killed = []
 

@@ -1,4 +1,6 @@
-"""Whole fits with default settings, from 150 objects to 100 000, beside what users would pick instead."""
+"""Whole fits with default settings, from 150 objects to 100 000, beside what users would pick
+instead.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ def line(what: str, seconds: float, n_bytes: float, n_operations: float) -> Line
 
 
 def one_step(fit: Callable[[int], Any]) -> float:
-    """Seconds of an iteration: a long run less a short one, divided by how many iterations that is."""
+    """Seconds of an iteration: a long run less a short one, divided by how many iterations that
+    is.
+    """
     times = medians({"few": partial(fit, FEW), "many": partial(fit, MANY)}, repeats=5)
     return (times["many"] - times["few"]) / (MANY - FEW)
 

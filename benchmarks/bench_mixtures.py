@@ -1,6 +1,7 @@
 """Student, factor and mixed mixtures: passes beside scikit-learn's Gaussian ones, and whole fits.
 
-No peer in Python fits these models; a pass of scikit-learn's GaussianMixture over the same data is the yardstick.
+No peer in Python fits these models; a pass of scikit-learn's GaussianMixture over the same data is
+the yardstick.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The pairwise model: cost of a pass beside the bare product, and passes beside the published rule."""
+"""The pairwise model: cost of a pass beside the bare product, and passes beside the published
+rule.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The default for features beside its peers: adjusted Rand index over 40 sets, true number of clusters given and unknown."""
+"""The default for features beside its peers.
+
+Adjusted Rand index over 40 sets, true number of clusters given and unknown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Figures of ours, commit by commit, in ``history.json``: what has become slower, and since when."""
+"""Figures of ours, commit by commit, in ``history.json``.
+
+What has become slower, and since when.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ def read() -> dict[str, dict[str, list[dict[str, Any]]]]:
 
 
 def record(name: str, lines: list[Line]) -> None:
-    """Add the figures of a run, under the commit that gave them; a second run of a commit replaces the first."""
+    """Add the figures of a run, under the commit that gave them.
+
+    a second run of a commit replaces the first.
+    """
     known, commit = read(), _commit()
     for line in lines:
         entries = known.setdefault(name, {}).setdefault(line.what, [])

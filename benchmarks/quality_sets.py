@@ -1,8 +1,9 @@
 """Data sets with a known number of clusters for the quality table, in two halves.
 
-``CHOOSING``: sets on which constants of the consensus were chosen. ``ASIDE``: sets on which nothing was chosen. Names of the
-Fundamental Clustering Problems Suite (Ultsch 2005) and of the sets of Franti and Sieranoja (2018) are those of their models: the
-generators follow the published descriptions, not the published files.
+``CHOOSING``: sets on which constants of the consensus were chosen. ``ASIDE``: sets on which nothing
+was chosen. Names of the Fundamental Clustering Problems Suite (Ultsch 2005) and of the sets of
+Franti and Sieranoja (2018) are those of their models: the generators follow the published
+descriptions, not the published files.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def _ball(rng: np.random.Generator, radius: float, size: int, d: int = 3) -> np.
     return radius * direction * rng.random((size, 1)) ** (1 / d)
 
 
-# ---- real data -----------------------------------------------------------------------------------------------------
+# ---- real data
+# -----------------------------------------------------------------------------------------------------
 
 
 def _loaded(load: Callable[..., Set], scaled: bool = False) -> Callable[[np.random.Generator], Set]:
@@ -79,7 +81,8 @@ def _enlarged_digits(rng: np.random.Generator) -> Set:
     return images.reshape(len(chosen), -1) + rng.normal(size=(len(chosen), 784)), y[chosen]
 
 
-# ---- shapes --------------------------------------------------------------------------------------------------------
+# ---- shapes
+# --------------------------------------------------------------------------------------------------------
 
 
 def _dartboard(rng: np.random.Generator) -> Set:

@@ -1,4 +1,6 @@
-"""Every threshold that is cheap to move, at half and at twice its value: the table of docs/thresholds.md.
+"""Every threshold that is cheap to move, at half and at twice its value.
+
+The table of docs/thresholds.md.
 
 Run as ``python -m benchmarks.thresholds``. A threshold below one half is halved and doubled; of one
 above, such as a level of agreement, the distance to one is.
@@ -80,7 +82,9 @@ def structure() -> str:
 
 
 def labelings() -> str:
-    """Numbers of clusters by eigengap in six sets of labelings with four clusters, one of them small."""
+    """Numbers of clusters by eigengap in six sets of labelings with four clusters, one of them
+    small.
+    """
     sizes = np.repeat(np.arange(4), (50, 40, 30, 5))
     truth = sfumato.memberships.one_hot(sizes) * 0.8 + 0.05
     found = []
@@ -109,7 +113,10 @@ def halves() -> str:
 
 
 def discriminative() -> str:
-    """Agreement with the classes of iris and wine at three clusters; warnings with shuffled classes."""
+    """Agreement with the classes of iris and wine at three clusters.
+
+    Warnings with shuffled classes.
+    """
     scores = []
     for data in (datasets.load_iris(), datasets.load_wine()):
         model = sfumato.DiscriminativeClustering(3, n_init=2, random_state=0)

@@ -2,10 +2,10 @@
 How many clusters, if any
 =========================
 
-``choose_n_clusters`` takes the largest number of clusters between which the data show sparse regions,
-and answers one where there are none. Other criteria score the numbers in their own ways, and the
-structure test then decides whether to believe them: the proportion of ambiguous clustering (PAC),
-for one, points at the largest number it is offered even on a cloud without groups.
+``choose_n_clusters`` takes the largest number of clusters between which the data show sparse
+regions, and answers one where there are none. Other criteria score the numbers in their own ways,
+and the structure test then decides whether to believe them: the proportion of ambiguous clustering
+(PAC), for one, points at the largest number it is offered even on a cloud without groups.
 """
 
 import warnings

@@ -12,7 +12,9 @@ from sfumato.models.pairwise import kernel
 
 
 def random_polynomial(seed, n=5, k=3, n_terms=12):
-    """A sum of monomials with nonnegative coefficients, of mixed degrees, and its gradient by hand."""
+    """A sum of monomials with nonnegative coefficients, of mixed degrees, and its gradient by
+    hand.
+    """
     rng = np.random.default_rng(seed)
     powers = rng.integers(0, 3, size=(n_terms, n, k))
     coefficients = rng.random(n_terms)

@@ -13,7 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import sfumato
 from sfumato import models
 
-# Settings that keep the many small fits of the checks quick; what a model does not take is left out.
+# Settings that keep the many small fits of the checks quick; what a model does not take is left
+# out.
 SMALL = {"n_clusters": 2, "n_init": 2, "n_partitions": 4, "n_members": 4, "random_state": 0}
 SPECIAL = {
     "EvidenceAccumulation": {"ensemble": sfumato.ClusteringEnsemble(n_partitions=8), "n_init": 1},
@@ -66,7 +67,9 @@ def test_scikit_learn_compatible(estimator, check):
 
 
 def test_array_checks_pass_where_scipy_dispatches_on_arrays():
-    """SciPy reads SCIPY_ARRAY_API when it is imported, so these checks have a process of their own."""
+    """SciPy reads SCIPY_ARRAY_API when it is imported, so these checks have a process of their
+    own.
+    """
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-rs", "-p", "no:cacheprovider"]
     found = subprocess.run(
         [*command, __file__, "-k", "check_array_api"],

@@ -1,4 +1,7 @@
-"""A command in a process of its own that is killed at a moment made to order; started from a clean fork server."""
+"""A command in a process of its own that is killed at a moment made to order.
+
+Started from a clean fork server.
+"""
 
 import multiprocessing
 import os
@@ -40,8 +43,9 @@ def _command(folder, words, place):
 
 
 def killed(folder, words, *, place=10**9, after=None):
-    """Run ``sfumato WORDS`` in ``folder`` and kill it at its write number ``place``, or some seconds
-    after it began to write; the exit code, negative for a signal."""
+    """Run ``sfumato WORDS`` in ``folder`` and kill it at its write number ``place``, or some
+    seconds after it began to write; the exit code, negative for a signal.
+    """
     process = _CONTEXT.Process(target=_command, args=(str(folder), [*map(str, words)], place))
     process.start()
     if after is not None:

@@ -1,4 +1,6 @@
-"""Five tables as people keep them, with the groups that made them and what a careful user would cluster."""
+"""Five tables as people keep them, with the groups that made them and what a careful user would
+cluster.
+"""
 
 from typing import NamedTuple
 
@@ -7,7 +9,9 @@ from sklearn.datasets import load_wine
 
 
 class Messy(NamedTuple):
-    """A file, its hidden groups, the same as clean numbers, and columns that are not to be clustered."""
+    """A file, its hidden groups, the same as clean numbers, and columns that are not to be
+    clustered.
+    """
 
     text: str
     groups: np.ndarray
@@ -34,7 +38,8 @@ def customers(seed=0):
     for i in range(n):
         comment = f'"called twice, {rng.integers(10**6)}"' if i % 3 else ""
         lines.append(
-            f"{70000 + 13 * i},Customer {i},{rng.integers(2015, 2024)}-{rng.integers(1, 13):02d}-11,"
+            f"{70000 + 13 * i},Customer "
+            f"{i},{rng.integers(2015, 2024)}-{rng.integers(1, 13):02d}-11,"
             f'"${income[i]:,.2f}",{discount[i]:.1f} %,{"yes" if member[i] else "no"},'
             f"{['North', 'South', 'none'][region[i]]},{comment}"
         )

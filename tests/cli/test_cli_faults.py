@@ -1,4 +1,7 @@
-"""Faults at every write and every allocation: what was there stays, what is said is true, and the next run works."""
+"""Faults at every write and every allocation.
+
+What was there stays, what is said is true, and the next run works.
+"""
 
 import errno
 import os
@@ -47,7 +50,9 @@ def whole(folder):
 
 
 def every_write(run, data, tmp_path, action, force, step):
-    """Fit again and again, with the fault at a later write each time, until none is left to fail."""
+    """Fit again and again, with the fault at a later write each time, until none is left to
+    fail.
+    """
     words = ("fit", data, *ROLES, "--set", "max_iter=3", "--set", "n_init=1")
     assert run(*words, "--seed", 1, "--out", "old")[0] == 0
     assert run(*words, "--out", "new")[0] == 0
@@ -100,8 +105,10 @@ def test_a_fault_at_every_write_of_a_fit(run, data, tmp_path, action, force):
 
 @pytest.mark.parametrize("model", ["fuzzy-c-means", "pairwise", "consensus", "gaussian-mixture"])
 def test_no_memory_at_any_guard(run, data, tmp_path, monkeypatch, model):
-    """Each time the memory guard is asked it says no, one place after the other: exit 4, and nothing left but
-    a checkpoint that is spoken of."""
+    """Each time the memory guard is asked it says no, one place after the other.
+
+    Exit 4, and nothing left but a checkpoint that is spoken of.
+    """
     budget, left = memory._budget_for, 0
 
     def exhausted(size):

@@ -1,4 +1,6 @@
-"""kill -9 at any moment: the next run cleans up, goes on where there is a checkpoint, and ends with the same bytes."""
+"""kill -9 at any moment: the next run cleans up, goes on where there is a checkpoint, and ends with
+the same bytes.
+"""
 
 import os
 import signal
@@ -61,7 +63,10 @@ def whole(folder, case):
 
 
 def check_the_next_run(folder, case):
-    """After a kill: a result is whole or not there; --resume ends with the same bytes, and nothing is left lying about."""
+    """After a kill: a result is whole or not there.
+
+    --resume ends with the same bytes, and nothing is left lying about.
+    """
     expected = whole(folder, case)
     result = folder / "r"
     if result.exists():

@@ -1,4 +1,6 @@
-"""Five messy tables go from file to report with no option given, as well as a careful user would."""
+"""Five messy tables go from file to report with no option given, as well as a careful user
+would.
+"""
 
 import csv
 import json

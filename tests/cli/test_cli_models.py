@@ -1,4 +1,6 @@
-"""Every model of the command line can be saved, loaded, and stopped anywhere without changing its answer."""
+"""Every model of the command line can be saved, loaded, and stopped anywhere without changing its
+answer.
+"""
 
 import pickle
 import warnings
@@ -85,7 +87,10 @@ def test_stopped_and_taken_up_again(case, tmp_path):
 
 
 class Watching:
-    """Sees whether a step writes to the state it was given: then Ctrl-C in the middle of it would spoil what was kept."""
+    """Sees whether a step writes to the state it was given.
+
+    Then Ctrl-C in the middle of it would spoil what was kept.
+    """
 
     def __init__(self):
         self.state, self.seen, self.spoilt, self.kept = None, b"", 0, 0

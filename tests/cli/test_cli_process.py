@@ -1,4 +1,7 @@
-"""The command line as its users meet it: a process that can be killed, that must be quick to help, and that must not fill the memory."""
+"""The command line as its users meet it.
+
+a process that can be killed, that must be quick to help, and that must not fill the memory.
+"""
 
 import json
 import os
@@ -27,7 +30,10 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.slow
 def test_kill_9_in_the_middle_then_resume(tmp_path):
-    """Kept every moment, killed without warning, taken up again: byte for byte the memberships of a run left alone."""
+    """Kept every moment, killed without warning, taken up again.
+
+    Byte for byte the memberships of a run left alone.
+    """
     X = np.random.default_rng(0).normal(size=(2000, 4))
     np.save(tmp_path / "x.npy", X)
     words = [
@@ -150,7 +156,10 @@ def test_a_million_rows_in_bounded_memory(tmp_path):
 
 @pytest.mark.slow
 def test_hostile_files_are_refused_before_anything_heavy_is_loaded(tmp_path):
-    """The command as a process: exit 2, one line, nothing left behind; scikit-learn is not even imported."""
+    """The command as a process: exit 2, one line, nothing left behind.
+
+    Scikit-learn is not even imported.
+    """
     sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "io"))
     from test_io_reading import HOSTILE
 

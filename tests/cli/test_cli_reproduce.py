@@ -41,8 +41,8 @@ def test_the_table_goes_on_without_what_is_missing(run, small, tmp_path):
     assert code == 0
     assert "| iris | .9 |" in out
     assert (
-        "- house votes: left out, OpenML could not be reached (timed out); pass --data DIR with house-votes-84.csv"
-        in out
+        "- house votes: left out, OpenML could not be reached (timed out); pass --data DIR with "
+        "house-votes-84.csv" in out
     )
     assert err.count("\n") == 2
     assert sorted(path.name for path in (tmp_path / "papers").iterdir()) == [

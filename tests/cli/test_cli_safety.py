@@ -1,4 +1,7 @@
-"""Nothing that a user has is lost: not what lies at the output, not the result, not the last good checkpoint."""
+"""Nothing that a user has is lost.
+
+Not what lies at the output, not the result, not the last good checkpoint.
+"""
 
 import errno
 import os

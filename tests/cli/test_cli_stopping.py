@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM, wherever they come: soon over, no traceback, and what --resume promises is there."""
+"""Ctrl-C and SIGTERM, wherever they come.
+
+Soon over, no traceback, and what --resume promises is there.
+"""
 
 import hashlib
 import os
@@ -110,7 +113,10 @@ def test_a_call_that_lets_nothing_through_is_ended_with_a_checkpoint(table, numb
 
 @pytest.mark.slow
 def test_the_sampler_hears_at_once(table):
-    """Chains of minutes in threads of their own: the process ends, and the sweeps so far are kept."""
+    """Chains of minutes in threads of their own.
+
+    The process ends, and the sweeps so far are kept.
+    """
     words = [
         "fit",
         "x.csv",
@@ -137,7 +143,10 @@ def test_the_sampler_hears_at_once(table):
 
 
 def test_a_stop_that_is_not_heard_is_carried_out_by_the_watch(monkeypatch, capsys):
-    """The thread beside the work keeps what there is, says so, and ends the process; heard in time, it does nothing."""
+    """The thread beside the work keeps what there is, says so, and ends the process.
+
+    Heard in time, it does nothing.
+    """
     ended = []
     monkeypatch.setattr(stopping, "_PATIENCE", 0.05)
     monkeypatch.setattr(os, "_exit", ended.append)

@@ -58,7 +58,10 @@ def test_stopped_anywhere_the_answer_is_the_same(stop):
 
 @pytest.mark.parametrize("stop", [1, 2, 7, 12, 13])
 def test_a_solver_that_keeps_its_state_to_itself_is_given_the_same_answers(stop):
-    """L-BFGS on Rosenbrock's valley: not one question is answered twice, and the path is the same to the last bit."""
+    """L-BFGS on Rosenbrock's valley.
+
+    Not one question is answered twice, and the path is the same to the last bit.
+    """
     asked = []
 
     def evaluate(x):

@@ -1,4 +1,7 @@
-"""Files that grew, were cut, were tampered with, or are wider than anybody thought: a named error or the right answer."""
+"""Files that grew, were cut, were tampered with, or are wider than anybody thought.
+
+a named error or the right answer.
+"""
 
 import contextlib
 import gzip

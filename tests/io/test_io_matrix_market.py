@@ -1,4 +1,6 @@
-"""Matrix Market: what SciPy writes comes back, and what nobody should write is refused without a crash."""
+"""Matrix Market: what SciPy writes comes back, and what nobody should write is refused without a
+crash.
+"""
 
 import gzip
 

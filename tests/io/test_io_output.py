@@ -399,7 +399,9 @@ def test_a_lock_on_a_disk_that_fills_up_is_taken_away_again(tmp_path, monkeypatc
 
 
 def test_a_lock_given_back_in_the_same_moment_is_tried_again(tmp_path, monkeypatch):
-    """The other writer ends, and takes its lock file along, between our opening it and our locking it."""
+    """The other writer ends, and takes its lock file along, between our opening it and our locking
+    it.
+    """
     first = Output(tmp_path / "r", check_target)
     first.__enter__()
     monkeypatch.setattr(time, "sleep", lambda _: first.claim.release())

@@ -1,4 +1,6 @@
-"""Every reader gives the numbers that were written, or one clear line about what is wrong, without asking for memory first."""
+"""Every reader gives the numbers that were written, or one clear line about what is wrong, without
+asking for memory first.
+"""
 
 import csv
 import gzip

@@ -1,4 +1,6 @@
-"""Rounding an embedding: k-means from orthogonal rows, memberships, the spectral cost and its gradient."""
+"""Rounding an embedding: k-means from orthogonal rows, memberships, the spectral cost and its
+gradient.
+"""
 
 import numpy as np
 import pytest

@@ -1,6 +1,7 @@
 """The commands and their options. Each imports what it needs when it runs, so that help is quick.
 
-A new command is a function here, or in a module of its own that is added with ``app.add_typer`` or ``app.command``.
+A new command is a function here, or in a module of its own that is added with ``app.add_typer`` or
+``app.command``.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def fit(
 ) -> None:
     """Cluster the rows of a table.
 
-    Writes a folder with memberships, a summary, the model and a report. With --similarity precomputed the table is a similarity matrix.
+    Writes a folder with memberships, a summary, the model and a report. With --similarity
+    precomputed the table is a similarity matrix.
     """
     from ..io import Roles
     from .fitting import Request, run
@@ -227,7 +229,8 @@ def score(
 ) -> None:
     """Agreement of two clusterings, hard or soft.
 
-    Objects are matched by id where both have ids, else by order. The first clustering is the reference.
+    Objects are matched by id where both have ids, else by order. The first clustering is the
+    reference.
     """
     from .using import score
 
@@ -283,7 +286,8 @@ def choose(
 ) -> None:
     """How many clusters? A score for each number.
 
-    The answer is the same as that of fit --clusters auto. It is then put to the structure test: sparse regions must part the clusters.
+    The answer is the same as that of fit --clusters auto. It is then put to the structure test:
+    sparse regions must part the clusters.
     """
     from ..io import Roles
     from .choosing import Asked, choose

@@ -37,7 +37,10 @@ class Asked(NamedTuple):
 def automatic(
     model: str, estimator: Any, table: Table, seed: int, terminal: Terminal
 ) -> tuple[list[str], dict[str, Any] | None]:
-    """Set the estimator to the number of clusters that the data support; gives warnings and the curve."""
+    """Set the estimator to the number of clusters that the data support.
+
+    Gives warnings and the curve.
+    """
     if estimator.chooses_n_clusters == "always":
         return [], None
     choice, said = _search(estimator, table, model, None, "auto", seed, terminal)

@@ -21,7 +21,9 @@ class StoppedError(Exception):
 
 @contextmanager
 def damaged(what: str) -> Iterator[None]:
-    """An error of a kind that only a damaged file can bring about is the file's, not the program's."""
+    """An error of a kind that only a damaged file can bring about is the file's, not the
+    program's.
+    """
     try:
         yield
     except (AttributeError, LookupError, TypeError, ArithmeticError, RecursionError) as error:

@@ -34,7 +34,10 @@ def on_one_scale(
     similarity: str | None,
     terminal: Terminal,
 ) -> Table:
-    """The table ready for a model: missing cells filled in and columns scaled where that is needed, and said."""
+    """The table ready for a model.
+
+    Missing cells filled in and columns scaled where that is needed, and said.
+    """
     table = _as_they_are(table, model)
     if model == MIXED and table.fields is not None and estimator.columns is None:
         estimator.set_params(columns=_kinds(table))
@@ -110,7 +113,10 @@ def _some(names: list[str]) -> str:
 
 
 def roles_of_fitted(held: dict[str, Any], id_column: str | None) -> Roles:
-    """How to read new objects for a fitted model: ``held`` is what its summary keeps of the input."""
+    """How to read new objects for a fitted model.
+
+    ``held`` is what its summary keeps of the input.
+    """
     used = [how for how in held.get("fields") or [] if how["used"]]
     if not used:
         return Roles(id=id_column, labels=held["labels"] is not None, keep=tuple(held["columns"]))
@@ -134,7 +140,9 @@ def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal
 
 
 def prepare(estimator: Any, table: Table, model: str, roles: Roles) -> tuple[Any, dict[str, Any]]:
-    """What ``fit`` takes: features, a similarity or labelings, with classes and weights where the model wants them."""
+    """What ``fit`` takes: features, a similarity or labelings, with classes and weights where the
+    model wants them.
+    """
     accepted = inspect.signature(estimator.fit).parameters
     extra: dict[str, Any] = {}
     if table.weights is not None:

@@ -105,7 +105,8 @@ def _refuse_features(table: Table) -> None:
         ]
         if odd and None not in numbers:
             raise InputError(
-                f"column '{plain(title, 40)}' of {table.source} holds numbers such as {plain(odd[0], 20)}, not labels: "
+                f"column '{plain(title, 40)}' of {table.source} holds numbers such as "
+                f"{plain(odd[0], 20)}, not labels: "
                 "add --features to make clusterings of the features first"
             )
 
@@ -141,7 +142,8 @@ def fit_and_write(
         if checkpoint is not None:
             checkpoint.remove()
         raise NotConvergedError(
-            f"{request.model} did not converge in {estimator.n_iter_} iterations: raise it with --set max_iter=..."
+            f"{request.model} did not converge in {estimator.n_iter_} iterations: raise it with "
+            "--set max_iter=..."
         )
     with kept_until_written(checkpoint, terminal):
         result = summarize(request, estimator, table, said, curve, time.monotonic() - began)
@@ -280,6 +282,7 @@ def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:
     )
     with _claimed(request) as output:
         terminal.say(
-            "Soft consensus of Fisher's irises: 150 flowers, 4 measurements; the species are kept aside for comparison."
+            "Soft consensus of Fisher's irises: 150 flowers, 4 measurements; the species are kept "
+            "aside for comparison."
         )
         fit_and_write(request, make("consensus", 3, seed=seed), table, terminal, output)

@@ -1,4 +1,7 @@
-"""Checkpoints around a fit: kept while it runs, whatever ends it, until its result is on the disk."""
+"""Checkpoints around a fit.
+
+Kept while it runs, whatever ends it, until its result is on the disk.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,11 @@ _AGAIN = "the fit is kept: the same command with --resume goes on from there"
 def kept(
     checkpoint: Checkpoint | None, output: Output | None, terminal: Terminal
 ) -> Iterator[None]:
-    """Checkpoints while fitting. A fit that is stopped keeps its file, and so does one that runs out
-    of memory or disk: both come back."""
+    """Checkpoints while fitting.
+
+    A fit that is stopped keeps its file, and so does one that runs out of memory or disk: both come
+    back.
+    """
     if checkpoint is None:
         yield
         return

@@ -1,4 +1,7 @@
-"""From arguments to an exit code: 0 done, 1 failed, 2 bad input, 3 not converged (--strict), 4 out of memory, 130 or 143 stopped."""
+"""From arguments to an exit code.
+
+0 done, 1 failed, 2 bad input, 3 not converged (--strict), 4 out of memory, 130 or 143 stopped.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Standard streams that take everything: those that are closed lead nowhere, and what an encoding
-    lacks is spelled out."""
+    """Standard streams that take everything.
+
+    Those that are closed lead nowhere, and what an encoding lacks is spelled out.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

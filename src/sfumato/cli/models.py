@@ -80,7 +80,10 @@ def make(
     similarity: str | None = None,
     settings: Sequence[str] = (),
 ) -> Any:
-    """An estimator with the given parameters; ``settings`` are "parameter=value" with values in JSON or plain words."""
+    """An estimator with the given parameters.
+
+    ``settings`` are "parameter=value" with values in JSON or plain words.
+    """
     kind = class_of(name)
     known = list(inspect.signature(kind).parameters)
     parameters: dict[str, Any] = {"random_state": seed}

@@ -24,7 +24,8 @@ Model = Annotated[
         metavar="MODEL",
         help=f"One of: {', '.join(commands())} (or {', '.join(ALIASES)}); consensus if not given, the "
         "best first try on features (gaussian-mixture with weights). gaussian-mixture takes "
-        "weights and missing values; fuzzy-c-means is the quickest; spectral or pairwise for a similarity matrix. "
+        "weights and missing values; fuzzy-c-means is the quickest; spectral or pairwise for a "
+        "similarity matrix. "
         "`sfumato models` says when to use which.",
         show_default=False,
         callback=canonical,

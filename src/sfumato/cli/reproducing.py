@@ -18,10 +18,14 @@ __all__ = ["reproduce"]
 def reproduce(
     name: str, out: Path, data: Path | None, offline: bool, n_seeds: int, force: bool
 ) -> None:
-    """Run one experiment; print its table and write it, with its pictures, to a folder: whole or not at all."""
+    """Run one experiment; print its table and write it, with its pictures, to a folder.
+
+    Whole or not at all.
+    """
     if name not in (*papers.EXPERIMENTS, "all"):
         raise InputError(
-            f"EXPERIMENT must be one of {', '.join(papers.EXPERIMENTS)} or all, got '{plain(name, 80)}'"
+            f"EXPERIMENT must be one of {', '.join(papers.EXPERIMENTS)} or all, got "
+            f"'{plain(name, 80)}'"
         )
     if data is not None and not data.is_dir():
         raise InputError(f"--data: {plain(data, 200)} is not a folder")
@@ -35,14 +39,17 @@ def reproduce(
 
 
 def _check(out: Path, force: bool) -> None:
-    """Refuse a folder that exists (unless forced), and one that holds anything but tables and pictures (always)."""
+    """Refuse a folder that exists (unless forced), and one that holds anything but tables and
+    pictures (always).
+    """
     if not os.path.lexists(out):
         if not out.parent.is_dir():
             raise InputError(f"--out: there is no folder {plain(out.parent, 200)} to write into")
         return
     if not (out.is_dir() and all(path.suffix in (".md", ".csv", ".png") for path in out.iterdir())):
         raise InputError(
-            f"--out: {plain(out, 200)} exists and is not a folder of tables and pictures: choose another name"
+            f"--out: {plain(out, 200)} exists and is not a folder of tables and pictures: choose "
+            "another name"
         )
     if not force:
         raise InputError(

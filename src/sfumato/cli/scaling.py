@@ -113,7 +113,9 @@ def _spreads(X: Any) -> np.ndarray:
 
 
 def _moments(X: np.ndarray, kind: str, groups: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Center and scale; the indicators of one category share a scale, so that it counts as one column."""
+    """Center and scale; the indicators of one category share a scale, so that it counts as one
+    column.
+    """
     if kind == "robust":
         low, center, high = np.nanpercentile(X, [25, 50, 75], axis=0)
         scale = (high - low) / _NORMAL_QUARTILES
@@ -129,7 +131,10 @@ def _moments(X: np.ndarray, kind: str, groups: list[int]) -> tuple[np.ndarray, n
 
 
 def _fill(table: Table, estimator: Any, model: str, notes: list[str]) -> list[float] | None:
-    """What stands in for missing cells in a model that takes none: the median, or shares of a category."""
+    """What stands in for missing cells in a model that takes none.
+
+    The median, or shares of a category.
+    """
     X = table.values
     if table.fields is None or estimator.__sklearn_tags__().input_tags.allow_nan:
         return None

@@ -1,8 +1,10 @@
-"""Ctrl-C and SIGTERM: the work ends soon, keeps what it has, and shows no traceback, wherever it was.
+"""Ctrl-C and SIGTERM: the work ends soon, keeps what it has, and shows no traceback, wherever it
+was.
 
-Both raise ``KeyboardInterrupt``. A library that makes another error of it, or a long call that lets nothing through, changes nothing:
-any error after the signal counts as the stop, and when the call has not come back after a moment, a thread beside it keeps what there
-is to keep and ends the process.
+Both raise ``KeyboardInterrupt``. A library that makes another error of it, or a long call that lets
+nothing through, changes nothing: any error after the signal counts as the stop, and when the call
+has not come back after a moment, a thread beside it keeps what there is to keep and ends the
+process.
 """
 
 from __future__ import annotations
@@ -87,7 +89,9 @@ def _watch(ours: socket.socket, stop: Stop, numbers: list[int]) -> None:
 
 @contextmanager
 def rescued(action: Callable[[], str]) -> Iterator[None]:
-    """Within this context a stop that does not get through has ``action`` keep what there is; it gives what to say.
+    """Within this context a stop that does not get through has ``action`` keep what there is.
+
+    It gives what to say.
 
     A stop that gets through ends the waiting here.
     """

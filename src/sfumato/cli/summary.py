@@ -106,7 +106,9 @@ def _spread(estimator: Any) -> dict[str, float]:
 
 
 def measures(U: np.ndarray, classes: Any) -> dict[str, float]:
-    """Measures of the memberships alone, and where there are known classes of the labels and the memberships against them."""
+    """Measures of the memberships alone, and where there are known classes of the labels and the
+    memberships against them.
+    """
     found = {
         "partition coefficient": metrics.partition_coefficient(U),
         "partition entropy": metrics.partition_entropy(U),
@@ -121,7 +123,10 @@ def measures(U: np.ndarray, classes: Any) -> dict[str, float]:
 
 
 def agreement(reference: np.ndarray, clustering: np.ndarray) -> dict[str, float]:
-    """Measures of the labels, the likeliest cluster of each object; and where a side has memberships, of these ("soft")."""
+    """Measures of the labels, the likeliest cluster of each object.
+
+    And where a side has memberships, of these ("soft").
+    """
     sides = reference, clustering
     labels = [side if side.ndim == 1 else side.argmax(axis=1) for side in sides]
     found = {name: function(*labels) for name, function in AGREEMENTS.items()}

@@ -1,4 +1,7 @@
-"""What the user sees: results on standard output, progress and remarks on standard error. Names are shown as text, never as markup."""
+"""What the user sees: results on standard output, progress and remarks on standard error.
+
+Names are shown as text, never as markup.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,10 @@ class Terminal:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[..., None]]:
-        """A bar on standard error when that is a terminal, else a line now and then: ``advance(share, text)``."""
+        """A bar on standard error when that is a terminal, else a line now and then.
+
+        ``advance(share, text)``.
+        """
         if self.quiet or not sys.stderr.isatty():
             yield self._lines(what)
             return
@@ -99,7 +105,10 @@ class Terminal:
             bar.update(task, completed=1.0)
 
     def _lines(self, what: str) -> Callable[..., None]:
-        """A line after a while, and then after twice that time, again and again: a log stays short."""
+        """A line after a while, and then after twice that time, again and again.
+
+        a log stays short.
+        """
         began, pause = time.monotonic(), _PATIENCE
 
         def advance(share: float, text: str = "") -> None:

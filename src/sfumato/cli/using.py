@@ -69,10 +69,14 @@ def _predicted(
 
 
 def _recode(table: Table, names: list[list[str]]) -> np.ndarray:
-    """Labels of new objects in the codes of the fitted ones; labels never seen there are unknown (-1)."""
+    """Labels of new objects in the codes of the fitted ones.
+
+    Labels never seen there are unknown (-1).
+    """
     if len(names) != table.values.shape[1]:
         raise InputError(
-            f"summary.json is damaged: labels of {len(names)} columns, where there are {table.values.shape[1]}"
+            f"summary.json is damaged: labels of {len(names)} columns, where there are "
+            f"{table.values.shape[1]}"
         )
     codes = np.full(table.values.shape, -1, dtype=np.int32)
     for column, (theirs, ours) in enumerate(zip(table.label_names or [], names, strict=True)):
@@ -89,7 +93,8 @@ def score(first: str, second: str, column: str | None, as_json: bool) -> None:
         right = right[_match(left_ids, right_ids)]
     if len(left) != len(right):
         raise InputError(
-            f"{plain(first)} has {len(left):,} objects and {plain(second)} has {len(right):,}: they must be the same"
+            f"{plain(first)} has {len(left):,} objects and {plain(second)} has {len(right):,}: "
+            "they must be the same"
         )
     seen = _labelled(left) & _labelled(right)
     terminal = Terminal(as_json=as_json)
@@ -131,11 +136,13 @@ def _labels(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
     names = ", ".join(f"'{plain(name, 20)}'" for name in table.columns[:8])
     if len(table.columns) > 1 and column is None:
         raise InputError(
-            f"{table.source} has several columns ({names}) and they are not memberships: name one with --column"
+            f"{table.source} has several columns ({names}) and they are not memberships: name one "
+            "with --column"
         )
     if len(table.columns) > 1 and column not in table.columns:
         raise InputError(
-            f"--column: {table.source} has no column of labels called '{plain(column, 40)}'; it has {names}"
+            f"--column: {table.source} has no column of labels called '{plain(column, 40)}'; it "
+            f"has {names}"
         )
     values = np.asarray(table.values)[
         :, 0 if column not in table.columns else table.columns.index(column)
@@ -150,7 +157,8 @@ def _match(left: Any, right: Any) -> np.ndarray:
     missing = [name for name in left if name not in places]
     if missing or len(left) != len(right):
         raise InputError(
-            f"the two files do not hold the same objects, e.g. '{plain(missing[0] if missing else 'an id', 40)}'"
+            "the two files do not hold the same objects, e.g. "
+            f"'{plain(missing[0] if missing else 'an id', 40)}'"
         )
     return np.array([places[name] for name in left])
 

@@ -1,7 +1,7 @@
 """Files in, files out: tables and arrays from outside, result folders, models and checkpoints.
 
-What a file holds is told from its first bytes. Sizes are checked before anything is allocated, pickles are never read, and what is
-written is written whole or not at all.
+What a file holds is told from its first bytes. Sizes are checked before anything is allocated,
+pickles are never read, and what is written is written whole or not at all.
 """
 
 from ._tables import InputError, Roles, Table

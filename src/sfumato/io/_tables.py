@@ -39,7 +39,10 @@ class Roles(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Evidence with what goes along: numbers (n, p), dense or sparse, or codes of labels (n, m), -1 for none."""
+    """Evidence with what goes along.
+
+    Numbers (n, p), dense or sparse, or codes of labels (n, m), -1 for none.
+    """
 
     values: Any
     columns: list[str]
@@ -60,7 +63,10 @@ class Table(NamedTuple):
 
 
 def column_index(name: str, columns: Sequence[str], what: str, source: str) -> int:
-    """Place of the column called ``name``; numbers count columns from 0 where no column has that name."""
+    """Place of the column called ``name``.
+
+    Numbers count columns from 0 where no column has that name.
+    """
     if list(columns).count(name) > 1:
         raise InputError(
             f"{source}: two columns are called '{plain(name)}': {what} cannot tell them apart"

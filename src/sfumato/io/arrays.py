@@ -1,4 +1,7 @@
-"""Arrays on disk: NPY and NPZ. What the header declares is held against the file before memory is asked for."""
+"""Arrays on disk: NPY and NPZ.
+
+What the header declares is held against the file before memory is asked for.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,8 @@ def _header(stream: Any, source: str) -> tuple[tuple[int, ...], bool, np.dtype]:
         raise InputError(f"{source}: the NPY header is damaged ({plain(error, 80)})") from error
     if dtype.hasobject:
         raise InputError(
-            f"{source} holds Python objects (a pickle), which can run code when read: save numbers or text instead"
+            f"{source} holds Python objects (a pickle), which can run code when read: save "
+            "numbers or text instead"
         )
     return shape, fortran, dtype
 
@@ -56,7 +60,8 @@ def _declared(shape: tuple[int, ...], dtype: np.dtype, room: int, source: str) -
     if size != room:
         dimensions = " x ".join(f"{n:,}" for n in shape) or "one number"
         raise InputError(
-            f"{source}: the header declares {dimensions} of {dtype} ({size:,} bytes), but the file holds {room:,} bytes of data"
+            f"{source}: the header declares {dimensions} of {dtype} ({size:,} bytes), but the "
+            f"file holds {room:,} bytes of data"
         )
 
 
@@ -69,7 +74,10 @@ def read_npy(path: Path, source: str, roles: Roles) -> Table:
 
 
 def read_npz(path: Path, source: str, roles: Roles) -> Table:
-    """The array in an NPZ file: the only one, the one with a well-known name, or a sparse matrix of SciPy."""
+    """The array in an NPZ file.
+
+    The only one, the one with a well-known name, or a sparse matrix of SciPy.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             members = {
@@ -130,10 +138,14 @@ def _choose(arrays: Any, names: list[str], path: Path, source: str, roles: Roles
 
 
 def plausible(rows: int, columns: int, entries: int, source: str) -> None:
-    """Refuse a sparse matrix that is almost all empty rows: nobody means that, and its row pointers alone could fill the memory."""
+    """Refuse a sparse matrix that is almost all empty rows.
+
+    Nobody means that, and its row pointers alone could fill the memory.
+    """
     if rows > 1_000_000 + 100 * entries:
         raise InputError(
-            f"{source} declares {rows:,} x {columns:,} but holds {entries:,} entries: almost every object would be empty"
+            f"{source} declares {rows:,} x {columns:,} but holds {entries:,} entries: almost "
+            "every object would be empty"
         )
     reserve(
         (rows + 2 * entries + 8 * columns,),

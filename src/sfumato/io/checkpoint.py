@@ -1,6 +1,7 @@
 """A long fit that can be taken up again: the state of every loop, kept on disk from time to time.
 
-Seeds decide the starts, and a loop is all in its state, so a fit that goes on from a kept state ends where it would have ended.
+Seeds decide the starts, and a loop is all in its state, so a fit that goes on from a kept state
+ends where it would have ended.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Checkpoint:
     task : str
         What is being fitted to what: a file kept for another task is refused.
     every : float
-        Seconds between two writes; more where writing is slow, so that it takes a tenth of the time at
-        most.
+        Seconds between two writes; more where writing is slow, so that it takes a tenth of the time
+        at most.
     token : str
         Marks the files of this run, so that a later one can clean up after it.
     warn : function of a text, optional
@@ -64,7 +65,8 @@ class Checkpoint:
         kept = load(self.path)
         if not isinstance(kept, dict) or kept.get("task") != self.task:
             raise InputError(
-                f"{plain(self.path.name)} was kept for other data, parameters or versions: repeat that command, or delete the file"
+                f"{plain(self.path.name)} was kept for other data, parameters or versions: repeat "
+                "that command, or delete the file"
             )
         loops = kept.get("loops")
         if not isinstance(loops, list) or not all(
@@ -101,7 +103,10 @@ class Checkpoint:
             self.write()
 
     def write(self) -> bool:
-        """Write everything kept so far. A write that fails is told once, and the last good file stays as it is."""
+        """Write everything kept so far.
+
+        A write that fails is told once, and the last good file stays as it is.
+        """
         began = time.monotonic()
         try:
             if self.mine != self.path.exists():
@@ -114,7 +119,8 @@ class Checkpoint:
             if reason not in self._said:
                 left = "the last good one is kept" if self.path.exists() else "there is none yet"
                 self.warn(
-                    f"the checkpoint {plain(self.path.name)} could not be written ({reason}): {left}, and the fit goes on"
+                    f"the checkpoint {plain(self.path.name)} could not be written ({reason}): "
+                    f"{left}, and the fit goes on"
                 )
             self._said.add(reason)
             return False
@@ -131,7 +137,10 @@ class Checkpoint:
 
 
 def check_checkpoint(path: Path, *, wanted: bool) -> None:
-    """Refuse a file in the place of a checkpoint that is none; and one that is, unless it is wanted."""
+    """Refuse a file in the place of a checkpoint that is none.
+
+    And one that is, unless it is wanted.
+    """
     if not os.path.lexists(path):
         return
     if not path.is_file() or not _is_archive(path):

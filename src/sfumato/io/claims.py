@@ -33,8 +33,9 @@ _TRIES, _PAUSE = 6, 0.1  # another run may hold a lock for a moment, to see whet
 class Claim:
     """The right of this process to write ``target``; refused while another process has it.
 
-    The lock is a small file beside ``target`` that names the writer. The system lets go of it when the writer dies, so a lock that can
-    be taken is the lock of a dead writer, and what that writer left half written, under names that bear its token, is removed.
+    The lock is a small file beside ``target`` that names the writer. The system lets go of it when
+    the writer dies, so a lock that can be taken is the lock of a dead writer, and what that writer
+    left half written, under names that bear its token, is removed.
     """
 
     def __init__(self, target: Path, option: str) -> None:
@@ -99,7 +100,9 @@ class Claim:
             self._sign(self._handle, None if moving is None else moving.name)
 
     def release(self) -> None:
-        """Let go of the lock. While something of ours is left, its record stays for the next run."""
+        """Let go of the lock. While something of ours is left, its record stays for the next
+        run.
+        """
         if self._handle is None:
             return
         try:
@@ -125,7 +128,8 @@ class Claim:
         held = _parsed(os.pread(handle, 4096, 0)) or {}
         who = f"process {held.get('pid', '?')} on {plain(held.get('host', 'an unknown machine'), 40)} since {held.get('since', '?')}"
         raise InputError(
-            f"{self.option}: {plain(self.target, 200)} is being written by {plain(who, 120)}: wait, or choose another name"
+            f"{self.option}: {plain(self.target, 200)} is being written by {plain(who, 120)}: "
+            "wait, or choose another name"
         )
 
 
@@ -189,7 +193,10 @@ def _clean(record: dict[str, Any] | None, target: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Clean up after every dead writer in a folder: its lock is ours to take, and holds our record."""
+    """Clean up after every dead writer in a folder.
+
+    Its lock is ours to take, and holds our record.
+    """
     if fcntl is None:
         return
     for path in folder.glob(".*.lock"):

@@ -1,6 +1,7 @@
 """What each column of a table is: a number, yes or no, a category, a date; or nothing to cluster.
 
-Readers hand over ``Raw`` columns; ``judge`` says what each is, and ``encode`` makes one matrix of those that are used.
+Readers hand over ``Raw`` columns; ``judge`` says what each is, and ``encode`` makes one matrix of
+those that are used.
 """
 
 from __future__ import annotations
@@ -76,7 +77,10 @@ class Cells:
         self.odd: list[dict[int, str]] = []  # by block: cells of a block of numbers that are none
 
     def add(self, cells: Sequence[str], line_of: Any) -> None:
-        """Add the cells of a block; ``line_of(index)`` is asked only for cells that are no numbers."""
+        """Add the cells of a block.
+
+        ``line_of(index)`` is asked only for cells that are no numbers.
+        """
         try:
             if self.decimal == ",":
                 values = np.array([float(cell.replace(",", ".")) for cell in cells])
@@ -151,7 +155,10 @@ class Cells:
 def judge(
     raws: Sequence[Raw], *, named: bool = False, known: Sequence[Mapping[str, Any]] | None = None
 ) -> tuple[list[Column], list[Problem]]:
-    """What every column is, and what cannot be read; ``named``: the user asked for these columns."""
+    """What every column is, and what cannot be read.
+
+    ``named``: the user asked for these columns.
+    """
     if known is not None:
         columns = [_as_known(raw, how) for raw, how in zip(raws, known, strict=True)]
     else:
@@ -287,7 +294,10 @@ def encoded_names(columns: Sequence[Column]) -> list[list[str]]:
 
 
 def encode(columns: Sequence[Column], *, one_hot: bool = True) -> np.ndarray:
-    """The used columns as one matrix, NaN where a cell is missing; categories one-hot or as codes."""
+    """The used columns as one matrix, NaN where a cell is missing.
+
+    Categories one-hot or as codes.
+    """
     blocks = []
     for column in columns:
         if not column.used:

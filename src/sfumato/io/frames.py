@@ -132,7 +132,9 @@ def read_excel(path: Path, source: str, roles: Roles) -> Table:
 
 
 def _with_ids(schema: Any, roles: Roles, pa: Any) -> Roles:
-    """A first column called "id", the index that pandas keeps, or a single column of text holds the ids when nobody said otherwise."""
+    """A first column called "id", the index that pandas keeps, or a single column of text holds the
+    ids when nobody said otherwise.
+    """
     if roles.id is not None:
         return roles
     if roles.usual_id in schema.names:
@@ -182,7 +184,10 @@ def _column(column: Any, name: str, labels: bool, source: str, pa: Any) -> np.nd
 
 
 def read_anndata(path: Path, source: str, roles: Roles) -> Table:
-    """Cells of an AnnData file: their principal components where it has them, else the expression matrix; names from the index."""
+    """Cells of an AnnData file.
+
+    Their principal components where it has them, else the expression matrix; names from the index.
+    """
     try:
         import anndata
     except ImportError as error:
@@ -204,7 +209,8 @@ def read_anndata(path: Path, source: str, roles: Roles) -> Table:
     for role, name in annotation.items():
         if name is not None and name not in data.obs:
             raise InputError(
-                f"{source}: --{role.replace('classes', 'class')}-column '{plain(name, 40)}' is not among the annotations of the cells"
+                f"{source}: --{role.replace('classes', 'class')}-column '{plain(name, 40)}' is "
+                "not among the annotations of the cells"
             )
     _, evidence = assign_roles(columns, Roles(drop=roles.drop, keep=roles.keep), source)
     return Table(

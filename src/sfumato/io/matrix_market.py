@@ -1,4 +1,7 @@
-"""Matrix Market files, parsed here: a file from a stranger must not reach a parser that trusts it."""
+"""Matrix Market files, parsed here.
+
+a file from a stranger must not reach a parser that trusts it.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,8 @@ def _read_header(stream: Any, path: Path, source: str) -> _Header:
             raise InputError(f"{source}: the Matrix Market header has no line of sizes")
     if "complex" in words:
         raise InputError(
-            f"{source} holds complex numbers, which cannot be clustered: take the real part or the modulus"
+            f"{source} holds complex numbers, which cannot be clustered: take the real part or "
+            "the modulus"
         )
     try:
         _, _, layout, field, symmetry = words
@@ -88,7 +92,8 @@ def _read_header(stream: Any, path: Path, source: str) -> _Header:
     room = (path.stat().st_size - (0 if packed else stream.tell())) * (1000 if packed else 1)
     if entries * (2 if dense else 4) > room + 2:
         raise InputError(
-            f"{source}: the header declares {entries:,} entries, more than {path.stat().st_size:,} bytes can hold"
+            f"{source}: the header declares {entries:,} entries, more than "
+            f"{path.stat().st_size:,} bytes can hold"
         )
     return _Header(rows, columns, entries, dense, field == "pattern", symmetry)
 
@@ -107,7 +112,8 @@ def _read_body(stream: Any, header: _Header, source: str) -> np.ndarray:
     body = body if body.size else np.empty((0, width))
     if body.shape != (header.entries, width):
         raise InputError(
-            f"{source} is not a whole Matrix Market file: {body.shape[0]:,} lines of {body.shape[1]} "
+            f"{source} is not a whole Matrix Market file: {body.shape[0]:,} lines of "
+            f"{body.shape[1]} "
             f"numbers where the header declares {header.entries:,} of {width}"
         )
     return body
@@ -118,7 +124,8 @@ def _sparse(body: np.ndarray, header: _Header, source: str) -> Any:
     places = body[:, :2] - 1
     if not ((places >= 0) & (places < shape) & (places == np.floor(places))).all():
         raise InputError(
-            f"{source}: an entry lies outside the {shape[0]:,} x {shape[1]:,} that the header declares"
+            f"{source}: an entry lies outside the {shape[0]:,} x {shape[1]:,} that the header "
+            "declares"
         )
     values = np.ones(len(body)) if header.pattern else body[:, 2]
     i, j = places.T.astype(np.int64)

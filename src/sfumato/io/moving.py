@@ -1,4 +1,6 @@
-"""Renames that never replace by accident, and data that are on the disk before a name points to them."""
+"""Renames that never replace by accident, and data that are on the disk before a name points to
+them.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def temporary(folder: Path, token: str) -> Path:
 
 @contextmanager
 def whole_file(path: Path, token: str = "file") -> Iterator[Path]:
-    """A new empty file to fill, which replaces ``path`` when all went well and vanishes when it did not."""
+    """A new empty file to fill, which replaces ``path`` when all went well and vanishes when it did
+    not.
+    """
     partial = temporary(path.parent, token)
     os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
@@ -64,7 +68,10 @@ def whole_file(path: Path, token: str = "file") -> Iterator[Path]:
 
 
 def rename_new(source: Path, target: Path) -> None:
-    """Rename a file or folder to a name that must be free: FileExistsError where it is not, however late it was taken."""
+    """Rename a file or folder to a name that must be free.
+
+    FileExistsError where it is not, however late it was taken.
+    """
     if _renameat2(source, target, _NOREPLACE):
         return
     if source.is_dir():
@@ -109,7 +116,8 @@ def keep_beside(source: Path, target: Path, *, or_there: bool = False) -> Path:
 
 
 def exchange(source: Path, target: Path) -> Path:
-    """Put ``source`` in the place of ``target``, and give the path where the old ``target`` now lies.
+    """Put ``source`` in the place of ``target``, and give the path where the old ``target`` now
+    lies.
 
     FileNotFoundError or FileExistsError where ``target`` is gone, or another is there, by the time.
     """

@@ -1,4 +1,7 @@
-"""Output that is whole or not there: claimed before the work, written beside its place, moved there in one step at the end."""
+"""Output that is whole or not there.
+
+Claimed before the work, written beside its place, moved there in one step at the end.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,16 @@ Check = Callable[[Path, bool], None]
 class Output:
     """A file or folder that will be written.
 
-    Entering claims it and finds out whether it can be written at all. What appears at its place during the work is never replaced
-    unasked: the result is then kept beside it, under a name that the error gives.
+    Entering claims it and finds out whether it can be written at all. What appears at its place
+    during the work is never replaced unasked: the result is then kept beside it, under a name that
+    the error gives.
 
     Parameters
     ----------
     target : Path
     check : function of a path and whether it may be replaced
-        Refuses with ``InputError`` what must not be written there. Asked before the work and again at its end.
+        Refuses with ``InputError`` what must not be written there. Asked before the work and again
+        at its end.
     force : bool
         Replace what ``check`` allows to be replaced.
     option : str
@@ -82,7 +87,8 @@ class Output:
         if free < size:
             room = f"{free / 2**20:,.1f} MB of space are left in {plain(self.target.parent, 200)}"
             raise InputError(
-                f"{self.option}: only {room}, and the result takes at least {max(size, _LEAST) / 2**20:,.1f} MB"
+                f"{self.option}: only {room}, and the result takes at least "
+                f"{max(size, _LEAST) / 2**20:,.1f} MB"
             )
 
     @contextmanager
@@ -163,7 +169,10 @@ class Output:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or folder of ours; one that cannot be removed now is removed by the next run."""
+    """Remove a file or folder of ours.
+
+    One that cannot be removed now is removed by the next run.
+    """
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -179,7 +188,8 @@ def check_file(option: str) -> Check:
             raise InputError(f"{option}: {plain(path, 200)} is not a file: choose another name")
         if os.path.lexists(path) and not force:
             raise InputError(
-                f"{option}: {plain(path, 200)} exists: choose another name, or add --force to replace it"
+                f"{option}: {plain(path, 200)} exists: choose another name, or add --force to "
+                "replace it"
             )
         if not path.parent.is_dir():
             raise InputError(

@@ -66,7 +66,8 @@ def read(
     ----------
     path : path of a CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or AnnData file, or "-"
     roles : Roles
-        Which columns are ids, weights and classes, which to leave out, and whether the others are labels.
+        Which columns are ids, weights and classes, which to leave out, and whether the others are
+        labels.
     report : function, optional
         Hears the share of the file that has been read, and how much that is.
 
@@ -100,7 +101,10 @@ def read(
 def _read_pipe(
     pipe: BinaryIO, source: str, roles: Roles, report: Callable[..., None] | None
 ) -> Table:
-    """The table that comes through a pipe, by way of a file: its kind is told from its beginning, and it is read more than once."""
+    """The table that comes through a pipe, by way of a file.
+
+    Its kind is told from its beginning, and it is read more than once.
+    """
     with tempfile.NamedTemporaryFile(prefix="sfumato-") as spool:
         try:
             while part := pipe.read(_PART):
@@ -173,7 +177,8 @@ def _by_kind(
         return read_anndata(path, source, roles)
     if kind == "pickle":
         raise InputError(
-            f"{source} is a Python pickle, which can run code when it is read: save the data as CSV, NPY or Parquet"
+            f"{source} is a Python pickle, which can run code when it is read: save the data as "
+            "CSV, NPY or Parquet"
         )
     if kind == "matrix-market":
         from .matrix_market import read_matrix_market

@@ -1,4 +1,7 @@
-"""The result folder: memberships, a summary, the model, what the pictures need, and the report. Whole or not at all."""
+"""The result folder: memberships, a summary, the model, what the pictures need, and the report.
+
+Whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,9 @@ class Result(NamedTuple):
 
 
 def check_target(folder: Path, force: bool) -> None:
-    """Refuse a folder that exists (unless forced), and one that holds anything but a result (always)."""
+    """Refuse a folder that exists (unless forced), and one that holds anything but a result
+    (always).
+    """
     if not folder.exists() and not folder.is_symlink():
         if not folder.parent.is_dir():
             raise InputError(f"--out: there is no folder {plain(folder.parent, 200)} to write into")
@@ -64,7 +69,10 @@ def check_target(folder: Path, force: bool) -> None:
 
 
 def least_size(n: int, k: int) -> int:
-    """Bytes that memberships of ``n`` objects in ``k`` clusters take at the least: eight for a number."""
+    """Bytes that memberships of ``n`` objects in ``k`` clusters take at the least.
+
+    Eight for a number.
+    """
     return 8 * n * (k + 2)
 
 
@@ -120,7 +128,9 @@ def write_memberships(
     *,
     noise: bool = False,
 ) -> None:
-    """A line for every object: its id, its cluster, its largest membership, and all its memberships, the last of which may be ``noise``."""
+    """A line for every object: its id, its cluster, its largest membership, and all its
+    memberships, the last of which may be ``noise``.
+    """
     n, k = memberships.shape
     writer, careful = (
         csv.writer(file, lineterminator="\n", quoting=quoting)
@@ -179,7 +189,9 @@ def read_result(folder: Path) -> Result:
 
 
 def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:
-    """Memberships and ids from a file that ``write_memberships`` wrote, or from any table whose rows sum to 1."""
+    """Memberships and ids from a file that ``write_memberships`` wrote, or from any table whose
+    rows sum to 1.
+    """
     table = read(path, Roles(id="id", drop=("cluster", "certainty")) if _is_ours(path) else Roles())
     try:
         memberships = check_memberships(np.asarray(table.values), plain(path.name))

@@ -74,7 +74,10 @@ def _cut(sample: str, delimiter: str) -> list[list[str]]:
 
 
 def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
-    """Steadiness of the number of cells, share of numbers, number of cells; one cell a line is the last resort."""
+    """Steadiness of the number of cells, share of numbers, number of cells.
+
+    One cell a line is the last resort.
+    """
     body = rows[1:] or rows
     width, steady = Counter(map(len, body)).most_common(1)[0]
     if width == 1:
@@ -88,7 +91,10 @@ def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
 
 
 def _decimal_comma(rows: list[list[str]]) -> bool:
-    """Whether numbers are written 1,5: some cells are numbers only that way, and none holds a point."""
+    """Whether numbers are written 1,5.
+
+    Some cells are numbers only that way, and none holds a point.
+    """
     cells = [cell for row in rows for cell in row if number(cell) is None]
     return any(number(cell, ",") is not None for cell in cells) and not any(
         "." in cell and number(cell) is not None for row in rows for cell in row

@@ -39,7 +39,8 @@ def read_summary(folder: Path) -> dict[str, Any]:
     summary = read_object(folder / "summary.json")
     if summary.get("schema") != SCHEMA:
         raise InputError(
-            f"{plain(folder.name)}: summary.json has schema {plain(summary.get('schema'), 20)}, this version reads {SCHEMA}"
+            f"{plain(folder.name)}: summary.json has schema {plain(summary.get('schema'), 20)}, "
+            f"this version reads {SCHEMA}"
         )
     _check_types(summary)
     return summary
@@ -61,7 +62,9 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 class _Held(dict[str, Any]):
-    """An object from a file: what is asked for and not there is an error of the file, not of the program."""
+    """An object from a file: what is asked for and not there is an error of the file, not of the
+    program.
+    """
 
     def __missing__(self, key: str) -> Any:
         raise InputError(

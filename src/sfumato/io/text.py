@@ -1,4 +1,7 @@
-"""Text tables, read in blocks: CSV, TSV and their kin, with the line and the column of whatever is wrong."""
+"""Text tables, read in blocks.
+
+CSV, TSV and their kin, with the line and the column of whatever is wrong.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +33,18 @@ _ENOUGH = 3  # lines that the sample holds to their end, however long: the heade
 def read_text(
     path: Path, source: str, roles: Roles, report: Callable[..., None] | None = None
 ) -> Table:
-    """The table in a text file; ``report`` hears the share of the file that has been read, and how much that is."""
+    """The table in a text file.
+
+    ``report`` hears the share of the file that has been read, and how much that is.
+    """
     size = max(path.stat().st_size, 1)
     try:
         with path.open("rb") as raw, _decoded(raw, roles.encoding) as text:
             sample, whole = _beginning(text, source)
             if "\x00" in sample:
                 raise InputError(
-                    f"{source} is not text, nor any other kind of file that can be read here: see sfumato fit --help"
+                    f"{source} is not text, nor any other kind of file that can be read here: see "
+                    "sfumato fit --help"
                 )
             dialect = sniff(
                 sample if whole else _whole_lines(sample),
@@ -57,7 +64,8 @@ def read_text(
             return _collect(reader, dialect, roles, source, progress)
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{source} is not {error.encoding} text: save it as UTF-8, or name its encoding, e.g. --encoding cp1252"
+            f"{source} is not {error.encoding} text: save it as UTF-8, or name its encoding, e.g. "
+            "--encoding cp1252"
         ) from error
     except (EOFError, zlib.error, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
@@ -82,7 +90,8 @@ def _beginning(text: io.TextIOWrapper, source: str) -> tuple[str, bool]:
         if len(sample) > _LONGEST:
             if not _complete(sample):
                 raise InputError(
-                    f"{source}: the first line has more than {len(sample):,} characters: is it a table, one row a line?"
+                    f"{source}: the first line has more than {len(sample):,} characters: is it a "
+                    "table, one row a line?"
                 )
             return sample, False
         more = text.read(len(sample))
@@ -171,7 +180,9 @@ def _collect(
 
 
 def _with_ids(rows: _Rows, roles: Roles) -> Roles:
-    """The first column holds ids when nobody said otherwise and it is text beside numbers, has no title, or is called "id"."""
+    """The first column holds ids when nobody said otherwise and it is text beside numbers, has no
+    title, or is called "id".
+    """
     columns = rows.dialect.columns
     if roles.id is None and roles.usual_id in columns:
         return roles._replace(id=roles.usual_id)
@@ -245,7 +256,8 @@ class _Rows:
             if row and len(row) != width:
                 said = "the header has" if self.dialect.header else "the first line has"
                 raise InputError(
-                    f"{self.source}, line {self._line_of(index)}: {len(row)} cells where {said} {width}"
+                    f"{self.source}, line {self._line_of(index)}: {len(row)} cells where {said} "
+                    f"{width}"
                 )
 
     def line_of(self, index: int) -> int:

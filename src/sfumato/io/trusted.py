@@ -1,4 +1,7 @@
-"""Models and checkpoints on disk, with skops: no pickles, and no class from outside a short list is ever made."""
+"""Models and checkpoints on disk, with skops.
+
+No pickles, and no class from outside a short list is ever made.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,9 @@ def _check_size(path: Path) -> None:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether ``name`` is a class or function that this library defines in a module that models are made of."""
+    """Whether ``name`` is a class or function that this library defines in a module that models are
+    made of.
+    """
     module, _, attribute = name.rpartition(".")
     if not name.startswith(_OURS) or ".." in name:
         return False
@@ -90,7 +95,8 @@ def load(path: Path) -> Any:
     strange = untrusted(path)
     if strange:
         raise InputError(
-            f"{plain(path.name)} asks for {plain(', '.join(strange), 120)}, which no model of this library holds: not loaded"
+            f"{plain(path.name)} asks for {plain(', '.join(strange), 120)}, which no model of "
+            "this library holds: not loaded"
         )
     try:
         return skops().load(path, trusted=skops().get_untrusted_types(file=path))
@@ -98,5 +104,6 @@ def load(path: Path) -> Any:
         raise
     except Exception as error:
         raise InputError(
-            f"{plain(path.name)} cannot be loaded; it may come from another version: {plain(error, 100)}"
+            f"{plain(path.name)} cannot be loaded; it may come from another version: "
+            f"{plain(error, 100)}"
         ) from error

@@ -1,7 +1,10 @@
-"""A soft clustering as one self-contained HTML page: how far to trust it, what the clusters are, pictures, doubtful objects.
+"""A soft clustering as one self-contained HTML page.
 
-The page loads nothing, states a strict content-security-policy and shows every name as text. Its one script, which the policy
-names by its hash, makes pictures and tables live; without it the page says the same.
+How far to trust it, what the clusters are, pictures, doubtful objects.
+
+The page loads nothing, states a strict content-security-policy and shows every name as text. Its
+one script, which the policy names by its hash, makes pictures and tables live; without it the page
+says the same.
 """
 
 from __future__ import annotations
@@ -77,7 +80,8 @@ def render(
     description : mapping, optional
         What ``describe`` found, if it is known already.
     similarity : array of shape (b, b), optional
-        Block means of a similarity in cluster order (``plot.block_means``), drawn beside those of scale * U U'.
+        Block means of a similarity in cluster order (``plot.block_means``), drawn beside those of
+        scale * U U'.
     scale : float
     history : array, optional
         Objective after every iteration.
@@ -85,7 +89,8 @@ def render(
         Compared with the clusters in a table.
     class_title : str
     selection : mapping, optional
-        Arguments of ``plot.selection``: ``n_clusters``, ``scores``, and perhaps ``spread``, ``chosen`` and ``name``.
+        Arguments of ``plot.selection``: ``n_clusters``, ``scores``, and perhaps ``spread``,
+        ``chosen`` and ``name``.
     converged : bool, optional
     warnings : sequence of str
         What the fit had to say; shown under "how far to trust this answer".

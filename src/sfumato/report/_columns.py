@@ -1,4 +1,7 @@
-"""The columns of a table, whatever holds it: an array, a data frame, or what a file was read into."""
+"""The columns of a table, whatever holds it.
+
+An array, a data frame, or what a file was read into.
+"""
 
 from __future__ import annotations
 

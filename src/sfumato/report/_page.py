@@ -53,7 +53,10 @@ def live_data(
     planes: Mapping[str, Any],
     description: Mapping[str, Any],
 ) -> str | None:
-    """What the script needs, as JSON that cannot end the element it stands in; None without a map."""
+    """What the script needs, as JSON that cannot end the element it stands in.
+
+    None without a map.
+    """
     if "map" not in planes or U.shape[1] > 30:
         return None
     places = np.arange(len(U)) if shown is None else np.asarray(shown)

@@ -1,4 +1,6 @@
-"""The report's pictures: drawn twice, for light and for dark screens, as SVG images inside the page."""
+"""The report's pictures: drawn twice, for light and for dark screens, as SVG images inside the
+page.
+"""
 
 from __future__ import annotations
 
@@ -183,7 +185,10 @@ def _untitled(ax: Any) -> Any:
 
 
 def _images(draw: Callable[[Any], Any], height: float) -> tuple[str, str]:
-    """The picture for light and for dark screens, as data addresses. The same numbers give the same bytes."""
+    """The picture for light and for dark screens, as data addresses.
+
+    The same numbers give the same bytes.
+    """
     light = _svg(draw, height)
     dark = light
     for part, colour in _LIGHT.items():

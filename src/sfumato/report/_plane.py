@@ -19,7 +19,9 @@ OBJECTS = 3000  # objects that the map shows at most
 def projection(
     X: Any, *, limit: int = OBJECTS, random_state: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Two coordinates for a sample of the objects: their features if there are two, else the first two principal components.
+    """Two coordinates for a sample of the objects.
+
+    Their features if there are two, else the first two principal components.
 
     Parameters
     ----------

@@ -98,7 +98,8 @@ def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnPro
     )
     within = np.sqrt((inner_spread**2 + outer_spread**2) / 2)
     gap = np.where((mass > 1e-9) & (total[0] - mass > 1e-9), np.abs(inner - outer), 0.0)
-    # A column that is constant in both parts separates them perfectly: ten deviations stand for that.
+    # A column that is constant in both parts separates them perfectly: ten deviations stand for
+    # that.
     separation = np.minimum(gap / np.maximum(within, 0.1 * np.maximum(gap, 1e-300)), 10.0)
     difference = (inner - mean) / np.where(spread > 0, spread, 1.0)
     return [

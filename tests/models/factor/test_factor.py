@@ -1,4 +1,7 @@
-"""The estimator of factor mixtures: recovery, one cluster against scikit-learn, choice, refusals."""
+"""The estimator of factor mixtures.
+
+Recovery, one cluster against scikit-learn, choice, refusals.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""CompletelyPositiveFactorization: both solvers, every form of similarity, rows that vanish, new objects."""
+"""CompletelyPositiveFactorization.
+
+Both solvers, every form of similarity, rows that vanish, new objects.
+"""
 
 import numpy as np
 import pytest

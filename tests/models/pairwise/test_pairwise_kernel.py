@@ -119,7 +119,10 @@ def test_polynomials_along_a_line_match_direct_evaluation(rng, exclude):
 
 
 def test_printed_denominator_drifts_and_the_row_sum_does_not(rng):
-    """The source divides by a n + sum_r u_ir R_ir, which is the row sum only while rows sum to one: errors grow."""
+    """The source divides by a n + sum_r u_ir R_ir, which is the row sum only while rows sum to one.
+
+    Errors grow.
+    """
     W = similarity(rng, 30)
     problem = kernel.Problem(kernel.Explicit(W), False, None)
     state = kernel.start(problem, simplex.draw(rng, (30, 1, 3)))
