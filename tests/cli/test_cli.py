@@ -456,7 +456,9 @@ def test_choose_in_json_and_auto_agree(run, data, tmp_path):
     found = json.loads(run("choose", *words, "--to", 4, "--json")[1])
     assert (found["n_clusters"], found["criterion"], found["supported"]) == (3, "structure", True)
     assert run("fit", *words, "--clusters", "auto", "--out", "r")[0] == 0
-    assert json.loads((tmp_path / "r" / "summary.json").read_text())["n_clusters"] == 3
+    summary = json.loads((tmp_path / "r" / "summary.json").read_text())
+    assert summary["n_clusters"] == 3
+    assert summary["structure"]["supported"]
 
 
 @pytest.mark.parametrize("model", ["gaussian-mixture", "dirichlet-process"])

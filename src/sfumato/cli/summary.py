@@ -60,6 +60,7 @@ def summarize(
         "n_iter": int(estimator.n_iter_),
         "objective": float(estimator.objective_),
         "metrics": measures(U, table.classes) | _spread(estimator),
+        "structure": _structure(estimator),
         "warnings": said,
         "seed": request.seed,
         "parameters": parameters,
@@ -97,6 +98,18 @@ def summarize(
         ]
         summary |= {"tree": described["tree"], "missing": described["missing"]}
     return Result(U, ids, summary, pictures)
+
+
+def _structure(estimator: Any) -> dict[str, Any] | None:
+    """What the structure test said of the fit, if it had anything to say."""
+    found = getattr(estimator, "structure_", None)
+    if found is None:
+        return None
+    return {
+        "p_value": found.p_value,
+        "groups_apart": found.n_apart,
+        "supported": bool(found.supported),
+    }
 
 
 def _spread(estimator: Any) -> dict[str, float]:

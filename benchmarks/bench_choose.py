@@ -1,0 +1,177 @@
+"""Silent confidence on noise, false warnings, and the true number of clusters beside peers."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.metrics import silhouette_score
+from sklearn.mixture import GaussianMixture as PeerMixture
+
+import sfumato
+from sfumato.selection import criteria
+
+from .choose_sets import FAMILIES, NOISE, SEEN, SET, SET_NOISE
+from .timing import Line
+
+TITLE = "How many clusters: noise, false warnings, and the true number"
+DRAWS = int(os.environ.get("SFUMATO_DRAWS", "2"))
+OBJECTS, MOST, CONFIDENT = 150, 20, 0.75
+
+
+def _models(k: int) -> dict[str, Any]:
+    return {
+        "fuzzy c-means": sfumato.FuzzyCMeans(k, random_state=0),
+        "Gaussian mixture": sfumato.GaussianMixture(k, n_init=2, random_state=0),
+        "Dirichlet process": sfumato.DirichletProcessMixture(n_init=1, random_state=0),
+        "spectral": sfumato.SpectralClustering(k, random_state=0),
+        "completely positive": sfumato.CompletelyPositiveFactorization(k, n_init=1, random_state=0),
+        "pairwise": sfumato.PairwiseProbabilisticClustering(k, random_state=0),
+        "consensus": sfumato.EvidenceAccumulation(k, random_state=0),
+        "average linkage": sfumato.EvidenceAccumulation(k, consensus="average", random_state=0),
+    }
+
+
+def _precomputed(k: int) -> dict[str, tuple[str, Any]]:
+    given = {"similarity": "precomputed", "random_state": 0}
+    return {
+        "spectral": ("similarity", sfumato.SpectralClustering(k, **given)),
+        "completely positive": ("similarity", sfumato.CompletelyPositiveFactorization(k, **given)),
+        "pairwise": ("similarity", sfumato.PairwiseProbabilisticClustering(k, **given)),
+        "consensus": ("labels", sfumato.EvidenceAccumulation(k, ensemble="precomputed")),
+        "average linkage": (
+            "labels",
+            sfumato.EvidenceAccumulation(k, ensemble="precomputed", consensus="average"),
+        ),
+    }
+
+
+def _fit(model: Any, evidence: np.ndarray) -> tuple[bool, bool]:
+    """Whether the fit is confident, and whether it warned of the evidence."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(evidence)
+    confident = float(model.memberships_.max(axis=1).mean()) > CONFIDENT
+    return confident, any(issubclass(w.category, sfumato.EvidenceWarning) for w in caught)
+
+
+def _noise_fits(k: int) -> Iterator[tuple[str, str, bool]]:
+    """Kind of noise, model, and whether the fit is confident without a warning."""
+    for seed in range(DRAWS):
+        rng = np.random.default_rng(1000 + seed)
+        for kind, make in NOISE.items():
+            X = make(OBJECTS, rng)
+            for name, model in _models(k).items():
+                confident, warned = _fit(model, X)
+                yield kind, name, confident and not warned and model.n_clusters_ > 1
+        random = rng.random((OBJECTS, OBJECTS))
+        labels = rng.integers(4, size=(OBJECTS, 30))
+        for name, (kind, model) in _precomputed(k).items():
+            confident, warned = _fit(model, random + random.T if kind == "similarity" else labels)
+            yield f"{kind} at random", name, confident and not warned
+
+
+def _structured_fits() -> Iterator[tuple[str, str, bool]]:
+    """Family, model, and whether a fit with the true number that finds the groups warned."""
+    for seed in range(DRAWS):
+        rng = np.random.default_rng(2000 + seed)
+        for family in list(FAMILIES)[1:17:2] + ["heavy tails", "skewed"]:
+            X, truth = FAMILIES[family](2 * OBJECTS, rng)
+            for name, model in _models(int(truth.max()) + 1).items():
+                _, warned = _fit(model, X)
+                found = sfumato.metrics.adjusted_rand_index(truth, model.labels_) > 0.8
+                if found and model.n_clusters_ == truth.max() + 1:
+                    yield family, name, warned
+
+
+def _silhouette(X: np.ndarray) -> int:
+    fits = {k: KMeans(k, n_init=3, random_state=0).fit_predict(X) for k in range(2, MOST + 1)}
+    return max(fits, key=lambda k: silhouette_score(X, fits[k]))
+
+
+def _gap(X: np.ndarray) -> int:
+    rng = np.random.default_rng(0)
+    axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2]
+    scores = (X - X.mean(axis=0)) @ axes.T
+    draws = [rng.uniform(scores.min(axis=0), scores.max(axis=0), scores.shape) for _ in range(5)]
+    spread = [
+        [KMeans(k, n_init=1, random_state=0).fit(Y).inertia_ for k in range(1, MOST + 1)]
+        for Y in (X, *draws)
+    ]
+    return criteria.gap_statistic(spread[0], spread[1:]).first() + 1
+
+
+def _bic(X: np.ndarray) -> int:
+    fits = [PeerMixture(k, random_state=0).fit(X) for k in range(1, MOST + 1)]
+    return int(np.argmin([fit.bic(X) for fit in fits])) + 1
+
+
+def _hdbscan(X: np.ndarray) -> int:
+    return int(HDBSCAN(min_cluster_size=max(5, len(X) // 50)).fit_predict(X).max()) + 1
+
+
+def _ours(X: np.ndarray) -> int:
+    return int(sfumato.EvidenceAccumulation("auto", random_state=0).fit(X).n_clusters_)
+
+
+SEARCHES = {"ours": _ours, "HDBSCAN": _hdbscan, "silhouette": _silhouette, "gap": _gap, "BIC": _bic}
+
+
+def _true_numbers() -> dict[str, dict[str, list[bool]]]:
+    hits: dict[str, dict[str, list[bool]]] = {name: {} for name in SEARCHES}
+    for seed in range(DRAWS):
+        rng = np.random.default_rng(3000 + seed)
+        for family, make in FAMILIES.items():
+            X, truth = make(420 if family == "14 groups" else 240, rng)
+            for name, search in SEARCHES.items():
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    right = search(X) == truth.max() + 1
+                hits[name].setdefault(family, []).append(right)
+            print(family, seed, {name: hits[name][family][-1] for name in hits}, flush=True)
+    return hits
+
+
+def _share(values: list[bool]) -> float:
+    return 100.0 * float(np.mean(values)) if values else math.nan
+
+
+def run() -> list[Line]:
+    lines = []
+    for k in (3,):
+        fits = list(_noise_fits(k))
+        named = [f"{kind}: {name}" for kind, name, silent in fits if silent]
+        note = f"{len(fits)} fits; silent: {'; '.join(named) or 'none'}"
+        silent = _share([s for _, _, s in fits])
+        lines.append(
+            Line(f"silent and confident on noise, k = {k}", silent, math.nan, "", "%", "5", note)
+        )
+        aside = _share([s for kind, _, s in fits if kind not in SET_NOISE])
+        lines.append(Line("the same on noise kept aside", aside, math.nan, "", "%", "5"))
+    fits = list(_structured_fits())
+    named = sorted({f"{family}: {name}" for family, name, warned in fits if warned})
+    note = f"{len(fits)} fits that found the groups; warned: {'; '.join(named) or 'none'}"
+    lines.append(
+        Line("false warnings", _share([w for _, _, w in fits]), math.nan, "", "%", "5", note)
+    )
+    hits = _true_numbers()
+    groups = {
+        "all families": tuple(FAMILIES),
+        "families that set the test": SET,
+        "families seen for the rule": SEEN,
+        "families kept aside": tuple(f for f in FAMILIES if f not in SET + SEEN),
+    }
+    for group, families in groups.items():
+        shares = {n: _share([h for f in families for h in hits[n][f]]) for n in SEARCHES}
+        missed = [f for f in families if not all(hits["ours"][f])]
+        for peer in list(SEARCHES)[1:]:
+            what = f"true number found, {group} ({len(families)})"
+            note = f"ours missed: {', '.join(missed)}" if peer == "HDBSCAN" and missed else ""
+            line = Line(what, shares["ours"], shares[peer], peer, "%", "80", note, larger=True)
+            lines.append(line)
+    return lines
