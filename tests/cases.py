@@ -59,12 +59,16 @@ W = gaussian(X, bandwidth=0.5)
 
 CASES = [
     Case(
-        "pairwise-features", lambda s: sfumato.PairwiseProbabilisticClustering(3, random_state=s), X
+        "pairwise-features",
+        lambda s: sfumato.PairwiseProbabilisticClustering(3, random_state=s),
+        X,
+        weights=True,
     ),
     Case(
         "pairwise-knn",
         lambda s: sfumato.PairwiseProbabilisticClustering(3, similarity="knn", random_state=s),
         X,
+        weights=True,
     ),
     Case(
         "pairwise-self-tuning",
@@ -72,11 +76,13 @@ CASES = [
             3, similarity="self-tuning", random_state=s
         ),
         X,
+        weights=True,
     ),
     Case(
         "pairwise-cosine",
         lambda s: sfumato.PairwiseProbabilisticClustering(2, similarity="cosine", random_state=s),
         X - X.mean(axis=0),
+        weights=True,
     ),
     Case(
         "pairwise-dense",
@@ -85,6 +91,7 @@ CASES = [
         ),
         W,
         kind="similarity",
+        weights=True,
     ),
     Case(
         "pairwise-sparse",
@@ -93,6 +100,7 @@ CASES = [
         ),
         sp.csr_array(W),
         kind="similarity",
+        weights=True,
     ),
     Case(
         "pairwise-operator",
@@ -109,13 +117,20 @@ CASES = [
         ),
         W,
         kind="similarity",
+        weights=True,
     ),
-    Case("spectral-features", lambda s: sfumato.SpectralClustering(3, random_state=s), X),
+    Case(
+        "spectral-features",
+        lambda s: sfumato.SpectralClustering(3, random_state=s),
+        X,
+        weights=True,
+    ),
     Case(
         "spectral-dense",
         lambda s: sfumato.SpectralClustering(3, similarity="precomputed", random_state=s),
         W,
         kind="similarity",
+        weights=True,
     ),
     Case(
         "spectral-ng-jordan-weiss",
@@ -124,6 +139,7 @@ CASES = [
         ),
         W,
         kind="similarity",
+        weights=True,
     ),
     Case(
         "spectral-bach-jordan",
@@ -132,6 +148,7 @@ CASES = [
         ),
         sp.csr_array(W),
         kind="similarity",
+        weights=True,
     ),
     Case(
         "completely-positive-features",

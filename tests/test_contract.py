@@ -164,14 +164,81 @@ def test_input_is_never_written_to(case):
     np.testing.assert_array_equal(model.memberships_, fitted(case).memberships_)
 
 
-@subset(lambda case: case.weights)
+def tight(case):
+    """The estimator of a case; a pairwise model of a similarity goes on from one start until nothing changes."""
+    model, given = case.make(0), case.kind == "similarity" and "pairwise" in case.name
+    return model.set_params(tol=0.0, n_init=1) if given else model
+
+
+def flatness(case):
+    """Around its minimum the objective of a pairwise model is flat to rounding, within the root of it."""
+    return 1e-6 if case.kind == "similarity" and "pairwise" in case.name else 1e-10
+
+
+def take(evidence, rows, kind):
+    """Rows of the evidence, and their columns where it is a similarity."""
+    return evidence[rows][:, rows] if kind == "similarity" else evidence[rows]
+
+
+@subset(lambda case: case.weights and "baum-eagon" not in case.name)
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
 def test_a_weight_of_w_equals_w_copies(case):
     weights = np.random.default_rng(0).integers(1, 4, case.evidence.shape[0])
-    weighted = case.fit(sample_weight=weights.astype(float))
-    y = None if case.y is None else np.repeat(case.y, weights, axis=0)
-    copied = case.make(0).fit(np.repeat(case.evidence, weights, axis=0), y)
+    rows = np.repeat(np.arange(weights.size), weights)
+    weighted = tight(case).fit(case.evidence, case.y, sample_weight=weights.astype(float))
+    y = None if case.y is None else case.y[rows]
+    copied = tight(case).fit(take(case.evidence, rows, case.kind), y)
     first = np.cumsum(weights) - weights
-    np.testing.assert_allclose(weighted.memberships_, copied.memberships_[first], atol=1e-8)
+    expected = copied.memberships_[first]
+    atol = 1e-8 if case.inductive else flatness(case)
+    np.testing.assert_allclose(ms.align(weighted.memberships_, expected), expected, atol=atol)
+
+
+@subset(
+    lambda case: (
+        case.weights and case.kind in ("features", "similarity") and "baum-eagon" not in case.name
+    )
+)
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+def test_a_weight_of_zero_equals_absence(case):
+    weights = np.random.default_rng(1).integers(0, 3, case.evidence.shape[0]).astype(float)
+    rows = np.flatnonzero(weights)
+    weighted = tight(case).fit(case.evidence, case.y, sample_weight=weights)
+    y = None if case.y is None else case.y[rows]
+    evidence = take(case.evidence, rows, case.kind)
+    alone = tight(case).fit(evidence, y, sample_weight=weights[rows])
+    found = ms.align(weighted.memberships_[rows], alone.memberships_)
+    np.testing.assert_allclose(found, alone.memberships_, atol=max(1e-7, flatness(case)))
+    np.testing.assert_allclose(weighted.memberships_.sum(axis=1), 1, atol=1e-12)
+
+
+@subset(lambda case: case.kind == "similarity")
+def test_an_object_without_evidence_belongs_everywhere_alike(case):
+    W = case.evidence.toarray() if sp.issparse(case.evidence) else case.evidence.copy()
+    W[5] = W[:, 5] = 0.0
+    with pytest.warns(UserWarning, match="similar to no other"):
+        model = case.fit(evidence=W)
+    np.testing.assert_allclose(model.memberships_[5], 1 / model.n_clusters_)
+    rest = np.delete(np.arange(len(W)), 5)
+    alone = case.fit(evidence=W[np.ix_(rest, rest)])
+    np.testing.assert_allclose(
+        ms.align(model.memberships_[rest], alone.memberships_), alone.memberships_, atol=1e-8
+    )
+
+
+@subset(lambda case: case.kind == "similarity" and case.name.startswith(("pairwise", "spectral")))
+def test_an_object_of_which_nothing_is_measured_is_as_good_as_absent(case):
+    if "baum-eagon" in case.name:
+        pytest.skip("reads every pair")
+    W = case.evidence.toarray() if sp.issparse(case.evidence) else case.evidence.copy()
+    W[5] = W[:, 5] = np.nan
+    with pytest.warns(UserWarning, match="similar to no other"):
+        model = tight(case).fit(W)
+    np.testing.assert_allclose(model.memberships_[5], 1 / model.n_clusters_)
+    rest = np.delete(np.arange(len(W)), 5)
+    alone = tight(case).fit(W[np.ix_(rest, rest)])
+    found = ms.align(model.memberships_[rest], alone.memberships_)
+    np.testing.assert_allclose(found, alone.memberships_, atol=0.02)
 
 
 @every

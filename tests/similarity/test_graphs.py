@@ -94,5 +94,11 @@ def test_bad_parameters_are_named(rng):
         knn(X, n_neighbors=0)
     with pytest.raises(ValueError, match="features"):
         gaussian(X, X[:, :1])
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="without any measured value"):
         knn(np.full((3, 2), np.nan))
+    with pytest.raises(ValueError, match="NaN"):
+        gaussian(np.full((3, 2), np.nan))
+    with pytest.raises(ValueError, match="metric"):
+        knn(X, metric="nonsense")
+    with pytest.raises(ValueError, match="weights"):
+        knn(X, weights=[1.0, 2.0])

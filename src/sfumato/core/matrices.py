@@ -13,9 +13,15 @@ from .warn import warn
 
 __all__ = ["check_rows", "check_similarity"]
 
+ROUNDING = (
+    1e-8  # of the largest entry: negative and asymmetric entries up to here are rounding errors
+)
 
-def check_similarity(W: Similarity, name: str = "W") -> Any:
-    """A similarity (n, n): symmetric, nonnegative, finite.
+
+def check_similarity(W: Similarity, name: str = "W", *, signed: bool = False) -> Any:
+    """A similarity (n, n): symmetric, finite, nonnegative unless ``signed``.
+
+    Negative entries as small as rounding errors are set to zero.
 
     An array, CSR, or an operator (anything with ``shape`` and ``@``).
 
@@ -31,9 +37,9 @@ def check_similarity(W: Similarity, name: str = "W") -> Any:
     if W.shape[0] == 0:
         raise ValueError(f"{name} is empty: 0 objects")
     if sp.issparse(W):
-        return _check_sparse(W, name)
+        return _check_sparse(W, name, signed)
     if isinstance(W, np.ndarray):
-        return _check_dense(W, name)
+        return _check_dense(W, name, signed)
     return W
 
 
@@ -53,8 +59,8 @@ def _as_matrix(W: Similarity, name: str) -> Any:
 def _finite(values: ArrayLike, name: str) -> None:
     if not np.isfinite(values).all():
         raise ValueError(
-            f"{name} contains NaN or infinity: replace missing similarities (0 means never "
-            "together) or drop those objects"
+            f"{name} contains NaN or infinity: PairwiseProbabilisticClustering and SpectralClustering read NaN as not "
+            "measured; elsewhere drop those objects (0 would mean that they are not similar)"
         )
 
 
@@ -75,15 +81,23 @@ def _as_float(W: Any, name: str) -> Any:
         ) from error
 
 
-def _check_dense(W: np.ndarray, name: str) -> np.ndarray:
+def _nonnegative(values: np.ndarray, name: str, signed: bool) -> np.ndarray:
+    """Entries without the negative ones that rounding leaves; larger ones are refused unless ``signed``."""
+    least = float(values.min(initial=0.0))
+    if least >= 0 or (signed and float(values.max(initial=0.0)) > 0):
+        return values
+    if least >= -ROUNDING * float(values.max(initial=0.0)):
+        return np.clip(values, 0.0, None)
+    raise ValueError(
+        f"{name} has negative similarities (smallest {least:g}): shift or clip them, e.g. {name}.clip(min=0)"
+    )
+
+
+def _check_dense(W: np.ndarray, name: str, signed: bool) -> np.ndarray:
     W = _as_float(W, name)
     with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
         _finite(W.sum(axis=1), name)
-    if W.min() < 0:
-        raise ValueError(
-            f"{name} has negative similarities (smallest {W.min():g}): shift or clip them, e.g. "
-            f"{name}.clip(min=0)"
-        )
+    W = _nonnegative(W, name, signed)
     refuse_overflow(W, name)
     refuse_underflow(W, name)
     if not _symmetric(W):
@@ -94,9 +108,9 @@ def _check_dense(W: np.ndarray, name: str) -> np.ndarray:
 
 
 def _symmetric(W: np.ndarray) -> bool:
-    """Compare blocks of rows with blocks of columns of a nonnegative matrix: no n x n temporary."""
-    tolerance = 1e-5 if W.dtype == np.float32 else 1e-10
-    bound = tolerance * float(W.max(initial=0.0))
+    """Compare blocks of rows with blocks of columns: no n x n temporary."""
+    tolerance = 1e-5 if W.dtype == np.float32 else ROUNDING
+    bound = tolerance * float(max(W.max(initial=0.0), -W.min(initial=0.0)))
     size = max(1, 2**22 // W.shape[0])
     return all(
         np.abs(W[start : start + size, start:] - W[start:, start : start + size].T).max(initial=0.0)
@@ -115,31 +129,27 @@ def _warn_if_distances(diagonal: np.ndarray, W: np.ndarray, name: str) -> None:
         )
 
 
-def _check_sparse(W: Any, name: str) -> Any:
+def _check_sparse(W: Any, name: str, signed: bool) -> Any:
     W = _as_float(sp.csr_array(W), name)
     if not W.has_canonical_format:
         W = W.copy()
         W.sum_duplicates()
     _finite(W.data, name)
-    if W.nnz and W.data.min() < 0:
-        raise ValueError(
-            f"{name} has negative similarities (smallest {W.data.min():g}): shift or clip them"
-        )
+    data = _nonnegative(W.data, name, signed)
+    W = W if data is W.data else sp.csr_array((data, W.indices, W.indptr), shape=W.shape)
     refuse_overflow(W, name)
     refuse_underflow(W, name)
     difference = abs(W - W.T)
-    bound = (1e-5 if W.dtype == np.float32 else 1e-10) * float(W.data.max(initial=0.0))
+    tolerance = 1e-5 if W.dtype == np.float32 else ROUNDING
+    bound = tolerance * float(np.abs(W.data).max(initial=0.0))
     if difference.nnz and difference.data.max() > bound:
         warn(f"{name} is not symmetric: (W + W') / 2 is used")
         W = sp.csr_array((W + W.T) / 2)
     return W
 
 
-def check_rows(rows: Any, n_objects: int, name: str = "W") -> Any:
-    """Similarities of new objects to the fitted ones.
-
-    (n_new, n_objects), finite and nonnegative.
-    """
+def check_rows(rows: Any, n_objects: int, name: str = "W", *, signed: bool = False) -> Any:
+    """Similarities of new objects to the fitted ones: (n_new, n_objects), finite, nonnegative unless ``signed``."""
     rows = _as_matrix(rows, name)
     if len(rows.shape) != 2 or rows.shape[1] != n_objects:
         raise ValueError(
@@ -150,8 +160,9 @@ def check_rows(rows: Any, n_objects: int, name: str = "W") -> Any:
         rows = _as_float(sp.csr_array(rows) if sp.issparse(rows) else rows, name)
         values = rows.data if sp.issparse(rows) else rows
         _finite(values, name)
-        if values.size and values.min() < 0:
-            raise ValueError(
-                f"{name} has negative similarities (smallest {values.min():g}): shift or clip them"
-            )
+        clipped = _nonnegative(values, name, signed)
+        if clipped is not values:
+            if not sp.issparse(rows):
+                return clipped
+            rows = sp.csr_array((clipped, rows.indices, rows.indptr), shape=rows.shape)
     return rows

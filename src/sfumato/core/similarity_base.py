@@ -13,12 +13,35 @@ import scipy.sparse as sp
 from sklearn.utils.validation import _check_feature_names
 
 from ..numerics.eigen import krylov_columns
+from ..numerics.operators import magnitudes
 from ..similarity import Factored, cluster_kernel, cosine, gaussian, knn, self_tuning
 from .arrays import is_numpy, reader
 from .base import Clusterer, most_clusters
+from .constraints import Known
 from .matrices import check_rows, check_similarity
 from .memory import InputSize
+from .objects import (
+    ABSENT,
+    UNKNOWN,
+    Objects,
+    chained,
+    distinct_rows,
+    joined,
+    merged,
+    present_rows,
+)
+from .similarity_evidence import (
+    Evidence,
+    has_gaps,
+    isolated,
+    measured,
+    similarity_of_distances,
+    smaller_pieces,
+    take_rows,
+)
 from .validation import check_features, check_n_clusters, refuse_underflow
+from .warn import warn
+from .weights import check_weights
 
 __all__ = ["SimilarityClusterer"]
 
@@ -28,47 +51,175 @@ NAMED: dict[str, Callable[..., Any]] = {
     "gaussian": gaussian,
     "cosine": cosine,
 }
+COUNTS = (knn, self_tuning, gaussian)  # functions that count neighbours, and so need weights
 
 
 class SimilarityClusterer(Clusterer):
     """Models of a similarity W (n, n), given or made from features by ``similarity``.
 
-    ``similarity`` is ``"precomputed"``, a name, or a function ``f(X, Y=None)``: similarities among
-    the rows of X, or of new objects X to known objects Y (scikit-learn's kernels have this form).
-    ``_similarities(X)`` gives W; ``_new_similarities(X)`` the rows of new objects.
+    ``similarity`` is ``"precomputed"``, a name, or a function ``f(X, Y=None)``: similarities among the rows of X, or of new objects X to
+    known objects Y (scikit-learn's kernels have this form). ``_evidence(X)`` gives W among objects, of which rows may share one;
+    ``_spread`` gives every row the memberships of its object; ``_new_similarities(X)`` are the rows of new objects.
     """
 
     similarity: Any
+    _weighs_pairs = False  # whether NaN in W and ``pair_weight`` are understood
+    _signed = False  # whether similarities may be negative
 
-    def _similarities(self, X: Any) -> Any:
-        """W of the evidence, and what is needed for new objects."""
+    def _evidence(
+        self,
+        X: Any,
+        sample_weight: Any = None,
+        known: Known | None = None,
+        pair_weight: Any = None,
+    ) -> Evidence:
+        """The similarity among objects, and what is needed for new ones.
+
+        Objects without evidence and, beyond ``n_clusters``, the smaller unconnected pieces are set apart: they
+        get equal memberships.
+        """
+        known = Known() if known is None else known
         self._check_room(X)
-        if self._precomputed():
-            W = check_similarity(X)
-            self.n_features_in_ = W.shape[0]
-            if hasattr(X, "columns"):
-                _check_feature_names(self, X, reset=True)
-            return W
+        for name in ("_W", "_joint_factor"):
+            self.__dict__.pop(name, None)
+        if self._square():
+            W, pairs = self._given(X, pair_weight)
+            rows = present_rows(W.shape[0], check_weights(sample_weight, W))
+            pairs = pairs if pairs is None or rows.group is None else rows.average(pairs)
+            evidence = Evidence(rows.average(W), rows.weights, pairs)
+            columns = None if rows.group is None else rows.averages()
+        else:
+            if pair_weight is not None:
+                raise ValueError(
+                    "pair_weight needs similarity='precomputed': features measure all pairs alike"
+                )
+            rows, W = self._from_features(X, sample_weight)
+            evidence, columns = Evidence(W, rows.weights), None
+        group = rows.group
+        dropped = self._without_say(evidence)
+        if dropped.any():
+            codes = np.where(dropped, UNKNOWN, np.cumsum(~dropped) - 1)
+            evidence, group = evidence.take(~dropped), chained(group, codes)
+            T = sp.csr_array(sp.eye_array(dropped.size, format="csc")[:, np.flatnonzero(~dropped)])
+            columns = T if columns is None else columns @ T
+        self._group, self._columns = group, columns
+        evidence = self._linked(evidence, known)
+        return evidence if known.component is None else self._join(evidence, known)
+
+    def _linked(self, evidence: Evidence, known: Known) -> Evidence:
+        """The cluster kernel of a graph, if that is the similarity asked for, with links as edges of the graph."""
+        if not isinstance(self.similarity, str) or self.similarity != "cluster-kernel":
+            return evidence
+        graph = evidence.W
+        size = graph.shape[0]
+        edges = known.edges(self._group, size, float(abs(graph).sum()) / size)
+        graph = graph if edges is None else sp.csr_array(graph + edges)
+        self._W = cluster_kernel(graph, self.n_clusters, weights=evidence.weights)
+        return evidence._replace(W=self._W)
+
+    def _join(self, evidence: Evidence, known: Known) -> Evidence:
+        """Rows that belong together as one object."""
+        assert known.component is not None
+        size = evidence.W.shape[0]
+        group = np.arange(known.component.size) if self._group is None else self._group
+        joints = merged(evidence.weights, joined(group, size, known.component))
+        assert joints.group is not None
+        if joints.size < most_clusters(self.n_clusters):
+            raise ValueError(
+                f"must_link and y leave {joints.size} objects for n_clusters={self.n_clusters}: ask for fewer clusters"
+            )
+        self._group = chained(group, joints.group)
+        if not hasattr(self, "_W"):
+            T = joints.averages()
+            self._columns = T if self._columns is None else self._columns @ T
+        evidence = evidence.merge(joints)
+        self._joint_factor = getattr(evidence.W, "factor", None)
+        return evidence
+
+    def _given(self, X: Any, pair_weight: Any) -> tuple[Any, Any]:
+        """A precomputed similarity, and the weights of its pairs where not all are one."""
+        names = X if hasattr(X, "columns") else None
+        if self.similarity == "distance":
+            X, self._distance_scales = similarity_of_distances(X)
+        W, pairs = measured(X, pair_weight) if self._weighs_pairs else (X, None)
+        W = check_similarity(W, signed=self._signed)
+        # What the structure test may read: not where pairs are missing, or similarities negative.
+        self._evidence_ = W if pairs is None and magnitudes(W) is W else None
+        self.n_features_in_ = W.shape[0]
+        if names is not None:
+            _check_feature_names(self, names, reset=True)
+        check_n_clusters(self.n_clusters, W.shape[0])
+        return W, pairs
+
+    def _from_features(self, X: Any, sample_weight: Any) -> tuple[Objects, Any]:
+        """Objects and their similarity; for a cluster kernel, the graph behind it."""
         function = self._function()
-        X = check_features(self, X, reset=True)
-        if is_numpy(X) or sp.issparse(X):
+        X = check_features(self, X, reset=True, missing=function is knn)
+        host = is_numpy(X) or sp.issparse(X)
+        if host:
             refuse_underflow(X, "X")
         check_n_clusters(self.n_clusters, X.shape[0])
-        if self.similarity == "cluster-kernel":
-            W = cluster_kernel(knn(X), self.n_clusters)
-        else:
-            W = function(X)
-            W = W if isinstance(W, Factored) else check_similarity(W, "the result of similarity(X)")
-        if W.shape != (X.shape[0], X.shape[0]):
+        weights = check_weights(sample_weight, X)
+        rows = distinct_rows(X, weights) if host else present_rows(X.shape[0], weights)
+        if rows.size < most_clusters(self.n_clusters):
+            rows = present_rows(X.shape[0], weights)
+        # What is kept must not change when the user changes X.
+        known = X if not host else X.copy() if rows.group is None else X[rows.first()]
+        counted = (
+            {"weights": rows.weights} if function in COUNTS and rows.weights is not None else {}
+        )
+        W = function(known, **counted)
+        W = (
+            W
+            if isinstance(W, Factored)
+            else check_similarity(W, "the result of similarity(X)", signed=self._signed)
+        )
+        if W.shape != (rows.size, rows.size):
             raise ValueError(
-                f"similarity(X) must return an ({X.shape[0]}, {X.shape[0]}) similarity, got shape "
-                f"{tuple(W.shape)}"
+                f"similarity(X) must return an ({rows.size}, {rows.size}) similarity, got shape {tuple(W.shape)}"
             )
-        self._known, self._W = X, W
-        return W
+        self._known, self._counted = known, counted
+        return rows, W
+
+    def _without_say(self, evidence: Evidence) -> np.ndarray:
+        """Objects (g,) similar to no other, and those of pieces beyond the ``n_clusters`` largest; both are named."""
+        dropped = isolated(evidence.W, evidence.pairs)
+        if dropped.all():
+            return np.zeros(dropped.size, dtype=bool)
+        if dropped.any():
+            warn(
+                f"{int(dropped.sum())} of {dropped.size} objects are similar to no other: they get equal memberships "
+                "in all clusters"
+            )
+        apart = smaller_pieces(
+            evidence.W, evidence.weights, dropped, most_clusters(self.n_clusters)
+        )
+        if apart.any():
+            warn(
+                f"the similarity falls into more than n_clusters={self.n_clusters} unconnected pieces: the "
+                f"{int(apart.sum())} objects of the smaller ones get equal memberships in all clusters"
+            )
+        return dropped | apart
+
+    def _spread(self, memberships: Any, X: Any) -> Any:
+        """Memberships (n, k) of all rows, from those of the objects."""
+        group = self._group
+        if group is None:
+            return memberships
+        k = memberships.shape[1]
+        U = np.full((group.size, k), 1.0 / k, dtype=memberships.dtype)
+        U[group >= 0] = memberships[group[group >= 0]]
+        absent = np.flatnonzero(group == ABSENT)
+        if absent.size:
+            U[absent] = self._place(self._new_similarities(take_rows(X, absent)))
+        return U
+
+    def _place(self, rows: Any) -> Any:
+        """Memberships of new objects from their similarities (n_new, g) to the objects."""
+        raise NotImplementedError
 
     def _judged(self, evidence: Any) -> tuple[Any, str]:
-        if not self._precomputed():
+        if not self._square():
             return super()._judged(evidence)
         if reader(evidence) is not None or isinstance(evidence, Factored):
             return None, ""  # a kernel made for k clusters has the eigenvectors of its maker
@@ -116,31 +267,44 @@ class SimilarityClusterer(Clusterer):
         yield from super()._smaller_alternatives(size)
 
     def _new_similarities(self, X: Any) -> Any:
-        """Similarities (n_new, n) of new objects to the fitted ones.
-
-        An array, sparse array or operator.
-        """
-        if self._precomputed():
+        """Similarities (n_new, g) of new objects to the fitted ones: an array, sparse array or operator."""
+        if self._square():
             if hasattr(X, "columns"):
                 _check_feature_names(self, X, reset=False)
-            return check_rows(X, self.n_features_in_)
-        X = check_features(self, X, reset=False)
+            if self.similarity == "distance":
+                X = similarity_of_distances(X, self._distance_scales)[0]
+            X = np.nan_to_num(X, nan=0.0) if self._weighs_pairs and has_gaps(X) else X
+            return self._averaged(check_rows(X, self.n_features_in_, signed=self._signed))
+        X = check_features(self, X, reset=False, missing=self._function() is knn)
         if sp.issparse(X) != sp.issparse(self._known):
             X = X.toarray() if sp.issparse(X) else sp.csr_array(X)
         if self.similarity == "cluster-kernel":
-            return Factored(self._W.extend(knn(X, self._known)), self._W.factor)
+            rows = self._averaged(knn(X, self._known, **self._counted))
+            factor = getattr(self, "_joint_factor", None)
+            return Factored(self._W.extend(rows), self._W.factor if factor is None else factor)
         try:
-            rows = self._function()(X, self._known)
+            rows = self._function()(X, self._known, **self._counted)
         except TypeError as error:
             raise TypeError(
                 "similarity must accept (X, Y) to place new objects X beside known objects Y: "
                 f"{error}"
             ) from error
-        return (
-            rows
-            if isinstance(rows, Factored)
-            else check_rows(rows, self._known.shape[0], "the result of similarity(X, Y)")
-        )
+        if not isinstance(rows, Factored):
+            name = "the result of similarity(X, Y)"
+            rows = check_rows(rows, self._known.shape[0], name, signed=self._signed)
+        return self._averaged(rows)
+
+    def _averaged(self, rows: Any) -> Any:
+        """Similarities to the rows of the evidence as similarities to the objects."""
+        if self._columns is None:
+            return rows
+        if isinstance(rows, Factored):
+            return Factored(rows.factor, self._columns.T @ rows.right)
+        return rows @ self._columns.astype(rows.dtype)
+
+    def _square(self) -> bool:
+        """Whether the evidence is (n, n): similarities or distances."""
+        return isinstance(self.similarity, str) and self.similarity in ("precomputed", "distance")
 
     def _precomputed(self) -> bool:
         return isinstance(self.similarity, str) and self.similarity == "precomputed"
@@ -152,14 +316,14 @@ class SimilarityClusterer(Clusterer):
             return knn
         if isinstance(self.similarity, str) and self.similarity in NAMED:
             return NAMED[self.similarity]
-        names = ", ".join(map(repr, ("precomputed", "cluster-kernel", *NAMED)))
+        names = ", ".join(map(repr, ("precomputed", "distance", "cluster-kernel", *NAMED)))
         raise ValueError(
             f"similarity must be one of {names} or a function f(X, Y=None), got {self.similarity!r}"
         )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._precomputed()
+        tags.input_tags.pairwise = self._square()
         tags.input_tags.sparse = True
         return tags
 

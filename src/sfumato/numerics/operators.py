@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ..core.arrays import is_numpy, namespace
@@ -17,6 +18,7 @@ __all__ = [
     "diagonal_of",
     "dtype_of",
     "like",
+    "magnitudes",
     "normalized_operator",
 ]
 
@@ -103,24 +105,28 @@ def dtype_of(W: Any) -> np.dtype:
     return np.dtype(np.float64) if dtype is None else np.dtype(str(dtype).rpartition(".")[2])
 
 
-def degrees(W: Any) -> Any:
-    """Row sums W 1, (n,)."""
-    return W @ like(W, np.ones(W.shape[0], dtype=dtype_of(W)))
+def magnitudes(W: Any) -> Any:
+    """|w_ij| where the entries are known and some are negative; else W itself."""
+    if sp.issparse(W):
+        return abs(W) if W.nnz and W.data.min() < 0 else W
+    return np.abs(W) if isinstance(W, np.ndarray) and W.min(initial=0.0) < 0 else W
 
 
-def normalized_operator(W: Any, degree: Any = None) -> Scaled:
-    """D^-1/2 W D^-1/2; an object without any similarity keeps a row of zeros."""
-    degree = degrees(W) if degree is None else degree
+def degrees(W: Any, weights: Any = None) -> Any:
+    """Row sums W 1 (n,), or W v with weights v."""
+    return W @ like(W, np.ones(W.shape[0], dtype=dtype_of(W)) if weights is None else weights)
+
+
+def normalized_operator(W: Any, degree: Any = None, weights: Any = None) -> Scaled:
+    """D^-1/2 W D^-1/2; with weights v (V/D)^1/2 W (V/D)^1/2. An object without any similarity keeps a row of zeros."""
+    degree = degrees(W, weights) if degree is None else degree
     xp = namespace(degree)
     positive = degree > 0
-    return Scaled(
-        W,
-        xp.where(
-            positive,
-            xp.where(positive, degree, xp.ones_like(degree)) ** -0.5,
-            xp.zeros_like(degree),
-        ),
+    safe = xp.where(positive, degree, xp.ones_like(degree))
+    scaling = (
+        safe**-0.5 if weights is None else (xp.asarray(weights, dtype=safe.dtype) / safe) ** 0.5
     )
+    return Scaled(W, xp.where(positive, scaling, xp.zeros_like(degree)))
 
 
 def as_dense(W: Any) -> Any:

@@ -22,6 +22,7 @@ from ..numerics.eigen import (
     normalized_operator,
     unit_rows,
 )
+from ..numerics.operators import magnitudes
 
 __all__ = ["ClusterKernel", "cluster_kernel"]
 
@@ -103,6 +104,7 @@ def cluster_kernel(
     transfer: str = "step",
     cut: float | None = None,
     power: float = 3.0,
+    weights: Any = None,
 ) -> ClusterKernel:
     """Cluster kernel of a similarity.
 
@@ -114,7 +116,8 @@ def cluster_kernel(
     Parameters
     ----------
     K : array, sparse array or operator of shape (n, n)
-        Symmetric, nonnegative similarities.
+        Symmetric similarities. Where a matrix has negative entries, degrees are sums of absolute values (the signed
+        Laplacian of Kunegis et al. 2010).
     n_components : int, optional
         Eigenvectors above the cut (for ``"linear"`` and ``"polynomial"``: kept at all; by default
         every one).
@@ -128,6 +131,8 @@ def cluster_kernel(
         Eigenvalue of the cut, in place of ``n_components``.
     power : float
         Exponent of ``"polynomial"``.
+    weights : array of shape (n,), optional
+        Positive weights of the objects: a weight of w counts as w copies.
 
     Returns
     -------
@@ -150,10 +155,10 @@ def cluster_kernel(
     """
     check_choice(transfer, "transfer", TRANSFERS)
     check_number(power, "power", low=0, strict=True)
-    K = check_similarity(K, "K")
+    K = check_similarity(K, "K", signed=True)
     n = K.shape[0]
-    degree = _positive_degrees(K)
-    A = normalized_operator(K, degree)
+    degree = _positive_degrees(K, weights)
+    A = normalized_operator(K, degree, weights)
     above, spectrum = _spectrum(A, n, n_components, transfer, cut)
     _question_cut(spectrum, above, transfer)
     xp = namespace(spectrum.values)
@@ -169,9 +174,9 @@ def cluster_kernel(
     return ClusterKernel(unit_rows(features), projection, spectrum.values, spectrum.following)
 
 
-def _positive_degrees(K: Any) -> Any:
+def _positive_degrees(K: Any, weights: Any) -> Any:
     """Degrees, with a name for what cannot have any."""
-    degree = degrees(K)
+    degree = degrees(magnitudes(K), weights)
     n_isolated = int((degree <= 0).sum())
     if bool((degree < 0).any()):
         raise ValueError(

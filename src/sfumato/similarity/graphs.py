@@ -25,7 +25,9 @@ __all__ = ["cosine", "gaussian", "knn", "self_tuning"]
 FEW = 2000  # objects whose neighbours are found before threads have been started
 
 
-def gaussian(X: Any, Y: Any = None, *, bandwidth: float | None = None) -> np.ndarray:
+def gaussian(
+    X: Any, Y: Any = None, *, bandwidth: float | None = None, weights: Any = None
+) -> np.ndarray:
     """Similarities ``exp(-|x - y|^2 / (2 bandwidth^2))``.
 
     Parameters
@@ -34,6 +36,8 @@ def gaussian(X: Any, Y: Any = None, *, bandwidth: float | None = None) -> np.nda
     Y : array or sparse array of shape (m, p), optional
     bandwidth : float, optional
         By default the median distance of an object to its tenth neighbour.
+    weights : array, optional
+        Of the known objects: an object of weight w counts as w copies when neighbours are counted.
 
     Returns
     -------
@@ -48,7 +52,8 @@ def gaussian(X: Any, Y: Any = None, *, bandwidth: float | None = None) -> np.nda
     """
     X, Y = _features(X, Y)
     if bandwidth is None:
-        bandwidth = _positive(np.median(_neighbor_distances(X if Y is None else Y, 10)))
+        distances = neighbor_distances(X if Y is None else Y, 10, weights=weights)
+        bandwidth = _positive(_median(distances, weights))
     else:
         bandwidth = check_number(bandwidth, "bandwidth", low=0, strict=True)
     W = _squared_distances(X, Y)
@@ -56,15 +61,16 @@ def gaussian(X: Any, Y: Any = None, *, bandwidth: float | None = None) -> np.nda
     return np.exp(W, out=W)
 
 
-def self_tuning(X: Any, Y: Any = None, *, n_neighbors: int = 7) -> np.ndarray:
-    """Similarities ``exp(-|x - y|^2 / (s_x s_y))``, s the distance to the n-th neighbour
-    (Zelnik-Manor and Perona 2004).
+def self_tuning(X: Any, Y: Any = None, *, n_neighbors: int = 7, weights: Any = None) -> np.ndarray:
+    """Similarities ``exp(-|x - y|^2 / (s_x s_y))``, s the distance to the n-th neighbour (Zelnik-Manor and Perona 2004).
 
     Parameters
     ----------
     X : array or sparse array of shape (n, p)
     Y : array or sparse array of shape (m, p), optional
     n_neighbors : int
+    weights : array, optional
+        Of the known objects: an object of weight w counts as w copies when neighbours are counted.
 
     Returns
     -------
@@ -79,28 +85,40 @@ def self_tuning(X: Any, Y: Any = None, *, n_neighbors: int = 7) -> np.ndarray:
     X, Y = _features(X, Y)
     check_number(n_neighbors, "n_neighbors", low=1, integer=True)
     known = X if Y is None else Y
-    scale_known = _positive_each(_neighbor_distances(known, n_neighbors))
-    scale_new = (
-        scale_known if Y is None else _positive_each(_neighbor_distances(known, n_neighbors, X))
-    )
+    scale_known = _positive_each(neighbor_distances(known, n_neighbors, weights=weights))
+    scale_new = scale_known
+    if Y is not None:
+        scale_new = _positive_each(neighbor_distances(known, n_neighbors, X, weights=weights))
     W = _squared_distances(X, Y)
     W /= -scale_new[:, None]
     W /= scale_known[None, :]
     return np.exp(W, out=W)
 
 
-def knn(X: Any, Y: Any = None, *, n_neighbors: int = 10) -> sp.csr_array:
-    """Graph of nearest neighbours: 1 for mutual neighbours, 1/2 for one-sided ones.
-
-    An object is its own neighbour.
+def knn(
+    X: Any,
+    Y: Any = None,
+    *,
+    n_neighbors: int = 10,
+    metric: str = "euclidean",
+    weights: Any = None,
+) -> sp.csr_array:
+    """Graph of nearest neighbours: 1 for mutual neighbours, 1/2 for one-sided ones; an object is its own neighbour.
 
     Parameters
     ----------
     X : array or sparse array of shape (n, p)
+        NaN counts as not measured: distances are then those in the features that both objects have, as if the
+        others differed as much on average.
     Y : array or sparse array of shape (m, p), optional
         Known objects among which the neighbours of ``X`` are sought.
     n_neighbors : int
         Capped at the number of objects.
+    metric : str
+        A distance that scikit-learn's NearestNeighbors knows: "euclidean", "manhattan", "cosine", "chebyshev", ...
+    weights : array, optional
+        Of the known objects: an object of weight w counts as w copies. Where the n-th neighbour is one of several
+        copies, the link is that share of them.
 
     Returns
     -------
@@ -114,34 +132,106 @@ def knn(X: Any, Y: Any = None, *, n_neighbors: int = 10) -> sp.csr_array:
            [1. , 1. , 0.5],
            [0. , 0.5, 1. ]])
     """
-    X, Y = _features(X, Y)
+    X, Y = _features(X, Y, missing=True)
     known = X if Y is None else Y
-    n_neighbors = min(check_number(n_neighbors, "n_neighbors", low=1, integer=True), known.shape[0])
-    finder = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1 if X.shape[0] > FEW else None).fit(
-        known
-    )
+    n_neighbors = check_number(n_neighbors, "n_neighbors", low=1, integer=True)
+    weights = _known_weights(weights, known.shape[0])
+    finder = _finder(known, X, metric)
     if Y is None:
-        graph = sp.csr_array(finder.kneighbors_graph(X).astype(X.dtype))
+        graph = _shares(*_reach(finder, None, n_neighbors, weights), n_neighbors, weights, known)
         return sp.csr_array((graph + graph.T) * 0.5)
-    return _links(finder, X, known, n_neighbors)
+    return _links(finder, X, known, n_neighbors, weights)
 
 
-def _links(finder: NearestNeighbors, X: Any, known: Any, n_neighbors: int) -> sp.csr_array:
+def _known_weights(weights: Any, n: int) -> np.ndarray:
+    """Weights of the known objects, ones by default."""
+    if weights is None:
+        return np.ones(n)
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != (n,) or not (weights > 0).all() or not np.isfinite(weights).all():
+        raise ValueError(
+            f"weights must hold a positive number for each of the {n} known objects, got shape {weights.shape}"
+        )
+    return weights
+
+
+def _finder(known: Any, queries: Any, metric: str) -> NearestNeighbors:
+    missing = any(not sp.issparse(part) and np.isnan(part).any() for part in (known, queries))
+    if missing and metric != "euclidean":
+        raise ValueError(f"metric={metric!r} takes no missing values: use 'euclidean', or impute")
+    if missing and (np.isnan(known).all(axis=1).any() or np.isnan(queries).all(axis=1).any()):
+        raise ValueError("X has rows without any measured value: drop them")
+    jobs = -1 if queries.shape[0] > FEW else None
+    try:
+        return NearestNeighbors(metric="nan_euclidean" if missing else metric, n_jobs=jobs).fit(
+            known
+        )
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"metric={metric!r} does not work on these features: {error}") from error
+
+
+def _reach(
+    finder: NearestNeighbors, queries: Any, n_neighbors: float, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and indices (n, q) of so many neighbours that their weights add up to ``n_neighbors``, where they can.
+
+    Without queries these are the known objects, each of which finds itself first.
+    """
+    n = weights.size
+    q = min(int(n_neighbors), n)
+    rows = finder._fit_X if queries is None else queries
+    while True:
+        distance, index = finder.kneighbors(rows, q)
+        if q == n or (weights[index].sum(axis=1) >= n_neighbors).all():
+            return distance, index
+        q = min(2 * q, n)
+
+
+def _shares(
+    distance: np.ndarray, index: np.ndarray, n_neighbors: int, weights: np.ndarray, known: Any
+) -> sp.csr_array:
+    """Share of each neighbour's copies that are among the nearest, (n, m)."""
+    weight = weights[index]
+    before = np.cumsum(weight, axis=1) - weight
+    share = np.clip((n_neighbors - before) / weight, 0.0, 1.0)
+    share[np.isnan(distance)] = 0.0
+    starts = np.arange(0, share.size + 1, share.shape[1])
+    graph = sp.csr_array(
+        (share.ravel().astype(known.dtype), index.ravel(), starts),
+        shape=(len(index), weights.size),
+    )
+    graph.eliminate_zeros()
+    return graph
+
+
+def _links(
+    finder: NearestNeighbors, X: Any, known: Any, n_neighbors: int, weights: np.ndarray
+) -> sp.csr_array:
     """Half a link to each neighbour, half from each known object that would count x among its own.
 
     The latter are sought among five times as many neighbours (and at least 64).
     """
-    reach = finder.kneighbors(known)[0][:, -1]
-    distance, index = finder.kneighbors(X, min(max(5 * n_neighbors, 64), known.shape[0]))
-    weight = 0.5 * (distance <= distance[:, n_neighbors - 1 : n_neighbors]) + 0.5 * (
-        distance <= reach[index]
-    )
+    n_neighbors = min(n_neighbors, int(np.ceil(weights.sum())))
+    reach = _distance_at(*_reach(finder, None, n_neighbors, weights), n_neighbors, weights)
+    distance, index = _reach(finder, X, max(5 * n_neighbors, 64), weights)
+    own = _distance_at(distance, index, n_neighbors, weights)
+    weight = 0.5 * (distance <= own[:, None]) + 0.5 * (distance <= reach[index])
     starts = np.arange(0, weight.size + 1, weight.shape[1])
     rows = sp.csr_array(
         (weight.ravel().astype(X.dtype), index.ravel(), starts), shape=(X.shape[0], known.shape[0])
     )
     rows.eliminate_zeros()
     return rows
+
+
+def _distance_at(
+    distance: np.ndarray, index: np.ndarray, mass: float, weights: np.ndarray
+) -> np.ndarray:
+    """Distance (n,) at which the weights of the neighbours add up to ``mass``; the largest where they do not."""
+    enough = np.cumsum(weights[index], axis=1) >= mass * (1 - 1e-12)
+    last = np.where(enough.any(axis=1), enough.argmax(axis=1), index.shape[1] - 1)
+    found = np.take_along_axis(distance, last[:, None], axis=1)[:, 0]
+    return np.where(np.isnan(found), np.fmax.reduce(distance, axis=1), found)
 
 
 def cosine(X: Any, Y: Any = None) -> Factored:
@@ -171,12 +261,18 @@ def cosine(X: Any, Y: Any = None) -> Factored:
     return Factored(_unit_rows(X), None if Y is None else _unit_rows(Y))
 
 
-def _features(X: Any, Y: Any) -> tuple[Any, Any]:
+def _features(X: Any, Y: Any, *, missing: bool = False) -> tuple[Any, Any]:
+    options: dict[str, Any] = {
+        "accept_sparse": "csr",
+        "accept_large_sparse": True,
+        "dtype": [np.float64, np.float32],
+        "ensure_all_finite": "allow-nan" if missing else True,
+    }
     with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
-        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = check_array(X, input_name="X", **options)
         if Y is None:
             return X, None
-        Y = check_array(Y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
+        Y = check_array(Y, input_name="Y", **options)
     if X.shape[1] != Y.shape[1]:
         raise ValueError(
             f"X has {X.shape[1]} features but Y has {Y.shape[1]}: they must describe the same "
@@ -199,17 +295,33 @@ def _squared_distances(X: Any, Y: Any) -> np.ndarray:
     return euclidean_distances(X, Y, squared=True)
 
 
-def _neighbor_distances(known: Any, n_neighbors: int, queries: Any = None) -> np.ndarray:
-    """Distance to the n-th neighbour; an object is not its own neighbour."""
-    n_neighbors = (
-        max(1, min(n_neighbors, known.shape[0] - 1))
-        if queries is None
-        else min(n_neighbors, known.shape[0])
-    )
-    if known.shape[0] == 1 and queries is None:
+def neighbor_distances(
+    known: Any, n_neighbors: int, queries: Any = None, *, weights: Any = None
+) -> np.ndarray:
+    """Distance to the n-th neighbour (n,); an object is not its own neighbour, but its copies are."""
+    n = known.shape[0]
+    if n == 1 and queries is None:
         return np.ones(1)
-    finder = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1).fit(known)
-    return finder.kneighbors(queries)[0][:, -1]
+    finder = NearestNeighbors(n_jobs=-1 if n > FEW else None).fit(known)
+    if weights is None:
+        if queries is None:
+            return finder.kneighbors(known, min(n_neighbors, n - 1) + 1)[0][:, -1]
+        return finder.kneighbors(queries, min(n_neighbors, n))[0][:, -1]
+    weights = _known_weights(weights, n)
+    mass = n_neighbors + (queries is None)
+    distance, index = _reach(finder, queries, mass, weights)
+    return _distance_at(distance, index, mass, weights)
+
+
+def _median(values: np.ndarray, weights: Any) -> float:
+    """The median; with weights that of the copies, the mean of the two middle ones where their number is even."""
+    if weights is None:
+        return float(np.median(values))
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(np.asarray(weights, dtype=np.float64)[order])
+    low = int(np.searchsorted(total, total[-1] / 2 * (1 - 1e-12)))
+    high = int(np.searchsorted(total, total[-1] / 2 * (1 + 1e-12)))
+    return float(values[order[low]] + values[order[min(high, values.size - 1)]]) / 2
 
 
 def _positive(scale: float) -> float:

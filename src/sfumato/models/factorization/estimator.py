@@ -118,7 +118,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         if isinstance(self.n_clusters, str):
             return self._fit_automatic(X)
         self._check_parameters()
-        W = _on_host(self._similarities(X))
+        W = _on_host(self._evidence(X).W)
         check_n_clusters(self.n_clusters, W.shape[0])
         scaled = self.normalization is not None
         self.scaling_ = (
@@ -133,7 +133,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         if self.n_clusters > 1 and kernel.is_constant(problem):
             warn("all objects are equally similar (after scaling): the memberships are arbitrary")
         runs = [self._run(problem, G) for G in self._starts(W, as_generator(self.random_state))]
-        self._finish(loop.best(runs, larger=False))
+        self._finish(loop.best(runs, larger=False), X)
         return self
 
     def _check_parameters(self) -> None:
@@ -181,7 +181,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         run = loop.iterate(accelerated, loop.Extrapolation(start), **limits)
         return run._replace(state=run.state.settled)
 
-    def _finish(self, run: loop.Run) -> None:
+    def _finish(self, run: loop.Run, X: Any) -> None:
         self.factor_ = run.state.G
         self.vanished_ = np.flatnonzero(self.factor_.sum(axis=1) <= 0)
         if self.vanished_.size:
@@ -192,7 +192,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
                 f"{self.vanished_.size} objects ({named}) share nothing with any cluster: they "
                 "get equal memberships in all"
             )
-        self._publish(normalize(self.factor_), run)
+        self._publish(self._spread(normalize(self.factor_), X), run)
 
     def predict_proba(self, X: Any) -> Any:
         """Memberships of new objects, each by itself beside the fitted ones.
@@ -208,7 +208,10 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
             The g >= 0 that minimises  sum_j (F_j - g'g_j)^2,  divided by its sum; uniform where g is zero.
         """
         self._check_fitted()
-        return normalize(self._fold_in(_on_host(self._new_similarities(X)))[0])
+        return self._place(self._new_similarities(X))
+
+    def _place(self, rows: Any) -> Any:
+        return normalize(self._fold_in(_on_host(rows))[0])
 
     def _fold_in(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """Factors of new objects, and the products of their scaled similarities with the

@@ -43,29 +43,36 @@ def descend(problem: Any, origin: np.ndarray, scale: Any, damping: Any) -> tuple
     for run in range(r):
         one = np.array(origin[:, run], dtype=np.float64, order="C")
         arguments = (own, held, one, S[run], float(scale[run]), float(damping[run]))
-        t_old[run], t_new[run] = _sweep(problem.W, v, arguments)
+        graph = _linked(problem.linked, n, float(scale[run]))
+        t_old[run], t_new[run] = _sweep(problem.W, v, graph, arguments)
         U[:, run] = one
     return simplex.normalize(U), S_old, S, t_old, t_new
 
 
-def _sweep(W: Any, v: np.ndarray, arguments: tuple[Any, ...]) -> tuple[float, float]:
+def _linked(linked: Any, n: int, scale: float) -> tuple[np.ndarray, ...]:
+    """Pulls between linked objects as the rows of a sparse matrix, divided by the scale."""
+    linked = sp.csr_array((n, n)) if linked is None else linked
+    return linked.data / max(scale, np.finfo(float).tiny ** 0.5), linked.indices, linked.indptr
+
+
+def _sweep(W: Any, v: np.ndarray, graph: Any, arguments: tuple[Any, ...]) -> tuple[float, float]:
     """Sweep over one run in place; t before and after."""
     matrix = W.factor if hasattr(W, "factor") else W.W
     one = arguments[2]
     if not hasattr(W, "factor"):
         t = float(np.vdot(one * v[:, None], matrix @ (one * v[:, None])))
-        return t, t + _graph(matrix.data, matrix.indices, matrix.indptr, *arguments)
+        return t, t + _graph(matrix.data, matrix.indices, matrix.indptr, *graph, *arguments)
     M = np.ascontiguousarray(matrix.T @ (one * v[:, None]), dtype=np.float64)
     t = float(np.vdot(M, M))
     if sp.issparse(matrix):
-        _sparse_factor(matrix.data, matrix.indices, matrix.indptr, M, *arguments)
+        _sparse_factor(matrix.data, matrix.indices, matrix.indptr, M, *graph, *arguments)
     else:
-        _factor(np.ascontiguousarray(matrix), M, *arguments)
+        _factor(np.ascontiguousarray(matrix), M, *graph, *arguments)
     return t, float(np.vdot(M, M))
 
 
 @njit(cache=True, nogil=True, fastmath=FREE)
-def _factor(F, M, own, held, U, S, a, damping):
+def _factor(F, M, more, at, starts, own, held, U, S, a, damping):
     (n, k), d = U.shape, F.shape[1]
     b, change, H = np.empty(k), np.empty(k), np.empty((k, k))
     factor, free, work = np.empty((k, k)), np.empty(k, np.int64), np.empty((5, k))
@@ -77,6 +84,7 @@ def _factor(F, M, own, held, U, S, a, damping):
             row, share = M[c], F[i, c]
             for r in range(k):
                 b[r] += share * row[r]
+        _add(i, more, at, starts, own, U, b)
         _move(own[i], U[i], b, change, H, S, a, damping, factor, free, work)
         for c in range(d):
             row, share = M[c], F[i, c] * own[i, 0]
@@ -85,7 +93,7 @@ def _factor(F, M, own, held, U, S, a, damping):
 
 
 @njit(cache=True, nogil=True, fastmath=FREE)
-def _sparse_factor(data, indices, indptr, M, own, held, U, S, a, damping):
+def _sparse_factor(data, indices, indptr, M, more, at, starts, own, held, U, S, a, damping):
     n, k = U.shape
     b, change, H = np.empty(k), np.empty(k), np.empty((k, k))
     factor, free, work = np.empty((k, k)), np.empty(k, np.int64), np.empty((5, k))
@@ -97,6 +105,7 @@ def _sparse_factor(data, indices, indptr, M, own, held, U, S, a, damping):
             row, share = M[indices[e]], data[e]
             for r in range(k):
                 b[r] += share * row[r]
+        _add(i, more, at, starts, own, U, b)
         _move(own[i], U[i], b, change, H, S, a, damping, factor, free, work)
         for e in range(indptr[i], indptr[i + 1]):
             row, share = M[indices[e]], data[e] * own[i, 0]
@@ -105,27 +114,32 @@ def _sparse_factor(data, indices, indptr, M, own, held, U, S, a, damping):
 
 
 @njit(cache=True, nogil=True, fastmath=FREE)
-def _graph(data, indices, indptr, own, held, U, S, a, damping):
+def _graph(data, indices, indptr, more, at, starts, own, held, U, S, a, damping):
     """The change of t."""
     n, k = U.shape
     b, change, H = np.empty(k), np.empty(k), np.empty((k, k))
     factor, free, work = np.empty((k, k)), np.empty(k, np.int64), np.empty((5, k))
-    gained = 0.0
+    along, gained = np.empty(k), 0.0
     for i in range(n):
         if held[i]:
             continue
         b[:] = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            row, share = U[indices[e]], data[e] * own[indices[e], 0]
-            for r in range(k):
-                b[r] += share * row[r]
-        for r in range(k):
-            work[0, r] = b[r]
-        along = work[0].copy()
+        _add(i, data, indices, indptr, own, U, b)
+        along[:] = b
+        _add(i, more, at, starts, own, U, b)
         _move(own[i], U[i], b, change, H, S, a, damping, factor, free, work)
         for r in range(k):
             gained += own[i, 0] * change[r] * (2 * along[r] + own[i, 0] * own[i, 3] * change[r])
     return gained
+
+
+@njit(cache=True, nogil=True, fastmath=FREE)
+def _add(i, data, indices, indptr, own, U, b):
+    """Add sum_j v_j g_ij u_j of a sparse matrix to ``b``."""
+    for e in range(indptr[i], indptr[i + 1]):
+        row, share = U[indices[e]], data[e] * own[indices[e], 0]
+        for r in range(len(b)):
+            b[r] += share * row[r]
 
 
 @njit(cache=True, nogil=True, fastmath=FREE)

@@ -8,22 +8,20 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
 
 from ...core import loop
-from ...core.arrays import is_numpy, namespace, reader, to_numpy
+from ...core.arrays import is_numpy, namespace, to_numpy
+from ...core.constraints import Known, match_columns, refuse_constraints
 from ...core.memory import InputSize
-from ...core.optional import optional_module
 from ...core.rows import one_blas_thread
 from ...core.similarity_base import SimilarityClusterer, as_dense
-from ...core.validation import as_generator, check_choice, check_n_clusters, check_number
+from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import simplex
-from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
-from ...numerics.kmeans import orthogonal_rows
-from ...numerics.operators import like
+from ...numerics.eigen import dtype_of
 from ...selection.automatic import AutomaticClusters
-from . import gradient, kernel
+from . import gradient, kernel, setup
+from .pairs import Pairs
 
 __all__ = ["PairwiseProbabilisticClustering"]
 
@@ -84,6 +82,12 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         positive ones, squared, if the diagonal is included, else 0.
     gap_ : float
         ``objective_`` less ``lower_bound_``, as a share of the squared norm of the similarity.
+    noise_variance_ : float
+        Variance of the similarities around scale * u_i'u_j, by maximum likelihood: the mean squared error.
+    log_likelihood_ : float
+        Of all measured pairs, each Gaussian with that variance.
+    bic_ : float
+        -2 log_likelihood_ plus, for every free number, the logarithm of the number of pairs; lower is better.
     kkt_residual_ : float
         Zero at a stationary point, relative to the largest entry of W U.
     history_ : array of shape (n_iter,)
@@ -106,6 +110,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
     >>> bool(model.labels_[0] == model.labels_[2] != model.labels_[3])
     True
     """
+
+    _weighs_pairs = True
 
     def __init__(
         self,
@@ -134,14 +140,36 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> PairwiseProbabilisticClustering:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        pair_weight: Any = None,
+        must_link: Any = None,
+        cannot_link: Any = None,
+    ) -> PairwiseProbabilisticClustering:
         """Learn memberships.
 
         Parameters
         ----------
         X : array, sparse array or operator
-            A similarity (n, n) if ``similarity="precomputed"``, else features (n, p).
-        y : ignored
+            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured"; distances (n, n) if
+            ``"distance"``; else features (n, p), where nearest neighbours leave NaN out.
+        y : array of shape (n,), optional
+            Labels of some objects, -1 for the others. Labelled objects belong to the cluster of their label, the
+            clusters numbered by the sorted labels. A ``y`` without any -1 is ignored, as in other clusterers.
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object, 0 as if it were not there.
+        pair_weight : array, sparse array or operator of shape (n, n), optional
+            Confidence in each similarity; 0 means not measured. Makes the problem dense.
+        must_link : array of shape (m, 2) or (m, 3), optional
+            Pairs of rows that belong together: they share one row of memberships. With a third column of weights w
+            they are pulled together by -4 c w u_i'u_j in the objective instead, c the largest similarity.
+        cannot_link : array of shape (m, 2) or (m, 3), optional
+            Pairs of rows that belong apart: the objective gets 4 c w u_i'u_j for each, c the largest similarity and
+            w the third column or, without it, the number of objects.
 
         Returns
         -------
@@ -149,27 +177,38 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         """
         self._forget()
         if isinstance(self.n_clusters, str):
-            return self._fit_automatic(X)
+            refuse_constraints(pair_weight, must_link, cannot_link)
+            return self._fit_automatic(X, sample_weight)
         self._check_parameters()
-        W = _on_device(self._similarities(X), self.n_clusters)
-        check_n_clusters(self.n_clusters, W.shape[0])
-        problem = kernel.Problem(
-            _as_evidence(W),
-            self.diagonal == "exclude",
-            None if self.scale == "fit" else float(self.scale),
-        )
+        known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
+        evidence = self._evidence(X, sample_weight, known, pair_weight)
+        evidence = setup.with_links(evidence, known, self._group)
+        W = setup.similarity(evidence, self.n_clusters)
+        labels = known.held(self._group, W.shape[0])
+        exclude = self.diagonal == "exclude"
+        if evidence.extra is not None and self.solver == "baum-eagon":
+            raise ValueError(
+                "cannot_link, labels and weights of must_link need solver='coordinate'"
+            )
+        problem = setup.problem(W, evidence, exclude, self._fixed_scale, labels)
         if problem.W.norm == 0:
             raise ValueError(
                 "W is zero everywhere: no object is similar to any other, so there is nothing to "
                 "cluster"
             )
-        small = isinstance(
-            problem.W, kernel.Low
-        )  # products of n x k with k x k: threads would only wait for each other
+        small = isinstance(problem.W, kernel.Low)  # thin products: threads would only wait
         with one_blas_thread() if small else nullcontext():
-            run = self._contest(problem, self._starts(W, as_generator(self.random_state)))
-        self._finish(problem, run.state, run)
+            U = self._starts(W, evidence.weights, as_generator(self.random_state))
+            if labels is not None:
+                for run in range(U.shape[1]):
+                    U[:, run] = match_columns(U[:, run], labels)
+            run = self._contest(problem, U)
+        self._finish(problem, run, X)
         return self
+
+    @property
+    def _fixed_scale(self) -> float | None:
+        return None if self.scale == "fit" else float(self.scale)
 
     def _contest(self, problem: kernel.Problem, U: Any) -> loop.Run:
         """The best of the starts (n, n_init, k).
@@ -190,6 +229,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         check_number(self.n_clusters, "n_clusters", low=1, integer=True)
         check_choice(self.solver, "solver", ("coordinate", "baum-eagon"))
         check_choice(self.diagonal, "diagonal", ("exclude", "include"))
+        self._signed = self.solver == "coordinate"
         if not (isinstance(self.scale, str) and self.scale == "fit"):
             check_number(self.scale, "scale (a number or 'fit')", low=1e-100, high=1e100)
 
@@ -204,16 +244,17 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
             "eigenvectors": max(0, needed["eigenvectors"] - starts),
         }
 
-    def _starts(self, W: Any, rng: np.random.Generator) -> Any:
-        """Starting memberships (n, n_init, k)."""
+    def _starts(self, W: Any, weights: Any, rng: np.random.Generator) -> Any:
+        """Starting memberships (g, n_init, k) of the objects."""
         n, k = W.shape[0], self.n_clusters
         dtype = np.dtype(str(getattr(W, "dtype", np.float64)).rpartition(".")[2])
         if self.init is not None:
-            U = self._given_start(n, k)
+            U = self._given_start(self._group.size if self._group is not None else n, k)
+            U = U if self._group is None else setup.of_objects(U, self._group, n)
         else:
             U = simplex.draw(rng, (n, self.n_init, k))
             if k < n:
-                U[:, 0] = _spectral_start(W, k, rng)
+                U[:, 0] = setup.spectral_start(W, weights, k, rng)
         U = U.astype(dtype)
         inner = getattr(W, "factor", getattr(W, "W", W))
         return (
@@ -269,30 +310,52 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         run = loop.iterate(step, loop.Extrapolation(kernel.start(problem, U)), **limits)
         return run._replace(state=run.state.settled)
 
-    def _finish(self, problem: kernel.Problem, state: kernel.State, run: loop.Run) -> None:
+    def _finish(self, problem: kernel.Problem, run: loop.Run, X: Any) -> None:
+        state, norm = run.state, kernel.squared_norm(problem)
         self.scale_ = float(state.scale[0])
-        self._co_occurrence = kernel.gram(state.U)[0]
-        self.kkt_residual_ = float(kernel.kkt_residual(problem, state)[0])
-        self.lower_bound_ = 0.0 if problem.exclude else _lower_bound(problem.W, self.n_clusters)
-        self.gap_ = (float(run.objective) - self.lower_bound_) / problem.W.norm
         memberships = simplex.normalize(state.U[:, 0, :])
-        self._question_structure(problem, float(run.objective))
+        self._co_occurrence = kernel.gram(state.U, problem.weights)[0]
+        self._members, self._weights = memberships, problem.weights
+        if problem.weights is not None:
+            weights = problem.weights.astype(memberships.dtype)
+            self._members = memberships * weights[:, None]
+        self.kkt_residual_ = float(kernel.kkt_residual(problem, state)[0])
+        bounded = not problem.exclude and problem.weights is None and problem.norm is None
+        bounded = bounded and not isinstance(problem.W, Pairs)
+        self.lower_bound_ = setup.lower_bound(problem.W, self.n_clusters) if bounded else 0.0
+        self.gap_ = (float(run.objective) - self.lower_bound_) / problem.W.norm
+        self._set_likelihood(problem, float(run.objective))
+        if bounded or problem.exclude:
+            self._question_structure(problem, float(run.objective), norm)
         self._question_vertices(memberships)
-        self._publish(memberships, run)
+        self._publish(self._spread(memberships, X), run)
 
-    def _question_structure(self, problem: kernel.Problem, objective: float) -> None:
-        """Warn where k clusters explain no more of W beyond its mean than they would of noise.
+    def _set_likelihood(self, problem: kernel.Problem, objective: float) -> None:
+        """Each w_ij, i < j, is Gaussian around scale * u_i'u_j with one variance: its maximum likelihood and BIC."""
+        if isinstance(problem.W, Pairs):
+            pairs = float(problem.W.Q.sum())
+        else:
+            own = 0.0
+            if problem.exclude:
+                left = to_numpy(problem.self_pairs()[0])
+                own = float(left.sum() if problem.weights is None else left @ problem.weights)
+            pairs = problem.total**2 - own
+        pairs = max(pairs / 2, 1.0)
+        variance = max(objective / 2 / pairs, np.finfo(float).tiny)
+        self.noise_variance_ = variance
+        self.log_likelihood_ = -0.5 * pairs * (np.log(2 * np.pi * variance) + 1.0)
+        free = problem.W.n * (self.n_clusters - 1) + (problem.scale is None) + 1
+        self.bic_ = -2.0 * self.log_likelihood_ + free * np.log(pairs)
 
-        (k - 1) eigenvalues of 2 sigma sqrt(n).
-        """
-        n = problem.W.n
-        total = float(
-            (problem.W @ namespace(problem.W.diagonal).ones_like(problem.W.diagonal)).sum()
-        )
-        trace = float(problem.W.diagonal.sum()) if problem.exclude else 0.0
-        square = float((problem.W.diagonal**2).sum()) if problem.exclude else 0.0
-        pairs = n * (n - 1) if problem.exclude else n * n
-        spread = problem.W.norm - square - (total - trace) ** 2 / max(pairs, 1)
+    def _question_structure(self, problem: kernel.Problem, objective: float, norm: float) -> None:
+        """Warn where k clusters explain no more of W beyond its mean than they would of noise: (k - 1) eigenvalues of 2 sigma sqrt(n)."""
+        n, diagonal = problem.W.n, problem.W.diagonal
+        xp = namespace(diagonal)
+        v = xp.ones_like(diagonal) if problem.weights is None else problem.weights
+        left, similarity = problem.self_pairs() if problem.exclude else (0 * diagonal, 0 * diagonal)
+        total = float(xp.sum(v * (problem.W @ v))) - float(xp.sum(v * similarity))
+        pairs = float(xp.sum(v)) ** 2 - float(xp.sum(v * left))
+        spread = norm - total**2 / max(pairs, 1.0)
         noise = 4 * (self.n_clusters - 1) * objective / n
         if (
             problem.scale is None
@@ -329,12 +392,17 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
             The u that minimises  sum_j (w_j - scale * u'u_j)^2.
         """
         self._check_fitted()
-        rows = self._new_similarities(X)
-        U = self.memberships_
+        return self._place(self._new_similarities(X))
+
+    def _place(self, rows: Any) -> Any:
+        U = self._members
         xp = namespace(U)
         B = as_dense(rows @ U, U.dtype) * self.scale_
         H = xp.astype(self.scale_**2 * self._co_occurrence, U.dtype)
-        return simplex.quadratic_program(H, B)
+        found = simplex.quadratic_program(H, B)
+        # Without any similarity the program would choose the smallest cluster: nothing is known.
+        nothing = ~xp.any(B != 0, axis=1, keepdims=True)
+        return xp.where(nothing, xp.full_like(found, 1.0 / found.shape[1]), found)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Share of the squared similarities between new and fitted objects that the memberships
@@ -351,9 +419,9 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
             1 - sum_ij (w_ij - scale * u_i'u_j)^2 / sum_ij w_ij^2, at most 1.
         """
         U_new = self.predict_proba(X)
-        rows, U, a = self._new_similarities(X), self.memberships_, self.scale_
+        rows, U, a = self._new_similarities(X), self._members, self.scale_
         fitted = float((as_dense(rows @ U, U.dtype) * U_new).sum())
-        square = _squared_norm(rows)
+        square = setup.squared_norm(rows, self._weights)
         error = (
             square - 2 * a * fitted + a**2 * float((self._co_occurrence * (U_new.T @ U_new)).sum())
         )
@@ -367,77 +435,3 @@ def _best(run: loop.Run) -> loop.Run:
         run.state.U[:, best : best + 1], run.state.scale[best : best + 1], np.ones(1)
     )
     return run._replace(state=state, objective=run.objective[best], history=run.history[:, best])
-
-
-def _squared_norm(rows: Any) -> float:
-    """|rows|^2 of an array, a sparse array, a factored operator or anything that multiplies."""
-    if hasattr(rows, "factor"):
-        return float(((rows.factor.T @ rows.factor) * (rows.right.T @ rows.right)).sum())
-    if sp.issparse(rows):
-        return float(rows.data @ rows.data)
-    if hasattr(rows, "__array__") or not is_numpy(rows):
-        return float((rows * rows).sum())
-    return float(np.square(rows @ np.eye(rows.shape[1])).sum())
-
-
-def _on_device(W: Any, k: int) -> Any:
-    """A dask array on its cluster, a dense CUDA array in the form of its own sweep where it has
-    one; anything else as it is.
-    """
-    foreign = reader(W)
-    if foreign is not None:
-        return foreign.Similarity(W)
-    if not getattr(W, "is_cuda", False):
-        return W
-    gpu = optional_module(__package__, "cuda")
-    return gpu.Panels(W) if gpu is not None and gpu.Panels.fits(W, k) else W
-
-
-def _as_evidence(W: Any) -> Any:
-    """The similarity in the form its solver wants."""
-    if hasattr(W, "panels"):
-        return W
-    if hasattr(W, "factor"):
-        return kernel.Low(W.factor)
-    if isinstance(W, np.ndarray) or sp.issparse(W) or not is_numpy(W):
-        return kernel.Explicit(W)
-    return kernel.Implicit(W)
-
-
-def _spectral_start(W: Any, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Soft assignment to k nearly orthogonal rows of the leading eigenvectors, the first one drawn
-    (Bach and Jordan 2006).
-    """
-    Z = to_numpy(W.factor) if hasattr(W, "factor") and W.factor.shape[1] == k else None
-    if Z is None:
-        E = leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors
-        Z = to_numpy(unit_rows(E))
-    chosen = orthogonal_rows(Z, k, int(rng.integers(Z.shape[0])))
-    return simplex.normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + 1e-3)
-
-
-def _lower_bound(W: Any, k: int) -> float:
-    """|W|^2 less the squares of its k largest positive eigenvalues."""
-    size = W.norm**0.5
-    values = to_numpy(leading_eigenvectors(_Normed(W, size), k, tol=1e-6).values) * size
-    return max(0.0, W.norm - float(np.square(np.clip(values, 0, None)).sum()))
-
-
-class _Normed(LinearOperator):
-    """W / size: an operator of norm at most one.
-
-    ``W`` is what tells on which device vectors belong.
-    """
-
-    def __init__(self, evidence: Any, size: float) -> None:
-        super().__init__(dtype_of(evidence), (evidence.n, evidence.n))
-        self.evidence, self.size, self.W = evidence, size, getattr(evidence, "W", evidence)
-
-    def __matmul__(self, V: Any) -> Any:
-        return (self.evidence @ V) / self.size
-
-    def _matmat(self, V: Any) -> Any:
-        return self @ V
-
-    def toarray(self) -> Any:
-        return self @ like(self.W, np.eye(self.shape[0], dtype=self.dtype))

@@ -41,10 +41,11 @@ __all__ = [
 class Problem(NamedTuple):
     """A similarity and how it is fitted.
 
-    ``exclude`` leaves out the diagonal, ``scale`` is a number or None to fit it. ``weights`` (n,)
-    are those of the objects; rows where ``held`` (n,) is True keep their memberships. A merged
-    object, whose members share one row, brings ``left`` (n,) and ``left_similarity`` (n,): self
-    pairs left out for each unit of its weight, and their similarities.
+    ``exclude`` leaves out the diagonal, ``scale`` is a number or None to fit it. ``weights`` (n,) are those of the
+    objects; rows where ``held`` (n,) is True keep their memberships. A merged object, whose members share
+    one row, brings ``left`` (n,) and ``left_similarity`` (n,): self pairs left out for each unit of its weight,
+    and their similarities. ``linked`` (n, n), sparse, pulls objects together (above zero) or apart: the objective
+    is f - 2 <VU, linked VU>, so that links do not bend the scale.
     """
 
     W: Any
@@ -55,6 +56,7 @@ class Problem(NamedTuple):
     left: Any = None
     left_similarity: Any = None
     norm: float | None = None
+    linked: Any = None
 
     @property
     def total(self) -> float:
@@ -120,6 +122,8 @@ def moments(problem: Problem, U: Any, S: Any, t: Any) -> tuple[Any, Any]:
     ``t`` counts every pair.
     """
     xp = namespace(U)
+    if hasattr(problem.W, "squares_of"):
+        return t, problem.W.squares_of(U)
     q = to_numpy(xp.sum(S * S, axis=(1, 2)))
     if problem.exclude:
         square = xp.astype(xp.sum(U * U, axis=2), xp.float64)
@@ -148,6 +152,14 @@ def squared_norm(problem: Problem) -> float:
 def objective(t: Any, q: Any, norm: float, scale: Any) -> Any:
     """f = |W|^2 - 2 a t + a^2 q for every run."""
     return np.maximum(norm - 2 * scale * t + scale**2 * q, 0.0)
+
+
+def pull(problem: Problem, U: Any) -> Any:
+    """What the links take off the objective of every run (r,)."""
+    if problem.linked is None:
+        return 0.0
+    V = weighted(problem, U)
+    return 2 * _runs(columns(V, problem.linked @ V), U.shape)
 
 
 def start(problem: Problem, U: Any) -> State:
@@ -192,10 +204,8 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
         t_new, q_new = moments(problem, U, S, t_new)
     norm = squared_norm(problem)
     scale_old, scale_new = fitted_scale(problem, t_old, q_old), fitted_scale(problem, t_new, q_new)
-    f_old, f_new = (
-        objective(t_old, q_old, norm, scale_old),
-        objective(t_new, q_new, norm, scale_new),
-    )
+    f_old = objective(t_old, q_old, norm, scale_old) - pull(problem, origin)
+    f_new = objective(t_new, q_new, norm, scale_new) - pull(problem, U)
     good = f_new <= f_old
     moved = State(U, scale_new, np.maximum(1.0, damping / 1.5))
     if good.all():
@@ -233,11 +243,15 @@ def _descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[A
         nonlocal S
         old, part = U[rows, ...], None if weights is None else weights[rows]
         S_panel = gram(old, part)
-        new = _panel(problem, rows, old, xp.reshape(product, old.shape), S, S_panel, scale, damping)
+        product = xp.reshape(product, old.shape)
+        if problem.linked is not None:
+            links = xp.reshape(problem.linked[rows, :] @ weighted(problem, U), old.shape)
+            product = product + links / xp.clip(scale, min=1e-150)[None, :, None]
+        new = _panel(problem, rows, old, product, S, S_panel, scale, damping)
         if problem.held is not None:
             new = xp.where(problem.held[rows][:, None, None], old, new)
         S += gram(new, part) - S_panel
-        change = xp.reshape(new - old, product.shape)
+        change = xp.reshape(new - old, (old.shape[0], -1))
         if weights is None:
             return change
         U[rows, ...] = new
@@ -336,7 +350,12 @@ def _slopes(problem: Problem, state: State) -> Any:
     """
     xp = namespace(state.U)
     a = xp.astype(_on(state.U, state.scale), state.U.dtype)
+    if hasattr(problem.W, "bent"):
+        return a[None, :, None] * problem.W.bent(state.U) - state.product
     slopes = a[None, :, None] * _times(state.U, gram(state.U, problem.weights)) - state.product
+    if problem.linked is not None:
+        links = xp.reshape(problem.linked @ weighted(problem, state.U), state.U.shape)
+        slopes -= links / xp.clip(a, min=1e-150)[None, :, None]
     if problem.exclude:
         slopes += _own(problem, slice(None), state.U, a) * state.U
     return slopes

@@ -8,17 +8,29 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from ...core import loop
 from ...core.arrays import namespace, to_numpy
+from ...core.constraints import Known, match_columns, matching, refuse_constraints
+from ...core.objects import chained, joined, merged
 from ...core.similarity_base import SimilarityClusterer, as_dense
-from ...core.validation import as_generator, check_choice, check_n_clusters, check_number
+from ...core.similarity_evidence import Evidence
+from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import kmeans as kernel
 from ...numerics.eigen import Spectrum, leading_eigenvectors, unit_rows
-from ...numerics.operators import Shifted, degrees, diagonal_of, dtype_of, normalized_operator
+from ...numerics.operators import (
+    Shifted,
+    degrees,
+    diagonal_of,
+    dtype_of,
+    magnitudes,
+    normalized_operator,
+)
 from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticClusters
+from ...similarity import ClusterKernel
 
 __all__ = ["SpectralClustering"]
 
@@ -97,6 +109,9 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
     array([ True])
     """
 
+    _weighs_pairs = True
+    _signed = True
+
     def __init__(
         self,
         n_clusters=8,
@@ -120,14 +135,37 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> SpectralClustering:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        pair_weight: Any = None,
+        must_link: Any = None,
+        cannot_link: Any = None,
+    ) -> SpectralClustering:
         """Learn memberships.
 
         Parameters
         ----------
         X : array, sparse array or operator
-            A similarity (n, n) if ``similarity="precomputed"``, else features (n, p).
-        y : ignored
+            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured"; distances (n, n) if
+            ``"distance"``; else features (n, p), where nearest neighbours leave NaN out.
+        y : array of shape (n,), optional
+            Labels of some objects, -1 for the others. Labelled objects belong to the cluster of their label, the
+            clusters numbered by the sorted labels. A ``y`` without any -1 is ignored, as in other clusterers.
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object, 0 as if it were not there.
+        pair_weight : array, sparse array or operator of shape (n, n), optional
+            Confidence in each similarity, 0 where it was not measured. What a pair lacks of the largest weight is filled
+            with the product of the mean similarities of both objects, divided by that of all. Makes the problem dense.
+        must_link : array of shape (m, 2) or (m, 3), optional
+            Pairs of rows that belong together: they share one row of memberships, and their similarity is raised. With a
+            third column of weights w it is only raised, by w.
+        cannot_link : array of shape (m, 2) or (m, 3), optional
+            Pairs of rows that belong apart: their similarity is lowered by the third column or, without it, by a
+            tenth of the mean degree. Negative similarities count in degrees by their size (signed Laplacian).
 
         Returns
         -------
@@ -135,26 +173,37 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         """
         self._forget()
         if isinstance(self.n_clusters, str):
-            return self._fit_automatic(X)
+            refuse_constraints(pair_weight, must_link, cannot_link)
+            return self._fit_automatic(X, sample_weight)
         self._check_parameters()
-        W = self._similarities(X)
-        check_n_clusters(self.n_clusters, W.shape[0])
+        known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
+        evidence = self._evidence(X, sample_weight, known, pair_weight)
+        W, weights = _measured(evidence, known, self._group), evidence.weights
         if self.method == "ng-jordan-weiss" and W.shape[0] > 1:
-            W = _without_diagonal(W)
-        degree = _connected_degrees(W)
-        operator = normalized_operator(W, degree)
+            W = _without_diagonal(W, weights)
+        degree = _connected_degrees(W, weights)
+        operator = normalized_operator(W, degree, weights)
         spectrum = leading_eigenvectors(operator, self.n_clusters)
         self._scaling, self._rotation = operator.scaling, _over_eigenvalues(spectrum)
+        self._weights = weights
         self.eigenvalues_ = spectrum.values
         self.eigengap_ = float(spectrum.values[-1]) - spectrum.following
-        self.embedding_ = self._place(spectrum.vectors, operator.scaling)
-        memberships, run = self._round(self.embedding_, degree)
+        # Rows of the eigenvectors are sqrt(v) times those of single copies.
+        scaling = operator.scaling if weights is None else operator.scaling / weights
+        Z = self._row(spectrum.vectors, scaling)
+        memberships, run = self._round_joined(Z, degree, weights, known)
         memberships = _share(memberships, degree)
         labels = namespace(memberships).argmax(memberships, axis=1)
-        self.cost_ = kernel.spectral_cost(spectrum.vectors, degree, labels, self.n_clusters)
+        volume = degree if weights is None else degree * weights
+        self.cost_ = kernel.spectral_cost(spectrum.vectors, volume, labels, self.n_clusters)
         self._question(spectrum)
-        self._publish(memberships, run)
+        self.embedding_ = Z if self._group is None else _of_rows(Z, self._group)
+        self._publish(self._spread(memberships, X), run)
         return self
+
+    def _join(self, evidence: Evidence, known: Known) -> Evidence:
+        """Rows that belong together are joined in the embedding, not in the graph."""
+        return evidence
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
@@ -165,28 +214,34 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
                 self.rounding, "rounding (or None, or an estimator with predict_proba)", ROUNDINGS
             )
 
-    def _place(self, E: Any, scaling: Any) -> Any:
+    def _row(self, E: Any, scaling: Any) -> Any:
         """Rows of the embedding, from rows of eigenvectors."""
         return unit_rows(E) if self.method == "ng-jordan-weiss" else E * scaling[:, None]
 
-    def _round(self, Z: Any, degree: Any) -> tuple[Any, loop.Run]:
+    def _round_joined(self, Z: Any, degree: Any, v: Any, known: Known) -> tuple[Any, loop.Run]:
+        """As ``_round``; objects that belong together are rounded as one, at their mean."""
+        size = Z.shape[0]
+        if known.component is None:
+            return self._round(Z, degree, v, None)
+        group = np.arange(known.component.size) if self._group is None else self._group
+        joints = merged(v, joined(group, size, known.component))
+        T = joints.averages()
+        labels = known.held(chained(group, joints.group), joints.size)
+        memberships, run = self._round(
+            np.asarray(T.T @ Z), np.asarray(T.T @ degree), joints.weights, labels
+        )
+        return memberships[joints.group], run
+
+    def _round(self, Z: Any, degree: Any, v: Any, labels: Any) -> tuple[Any, loop.Run]:
         """Memberships of the embedded objects, and the run that found the clusters."""
         if hasattr(self.rounding, "predict_proba"):
-            self._rounder = clone(self.rounding).fit(to_numpy(Z))
-            objective = (
-                -float(self._rounder.score(to_numpy(Z)))
-                if hasattr(self._rounder, "score")
-                else np.nan
-            )
-            memberships = normalize(
-                np.asarray(self._rounder.predict_proba(to_numpy(Z)), dtype=to_numpy(Z).dtype)
-            )
-            return memberships, loop.Run(None, objective, np.array([objective]), 1, True)
+            return self._round_by_estimator(to_numpy(Z), v, labels)
         xp = namespace(Z)
         weighted = self.rounding == "weighted-k-means" or (
             self.rounding is None and self.method == "bach-jordan"
         )
         weights = degree if weighted else xp.astype(degree > 0, Z.dtype)
+        weights = weights if v is None else weights * xp.asarray(v, dtype=Z.dtype)
         firsts = self._first_rows(to_numpy(degree) > 0)
         step = partial(kernel.lloyd_step, Z, weights, xp.sum(Z * Z, axis=1))
         starts = (Z[kernel.orthogonal_rows(Z, self.n_clusters, first), :] for first in firsts)
@@ -194,10 +249,30 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
             loop.iterate(step, centers, max_iter=self.max_iter, tol=self.tol) for centers in starts
         ]
         run = loop.best(runs, larger=False)
-        self.cluster_centers_ = run.state
         distances = kernel.squared_distances(Z, run.state)
         self.temperature_ = kernel.temperature(distances, weights, self._dimension)
-        return kernel.memberships(distances, self.temperature_, self._dimension), run
+        memberships = kernel.memberships(distances, self.temperature_, self._dimension)
+        self.cluster_centers_ = run.state
+        if labels is not None:
+            self.cluster_centers_ = run.state[matching(memberships, labels)]
+            memberships = match_columns(memberships, labels)
+        return memberships, run
+
+    def _round_by_estimator(
+        self, Z: np.ndarray, v: Any, labels: Any
+    ) -> tuple[np.ndarray, loop.Run]:
+        """Memberships that ``rounding``, an estimator, gives to the embedded objects."""
+        weights = {} if v is None else {"sample_weight": v}
+        if v is not None and not has_fit_parameter(self.rounding, "sample_weight"):
+            raise ValueError("rounding must accept sample_weight in fit where weights are given")
+        self._rounder = clone(self.rounding).fit(Z, **weights)
+        objective = -float(self._rounder.score(Z)) if hasattr(self._rounder, "score") else np.nan
+        memberships = normalize(np.asarray(self._rounder.predict_proba(Z), dtype=Z.dtype))
+        self._order = np.arange(memberships.shape[1])
+        if labels is not None:
+            self._order = matching(memberships, labels)
+            memberships = match_columns(memberships, labels)
+        return memberships, loop.Run(None, objective, np.array([objective]), 1, True)
 
     @property
     def _dimension(self) -> int:
@@ -251,28 +326,28 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
             Uniform for an object similar to nothing.
         """
         self._check_fitted()
-        Z, degree = self._embed(X)
+        return self._place(self._new_similarities(X))
+
+    def _place(self, rows: Any) -> Any:
+        Z, degree = self._embed(rows)
         dtype = self._rotation.dtype
-        if hasattr(self, "_rounder") and hasattr(self.rounding, "predict_proba"):
-            memberships = normalize(
-                np.asarray(self._rounder.predict_proba(to_numpy(Z)), dtype=dtype)
-            )
+        if hasattr(self.rounding, "predict_proba"):
+            found = self._rounder.predict_proba(to_numpy(Z))[:, self._order]
+            memberships = normalize(np.asarray(found, dtype=dtype))
         else:
-            memberships = kernel.memberships(
-                kernel.squared_distances(Z, self.cluster_centers_),
-                self.temperature_,
-                self._dimension,
-            )
+            distances = kernel.squared_distances(Z, self.cluster_centers_)
+            memberships = kernel.memberships(distances, self.temperature_, self._dimension)
         return _share(memberships, degree)
 
-    def _embed(self, X: Any) -> tuple[Any, Any]:
-        """New objects in the embedding of the fitted ones, and their degrees."""
-        rows = self._new_similarities(X)
+    def _embed(self, rows: Any) -> tuple[Any, Any]:
+        """New objects in the embedding of the fitted ones by their similarities, and their degrees."""
         xp, dtype = namespace(self._rotation), self._rotation.dtype
-        degree = as_dense(rows @ xp.ones_like(self._scaling), dtype)
+        v = xp.ones_like(self._scaling)
+        v = v if self._weights is None else v * xp.asarray(self._weights, dtype=v.dtype)
+        degree = as_dense(magnitudes(rows) @ v, dtype)
         reciprocal = 1 / xp.where(degree > 0, degree, xp.ones_like(degree))
         E = as_dense(rows @ (self._scaling[:, None] * self._rotation), dtype)
-        return self._place(E, reciprocal), degree
+        return self._row(E, reciprocal), degree
 
     def score(self, X: Any, y: Any = None) -> float:
         """Share of the spread of the embedded objects that lies between clusters; higher is better.
@@ -293,7 +368,11 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         self._check_fitted()
         Z, U, fitted = (
             to_numpy(part).astype(np.float64)
-            for part in (self._embed(X)[0], self.memberships_, self.embedding_)
+            for part in (
+                self._embed(self._new_similarities(X))[0],
+                self.memberships_,
+                self.embedding_,
+            )
         )
         if U.shape[1] == 1:
             return 0.0
@@ -303,32 +382,56 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         return 1.0 - left / spread if spread > 0 else 0.0
 
 
-def _without_diagonal(W: Any) -> Any:
-    return (
-        sp.csr_array(W - sp.diags_array(W.diagonal()))
-        if sp.issparse(W)
-        else Shifted(W, -diagonal_of(W))
-    )
+def _measured(evidence: Evidence, known: Known, group: Any) -> Any:
+    """The similarity with links as edges; what a pair lacks in weight is filled with what its objects have on average."""
+    W = evidence.W
+    if evidence.pairs is not None:
+        v = np.ones(len(W)) if evidence.weights is None else evidence.weights
+        trust = evidence.pairs / evidence.pairs.max()
+        covered = trust @ v
+        mean = (trust * W) @ v / np.where(covered > 0, covered, 1.0)
+        level = float(v @ (trust * W) @ v) / float(v @ covered)
+        expected = np.outer(mean, mean) / level if level > 0 else np.zeros_like(W)
+        W = trust * W + (1.0 - trust) * expected
+    if known.links is None or isinstance(W, ClusterKernel):
+        return W
+    W = W.toarray() if hasattr(W, "factor") else W
+    if not (isinstance(W, np.ndarray) or sp.issparse(W)):
+        raise ValueError(
+            "must_link, cannot_link and y need a similarity that is an array, sparse or factored"
+        )
+    size = W.shape[0]
+    W = W + known.edges(group, size, float(abs(W).sum()) / size)
+    return sp.csr_array(W) if sp.issparse(W) else np.asarray(W)
 
 
-def _connected_degrees(W: Any) -> Any:
-    """Degrees; objects similar to nothing are named, and a W of such objects only is refused."""
-    degree = degrees(W)
+def _without_diagonal(W: Any, weights: Any) -> Any:
+    """W without similarities of objects to themselves; copies of an object keep those to each other."""
+    diagonal = diagonal_of(W)
+    if weights is not None:
+        diagonal = diagonal * np.minimum(1.0, 1.0 / weights).astype(dtype_of(W))
+    return sp.csr_array(W - sp.diags_array(diagonal)) if sp.issparse(W) else Shifted(W, -diagonal)
+
+
+def _of_rows(Z: Any, group: np.ndarray) -> np.ndarray:
+    """The embedding of all rows; zeros for rows that were no part of the fit."""
+    rows = np.zeros((group.size, Z.shape[1]), dtype=Z.dtype)
+    rows[group >= 0] = Z[group[group >= 0]]
+    return rows
+
+
+def _connected_degrees(W: Any, weights: Any) -> Any:
+    """Degrees; a W without any similarity is refused."""
+    degree = degrees(magnitudes(W), weights)
     if bool((degree < 0).any()):
         raise ValueError(
             "W has negative degrees (row sums): similarities must be nonnegative, e.g. shift or "
             "clip them"
         )
-    n_isolated = int((degree <= 0).sum())
-    if n_isolated == W.shape[0]:
+    if not bool((degree > 0).any()):
         raise ValueError(
             "W is zero everywhere: no object is similar to any other, so there is nothing to "
             "cluster"
-        )
-    if n_isolated:
-        warn(
-            f"{n_isolated} of {W.shape[0]} objects are similar to no other: they get equal "
-            "memberships in all clusters"
         )
     return degree
 

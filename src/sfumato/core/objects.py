@@ -1,0 +1,176 @@
+"""Which rows of the evidence are one object: copies, rows without weight, and rows linked by the user.
+
+Similarity models fit the objects; every row then takes the memberships of its object.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator
+
+from ..numerics.operators import dtype_of
+from ..similarity.operators import Factored
+
+__all__ = ["Averaged", "Objects", "chained", "distinct_rows", "joined", "merged", "present_rows"]
+
+
+ABSENT, UNKNOWN = -1, -2
+
+
+class Objects(NamedTuple):
+    """Objects behind ``n`` rows.
+
+    ``group`` (n,) is the object of each row, negative for a row left out (``ABSENT``: weight zero, ``UNKNOWN``:
+    no evidence); None if every row is its own object.
+    ``weights`` (g,) are those of the objects, None if all are one. ``row_weights`` (n,) are those of the rows.
+    """
+
+    n: int
+    group: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    row_weights: np.ndarray | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of objects."""
+        return self.n if self.group is None else int(self.group.max()) + 1
+
+    def first(self) -> np.ndarray:
+        """The first row of every object, (g,)."""
+        assert self.group is not None
+        rows = np.flatnonzero(self.group >= 0)
+        return rows[np.unique(self.group[rows], return_index=True)[1]]
+
+    def averages(self) -> sp.csr_array:
+        """T (n, g): column g averages the rows of object g by weight, so that T'WT holds mean similarities."""
+        assert self.group is not None
+        rows = np.flatnonzero(self.group >= 0)
+        own = np.ones(self.n) if self.row_weights is None else self.row_weights
+        mass = np.bincount(self.group[rows], own[rows], minlength=self.size)
+        shares = own[rows] / mass[self.group[rows]]
+        return sp.csr_array((shares, (rows, self.group[rows])), shape=(self.n, self.size))
+
+    def average(self, W: Any) -> Any:
+        """T'WT of a similarity (n, n): an array, a sparse array, a factored operator or an operator."""
+        if self.group is None:
+            return W
+        T = self.averages().astype(dtype_of(W))
+        if hasattr(W, "factor"):
+            factor = T.T @ W.factor
+            return Factored(sp.csr_array(factor) if sp.issparse(factor) else factor)
+        if sp.issparse(W):
+            return sp.csr_array(T.T @ W @ T)
+        if isinstance(W, np.ndarray):
+            return np.ascontiguousarray(T.T @ (T.T @ W).T)
+        return Averaged(W, T)
+
+
+class Averaged(LinearOperator):
+    """T'WT for a W that only multiplies."""
+
+    def __init__(self, W: Any, T: Any) -> None:
+        super().__init__(dtype_of(W), (T.shape[1], T.shape[1]))
+        self.inner, self.T_rows = W, T
+
+    def _matmat(self, X: Any) -> Any:
+        return self.T_rows.T @ np.asarray(self.inner @ (self.T_rows @ X))
+
+    def _matvec(self, x: Any) -> Any:
+        return self._matmat(x.reshape(-1, 1))[:, 0]
+
+    def _adjoint(self) -> Averaged:
+        return self
+
+
+def present_rows(n: int, weights: np.ndarray | None) -> Objects:
+    """Every row of positive weight as its own object."""
+    if weights is None:
+        return Objects(n)
+    if weights.min() > 0:
+        return Objects(n, None, weights, weights)
+    present = weights > 0
+    group = np.where(present, np.cumsum(present) - 1, -1)
+    return Objects(n, group, weights[present], weights)
+
+
+def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
+    """Equal rows as one object of their joint weight, in the order in which they first come."""
+    n = X.shape[0]
+    plain = present_rows(n, weights)
+    codes = _sparse_codes(X) if sp.issparse(X) else _dense_codes(X)
+    if codes is None:
+        return plain
+    own = np.ones(n) if weights is None else weights
+    codes = np.where(own > 0, codes, -1)
+    used, where = np.unique(codes[codes >= 0], return_inverse=True)
+    group = np.full(n, -1)
+    group[codes >= 0] = where
+    firsts = np.unique(where, return_index=True)[1]
+    rank = np.empty(used.size, dtype=np.intp)
+    rank[np.argsort(firsts, kind="stable")] = np.arange(used.size)
+    group[codes >= 0] = rank[where]
+    mass = np.bincount(group[group >= 0], own[group >= 0])
+    return Objects(n, group, mass, weights)
+
+
+def _dense_codes(X: np.ndarray) -> np.ndarray | None:
+    """Numbers that equal rows share, None where all rows differ; columns are compared until no rows are tied."""
+    codes, tied = np.zeros(X.shape[0], dtype=np.intp), np.arange(X.shape[0])
+    for column in range(X.shape[1]):
+        values = X[tied, column]
+        order = np.lexsort((values, codes[tied]))
+        ranked = tied[order]
+        new = np.ones(ranked.size, dtype=bool)
+        new[1:] = (np.diff(codes[ranked]) != 0) | (np.diff(values[order]) != 0)
+        starts = np.flatnonzero(new)
+        sizes = np.diff(np.append(starts, ranked.size))
+        codes[ranked] = np.repeat(ranked[starts], sizes)  # rows take the number of one among them
+        tied = ranked[np.repeat(sizes > 1, sizes)]
+        if tied.size == 0:
+            return None
+    return codes
+
+
+def _sparse_codes(X: Any) -> np.ndarray | None:
+    """As ``_dense_codes``, for CSR rows."""
+    X = X if X.has_canonical_format else X.copy()
+    X.sum_duplicates()
+    found: dict[bytes, int] = {}
+    codes = np.empty(X.shape[0], dtype=np.intp)
+    for i in range(X.shape[0]):
+        part = slice(X.indptr[i], X.indptr[i + 1])
+        stored = X.data[part] != 0
+        key = X.indices[part][stored].tobytes() + b"|" + X.data[part][stored].tobytes()
+        codes[i] = found.setdefault(key, i)
+    return None if len(found) == X.shape[0] else codes
+
+
+def chained(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:
+    """The object of each row after objects have been numbered anew by ``second``."""
+    if first is None:
+        return second
+    return np.where(first >= 0, second[np.maximum(first, 0)], first)
+
+
+def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
+    """The component of each of ``size`` objects, where rows of one object or of one ``component`` (n,) belong together."""
+    rows = np.flatnonzero(group >= 0)
+    whole = size + int(component.max()) + 1
+    links = sp.coo_array(
+        (np.ones(rows.size), (group[rows], size + component[rows])), shape=(whole, whole)
+    )
+    return connected_components(links, directed=False)[1][:size]
+
+
+def merged(weights: np.ndarray | None, component: np.ndarray) -> Objects:
+    """Objects (g,) of these weights joined where ``component`` (g,) is equal, in order of first appearance."""
+    _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.intp)
+    rank[np.argsort(first, kind="stable")] = np.arange(first.size)
+    group = rank[inverse]
+    own = np.ones(group.size) if weights is None else weights
+    return Objects(group.size, group, np.bincount(group, own), own)

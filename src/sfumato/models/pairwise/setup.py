@@ -1,0 +1,157 @@
+"""From evidence to the problem of the pairwise model: forms of the similarity, starts, and the spectral bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from ...core.arrays import is_numpy, reader, to_numpy
+from ...core.constraints import Known
+from ...core.optional import optional_module
+from ...core.similarity_evidence import Evidence, largest_entry
+from ...numerics import simplex
+from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
+from ...numerics.kmeans import orthogonal_rows
+from ...numerics.operators import degrees, like, magnitudes
+from . import kernel
+from .pairs import Pairs
+
+__all__ = [
+    "lower_bound",
+    "of_objects",
+    "problem",
+    "similarity",
+    "spectral_start",
+    "squared_norm",
+    "with_links",
+]
+
+
+def squared_norm(rows: Any, weights: Any = None) -> float:
+    """|rows|^2, columns weighted, of an array, a sparse array, a factored operator or anything that multiplies."""
+    if weights is not None:
+        dense = (
+            rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows @ np.eye(rows.shape[1]))
+        )
+        return float((dense**2 @ weights).sum())
+    if hasattr(rows, "factor"):
+        return float(((rows.factor.T @ rows.factor) * (rows.right.T @ rows.right)).sum())
+    if sp.issparse(rows):
+        return float(rows.data @ rows.data)
+    if hasattr(rows, "__array__") or not is_numpy(rows):
+        return float((rows * rows).sum())
+    return float(np.square(rows @ np.eye(rows.shape[1])).sum())
+
+
+def similarity(evidence: Evidence, k: int) -> Any:
+    """A dask array on its cluster, a dense CUDA array in the form of its own sweep where it has one; anything else as it is."""
+    W, plain = evidence.W, evidence.weights is None and evidence.extra is None
+    foreign = reader(W)
+    if foreign is not None:
+        if not plain:
+            raise ValueError(
+                "a dask similarity takes no sample_weight and no constraints: give an array, or drop them"
+            )
+        return foreign.Similarity(W)
+    if not getattr(W, "is_cuda", False) or not plain:
+        return W
+    gpu = optional_module(__package__, "cuda")
+    return gpu.Panels(W) if gpu is not None and gpu.Panels.fits(W, k) else W
+
+
+def with_links(evidence: Evidence, known: Known, group: Any) -> Evidence:
+    """The evidence with pulls between linked objects; by default one weighs as much as all similarities of an object."""
+    if known.pairs is None:
+        return evidence
+    size = evidence.W.shape[0]
+    unit = largest_entry(evidence.W)
+    return evidence._replace(extra=known.similarities(group, size, float(size), unit))
+
+
+def problem(
+    W: Any, evidence: Evidence, exclude: bool, scale: float | None, labels: Any
+) -> kernel.Problem:
+    """The problem of this evidence; objects with ``labels`` (g,) of at least 0 keep their memberships."""
+    v, held = evidence.weights, None if labels is None else labels >= 0
+    if evidence.pairs is not None:
+        if evidence.extra is not None:
+            evidence = _as_pairs(evidence)
+            W = evidence.W
+        Q = evidence.pairs if v is None else evidence.pairs * (v[:, None] * v)
+        if exclude:
+            own = np.ones(len(Q)) if v is None else v * np.minimum(v, 1.0)
+            left = own if evidence.self_pairs is None or v is None else v * evidence.self_pairs[0]
+            Q = Q - np.diag(np.minimum(left * evidence.pairs.diagonal(), Q.diagonal()))
+        return kernel.Problem(Pairs(np.asarray(W), Q, held), False, scale, held=held)
+    left, form = evidence.self_pairs if exclude else None, _as_evidence(W)
+    if evidence.extra is not None and isinstance(form, kernel.Implicit):
+        raise ValueError(
+            "cannot_link, labels and weights of must_link need a similarity that is an array, sparse or factored"
+        )
+    fitted = kernel.Problem(form, exclude, scale, v, held, linked=evidence.extra)
+    return fitted if left is None else fitted._replace(left=left[0], left_similarity=left[1])
+
+
+def _as_pairs(evidence: Evidence) -> Evidence:
+    """Links as measured pairs: the largest similarity, or 0, with the weight of the link."""
+    links, unit = evidence.extra.toarray(), largest_entry(evidence.W)
+    W = np.where(links > 0, unit, np.where(links < 0, 0.0, evidence.W))
+    pairs = np.where(links != 0, np.abs(links) / unit, evidence.pairs)
+    return evidence._replace(W=W, pairs=pairs, extra=None)
+
+
+def of_objects(U: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
+    """Starting memberships (g, r, k) of objects: the means of those of their rows (n, r, k)."""
+    total = np.zeros((size, *U.shape[1:]))
+    np.add.at(total, group[group >= 0], U[group >= 0])
+    return simplex.normalize(total)
+
+
+def _as_evidence(W: Any) -> Any:
+    """The similarity in the form its solver wants."""
+    if hasattr(W, "panels"):
+        return W
+    if hasattr(W, "factor"):
+        return kernel.Low(W.factor)
+    if isinstance(W, np.ndarray) or sp.issparse(W) or not is_numpy(W):
+        return kernel.Explicit(W)
+    return kernel.Implicit(W)
+
+
+def spectral_start(W: Any, weights: Any, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Soft assignment to k nearly orthogonal rows of the leading eigenvectors, the first one drawn (Bach and Jordan 2006)."""
+    Z = to_numpy(W.factor) if hasattr(W, "factor") and W.factor.shape[1] == k else None
+    if Z is None:
+        E = leading_eigenvectors(
+            normalized_operator(W, degrees(magnitudes(W), weights), weights), k, tol=1e-3
+        ).vectors
+        Z = to_numpy(unit_rows(E))
+    chosen = orthogonal_rows(Z, k, int(rng.integers(Z.shape[0])))
+    return simplex.normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + 1e-3)
+
+
+def lower_bound(W: Any, k: int) -> float:
+    """|W|^2 less the squares of its k largest positive eigenvalues."""
+    size = W.norm**0.5
+    values = to_numpy(leading_eigenvectors(_Normed(W, size), k, tol=1e-6).values) * size
+    return max(0.0, W.norm - float(np.square(np.clip(values, 0, None)).sum()))
+
+
+class _Normed(LinearOperator):
+    """W / size: an operator of norm at most one. ``W`` is what tells on which device vectors belong."""
+
+    def __init__(self, evidence: Any, size: float) -> None:
+        super().__init__(dtype_of(evidence), (evidence.n, evidence.n))
+        self.evidence, self.size, self.W = evidence, size, getattr(evidence, "W", evidence)
+
+    def __matmul__(self, V: Any) -> Any:
+        return (self.evidence @ V) / self.size
+
+    def _matmat(self, V: Any) -> Any:
+        return self @ V
+
+    def toarray(self) -> Any:
+        return self @ like(self.W, np.eye(self.shape[0], dtype=self.dtype))

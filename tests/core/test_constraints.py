@@ -1,0 +1,104 @@
+"""Pairs that belong together or apart, and partial labels."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+from sfumato import PairwiseProbabilisticClustering, SpectralClustering
+from sfumato.core.constraints import Known, check_pairs, known_labels
+from sfumato.metrics import adjusted_rand_index
+
+MODELS = pytest.mark.parametrize("model", [PairwiseProbabilisticClustering, SpectralClustering])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([[0, 9]], "row number 9"),
+        ([[1, 1]], "itself"),
+        ([[0.5, 1]], "whole row numbers"),
+        ([[0, 1, -2.0]], "positive"),
+        ([[0, 1, 2, 3]], "shape"),
+    ],
+)
+def test_bad_pairs_are_named(pairs, message):
+    with pytest.raises(ValueError, match=message):
+        check_pairs(pairs, 5, "must_link")
+    with pytest.raises(TypeError, match="must_link"):
+        check_pairs([["a", "b"]], 5, "must_link")
+
+
+def test_contradictions_are_named():
+    X = np.zeros((6, 2))
+    with pytest.raises(ValueError, match="rows 0 and 2"):
+        Known.of([[0, 1], [1, 2]], [[0, 2]], None, X, 2)
+    y = np.array([0, 1, 0, -1, -1, -1])
+    with pytest.raises(ValueError, match="different labels"):
+        Known.of([[0, 3], [3, 1]], None, y, X, 2)
+    with pytest.raises(ValueError, match="labels in y"):
+        Known.of(None, [[0, 2]], y, X, 2)
+    with pytest.raises(ValueError, match="n_clusters=1"):
+        Known.of(None, None, y, X, 1)
+
+
+def test_labels_without_any_unknown_are_no_labels():
+    assert known_labels(np.array([0, 1, 1]), 3, 2) is None
+    assert known_labels(np.array([0.5, 1.2, -1]), 3, 2) is None
+    np.testing.assert_array_equal(known_labels(["b", None, "a"], 3, 2), [1, -1, 0])
+
+
+@MODELS
+def test_must_links_share_memberships_and_cannot_links_part(model, blobs):
+    X, y = blobs
+    rng = np.random.default_rng(3)
+    pairs = rng.integers(0, 90, (30, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    same = y[pairs[:, 0]] == y[pairs[:, 1]]
+    fitted = model(3, random_state=0).fit(X, must_link=pairs[same], cannot_link=pairs[~same])
+    U = fitted.memberships_
+    np.testing.assert_array_equal(U[pairs[same, 0]], U[pairs[same, 1]])
+    apart = fitted.labels_[pairs[~same, 0]] != fitted.labels_[pairs[~same, 1]]
+    assert apart.all()
+    assert adjusted_rand_index(y, fitted.labels_) == 1.0
+    assert fitted.predict(X).shape == (90,)
+
+
+@MODELS
+def test_a_few_dozen_constraints_help_on_moons(model):
+    X, y = make_moons(300, noise=0.15, random_state=0)
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, 300, (40, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    same = y[pairs[:, 0]] == y[pairs[:, 1]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        blind = model(2, random_state=0).fit(X)
+        told = model(2, random_state=0).fit(X, must_link=pairs[same], cannot_link=pairs[~same])
+    plain, better = (adjusted_rand_index(y, m.labels_) for m in (blind, told))
+    assert better > plain + 0.2
+
+
+@MODELS
+def test_labelled_objects_keep_their_cluster(model, blobs):
+    X, truth = blobs
+    y = np.full(90, -1)
+    y[[5, 40, 41, 80]] = [2, 0, 0, 1]
+    fitted = model(3, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(fitted.labels_[[5, 40, 41, 80]], [2, 0, 0, 1])
+    np.testing.assert_allclose(fitted.memberships_[[5, 40]].max(axis=1), 1)
+    np.testing.assert_array_equal(fitted.labels_, np.array([2, 0, 1])[truth])
+    np.testing.assert_array_equal(fitted.predict(X), fitted.labels_)
+
+
+def test_constraints_on_a_given_similarity(blobs):
+    X, y = blobs
+    W = np.exp(-np.square(X[:, None] - X).sum(axis=2) / 20)
+    for model in (PairwiseProbabilisticClustering, SpectralClustering):
+        given = model(3, similarity="precomputed", random_state=0)
+        fitted = given.fit(W, must_link=[[0, 1], [1, 2]], cannot_link=[[0, 50]])
+        np.testing.assert_array_equal(fitted.memberships_[0], fitted.memberships_[2])
+        assert fitted.labels_[0] != fitted.labels_[50]
+        assert adjusted_rand_index(y, fitted.labels_) > 0.9
+        np.testing.assert_array_equal(fitted.predict(W), fitted.labels_)
