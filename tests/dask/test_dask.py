@@ -16,9 +16,12 @@ distributed = pytest.importorskip("distributed")
 
 from sfumato import (
     DiscriminativeClustering,
+    FactorMixture,
     FuzzyCMeans,
     GaussianMixture,
+    MixedMixture,
     PairwiseProbabilisticClustering,
+    StudentMixture,
 )
 from sfumato.dask import Similarity, shards
 
@@ -54,7 +57,9 @@ def kill_one(client):
     os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("kind", ["fuzzy", "mixture", "discriminative"])
+@pytest.mark.parametrize(
+    "kind", ["fuzzy", "mixture", "student", "factor", "mixed", "discriminative"]
+)
 def test_statistics_models_fit_a_dask_array_like_an_array(client, data, kind):
     X, weights, classes = data
     model = {
@@ -62,6 +67,9 @@ def test_statistics_models_fit_a_dask_array_like_an_array(client, data, kind):
         "mixture": GaussianMixture(
             3, covariance_type="diag", n_init=1, max_iter=20, tol=1e-4, random_state=0
         ),
+        "student": StudentMixture(3, n_init=1, max_iter=15, tol=1e-4, random_state=0),
+        "factor": FactorMixture(3, n_factors=1, n_init=1, max_iter=15, tol=1e-3, random_state=0),
+        "mixed": MixedMixture(3, n_init=1, max_iter=15, tol=1e-4, random_state=0),
         "discriminative": DiscriminativeClustering(2, n_init=1, max_iter=5, random_state=0),
     }[kind]
     y = classes if kind == "discriminative" else None
