@@ -24,23 +24,23 @@ counts = np.stack([rng.multinomial(60, share @ topics) for share in shares])
 # The memberships of the mixed documents (every third row) lie between their two topics.
 model = InformationBottleneck(3, beta=10, random_state=0).fit(counts)
 order = np.argsort(model.memberships_ @ np.arange(3))
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5))
-left.imshow(model.memberships_[order].T, aspect="auto", cmap="magma", vmin=0, vmax=1)
-left.set(
+figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
+ax.imshow(model.memberships_[order].T, aspect="auto", cmap="magma", vmin=0, vmax=1)
+ax.set(
     xlabel="documents, sorted", ylabel="cluster", yticks=range(3), title="memberships at beta = 10"
 )
 
 # %%
 # What each beta buys. The dashed line is all that the documents say about the words.
 beta, compression, relevance = model.information_curve_.T
-right.plot(compression, relevance, marker="o")
-right.axhline(model.information_, linestyle="--", color="grey")
-right.set(
+figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
+ax.plot(compression, relevance, marker="o")
+ax.axhline(model.information_, linestyle="--", color="grey")
+ax.set(
     xlabel="I(documents; clusters), nats",
     ylabel="I(words; clusters), nats",
     title="the information curve",
 )
-figure.tight_layout()
 
 # %%
 # With an infinite beta the clusters are hard.

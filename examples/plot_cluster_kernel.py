@@ -20,8 +20,8 @@ X, y = (part[:900] for part in load_digits(return_X_y=True))
 kernels = {"plain kernel": self_tuning(X), "cluster kernel": cluster_kernel(knn(X), 10).toarray()}
 
 order = np.argsort(y, kind="stable")
-figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
-for ax, (name, K) in zip(axes[:2], kernels.items(), strict=True):
+figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+for ax, (name, K) in zip(axes, kernels.items(), strict=True):
     ax.imshow(K[np.ix_(order, order)], cmap="Greys", vmin=0, vmax=1)
     ax.set(title=f"{name}, digits in order", xticks=[], yticks=[])
 
@@ -39,12 +39,13 @@ def accuracy(K, n_labels, seed):
 
 
 n_labels = [1, 2, 3, 5, 10, 20]
+figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for name, K in kernels.items():
     means = [np.mean([accuracy(K, n, seed) for seed in range(10)]) for n in n_labels]
     print(name, dict(zip(n_labels, np.round(means, 3).tolist(), strict=True)))
-    axes[2].plot(n_labels, means, marker="o", label=name)
-axes[2].set(xlabel="labelled digits of each kind", ylabel="accuracy on the others", xscale="log")
-axes[2].legend()
+    ax.plot(n_labels, means, marker="o", label=name)
+ax.set(xlabel="labelled digits of each kind", ylabel="accuracy on the others", xscale="log")
+ax.legend()
 
 # %%
 # New digits join through their neighbours among the known ones: the kernel extends to them without

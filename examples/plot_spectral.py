@@ -22,7 +22,7 @@ print(
     f"{model.memberships_.max(axis=1).mean():.3f}"
 )
 
-figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 axes[0].scatter(*X.T, c=model.memberships_[:, 0], cmap="coolwarm", s=12)
 axes[0].set_title("memberships")
 axes[1].scatter(
@@ -39,11 +39,10 @@ axes[1].set(title="second eigenvector", yticks=[])
 # belongs.
 grid = np.stack(np.meshgrid(np.linspace(-1.6, 2.6, 80), np.linspace(-1.1, 1.6, 60)), axis=-1)
 shares = model.predict_proba(grid.reshape(-1, 2))[:, 0].reshape(60, 80)
-axes[2].imshow(
-    shares, origin="lower", extent=(-1.6, 2.6, -1.1, 1.6), cmap="coolwarm", aspect="auto"
-)
-axes[2].scatter(*X.T, c="black", s=2)
-axes[2].set_title("new objects")
+figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+ax.imshow(shares, origin="lower", extent=(-1.6, 2.6, -1.1, 1.6), cmap="coolwarm", aspect="auto")
+ax.scatter(*X.T, c="black", s=2)
+ax.set_title("new objects")
 
 # %%
 # How many clusters? ``cost_`` says how far the eigenvectors are from the indicators of clusters:
