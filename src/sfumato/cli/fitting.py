@@ -16,6 +16,7 @@ import numpy as np
 from .. import __version__
 from ..core.loop import progress
 from ..core.text import plain
+from ..core.types import ArrayLike
 from ..io import InputError, Roles, Table, read
 from ..io.checkpoint import Checkpoint, check_checkpoint
 from ..io.output import Output
@@ -187,7 +188,7 @@ def _task(request: Request, estimator: Any, table: Table) -> str:
 
 def _fit(
     estimator: Any,
-    evidence: Any,
+    evidence: ArrayLike,
     extra: dict[str, Any],
     request: Request,
     checkpoint: Checkpoint | None,

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.text import plain
+from ..core.types import Array
 from ..io import InputError, Table
 from ..io.columns import encoded_names
 
@@ -106,7 +107,7 @@ def _kind(table: Table, asked: str, model: str, estimator: Any, notes: list[str]
     return "standard"
 
 
-def _spreads(X: Any) -> np.ndarray:
+def _spreads(X: Array) -> np.ndarray:
     """Standard deviations of the columns, of up to 100 000 rows, missing cells left out."""
     rows = np.asarray(X[:: max(1, len(X) // 100_000)], dtype=np.float64)
     return np.nan_to_num(np.nanstd(np.where(np.isnan(rows).all(axis=0), 0.0, rows), axis=0))

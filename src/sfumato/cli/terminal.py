@@ -121,7 +121,7 @@ class Terminal:
         return advance
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is None:
         return "–"
     return (

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.labels import encode
 from ..core.text import plain
+from ..core.types import Array
 from ..io import InputError, Roles, Table, read, read_result
 from ..io.output import Output, check_file
 from ..io.results import has_noise, read_memberships, write_memberships
@@ -150,7 +151,7 @@ def _labels(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
     return values if values.dtype.kind in "iu" else encode(values), table.ids
 
 
-def _match(left: Any, right: Any) -> np.ndarray:
+def _match(left: Array, right: Array) -> np.ndarray:
     places = {name: place for place, name in enumerate(right)}
     if len(places) < len(right) or len(set(left)) < len(left):
         raise InputError("the same id stands twice: objects cannot be matched by id")

@@ -43,7 +43,7 @@ class _GammaPair(ConjugatePair):
             rate=check_positive(self.rate, "rate", most=MOST),
         )
 
-    def _fits(self, statistics: Any) -> bool:
+    def _fits(self, statistics: ArrayLike) -> bool:
         return isinstance(statistics, Events)
 
     def _renewed(self, statistics: Events) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class GammaPoisson(_GammaPair):
     shape: Any = 1.0
     rate: Any = 1.0
 
-    def _check(self, data: Any, weight: Any) -> Any:
+    def _check(self, data: ArrayLike, weight: ArrayLike) -> Any:
         data, weight = super()._check(data, weight)
         if (data < 0).any() or (data != np.floor(data)).any():
             raise ValueError("data must be whole numbers of at least 0, NaN where missing")
@@ -168,7 +168,7 @@ class GammaExponential(_GammaPair):
     shape: Any = 1.0
     rate: Any = 1.0
 
-    def _check(self, data: Any, weight: Any) -> Any:
+    def _check(self, data: ArrayLike, weight: ArrayLike) -> Any:
         data, weight = super()._check(data, weight)
         if (data < 0).any():
             raise ValueError("data must be times of at least 0, NaN where missing")
@@ -232,7 +232,7 @@ class ParetoUniform(ConjugatePair):
             shape=check_positive(self.shape, "shape", most=MOST),
         )
 
-    def _check(self, data: Any, weight: Any) -> Any:
+    def _check(self, data: ArrayLike, weight: ArrayLike) -> Any:
         data, weight = super()._check(data, weight)
         if (data < 0).any():
             raise ValueError("data must be numbers of at least 0, NaN where missing")
@@ -242,7 +242,7 @@ class ParetoUniform(ConjugatePair):
         seen = np.where(weight > 0, data, 0.0)
         return Largest(weight.sum(axis=-1), seen.max(axis=-1, initial=0.0))
 
-    def _fits(self, statistics: Any) -> bool:
+    def _fits(self, statistics: ArrayLike) -> bool:
         return isinstance(statistics, Largest)
 
     def _renewed(self, statistics: Largest) -> dict[str, Any]:

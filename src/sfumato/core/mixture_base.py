@@ -138,7 +138,7 @@ class DensityMixture(InductiveClusterer):
             self._warn_if_one_is_enough(rows, candidate)
         return self
 
-    def _runs(self, rows: Rows, seeds: Any, total: float) -> list[Run]:
+    def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[Run]:
         """Runs from all starts, or drafts of which the best go on; unsound ones only if all are."""
         firsts = [
             self._start(rows, np.random.default_rng(seed), turn) for turn, seed in enumerate(seeds)
@@ -205,7 +205,7 @@ class DensityMixture(InductiveClusterer):
         X = self._read(X, reset=False)
         return self._rows(X, check_weights(sample_weight, X))
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Array) -> np.ndarray:
         """Posterior probabilities of new objects; missing values are integrated out.
 
         Parameters
@@ -236,7 +236,9 @@ class DensityMixture(InductiveClusterer):
         ready = self._ready(self._state)
         return rows.map(lambda block, _: self._posterior(block, ready)[1])
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Array, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Log-likelihood per unit of weight."""
         fit = self._fit_of(self._given(X, sample_weight), self._state)
         return fit.log_likelihood / fit.total

@@ -22,6 +22,7 @@ from scipy.special import ndtr, ndtri
 from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
 from ..numerics.valleys import discriminating_coordinates, leading_coordinates, valleys
 from .arrays import is_numpy, to_numpy
+from .types import ArrayLike
 from .warn import warn
 
 __all__ = ["LEVEL", "PREFIX", "Structure", "assess", "warn_about_structure"]
@@ -56,7 +57,9 @@ class Structure(NamedTuple):
     split: int | None
 
 
-def assess(evidence: Any, memberships: Any, *, kind: str, noise: bool = False) -> Structure | None:
+def assess(
+    evidence: np.ndarray, memberships: Any, *, kind: str, noise: bool = False
+) -> Structure | None:
     """Whether the evidence supports the clusters of these memberships.
 
     Parameters
@@ -129,12 +132,12 @@ def _of_similarity(
     return Structure(left, threshold, p_value, apart, apart == k, None)
 
 
-def _readable(evidence: Any) -> bool:
+def _readable(evidence: ArrayLike) -> bool:
     """Whether rows can be taken here, rather than on a cluster of machines."""
     return is_numpy(evidence) or type(evidence).__module__.split(".")[0] == "torch"
 
 
-def _sample(n: int, evidence: Any, kind: str) -> np.ndarray | None:
+def _sample(n: int, evidence: ArrayLike, kind: str) -> np.ndarray | None:
     """A fixed sample of many objects, or None for all; a graph falls apart when it is cut."""
     dense = isinstance(evidence, np.ndarray) or not is_numpy(evidence)
     divisible = dense or hasattr(evidence, "table")
@@ -154,7 +157,7 @@ def _part(W: Any, rows: np.ndarray) -> Any:
     return type(W)(W.table.objects(rows)) if hasattr(W, "table") else W[rows][:, rows]
 
 
-def warn_about_structure(found: Structure, memberships: Any, n_clusters: int) -> None:
+def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: int) -> None:
     """Warn where confident memberships are not supported, or where a cluster falls into pieces."""
     if float(to_numpy(memberships).max(axis=1).mean()) < CONFIDENT:
         return

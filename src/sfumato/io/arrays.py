@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from ..core.memory import reserve
 from ..core.text import plain
+from ..core.types import Array
 from ._tables import InputError, Roles, Table, assign_roles
 
 __all__ = ["as_table", "plausible", "read_npy", "read_npz"]
@@ -121,7 +122,7 @@ def read_npz(path: Path, source: str, roles: Roles) -> Table:
         raise InputError(f"{source} is not a whole NPZ file: {plain(error, 80)}") from error
 
 
-def _choose(arrays: Any, names: list[str], path: Path, source: str, roles: Roles) -> Table:
+def _choose(arrays: Array, names: list[str], path: Path, source: str, roles: Roles) -> Table:
     if set(names) >= _SPARSE:
         matrix = sp.load_npz(path)
         plausible(matrix.shape[0], matrix.shape[1], matrix.nnz, source)
@@ -155,7 +156,7 @@ def plausible(rows: int, columns: int, entries: int, source: str) -> None:
     )
 
 
-def as_table(values: Any, ids: Any, source: str, roles: Roles) -> Table:
+def as_table(values: Array, ids: Any, source: str, roles: Roles) -> Table:
     """The table in an array, with its special columns taken out."""
     if values.ndim == 1:
         values = values[:, None]
@@ -187,5 +188,5 @@ def as_table(values: Any, ids: Any, source: str, roles: Roles) -> Table:
     )
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

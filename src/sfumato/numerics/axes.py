@@ -18,6 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
+from ..core.types import Array
+
 __all__ = ["Axes", "by_radius", "canonical_order", "fit_axes"]
 
 # Times the median spread: a column above is in another unit, so that columns are scaled before
@@ -56,7 +58,7 @@ class Axes(NamedTuple):
         return (X - self.shift.astype(X.dtype)) @ self.projection - self.offset
 
 
-def canonical_order(X: Any) -> np.ndarray:
+def canonical_order(X: Array) -> np.ndarray:
     """Indices (n,) that sort the rows by their numbers.
 
     The same objects in the same order, however they came.
@@ -112,7 +114,7 @@ def _leading(X: np.ndarray, n_axes: int) -> np.ndarray:
     return svds(X, n_axes, v0=np.ones(min(X.shape)))[2].T[:, ::-1]
 
 
-def _sparse_directions(X: Any, n_axes: int) -> np.ndarray:
+def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
     """The same for sparse objects, whose mean is taken off implicitly."""
     n, p = X.shape
     if p <= n_axes or n <= 2:

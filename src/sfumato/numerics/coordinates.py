@@ -72,7 +72,7 @@ class Coordinates(NamedTuple):
 
     def covariance(self) -> np.ndarray:
         """Covariance (d, d) of the data in the coordinates before mixing; needs ``mix``."""
-        back = np.linalg.inv(self.mix)
+        back = np.linalg.inv(np.eye(len(self.scale)) if self.mix is None else self.mix)
         return back.T @ back
 
     def unmixed(self) -> Coordinates:

@@ -156,7 +156,9 @@ def _largest(A: Any) -> float:
     and Wielandt).
     """
     W, scaling = (A.W, A.scaling) if isinstance(A, Scaled) else (A, 1.0)
-    return float((abs(W).sum(axis=1) * scaling**2).max()) if sp.issparse(W) else np.inf
+    if not sp.issparse(W):
+        return np.inf
+    return float((abs(sp.csr_array(W)).sum(axis=1) * scaling**2).max())
 
 
 def _narrow(A: Any) -> bool:

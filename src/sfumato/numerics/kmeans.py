@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import inplace, namespace
+from ..core.types import Array
 from . import simplex
 
 __all__ = [
@@ -88,13 +89,13 @@ def memberships(distances: Any, t: float, q: int) -> Any:
     return simplex.normalize(simplex.softmax(_log_densities(distances, t, q))[0])
 
 
-def _log_densities(distances: Any, t: float, q: int) -> Any:
+def _log_densities(distances: Array, t: float, q: int) -> Any:
     logits = inplace("log1p", distances / t)
     logits *= -(1 + q) / 2
     return logits
 
 
-def temperature(distances: Any, weights: Any, q: int, *, max_iter: int = 200) -> float:
+def temperature(distances: np.ndarray, weights: Array, q: int, *, max_iter: int = 200) -> float:
     """The t of largest likelihood around fixed centers, by expectation-maximisation from the
     nearest centers.
 
@@ -123,7 +124,7 @@ def temperature(distances: Any, weights: Any, q: int, *, max_iter: int = 200) ->
     return t
 
 
-def spectral_cost(E: Any, degree: Any, labels: Any, k: int) -> float:
+def spectral_cost(E: np.ndarray, degree: Array, labels: Array, k: int) -> float:
     """J = 1/2 |E E' - Pi|^2 = k - sum_r |sum_{i in r} sqrt(d_i) e_i|^2 / sum_{i in r} d_i, for E
     with k orthonormal columns.
     """

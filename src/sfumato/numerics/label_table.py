@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
@@ -174,7 +175,7 @@ def gather(table: Table, V: np.ndarray) -> np.ndarray:
     return out
 
 
-def _one_hot(table: Table, rows: slice, dtype: Any) -> sp.csr_array:
+def _one_hot(table: Table, rows: slice, dtype: npt.DTypeLike) -> sp.csr_array:
     columns = table.columns(rows)
     n, m = columns.shape
     starts = np.arange(0, n * m + 1, m, dtype=np.int32)

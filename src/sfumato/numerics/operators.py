@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ..core.arrays import is_numpy, namespace
+from ..core.types import Array, Similarity
 
 __all__ = [
     "Scaled",
@@ -29,18 +30,18 @@ class Scaled(LinearOperator):
     An array, a sparse array, an operator, an array on another device.
     """
 
-    def __init__(self, W: Any, scaling: Any) -> None:
+    def __init__(self, W: Similarity, scaling: Any) -> None:
         super().__init__(dtype_of(W), W.shape)
         self.W, self.scaling = W, scaling
 
-    def __matmul__(self, X: Any) -> Any:
+    def __matmul__(self, X: Array) -> Any:
         s = self.scaling if X.ndim == 1 else self.scaling[:, None]
         return s * (self.W @ (s * X))
 
-    def _matvec(self, x: Any) -> Any:
+    def _matvec(self, x: np.ndarray) -> Any:
         return self @ x.reshape(-1)
 
-    def _matmat(self, X: Any) -> Any:
+    def _matmat(self, X: Array) -> Any:
         return self @ X
 
     def _adjoint(self) -> Scaled:
@@ -58,17 +59,17 @@ class Scaled(LinearOperator):
 class Shifted(LinearOperator):
     """W + diag(s) for any W that multiplies."""
 
-    def __init__(self, W: Any, shift: Any) -> None:
+    def __init__(self, W: Similarity, shift: Any) -> None:
         super().__init__(dtype_of(W), W.shape)
         self.W, self.shift = W, shift
 
-    def __matmul__(self, X: Any) -> Any:
+    def __matmul__(self, X: Array) -> Any:
         return self.W @ X + (self.shift if X.ndim == 1 else self.shift[:, None]) * X
 
-    def _matvec(self, x: Any) -> Any:
+    def _matvec(self, x: np.ndarray) -> Any:
         return self @ x.reshape(-1)
 
-    def _matmat(self, X: Any) -> Any:
+    def _matmat(self, X: Array) -> Any:
         return self @ X
 
     def _adjoint(self) -> Shifted:

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 
 from ..core.arrays import namespace
+from ..core.types import Array, ArrayLike
 
 __all__ = ["Dual", "entropy_dual", "fixed_point", "frobenius_dual", "newton", "without_support"]
 
@@ -33,7 +34,7 @@ class Dual(NamedTuple):
     curve: Callable[[Any], Any]
 
 
-def entropy_dual(K: Any, y: Any) -> Dual:
+def entropy_dual(K: Any, y: np.ndarray) -> Dual:
     """The dual of the relative entropy; touches K as K @ x only."""
     xp = namespace(y)
     x = xp.exp(y)
@@ -46,7 +47,7 @@ def entropy_dual(K: Any, y: Any) -> Dual:
     )
 
 
-def frobenius_dual(K: Any, y: Any) -> Dual:
+def frobenius_dual(K: np.ndarray, y: Array) -> Dual:
     """The dual of the squared Frobenius distance; forms F."""
     xp = namespace(y)
     F = xp.clip(K + y[:, None] + y[None, :], min=0.0)
@@ -62,14 +63,14 @@ def frobenius_dual(K: Any, y: Any) -> Dual:
     )
 
 
-def fixed_point(K: Any, x: Any) -> Any:
+def fixed_point(K: Any, x: np.ndarray) -> Any:
     """x <- sqrt(x / K x): contracts the error by (1 - lambda) / 2, lambda the eigenvalues of F, so
     at least by half if K is definite.
     """
     return (x / (K @ x)) ** 0.5
 
 
-def newton(dual: Callable[[Any], Dual], y: Any, *, max_halvings: int = 50) -> Any:
+def newton(dual: Callable[[Any], Dual], y: ArrayLike, *, max_halvings: int = 50) -> Any:
     """One damped Newton step towards the minimum of a dual."""
     xp = namespace(y)
     here = dual(y)
@@ -85,7 +86,7 @@ def newton(dual: Callable[[Any], Dual], y: Any, *, max_halvings: int = 50) -> An
     return y
 
 
-def _conjugate_gradients(dual: Dual, b: Any, max_iter: int = 200) -> Any:
+def _conjugate_gradients(dual: Dual, b: Array, max_iter: int = 200) -> Any:
     """Solve  Hessian v = b  to a tenth of |b| or better as b shrinks, preconditioned by the Hessian's first part."""
     xp = namespace(b)
     weight = 1.0 / xp.clip(dual.diagonal, min=float(xp.finfo(b.dtype).eps))

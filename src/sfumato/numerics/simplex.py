@@ -14,13 +14,14 @@ import numpy as np
 
 from ..core.arrays import add_at, device, inplace, namespace
 from ..core.optional import optional_module
+from ..core.types import Array
 
 __all__ = ["draw", "normalize", "pair_steps", "project", "quadratic_program", "softmax"]
 
 TINY = 1e-15
 
 
-def normalize(U: Any) -> Any:
+def normalize(U: Array) -> Any:
     """Rows divided by their sums; a row without mass becomes uniform.
 
     Rows sum to one to the last bit or two.
@@ -31,7 +32,7 @@ def normalize(U: Any) -> Any:
     return xp.where(total > 0, U / safe, xp.full_like(U, 1.0 / U.shape[-1]))
 
 
-def softmax(logits: Any) -> tuple[Any, Any]:
+def softmax(logits: Array) -> tuple[Any, Any]:
     """Rows of exp(logits) divided by their sums, and the logarithms of those sums.
 
     Overwrites ``logits``.
@@ -46,7 +47,7 @@ def softmax(logits: Any) -> tuple[Any, Any]:
     return logits, xp.squeeze(xp.log(total) + top, axis=-1)
 
 
-def project(V: Any) -> Any:
+def project(V: Array) -> Any:
     """Nearest point of the simplex for every row (Held, Wolfe and Crowder 1974: sort, then one
     threshold).
     """
@@ -61,12 +62,12 @@ def project(V: Any) -> Any:
     return normalize(xp.clip(V - threshold, min=0.0))
 
 
-def draw(rng: Any, shape: tuple[int, ...], concentration: float = 1.0) -> Any:
+def draw(rng: np.random.Generator, shape: tuple[int, ...], concentration: float = 1.0) -> Any:
     """Dirichlet draws along the last axis, as a NumPy array."""
     return normalize(rng.standard_gamma(concentration, size=shape) + TINY)
 
 
-def pair_steps(H: Any, gradient: Any, U: Any, n_steps: int) -> Any:
+def pair_steps(H: Array, gradient: Array, U: Array, n_steps: int) -> Any:
     """``n_steps`` exact line searches between the best and the worst used vertex of each row.
 
     ``U`` is (rows, k), ``gradient`` = U H - B; both are overwritten, the gradient up to the last
@@ -106,7 +107,7 @@ def pair_steps(H: Any, gradient: Any, U: Any, n_steps: int) -> Any:
 
 
 def quadratic_program(
-    H: Any, B: Any, U: Any | None = None, *, max_steps: int = 200, tol: float = 1e-12
+    H: Array, B: Array, U: Any | None = None, *, max_steps: int = 200, tol: float = 1e-12
 ) -> Any:
     """Rows u (n, k) of the simplex that minimise u'Hu / 2 - b'u, one for every row b of ``B``.
 
@@ -139,12 +140,12 @@ def quadratic_program(
     return normalize(U)
 
 
-def _rows_times(U: Any, H: Any) -> Any:
+def _rows_times(U: Array, H: Array) -> Any:
     """u_i H, or u_i H_i where every row has its own matrix."""
     return U @ H if H.ndim == 2 else (U[:, None, :] @ H)[:, 0, :]
 
 
-def _pair_curvature(H: Any) -> Any:
+def _pair_curvature(H: Array) -> Any:
     """H_rr + H_ss - 2 H_rs, kept away from zero so that a flat pair takes the whole step."""
     xp = namespace(H)
     diagonal = xp.linalg.diagonal(H)

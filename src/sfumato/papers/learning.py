@@ -64,4 +64,4 @@ def _accuracy(X: np.ndarray, y: np.ndarray, k: int, scales: np.ndarray | float) 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model = SpectralClustering(k, similarity="precomputed", random_state=0).fit(W + 1e-12)
-    return matched_accuracy(y, model.labels_)
+    return float(matched_accuracy(y, model.labels_))

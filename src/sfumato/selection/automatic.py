@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from ..core.types import ArrayLike
 from ..core.validation import check_choice, check_number
 from .choose import Choice, choose_n_clusters
 
@@ -22,7 +23,7 @@ class AutomaticClusters:
     max_clusters: Any
     selection_: Choice
 
-    def _fit_automatic(self, X: Any, sample_weight: Any = None) -> Any:
+    def _fit_automatic(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         check_choice(self.n_clusters, "n_clusters (an integer or 'auto')", ("auto",))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         choice = choose_n_clusters(

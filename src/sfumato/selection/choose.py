@@ -10,6 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from ..core.structure import FEWEST, LEVEL, PREFIX, Structure
+from ..core.types import ArrayLike, RandomState
 from ..core.validation import as_generator, check_number
 from ..core.warn import warn
 from . import own
@@ -74,14 +75,14 @@ class Choice(NamedTuple):
 
 def choose_n_clusters(
     estimator: Any,
-    evidence: Any,
+    evidence: ArrayLike,
     candidates: Iterable[int] | None = None,
     *,
     max_clusters: int = MAX_CLUSTERS,
     criterion: str | Callable[[Trial, int], Any] = "auto",
     n_splits: int = 5,
-    sample_weight: Any = None,
-    random_state: Any = None,
+    sample_weight: ArrayLike | None = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Choice:

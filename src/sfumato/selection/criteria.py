@@ -16,11 +16,13 @@ normalised similarity in descending order):
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.structure import LEVEL, Structure
+from ..core.types import Array, ArrayLike
 from ..metrics import adjusted_rand_index, fuzzy_silhouette
 
 __all__ = [
@@ -55,7 +57,7 @@ SMALL_MISFIT = 0.005  # a misfit below this is as good as none
 MISFIT_PENALTY = 5.0  # a misfit of 1/5 takes away all of an eigengap
 
 
-def misfit(factor: Any, memberships: Any) -> float:
+def misfit(factor: ArrayLike, memberships: ArrayLike) -> float:
     """Share of the cluster kernel that memberships do not reproduce, |ZZ' - UU'|^2 / |ZZ'|^2.
 
     Parameters
@@ -80,7 +82,7 @@ def misfit(factor: Any, memberships: Any) -> float:
     return misfit_of_sums(Z.T @ Z, Z.T @ U, U.T @ U)
 
 
-def misfit_of_sums(factor: Any, cross: Any, memberships: Any) -> float:
+def misfit_of_sums(factor: ArrayLike, cross: Any, memberships: ArrayLike) -> float:
     """The misfit from the k x k sums Z'Z, Z'U and U'U, which add up over blocks of objects."""
     square, both, own = (
         float(np.square(np.asarray(sums, dtype=np.float64)).sum())
@@ -89,7 +91,7 @@ def misfit_of_sums(factor: Any, cross: Any, memberships: Any) -> float:
     return max(0.0, (square - 2 * both + own) / max(square, np.finfo(float).tiny))
 
 
-def eigengap(eigenvalues: Any) -> np.ndarray:
+def eigengap(eigenvalues: ArrayLike) -> np.ndarray:
     """Relative eigengaps for k = 1, ..., m - 1 of m eigenvalues in descending order.
 
     (lambda_k - lambda_{k+1}) / (1 - lambda_{k+1}): 1 where k blocks share nothing, 0 where no gap
@@ -116,7 +118,7 @@ def penalized_eigengap(eigengap: Any, misfit: Any) -> Any:
     return eigengap * np.maximum(0.0, 1.0 - MISFIT_PENALTY * np.asarray(misfit, dtype=np.float64))
 
 
-def largest_with_small_misfit(n_clusters: Any, misfits: Any) -> int:
+def largest_with_small_misfit(n_clusters: int | str | Sequence[int], misfits: Any) -> int:
     """The largest number of clusters whose misfit is at most twice the least one, or 0.005."""
     sizes, values = np.asarray(n_clusters), np.asarray(misfits, dtype=np.float64)
     known = np.isfinite(values)
@@ -160,7 +162,7 @@ def aic(log_likelihood: float, n_parameters: float) -> float:
     return float(-2.0 * log_likelihood + 2.0 * n_parameters)
 
 
-def icl(bic: float, memberships: Any, sample_weight: Any = None) -> float:
+def icl(bic: float, memberships: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """BIC plus what the memberships leave open, - 2 sum_i w_i log max_r u_ir; lower is better."""
     largest = np.asarray(memberships, dtype=np.float64).max(axis=1)
     sure = np.log(np.maximum(largest, np.finfo(float).tiny))
@@ -177,7 +179,7 @@ def criterion_weights(information: Any) -> np.ndarray:
     return weights / weights.sum()
 
 
-def held_out_agreement(first: Any, second: Any) -> float:
+def held_out_agreement(first: ArrayLike, second: ArrayLike) -> float:
     """Adjusted Rand index of two labelings made by fits that share no evidence."""
     return float(adjusted_rand_index(first, second))
 
@@ -210,7 +212,7 @@ def prediction_strength(own: Any, predicted: Any) -> float:
     return float(shares.min()) if len(shares) else 1.0
 
 
-def dispersion(X: Any, labels: Any) -> float:
+def dispersion(X: Array, labels: ArrayLike) -> float:
     """Sum over clusters of the squared distances to their means."""
     X, codes = np.asarray(X, dtype=np.float64), np.unique(labels, return_inverse=True)[1]
     X = X - X.mean(axis=0)
@@ -249,12 +251,12 @@ def gap_statistic(dispersions: Any, references: Any) -> GapStatistic:
     return GapStatistic(drawn.mean(axis=0) - own, spread)
 
 
-def silhouette(X: Any, labels: Any, sample_weight: Any = None) -> float:
+def silhouette(X: ArrayLike, labels: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Mean silhouette of hard labels; memberships count by their margin in ``fuzzy_silhouette``."""
     return float(fuzzy_silhouette(X, np.asarray(labels), exponent=0.0, sample_weight=sample_weight))
 
 
-def lifetime(heights: Any, n_clusters: Any) -> np.ndarray:
+def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
     """Length of the interval of thresholds that leaves k clusters of a tree, for every k asked for.
 
     Parameters
@@ -282,7 +284,7 @@ def lifetime(heights: Any, n_clusters: Any) -> np.ndarray:
     return np.where(inside, upper - lower, np.nan)
 
 
-def longest_lifetime(heights: Any, max_clusters: int | None = None) -> int:
+def longest_lifetime(heights: ArrayLike, max_clusters: int | None = None) -> int:
     """Number of clusters that survives longest while the threshold rises (Fred and Jain 2005).
 
     One cluster if the longest lifetime is under twice the shortest that is not zero.
@@ -297,7 +299,7 @@ def longest_lifetime(heights: Any, max_clusters: int | None = None) -> int:
     return int(sizes[np.argmax(lifetime(sorted_heights, sizes))])
 
 
-def consensus_cdf(shares: Any, at: Any) -> np.ndarray:
+def consensus_cdf(shares: ArrayLike, at: Any) -> np.ndarray:
     """Share of the pairs that at most ``at`` of the clusterings join (Monti et al. 2003)."""
     values = np.sort(np.asarray(shares, dtype=np.float64).ravel())
     return np.searchsorted(values, np.asarray(at, dtype=np.float64), side="right") / max(
@@ -305,7 +307,7 @@ def consensus_cdf(shares: Any, at: Any) -> np.ndarray:
     )
 
 
-def pac(shares: Any, low: float = 0.1, high: float = 0.9) -> float:
+def pac(shares: ArrayLike, low: float = 0.1, high: float = 0.9) -> float:
     """Proportion of ambiguous clustering, pairs that ``low`` to ``high`` of the clusterings join.
 
     Lower is better. It drifts to the largest k, because most pairs are then always apart

@@ -11,6 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
+from ..core.types import Array, ArrayLike, RandomState
 from ..core.validation import as_generator, check_number
 from ..core.warn import warn
 from .choose import Progress
@@ -36,12 +37,12 @@ class LikelihoodRatio(NamedTuple):
 
 def bootstrap_likelihood_ratio(
     estimator: Any,
-    X: Any,
+    X: Array,
     *,
     max_clusters: int = 9,
     n_resamples: int = 99,
     level: float = 0.05,
-    random_state: Any = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> LikelihoodRatio:
@@ -122,7 +123,7 @@ def bootstrap_likelihood_ratio(
     return LikelihoodRatio(highest, tuple(tests))
 
 
-def _check(estimator: Any, X: Any) -> None:
+def _check(estimator: Any, X: ArrayLike) -> None:
     for method in ("sample", "score"):
         if not hasattr(estimator, method):
             raise TypeError(
@@ -145,7 +146,7 @@ def _has_gaps(frame: Any) -> bool:
     return bool(found.any())
 
 
-def _fit(estimator: Any, X: Any, n_clusters: int, seed: int) -> Any:
+def _fit(estimator: Any, X: ArrayLike, n_clusters: int, seed: int) -> Any:
     parameters = estimator.get_params(deep=False)
     settings: dict[str, Any] = {
         "n_clusters" if "n_clusters" in parameters else "n_components": n_clusters
@@ -157,7 +158,7 @@ def _fit(estimator: Any, X: Any, n_clusters: int, seed: int) -> Any:
         return clone(estimator).set_params(**settings).fit(X)
 
 
-def _draw(estimator: Any, null: Any, X: Any, k: int, rng: np.random.Generator) -> float:
+def _draw(estimator: Any, null: Any, X: Array, k: int, rng: np.random.Generator) -> float:
     """The statistic on data drawn from the mixture of ``k`` clusters."""
     seed = int(rng.integers(2**31))
     drawn = _with_seed(null, seed).sample(X.shape[0])[0]

@@ -10,6 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
 
+from ..core.types import Array, ArrayLike, RandomState
 from ..core.validation import as_generator, check_choice, check_number
 from ..core.weights import check_weights
 from ._evidence import memberships_of, with_clusters
@@ -52,12 +53,12 @@ class ParameterUncertainty(NamedTuple):
 
 def parameter_intervals(
     estimator: Any,
-    X: Any,
+    X: ArrayLike,
     n_resamples: int = 200,
     *,
     method: str = "nonparametric",
-    sample_weight: Any = None,
-    random_state: Any = None,
+    sample_weight: ArrayLike | None = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ParameterUncertainty:
@@ -162,13 +163,13 @@ def _fixed(estimator: Any, model: Any) -> Any:
     return fixed.set_params(**chosen)
 
 
-def _fit(model: Any, X: Any, weights: np.ndarray | None) -> Any:
+def _fit(model: Any, X: ArrayLike, weights: np.ndarray | None) -> Any:
     return model.fit(X) if weights is None else model.fit(X, sample_weight=weights)
 
 
 def _resampled(
     estimator: Any,
-    X: Any,
+    X: Array,
     weights: np.ndarray | None,
     method: str,
     reference: np.ndarray,

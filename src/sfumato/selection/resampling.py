@@ -11,6 +11,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from ..core.memory import reserve
+from ..core.types import ArrayLike, RandomState
 from ..core.validation import as_generator, check_number
 from ..memberships import align, cooccurrence
 from ._evidence import Evidence, as_evidence, memberships_of, with_clusters
@@ -45,7 +46,7 @@ class Uncertainty(NamedTuple):
         """Percentile intervals of the memberships, (n, k)."""
         return Interval(self.memberships, *_percentiles(self.draws, level))
 
-    def cooccurrence(self, pairs: Any, level: float = 0.95) -> Interval:
+    def cooccurrence(self, pairs: ArrayLike, level: float = 0.95) -> Interval:
         """Percentile intervals of u_i'u_j for chosen pairs (m, 2).
 
         No matching of clusters enters.
@@ -61,11 +62,11 @@ def _percentiles(values: np.ndarray, level: float) -> np.ndarray:
 
 def bootstrap(
     estimator: Any,
-    evidence: Any,
+    evidence: ArrayLike,
     n_resamples: int = 100,
     *,
-    sample_weight: Any = None,
-    random_state: Any = None,
+    sample_weight: ArrayLike | None = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Uncertainty:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 
+from ..core.types import ArrayLike, RandomState
 from ..core.validation import check_number
 from ..datasets import make_gaussians
 from ..memberships import align, check_memberships, cooccurrence, harden
@@ -23,7 +24,7 @@ from ..numerics.simplex import softmax
 __all__ = ["Reliability", "calibration_report", "fit_temperature", "temper"]
 
 
-def temper(memberships: Any, temperature: float) -> np.ndarray:
+def temper(memberships: ArrayLike, temperature: float) -> np.ndarray:
     """Memberships made vaguer (temperature above 1) or surer (below 1).
 
     Parameters
@@ -49,7 +50,7 @@ def temper(memberships: Any, temperature: float) -> np.ndarray:
 
 
 def fit_temperature(
-    memberships: Any,
+    memberships: ArrayLike,
     reference: Any = None,
     *,
     pairs: Any = None,
@@ -139,7 +140,7 @@ def calibration_report(
     separations: Iterable[float] = (2.0, 3.0, 4.0),
     n_objects: int = 300,
     n_draws: int = 3,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> list[Reliability]:
     """How far the memberships of models can be trusted.
 

@@ -12,6 +12,7 @@ from scipy.sparse.linalg import LinearOperator
 from ..core.arrays import namespace
 from ..core.matrices import check_rows, check_similarity
 from ..core.memory import reserve
+from ..core.types import Array, ArrayLike
 from ..core.validation import check_choice, check_number
 from ..core.warn import warn
 from ..numerics.eigen import (
@@ -43,7 +44,9 @@ class ClusterKernel(LinearOperator):
         The first eigenvalue that was left out.
     """
 
-    def __init__(self, factor: Any, projection: Any, eigenvalues: Any, following: float) -> None:
+    def __init__(
+        self, factor: Array, projection: ArrayLike, eigenvalues: ArrayLike, following: float
+    ) -> None:
         super().__init__(dtype_of(factor), (factor.shape[0], factor.shape[0]))
         self.factor, self.projection, self.eigenvalues, self.following = (
             factor,
@@ -52,13 +55,13 @@ class ClusterKernel(LinearOperator):
             following,
         )
 
-    def __matmul__(self, X: Any) -> Any:
+    def __matmul__(self, X: Array) -> Any:
         return self.factor @ (self.factor.T @ X)
 
-    def _matvec(self, x: Any) -> Any:
+    def _matvec(self, x: np.ndarray) -> Any:
         return self @ x.reshape(-1)
 
-    def _matmat(self, X: Any) -> Any:
+    def _matmat(self, X: ArrayLike) -> Any:
         return self @ X
 
     def _adjoint(self) -> ClusterKernel:
@@ -98,7 +101,7 @@ class ClusterKernel(LinearOperator):
 
 
 def cluster_kernel(
-    K: Any,
+    K: Array,
     n_components: int | None = None,
     *,
     transfer: str = "step",
@@ -174,7 +177,7 @@ def cluster_kernel(
     return ClusterKernel(unit_rows(features), projection, spectrum.values, spectrum.following)
 
 
-def _positive_degrees(K: Any, weights: Any) -> Any:
+def _positive_degrees(K: Array, weights: Any) -> Any:
     """Degrees, with a name for what cannot have any."""
     degree = degrees(magnitudes(K), weights)
     n_isolated = int((degree <= 0).sum())
@@ -197,7 +200,7 @@ def _positive_degrees(K: Any, weights: Any) -> Any:
 
 
 def _spectrum(
-    A: Any, n: int, n_components: int | None, transfer: str, cut: float | None
+    A: ArrayLike, n: int, n_components: int | None, transfer: str, cut: float | None
 ) -> tuple[int, Spectrum]:
     """How many eigenvalues lie above the cut, and the eigenpairs that the transfer keeps."""
     if n_components is not None:
@@ -215,7 +218,7 @@ def _spectrum(
     return int((spectrum.values >= cut).sum()), spectrum
 
 
-def _down_to(A: Any, n: int, cut: float) -> Spectrum:
+def _down_to(A: ArrayLike, n: int, cut: float) -> Spectrum:
     """Eigenpairs with eigenvalues of at least ``cut``."""
     k = min(n, 8)
     spectrum = leading_eigenvectors(A, k)
@@ -233,7 +236,7 @@ def _down_to(A: Any, n: int, cut: float) -> Spectrum:
     )
 
 
-def _transferred(values: Any, above: int, transfer: str, power: float) -> Any:
+def _transferred(values: Array, above: int, transfer: str, power: float) -> Any:
     xp = namespace(values)
     if transfer == "step":
         return xp.ones_like(values)

@@ -13,12 +13,13 @@ from scipy.sparse.linalg import LinearOperator
 from ..core.arrays import namespace
 from ..core.labels import as_labels, check_labelings
 from ..core.memory import reserve
+from ..core.types import Array, ArrayLike
 from ..numerics import label_table as kernel
 
 __all__ = ["Coassociation", "coassociation"]
 
 
-def coassociation(L: Any, partition_weight: Any = None) -> Coassociation:
+def coassociation(L: ArrayLike, partition_weight: ArrayLike | None = None) -> Coassociation:
     """Co-association of labelings as an operator (n, n) that multiplies in O(n m) and is never
     formed.
 
@@ -85,17 +86,17 @@ class Coassociation(LinearOperator):
 
         return Coassociation(on_device(self.table, device), self.categories)
 
-    def __matmul__(self, V: Any) -> Any:
+    def __matmul__(self, V: ArrayLike) -> Any:
         return (
             _multiply(self.table, self.table, V)
             if type(V).__module__.startswith("torch")
             else super().__matmul__(V)
         )
 
-    def _matmat(self, V: Any) -> np.ndarray:
+    def _matmat(self, V: ArrayLike) -> np.ndarray:
         return _multiply(self.table, self.table, V)
 
-    def _matvec(self, v: Any) -> np.ndarray:
+    def _matvec(self, v: np.ndarray) -> np.ndarray:
         return self._matmat(v.reshape(-1, 1))[:, 0]
 
     def _adjoint(self) -> Coassociation:
@@ -145,7 +146,7 @@ class Coassociation(LinearOperator):
             seen[seen <= 0] = np.nan
         return np.divide(together, seen, out=together)
 
-    def rows(self, L: Any) -> LinearOperator:
+    def rows(self, L: np.ndarray) -> LinearOperator:
         """Similarities of new objects to these n, an operator (n_new, n).
 
         Parameters
@@ -156,7 +157,7 @@ class Coassociation(LinearOperator):
         """
         return Rows(self.recode(L), self.table)
 
-    def recode(self, L: Any) -> kernel.Table:
+    def recode(self, L: ArrayLike) -> kernel.Table:
         """Table of new objects in the columns of this one."""
         L = as_labels(L)
         m = self.table.codes.shape[1]
@@ -180,10 +181,10 @@ class Rows(LinearOperator):
         super().__init__(np.dtype(np.float64), (new.codes.shape[0], known.codes.shape[0]))
         self.new, self.known, self.constant = new, known, constant
 
-    def _matmat(self, V: Any) -> np.ndarray:
+    def _matmat(self, V: Array) -> np.ndarray:
         return _multiply(self.new, self.known, V) + self.constant * V.sum(axis=0)
 
-    def _matvec(self, v: Any) -> np.ndarray:
+    def _matvec(self, v: np.ndarray) -> np.ndarray:
         return self._matmat(v.reshape(-1, 1))[:, 0]
 
     def _adjoint(self) -> Rows:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from ..core.arrays import namespace, to_numpy
 from ..core.matrices import check_rows, check_similarity
 from ..core.memory import reserve
+from ..core.types import Similarity
 from ..core.validation import check_choice, check_number
 from ..core.warn import warn
 from ..numerics.operators import Scaled, Shifted, as_dense, degrees, dtype_of
@@ -38,7 +39,11 @@ class DoublyStochastic(Scaled):
 
 
 def doubly_stochastic(
-    W: Any, *, divergence: str = "relative-entropy", tol: float | None = None, max_iter: int = 500
+    W: Similarity,
+    *,
+    divergence: str = "relative-entropy",
+    tol: float | None = None,
+    max_iter: int = 500,
 ) -> Any:
     """Doubly stochastic similarity (rows and columns sum to one) nearest to W.
 
@@ -88,7 +93,7 @@ def doubly_stochastic(
     )
 
 
-def _scale(W: Any, tol: float, max_iter: int) -> DoublyStochastic:
+def _scale(W: Similarity, tol: float, max_iter: int) -> DoublyStochastic:
     """Fixed-point steps while they contract, Newton steps where they stall."""
     degree = degrees(W)
     xp = namespace(degree)
@@ -126,7 +131,7 @@ def _refuse(objects: np.ndarray, why: str) -> None:
         )
 
 
-def _least_squares(W: Any, tol: float, max_iter: int) -> np.ndarray:
+def _least_squares(W: Similarity, tol: float, max_iter: int) -> np.ndarray:
     n = W.shape[0]
     reserve(
         (n, 3 * n),
@@ -143,7 +148,7 @@ def _least_squares(W: Any, tol: float, max_iter: int) -> np.ndarray:
     return np.maximum(0, K + y[:, None] + y[None, :])
 
 
-def _move_diagonal(W: Any) -> Any:
+def _move_diagonal(W: Similarity) -> Any:
     surplus = 1 - degrees(W)
     if isinstance(W, np.ndarray):
         F = W.copy()

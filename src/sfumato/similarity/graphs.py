@@ -16,6 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array
 
 from ..core.memory import reserve
+from ..core.types import Array, ArrayLike
 from ..core.validation import check_number
 from ..core.warn import warn
 from .operators import Factored
@@ -26,7 +27,7 @@ FEW = 2000  # objects whose neighbours are found before threads have been starte
 
 
 def gaussian(
-    X: Any, Y: Any = None, *, bandwidth: float | None = None, weights: Any = None
+    X: ArrayLike, Y: ArrayLike | None = None, *, bandwidth: float | None = None, weights: Any = None
 ) -> np.ndarray:
     """Similarities ``exp(-|x - y|^2 / (2 bandwidth^2))``.
 
@@ -61,7 +62,9 @@ def gaussian(
     return np.exp(W, out=W)
 
 
-def self_tuning(X: Any, Y: Any = None, *, n_neighbors: int = 7, weights: Any = None) -> np.ndarray:
+def self_tuning(
+    X: ArrayLike, Y: ArrayLike | None = None, *, n_neighbors: int = 7, weights: Any = None
+) -> np.ndarray:
     """Similarities ``exp(-|x - y|^2 / (s_x s_y))``, s the distance to the n-th neighbour (Zelnik-Manor and Perona 2004).
 
     Parameters
@@ -96,8 +99,8 @@ def self_tuning(X: Any, Y: Any = None, *, n_neighbors: int = 7, weights: Any = N
 
 
 def knn(
-    X: Any,
-    Y: Any = None,
+    X: Array,
+    Y: Array | None = None,
     *,
     n_neighbors: int = 10,
     metric: str = "euclidean",
@@ -205,7 +208,7 @@ def _shares(
 
 
 def _links(
-    finder: NearestNeighbors, X: Any, known: Any, n_neighbors: int, weights: np.ndarray
+    finder: NearestNeighbors, X: Array, known: Array, n_neighbors: int, weights: np.ndarray
 ) -> sp.csr_array:
     """Half a link to each neighbour, half from each known object that would count x among its own.
 
@@ -234,7 +237,7 @@ def _distance_at(
     return np.where(np.isnan(found), np.fmax.reduce(distance, axis=1), found)
 
 
-def cosine(X: Any, Y: Any = None) -> Factored:
+def cosine(X: ArrayLike, Y: ArrayLike | None = None) -> Factored:
     """Cosines of the angles between rows, as an operator of rank p.
 
     Never formed, and signed if the features are.

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.utils.validation import check_array, check_consistent_length
 
+from ..core.types import ArrayLike
 from ..core.validation import check_number
 from .spectral_cost import Cost, neighbor_cost, scale_gradient, spectral_cost
 
@@ -17,7 +18,12 @@ START_WIDTHS = (1.0, 2.0, 4.0)
 
 
 def learn_scales(
-    X: Any, labels: Any, *, penalty: float = 1e-3, max_iter: int = 200, tol: float = 1e-6
+    X: ArrayLike,
+    labels: ArrayLike,
+    *,
+    penalty: float = 1e-3,
+    max_iter: int = 200,
+    tol: float = 1e-6,
 ) -> np.ndarray:
     """Scale of every feature with which spectral clustering finds known partitions best.
 

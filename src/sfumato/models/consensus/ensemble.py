@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...core import loop
 from ...core.memory import InputSize, require
 from ...core.rows import _controller, one_blas_thread, threads
+from ...core.types import Array, ArrayLike
 from ...core.validation import as_generator, check_features, check_number
 from ...core.warn import warn
 from .members import LINKAGES, Failure, Plan, attempt, label
@@ -167,7 +169,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if isinstance(self.algorithms, (list, tuple)) and not self.algorithms:
             raise ValueError("algorithms must name at least one clusterer, got an empty list")
 
-    def _check_room(self, X: Any) -> None:
+    def _check_room(self, X: ArrayLike) -> None:
         size = InputSize.of(X)
         if size is None:
             return
@@ -213,7 +215,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     report(done, len(arguments), math.nan)
                 yield result
 
-    def _keep(self, X: Any, results: list[Any]) -> None:
+    def _keep(self, X: Array, results: list[Any]) -> None:
         self.failures_ = [result for result in results if isinstance(result, Failure)]
         if self.failures_:
             name, message = self.failures_[0]
@@ -236,14 +238,14 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             NearestNeighbors(n_neighbors=min(NEIGHBORS, X.shape[0])).fit(X) if by_neighbor else None
         )
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+    def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None) -> np.ndarray:
         """Make the partitions and return them, (n, m).
 
         -1 where a partition did not see an object.
         """
         return self.fit(X, y).labelings_
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Array) -> np.ndarray:
         """Labels of new objects by every partition, (n_new, m).
 
         Nearest center, the member's own ``predict``, or nearest object.
@@ -288,7 +290,7 @@ class _Frame(NamedTuple):
     unit: Any
 
     @classmethod
-    def of(cls, X: Any) -> _Frame:
+    def of(cls, X: np.ndarray) -> _Frame:
         largest = abs(X).max() if X.size else 1.0
         if sp.issparse(X):
             return cls(None, X.dtype.type(largest or 1.0))
@@ -301,7 +303,7 @@ class _Frame(NamedTuple):
         return ((X.toarray() if sp.issparse(X) else X) - self.origin) / self.unit
 
 
-def _near(X: Any, n_neighbors: int) -> Any:
+def _near(X: Array, n_neighbors: int) -> Any:
     """Links between each object and its nearest neighbours, in both directions (n, n)."""
     if X.shape[0] == 1:
         return sp.csr_array((1, 1))
@@ -311,7 +313,7 @@ def _near(X: Any, n_neighbors: int) -> Any:
     return graph + graph.T
 
 
-def _range(n_clusters: Any, n: int) -> tuple[int, int]:
+def _range(n_clusters: int | str | Sequence[int], n: int) -> tuple[int, int]:
     """Smallest and largest number of clusters of a partition."""
     if n_clusters is None:
         low = max(2, math.isqrt(n))

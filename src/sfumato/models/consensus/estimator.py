@@ -15,6 +15,7 @@ from ...core.base import Clusterer, most_clusters
 from ...core.memory import InputSize
 from ...core.rows import Rows
 from ...core.structure import FEWEST
+from ...core.types import ArrayLike, Weights
 from ...core.validation import (
     as_generator,
     check_choice,
@@ -198,7 +199,12 @@ class EvidenceAccumulation(Clusterer):
         return self.ensemble is None and kernel and self.selection in (None, "eigengap")
 
     def _fit_soft(
-        self, X: Any, offsets: Any, weights: Any, settings: Settings, rng: np.random.Generator
+        self,
+        X: np.ndarray,
+        offsets: Any,
+        weights: Weights,
+        settings: Settings,
+        rng: np.random.Generator,
     ) -> None:
         if self.n_clusters != "auto":
             check_n_clusters(self.n_clusters, X.shape[0])
@@ -259,7 +265,7 @@ class EvidenceAccumulation(Clusterer):
         self._publish(memberships.astype(self._dtype, copy=False), self._hard.solution.run)
 
     @available_if(_takes_soft_evidence)
-    def partial_fit(self, X: Any, y: Any = None) -> EvidenceAccumulation:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> EvidenceAccumulation:
         """Go on with a batch of new objects.
 
         The members stay as the first batch made them, the sums go on.
@@ -343,7 +349,7 @@ class EvidenceAccumulation(Clusterer):
     def _precomputed(self) -> bool:
         return isinstance(self.ensemble, str) and self.ensemble == "precomputed"
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Memberships of new objects, labelled by the partitions and placed beside the fitted ones.
 
         Parameters
@@ -363,7 +369,7 @@ class EvidenceAccumulation(Clusterer):
         memberships = hard.vague(new, self._hard.solution.place(new))
         return memberships.astype(self._dtype, copy=False)
 
-    def _new_rows(self, X: Any) -> Rows:
+    def _new_rows(self, X: ArrayLike) -> Rows:
         if self._precomputed():
             return Rows(soft.check_given(X, None, self._soft.chosen.factor.kinds[0].offsets)[0])
         return Rows(check_features(self, X, reset=False))
@@ -375,7 +381,7 @@ class EvidenceAccumulation(Clusterer):
         labels = self.ensemble_.transform(check_features(self, X, reset=False))
         return self.coassociation_.recode(labels)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """How well u_i'u_j agrees with the evidence about the objects X: higher is better.
 
         Labelings: minus the Brier score for what the partitions say, pair by pair. Soft evidence:
@@ -386,7 +392,7 @@ class EvidenceAccumulation(Clusterer):
         return -hard.brier_score(self._new_table(X), self.predict_proba(X).astype(np.float64))
 
     def cooccurrence_interval(
-        self, pairs: Any, *, n_draws: int = 100, level: float = 0.9
+        self, pairs: ArrayLike, *, n_draws: int = 100, level: float = 0.9
     ) -> np.ndarray:
         """Intervals for the chance that two objects belong together, by bootstrap over the
         partitions.

@@ -54,7 +54,7 @@ class HardConsensus(NamedTuple):
 
 
 def accumulate(
-    model: Any, X: Any, partition_weight: Any, rng: np.random.Generator
+    model: Any, X: Any, partition_weight: np.ndarray, rng: np.random.Generator
 ) -> tuple[Coassociation, np.dtype]:
     """Co-association of the labelings given, or of an ensemble fitted to the features, and the type
     of memberships.

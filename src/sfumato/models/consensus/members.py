@@ -11,6 +11,8 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 
+from ...core.types import Array
+
 __all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "cut", "label", "split"]
 
 LINKAGES = ("single", "complete", "average", "ward")
@@ -47,7 +49,7 @@ class Failure(NamedTuple):
     message: str
 
 
-def attempt(X: Any, plan: Plan, algorithm: Any, n_cuts: int, seed: int) -> Any:
+def attempt(X: Array, plan: Plan, algorithm: Any, n_cuts: int, seed: int) -> Any:
     """Partitions by one run of an algorithm, or what went wrong.
 
     One bad member must not cost the ensemble.
@@ -60,7 +62,7 @@ def attempt(X: Any, plan: Plan, algorithm: Any, n_cuts: int, seed: int) -> Any:
 
 
 def _partitions(
-    X: Any, plan: Plan, algorithm: Any, n_cuts: int, rng: np.random.Generator
+    X: Array, plan: Plan, algorithm: Any, n_cuts: int, rng: np.random.Generator
 ) -> list[tuple[Member, np.ndarray]]:
     n, p = X.shape
     wanted = max(1, round(plan.subsample * n))
@@ -108,7 +110,7 @@ def _cluster(
     return [(Member(algorithm, int(k)), cut(tree, int(k))) for k in numbers]
 
 
-def _by_estimator(X: Any, estimator: Any, k: int, seed: int) -> tuple[Member, np.ndarray]:
+def _by_estimator(X: Array, estimator: Any, k: int, seed: int) -> tuple[Member, np.ndarray]:
     model = clone(estimator)
     settings = {"n_clusters": k, "n_components": k, "random_state": seed}
     own = model.get_params()
@@ -147,7 +149,7 @@ def split(labels: np.ndarray, graph: Any) -> np.ndarray:
     return connected_components(kept, directed=False)[1].astype(np.int32)
 
 
-def _means(X: Any, labels: np.ndarray) -> np.ndarray:
+def _means(X: Array, labels: np.ndarray) -> np.ndarray:
     """Mean of every cluster."""
     members = sp.csr_array((np.ones(len(labels), dtype=X.dtype), (labels, np.arange(len(labels)))))
     total = members @ X
@@ -155,7 +157,7 @@ def _means(X: Any, labels: np.ndarray) -> np.ndarray:
     return total / np.bincount(labels)[:, None].astype(X.dtype)
 
 
-def _extend(X: Any, sample: np.ndarray, member: Member, labels: np.ndarray) -> np.ndarray:
+def _extend(X: Array, sample: np.ndarray, member: Member, labels: np.ndarray) -> np.ndarray:
     """Labels of all objects from those of a sample."""
     if member.centers is not None:
         return _nearest(X, member.centers)
@@ -165,7 +167,7 @@ def _extend(X: Any, sample: np.ndarray, member: Member, labels: np.ndarray) -> n
     return labels[seen][_nearest(X, X[sample[seen]])].astype(np.int32)
 
 
-def label(X: Any, member: Member, known: np.ndarray, neighbors: np.ndarray | None) -> np.ndarray:
+def label(X: Array, member: Member, known: np.ndarray, neighbors: np.ndarray | None) -> np.ndarray:
     """Labels of new objects by one member.
 
     Without a rule of its own it takes the label of the nearest object it saw.
@@ -179,7 +181,7 @@ def label(X: Any, member: Member, known: np.ndarray, neighbors: np.ndarray | Non
     return np.take_along_axis(labels, np.argmax(labels != -1, axis=1)[:, None], axis=1)[:, 0]
 
 
-def _nearest(X: Any, centers: Any) -> np.ndarray:
+def _nearest(X: Array, centers: Any) -> np.ndarray:
     """Index of the nearest row of ``centers`` for every row of X, one product a block."""
     centers = centers.toarray() if sp.issparse(centers) else centers
     offset = np.einsum("ij,ij->i", centers, centers) / 2
@@ -192,5 +194,5 @@ def _nearest(X: Any, centers: Any) -> np.ndarray:
     return nearest
 
 
-def _take(X: Any, features: np.ndarray | None) -> Any:
+def _take(X: Array, features: np.ndarray | None) -> Any:
     return X if features is None else X[:, features]

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
 from ...core.rows import Rows, one_blas_thread, threads
+from ...core.types import Array
 from ...core.validation import as_generator, check_features, check_number
 from ...core.warn import warn
 from ...numerics.axes import Axes, by_radius, fit_axes
@@ -115,7 +116,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._fit_sample(points, fit_axes(points, self.n_axes), rng)
         return self
 
-    def _fit_sample(self, points: Any, axes: Axes, rng: np.random.Generator) -> None:
+    def _fit_sample(self, points: Array, axes: Axes, rng: np.random.Generator) -> None:
         """Fit the members to objects in canonical order."""
         Y = axes(points)
         Y = Y[by_radius(Y)]
@@ -163,7 +164,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         high = check_number(high, "n_components: its upper end", low=low, integer=True)
         return min(low, n), min(high, n)
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Array) -> np.ndarray:
         """Posteriors (n_new, K) of new objects: the columns of every mixture sum to one.
 
         Parameters
@@ -179,7 +180,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         rows = Rows(X, n_jobs=self.n_jobs)
         return rows.map(lambda block: self._posteriors(block).T.astype(X.dtype, copy=False))
 
-    def _posteriors(self, block: Any) -> np.ndarray:
+    def _posteriors(self, block: Array) -> np.ndarray:
         """Posteriors (K, b) of a block of objects."""
         return self.members_.posteriors(self.axes_(block))
 

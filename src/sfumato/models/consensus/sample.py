@@ -9,12 +9,13 @@ import scipy.sparse as sp
 
 from ...core.arrays import is_numpy
 from ...core.rows import Rows
+from ...core.types import Array
 from ...numerics.axes import canonical_order
 
 __all__ = ["sample_objects"]
 
 
-def sample_objects(X: Any, size: int, rng: np.random.Generator) -> Any:
+def sample_objects(X: Array, size: int, rng: np.random.Generator) -> Any:
     """At most ``size`` rows of ``X``, as NumPy or CSR, in an order that depends on their numbers
     alone.
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from ...core.rows import Rows
 from ...core.structure import PREFIX, assess
+from ...core.types import Array
 from ...core.warn import warn
 from ...memberships import align, check_memberships
 from ...numerics.axes import by_radius, fit_axes
@@ -101,7 +102,7 @@ class SoftConsensus(NamedTuple):
     def misfit(self, rows: Rows) -> float:
         """Misfit of the cluster kernel of any objects."""
 
-        def sums(block: Any) -> tuple[np.ndarray, ...]:
+        def sums(block: Array) -> tuple[np.ndarray, ...]:
             Z = self.chosen.factor(block)
             U = self.chosen.reader(Z)
             return Z.T @ Z, Z.T @ U, U.T @ U
@@ -213,7 +214,11 @@ def _member_weights(kinds: tuple[Any, ...], weights: np.ndarray | None) -> list[
 
 
 def _kinds(
-    points: Any, k: Any, mixtures: MixtureEnsemble, cells: bool, rng: np.random.Generator
+    points: Array,
+    k: float | np.ndarray,
+    mixtures: MixtureEnsemble,
+    cells: bool,
+    rng: np.random.Generator,
 ) -> dict[str, tuple[Any, ...]]:
     """The kinds of evidence of every candidate, fitted to the sample."""
     axes = fit_axes(points, mixtures.n_axes)
@@ -233,7 +238,7 @@ def _kinds(
 
 
 def _candidates(
-    kinds: dict[str, tuple[Any, ...]], points: Any, request: Request
+    kinds: dict[str, tuple[Any, ...]], points: Array, request: Request
 ) -> list[Candidate]:
     """Every kind of evidence with every number of clusters that is asked for."""
     made = {id(kind): kind(points) for group in kinds.values() for kind in group[:1]}
@@ -291,7 +296,9 @@ def _candidate(name: str, factor: Factor, Z: np.ndarray, settings: Settings) -> 
     return Candidate(name, k, factor, reader, score)
 
 
-def _settle(X: Any, points: Any, candidates: list[Candidate], request: Request) -> SoftConsensus:
+def _settle(
+    X: Array, points: Array, candidates: list[Candidate], request: Request
+) -> SoftConsensus:
     """The best candidate, fitted again to the whole sample and to sums over all rows."""
     scores = None
     if request.n_clusters == "auto" and request.by_structure:
@@ -312,7 +319,7 @@ def _settle(X: Any, points: Any, candidates: list[Candidate], request: Request) 
     return SoftConsensus(best, points, request, tried, sums)
 
 
-def _structure_scores(points: Any, candidates: list[Candidate]) -> list[float] | None:
+def _structure_scores(points: Array, candidates: list[Candidate]) -> list[float] | None:
     """Score of every candidate by the structure test; None where it has nothing to say."""
     few = points[:: max(1, -(-points.shape[0] // COMPARED))]
     found = [
@@ -325,7 +332,7 @@ def _structure_scores(points: Any, candidates: list[Candidate]) -> list[float] |
 
 
 def _best_supported(
-    points: Any, candidates: list[Candidate], scores: list[float], settings: Settings
+    points: Array, candidates: list[Candidate], scores: list[float], settings: Settings
 ) -> tuple[Candidate, list[Candidate]]:
     """The best supported number of clusters, from the evidence with the smallest misfit; or one."""
     numbers = supported_numbers([each.n_clusters for each in candidates], scores)

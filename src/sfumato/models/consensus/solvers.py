@@ -301,7 +301,9 @@ def _descend(sweep: Any, starts: list[np.ndarray], settings: Settings) -> loop.R
     return run._replace(state=run.state.settled, objective=float(run.objective))
 
 
-def _extrapolate(current: np.ndarray, previous: np.ndarray, momentum: Any) -> np.ndarray:
+def _extrapolate(
+    current: np.ndarray, previous: np.ndarray, momentum: float | np.ndarray
+) -> np.ndarray:
     return simplex.normalize(np.clip(current + momentum * (current - previous), 0.0, None))
 
 

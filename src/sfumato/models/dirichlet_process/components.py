@@ -226,7 +226,7 @@ class CountComponent(NamedTuple):
         failures = self.trials[:, None] - X
         return np.nan_to_num(np.concatenate([X, failures]), nan=0.0, copy=False)
 
-    def _groups(self, S: Any) -> Any:
+    def _groups(self, S: np.ndarray) -> Any:
         return S.reshape(-1, *self.prior.shape)
 
     def log_base(self, Z: Any) -> Any:

@@ -23,7 +23,7 @@ from ...core.arrays import namespace, to_numpy
 from ...core.base import Clusterer
 from ...core.memory import InputSize, reserve
 from ...core.rows import Rows
-from ...core.types import Array, ArrayLike
+from ...core.types import Array, ArrayLike, Weights
 from ...core.validation import (
     as_generator,
     check_choice,
@@ -294,7 +294,7 @@ class DirichletProcessMixture(Clusterer):
             else xp.asarray(U, dtype=X.dtype, device=X.device)
         )
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: ArrayLike) -> Any:
         """Memberships of new objects by the posterior predictive.
 
         Parameters
@@ -322,7 +322,9 @@ class DirichletProcessMixture(Clusterer):
         self._check_fitted()
         return Rows(self._check_new(X), n_jobs=self.n_jobs).map(self._posterior.log_density)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Mean log posterior predictive density.
 
         Higher is better, and comparable between models of the same data.
@@ -391,7 +393,7 @@ def _weighted(values: Array, weights: Array) -> float:
     return float(values.sum() if weights is None else (values * weights).sum())
 
 
-def _mean(memberships: Any, weights: Any) -> np.ndarray:
+def _mean(memberships: ArrayLike, weights: Weights) -> np.ndarray:
     return np.average(
         to_numpy(memberships), axis=0, weights=None if weights is None else to_numpy(weights)
     )

@@ -138,7 +138,7 @@ def responsibilities(state: State, Z: Array) -> tuple[Any, Any]:
 
 
 def summarize(
-    component: Any, state: State, X: Any, weights: Any, *, columns: int = 2**18
+    component: Any, state: State, X: np.ndarray, weights: Array, *, columns: int = 2**18
 ) -> Summary:
     """Statistics of a block of objects (b, p), cut so that its features stay in the cache."""
     q = state.sums.shape[1]

@@ -376,7 +376,7 @@ class DiscriminativeClustering(Clusterer):
                 )
                 return
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: ArrayLike) -> Any:
         """Memberships of new objects.
 
         Parameters
@@ -406,7 +406,9 @@ class DiscriminativeClustering(Clusterer):
             else xp.asarray(psi, dtype=memberships.dtype, device=memberships.device)
         )
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Array, y: Array | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Log probability per object of new classes, given their Voronoi cells and the classes of
         the fitted objects in them.
 

@@ -12,6 +12,7 @@ from ...core import loop
 from ...core.arrays import is_numpy, to_numpy
 from ...core.memory import InputSize, reserve
 from ...core.similarity_base import SimilarityClusterer, as_dense
+from ...core.types import ArrayLike, Similarity
 from ...core.validation import as_generator, check_choice, check_n_clusters, check_number
 from ...core.warn import warn
 from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
@@ -153,7 +154,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
             "eigenvectors": 0,
         }
 
-    def _starts(self, W: Any, rng: np.random.Generator) -> list[np.ndarray]:
+    def _starts(self, W: Similarity, rng: np.random.Generator) -> list[np.ndarray]:
         """Nonnegative (n, k): soft assignment to nearly orthogonal rows of the eigenvectors, then
         uniform draws.
         """
@@ -194,7 +195,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
             )
         self._publish(self._spread(normalize(self.factor_), X), run)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: ArrayLike) -> Any:
         """Memberships of new objects, each by itself beside the fitted ones.
 
         Parameters
@@ -221,7 +222,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         B = as_dense(rows @ (self.scaling_[:, None] * G), G.dtype)
         return kernel.fold_in(B, G.T @ G), B
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: ArrayLike | None, y: ArrayLike | None = None) -> float:
         """Share of the squared scaled similarities to the fitted objects that the factors explain.
 
         Parameters
@@ -257,12 +258,12 @@ def _squared_norm(rows: Any, scaling: np.ndarray) -> float:
     return float(np.square(rows @ np.diag(scaling)).sum())
 
 
-def _on_host(W: Any) -> Any:
+def _on_host(W: ArrayLike | Similarity) -> Any:
     """Rows are visited one by one, which is work for the CPU."""
     return W if is_numpy(W) else to_numpy(W)
 
 
-def _scaled_problem(W: Any, x: np.ndarray) -> kernel.Problem:
+def _scaled_problem(W: Similarity, x: np.ndarray) -> kernel.Problem:
     """diag(x) W diag(x) with rows that can be visited one by one.
 
     What only multiplies is written out, if it fits.

@@ -11,6 +11,7 @@ from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.base import InductiveClusterer
 from ...core.rows import Rows
+from ...core.types import Array, ArrayLike, RandomState
 from ...core.validation import check_choice, check_features, check_number
 from ...core.warn import warn
 from ...core.weights import check_weights
@@ -112,7 +113,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         n_init: int = 4,
         max_iter: int = 300,
         tol: float = 1e-7,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -127,7 +128,9 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
         """Learn from one batch; the first one starts the model, later ones move it by a decreasing
         step.
 
@@ -223,7 +226,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     def _update(self, stats: kernel.Stats, state: kernel.State) -> kernel.State:
         return kernel.update(stats, state)
 
-    def _assign(self, block: Any, state: kernel.Distances) -> Any:
+    def _assign(self, block: Array, state: kernel.Distances) -> Any:
         return kernel.memberships(block.T, state)
 
     _pack = staticmethod(kernel.pack)
@@ -232,7 +235,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     def _ordered(self, run: loop.Run) -> loop.Run:
         return run._replace(state=kernel.ordered(run.state))
 
-    def _outer(self, objective: Any, total: float) -> Any:
+    def _outer(self, objective: float | np.ndarray, total: float) -> Any:
         columns = self._state.centers.shape[0] + (self.noise is not None)
         factor = 1.0 if self.entropy is not None else float(columns) ** (1.0 - self.fuzzifier)
         return objective * factor / self._coordinates.scale[0] / self._coordinates.scale[0]

@@ -15,9 +15,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from ...core.arrays import inplace, namespace, to_numpy
+from ...core.types import Array
 from ...numerics import distances
 
 __all__ = [
@@ -100,7 +102,7 @@ def ready(state: State, rule: Rule) -> Distances:
     )
 
 
-def _rounding(ready: Distances, dtype: Any) -> float:
+def _rounding(ready: Distances, dtype: npt.DTypeLike) -> float:
     """Bound on the rounding error of a squared distance to a center that an object sits on."""
     return 4.0 * float(np.finfo(dtype).eps) * ready.rows.shape[1] * ready.extent
 
@@ -125,7 +127,7 @@ def _single_will_do(ready: Distances) -> bool:
     return _rounding(ready, np.float32) < 1e-3 * ready.gap
 
 
-def precise(Z: Any, ready: Distances) -> Any:
+def precise(Z: Array, ready: Distances) -> Any:
     """``Z``, made again in float64 where float32 cannot tell the nearest centers apart."""
     xp = namespace(Z)
     if Z.dtype == xp.float64 or _single_will_do(ready):
@@ -140,7 +142,7 @@ def precise(Z: Any, ready: Distances) -> Any:
     return distances.features(X, ready.kind)
 
 
-def share(D: Any, rule: Rule) -> tuple[Any, Any]:
+def share(D: Array, rule: Rule) -> tuple[Any, Any]:
     """Best memberships (k, b) and the cost (b,) of each object.
 
     With a fuzzifier of two, ``D`` is overwritten.
@@ -160,7 +162,7 @@ def share(D: Any, rule: Rule) -> tuple[Any, Any]:
     return U, xp.exp((float(np.log(k)) - level) / power)
 
 
-def pull(D: Any, weights: Any, rule: Rule) -> tuple[Any, Any]:
+def pull(D: np.ndarray, weights: Array, rule: Rule) -> tuple[Any, Any]:
     """Weights (k, b) of the objects in the means, w u^m up to a constant, and the cost (b,) of each
     object, times w. Overwrites ``D``.
     """
@@ -202,7 +204,7 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
     return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(cost, dtype=xp.float64)))
 
 
-def stackable(ready: Distances, dtype: Any) -> bool:
+def stackable(ready: Distances, dtype: npt.DTypeLike) -> bool:
     """Whether there is a kernel for several blocks of this type at once."""
     enough = dtype == np.float64 or _single_will_do(ready)
     return (

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import namespace, to_numpy
+from ...core.types import Array
 from ...numerics import distances
 from .kernel import LOG_2PI, State, Stats, cholesky, matrices, restrict
 
@@ -42,7 +43,7 @@ def _like(array: np.ndarray, X: Any) -> Any:
     return namespace(X).asarray(array, dtype=X.dtype, device=X.device)
 
 
-def summarize(X: Any, weights: Any, state: State, labels: Any = None) -> Stats:
+def summarize(X: Any, weights: Any, state: State, labels: Array | None = None) -> Stats:
     """Statistics of a block of rows (b, d), the same sums as those of quadratic features."""
     xp = namespace(X)
     R, level = distances.softmax_columns(restrict(logits(X, state), labels))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from ...conjugate import NormalInverseWishart
 from ...core.arrays import to_numpy
 from ...core.rows import one_blas_thread
+from ...core.types import ArrayLike, RandomState
 from ...core.validation import (
     as_generator,
     check_choice,
@@ -142,7 +144,7 @@ class GaussianMixture(FittedMixture):
 
     def __init__(
         self,
-        n_clusters: Any = 8,
+        n_clusters: int | str | Sequence[int] = 8,
         *,
         covariance_type: str = "auto",
         criterion: str = "bic",
@@ -150,14 +152,14 @@ class GaussianMixture(FittedMixture):
         prior: str | NormalInverseWishart | None = None,
         noise: float | None = None,
         reg_covar: float = 1e-9,
-        weights_init: Any = None,
-        means_init: Any = None,
-        covariances_init: Any = None,
+        weights_init: ArrayLike | None = None,
+        means_init: ArrayLike | None = None,
+        covariances_init: ArrayLike | None = None,
         frozen: tuple[str, ...] = (),
         n_init: int = 10,
         max_iter: int = 500,
         tol: float = 1e-6,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays import inplace, is_numpy, namespace, to_numpy
+from ...core.types import Array, ArrayLike
 from ...numerics import distances, families
 from .prior import Prior
 
@@ -137,7 +138,7 @@ def cholesky(C: np.ndarray, floor: float) -> np.ndarray:
         return np.linalg.cholesky(families.raised(C, max(floor, 1e-14 * largest)))
 
 
-def _log(weights: Any) -> Any:
+def _log(weights: Array) -> Any:
     return np.log(np.maximum(weights, np.finfo(float).tiny))
 
 
@@ -149,7 +150,7 @@ def logits(Z: Any, densities: Densities) -> tuple[Any, Any]:
     return namespace(Z).asarray(densities.rows, dtype=Z.dtype, device=Z.device) @ Z, Z
 
 
-def precise(Z: Any, densities: Densities) -> Any:
+def precise(Z: Array, densities: Densities) -> Any:
     """``Z``, z(x) or x, made again in float64 where float32 would not do."""
     xp, d = namespace(Z), densities.n_features
     if Z.dtype != xp.float32 or _single_will_do(densities):
@@ -178,7 +179,9 @@ def restrict(L: Any, labels: Any) -> Any:
     return L
 
 
-def posterior(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, Any, Any, Any]:
+def posterior(
+    Z: Array, densities: Densities, labels: ArrayLike | None = None
+) -> tuple[Any, Any, Any, Any]:
     """Weighted densities (k, b) relative to a level, their sums (b,), the levels (b,) or number,
     and ``Z``.
 
@@ -201,7 +204,7 @@ def posterior(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, An
     return E, total, level, Z
 
 
-def summarize(Z: Any, weights: Any, densities: Densities, labels: Any = None) -> Stats:
+def summarize(Z: Any, weights: Any, densities: Densities, labels: Array | None = None) -> Stats:
     """Statistics of a block, or of a block for each of several mixtures.
 
     ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None, ``labels`` (b,), -1 for unknown, or

@@ -19,6 +19,7 @@ import numpy as np
 from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.rows import Rows
+from ...core.types import Array, ArrayLike
 from ...numerics import distances, families
 from ...numerics.coordinates import Coordinates
 from . import direct, kernel, missing
@@ -75,7 +76,7 @@ class View:
             rows = rows.through(lambda block: distances.features(block.T, kind).T)
         return rows
 
-    def features(self, block: Any) -> Any:
+    def features(self, block: Array) -> Any:
         """Inner coordinates out of a block of such rows."""
         return block[:, 1 : len(self.coordinates.scale) + 1] if self.expands else block
 
@@ -89,7 +90,7 @@ class View:
             return lambda block, w=None, y=None: layout.summarize(block, w, state, y)
         states = kernel.unstack(state)
 
-        def several(block: Any, w: Any = None, y: Any = None) -> Stats:
+        def several(block: Array, w: Any = None, y: ArrayLike | None = None) -> Stats:
             parts = [layout.summarize(block, w, one, y) for one in states]
             objectives = np.array([part.objective for part in parts])
             return Stats(np.stack([part.sums for part in parts]), objectives)
@@ -166,7 +167,7 @@ class Likelihood:
             return self.total * coordinates.log_volume()
         scale = np.log(coordinates.scale)
 
-        def block(X: Any, w: Any = None, y: Any = None) -> tuple[float]:
+        def block(X: Array, w: Any = None, y: ArrayLike | None = None) -> tuple[float]:
             return (float(np.sum(((~np.isnan(X)) @ scale) * (1.0 if w is None else w))),)
 
         return float(self.rows.sum(block)[0])
@@ -175,7 +176,7 @@ class Likelihood:
         """Weighted sum over the objects of the logarithm of their largest membership."""
         posterior = self.view.posterior(state, 0)
 
-        def block(X: Any, w: Any = None, y: Any = None) -> tuple[float]:
+        def block(X: Array, w: Any = None, y: ArrayLike | None = None) -> tuple[float]:
             U = to_numpy(posterior(X, w, y)).astype(np.float64)
             sure = np.log(U.max(axis=1))
             return (float(sure.sum() if w is None else sure @ w),)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from ...core.arrays import is_numpy
 from ...core.rows import Rows
+from ...core.types import ArrayLike
 from ...numerics import families
 from ...numerics.coordinates import Coordinates
 from .kernel import State, matrices
@@ -76,7 +77,7 @@ def partial_labels(
     return np.where(known, np.searchsorted(classes, y), -1), classes
 
 
-def _integers(y: Any, n: int) -> np.ndarray | None:
+def _integers(y: ArrayLike, n: int) -> np.ndarray | None:
     """``y`` as integers (n,); None where it is no partial labelling.
 
     There is none, or names or numbers without a sign of unknown.
@@ -129,7 +130,7 @@ def check_frozen(frozen: Any, given: dict[str, Any]) -> tuple[str, ...]:
     return tuple(frozen)
 
 
-def check_initial(value: Any, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
+def check_initial(value: object, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
     """A given first parameter as a finite float64 array of this shape."""
     if value is None:
         return None
@@ -149,7 +150,7 @@ def check_initial(value: Any, name: str, shape: tuple[int, ...]) -> np.ndarray |
     return array
 
 
-def check_weights_init(value: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+def check_weights_init(value: object, shape: tuple[int, ...]) -> np.ndarray | None:
     """Given first weights, nonnegative, made to sum to one."""
     weights = check_initial(value, "weights_init", shape)
     if weights is not None and (weights.min() < 0 or weights.sum() <= 0):
@@ -163,7 +164,9 @@ def shape_of(covariance_type: str, k: int, d: int) -> tuple[int, ...]:
     return shapes.get(covariance_type, (k, d, d))
 
 
-def check_covariances_init(value: Any, covariance_type: str, k: int, d: int) -> np.ndarray | None:
+def check_covariances_init(
+    value: object, covariance_type: str, k: int, d: int
+) -> np.ndarray | None:
     """Given first covariances: symmetric positive definite matrices, or positive numbers."""
     covariances = check_initial(value, "covariances_init", shape_of(covariance_type, k, d))
     if covariances is None:

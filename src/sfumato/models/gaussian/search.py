@@ -188,7 +188,7 @@ def choose(fits: Sequence[Fit], criterion: str) -> Fit:
         near = np.flatnonzero(values <= np.nanmin(values) + TIE)
     else:
         near = np.arange(len(fits))
-    return fits[min(near, key=lambda i: (fits[i].candidate.n_parameters, i))]
+    return fits[min(map(int, near), key=lambda i: (fits[i].candidate.n_parameters, i))]
 
 
 def on_all(data: MixtureData, fit: Fit, settings: Settings) -> Fit:

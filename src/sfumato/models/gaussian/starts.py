@@ -197,7 +197,7 @@ def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> lis
         state, values = likelihood.step(state)
     ends = kernel.unstack(state)
     tiny = [bool(small(end, likelihood.count).any()) for end in ends]
-    order = np.lexsort([-values, tiny])
+    order = np.lexsort((-values, np.array(tiny)))
     different = [order[0]]
     for i in order[1:]:
         if abs(values[different[-1]] - values[i]) > SAME * likelihood.total:
@@ -229,7 +229,7 @@ def collapsed(state: State, count: float, thinnest: float) -> np.ndarray:
     of its own more than one.
     """
     k, d = state.means.shape
-    volume, shape, orientation = state.family
+    volume, shape, orientation = tuple(state.family)
     if orientation == "V" and shape == "V":
         need = d + 1.0
     elif shape == "V" or orientation == "V":

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from ...core.types import Array
 from ...numerics import simplex
 from ...numerics.compiled_simplex import FREE, minimise, pair_steps
 from .kernel import gram
@@ -30,7 +31,7 @@ __all__ = ["descend"]
 EXACT = 6
 
 
-def descend(problem: Any, origin: np.ndarray, scale: Any, damping: Any) -> tuple[Any, ...]:
+def descend(problem: Any, origin: np.ndarray, scale: Array, damping: Array) -> tuple[Any, ...]:
     """As ``kernel._descend``, row by row."""
     n, r, _ = origin.shape
     v = np.ones(n) if problem.weights is None else np.asarray(problem.weights, dtype=np.float64)

@@ -18,6 +18,7 @@ from scipy.sparse.linalg import LinearOperator
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ...core.arrays import free_memory
+from ...core.types import Array, Similarity
 from .cuda_sweep import LARGE, Sweep, halves
 from .cuda_visit import BAND, visit
 
@@ -67,7 +68,7 @@ class Panels(LinearOperator):
         self._crowded = False
 
     @staticmethod
-    def fits(W: Any, k: int) -> bool:
+    def fits(W: Similarity, k: int) -> bool:
         """Whether ``W`` is a dense float32 matrix on a CUDA device, and ``k`` clusters are not too
         many.
         """
@@ -87,7 +88,7 @@ class Panels(LinearOperator):
         parts = self.multiply(halves(V, size), slice(0, self.n), slice(0, self.n), chunk)
         return parts.sum(0)[:, : V.shape[1]] / (size * self.unit)
 
-    def _matmat(self, V: Any) -> Any:
+    def _matmat(self, V: Array) -> Any:
         return self @ V
 
     def toarray(self) -> Any:
@@ -149,7 +150,9 @@ class Panels(LinearOperator):
                     self._bands[1][:, rows] = scaled - self._bands[0][:, rows]
         return self._bands is not None
 
-    def descend(self, U: Any, scale: Any, damping: Any, exclude: bool) -> tuple[Any, np.ndarray]:
+    def descend(
+        self, U: np.ndarray, scale: np.ndarray, damping: np.ndarray, exclude: bool
+    ) -> tuple[Any, np.ndarray]:
         """One sweep from ``U`` (n, r, k).
 
         New memberships, and t before, q before, t after, q after, (r,) each.

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import triton
 
+from ...core.types import Similarity
 from .cuda_visit import UNITS, visit
 
 __all__ = ["Sweep", "halves", "wide"]
@@ -28,7 +29,7 @@ def wide(c: int) -> int:
     return max(16, triton.next_power_of_2(c))
 
 
-def halves(V: Any, size: Any) -> tuple[Any, Any]:
+def halves(V: Any, size: object) -> tuple[Any, Any]:
     """V * size as the sum of two half-precision arrays, columns padded with zeros to a power of
     two.
     """
@@ -81,7 +82,7 @@ class Sweep:
         torch.cuda.current_stream().synchronize()
         return moved, self.moments.numpy().copy()
 
-    def _record(self, W: Any) -> None:
+    def _record(self, W: Similarity) -> None:
         """Run the sweep once to build its kernels, put the memberships back, and record it."""
         keep = self.V.clone()
         aside = torch.cuda.Stream()

@@ -15,6 +15,7 @@ from ...core.constraints import Known, match_columns, refuse_constraints
 from ...core.memory import InputSize
 from ...core.rows import one_blas_thread
 from ...core.similarity_base import SimilarityClusterer, as_dense
+from ...core.types import Array, ArrayLike
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import simplex
@@ -210,7 +211,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
     def _fixed_scale(self) -> float | None:
         return None if self.scale == "fit" else float(self.scale)
 
-    def _contest(self, problem: kernel.Problem, U: Any) -> loop.Run:
+    def _contest(self, problem: kernel.Problem, U: Array) -> loop.Run:
         """The best of the starts (n, n_init, k).
 
         The first decides alone where no other could be much better.
@@ -368,7 +369,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
                 f"{max(0.0, spread - objective) / problem.W.norm:.1%} of them beyond their mean"
             )
 
-    def _question_vertices(self, memberships: Any) -> None:
+    def _question_vertices(self, memberships: ArrayLike) -> None:
         highest = namespace(memberships).max(memberships, axis=0)
         if self.n_clusters > 1 and float(highest.min()) < 0.75:
             warn(
@@ -378,7 +379,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
                 "similarity"
             )
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: ArrayLike) -> Any:
         """Memberships of new objects, each by itself beside the fitted ones.
 
         Parameters
@@ -404,7 +405,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         nothing = ~xp.any(B != 0, axis=1, keepdims=True)
         return xp.where(nothing, xp.full_like(found, 1.0 / found.shape[1]), found)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Share of the squared similarities between new and fitted objects that the memberships
         explain; higher is better.
 

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core.arrays import namespace, to_numpy
+from ...core.types import Array, Similarity
 
 __all__ = ["Explicit", "Implicit", "Low", "columns", "dot", "panels"]
 
@@ -48,10 +49,10 @@ class Explicit:
         W = self.W[rows, :]
         return W[:, : rows.start], W[:, rows], W[:, rows.stop :]
 
-    def __matmul__(self, V: Any) -> Any:
+    def __matmul__(self, V: Array) -> Any:
         return self.W @ V
 
-    def sweep(self, V: Any, visit: Any) -> tuple[Any, Any]:
+    def sweep(self, V: Array, visit: Any) -> tuple[Any, Any]:
         """Visit the panels of ``V`` (n, c) in order, newest values first.
 
         t before and after, a column each.
@@ -92,7 +93,7 @@ class Low:
             gram = factor.T @ factor
         self.norm, self.diagonal_norm = dot(gram, gram), dot(self.diagonal, self.diagonal)
 
-    def squares(self, weights: Any) -> float:
+    def squares(self, weights: Array) -> float:
         """sum_ij v_i v_j w_ij^2 = |F' diag(v) F|^2."""
         if sp.issparse(self.factor):
             gram = (self.factor.T @ sp.diags_array(weights) @ self.factor).data
@@ -100,10 +101,10 @@ class Low:
             gram = (self.factor * weights[:, None]).T @ self.factor
         return dot(gram, gram)
 
-    def __matmul__(self, V: Any) -> Any:
+    def __matmul__(self, V: Array) -> Any:
         return self.factor @ (self.factor.T @ V)
 
-    def sweep(self, V: Any, visit: Any) -> tuple[Any, Any]:
+    def sweep(self, V: Array, visit: Any) -> tuple[Any, Any]:
         """As ``Explicit.sweep``; t is |F'V|^2."""
         M = self.factor.T @ V
         t_old = columns(M, M)
@@ -120,7 +121,7 @@ class Implicit:
     Its diagonal and norm are asked for, or else read off products with blocks of the identity.
     """
 
-    def __init__(self, W: Any, block: int = 256) -> None:
+    def __init__(self, W: Similarity, block: int = 256) -> None:
         self.W, self.n, self.dtype = (
             W,
             W.shape[0],
@@ -138,7 +139,7 @@ class Implicit:
             float(diagonal @ diagonal),
         )
 
-    def squares(self, weights: Any) -> float:
+    def squares(self, weights: Array) -> float:
         """sum_ij v_i v_j w_ij^2, by blocks of columns."""
         total, block = 0.0, 256
         for start in range(0, self.n, block):
@@ -147,7 +148,7 @@ class Implicit:
             total += float(weights @ (W**2 @ weights[start:stop]))
         return total
 
-    def __matmul__(self, V: Any) -> Any:
+    def __matmul__(self, V: Array) -> Any:
         return np.asarray(self.W @ V)
 
 
@@ -157,13 +158,13 @@ def panels(n: int, n_panels: int) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def dot(A: Any, B: Any) -> float:
+def dot(A: Array, B: Array) -> float:
     """<A, B> added up in float64."""
     xp = namespace(A, B)
     return float(xp.sum(xp.sum(A * B, axis=-1), dtype=xp.float64))
 
 
-def columns(A: Any, B: Any) -> Any:
+def columns(A: Array, B: Array) -> Any:
     """Column-wise <A, B> added up in float64, as NumPy: (n, c) and (n, c) give (c,)."""
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->j", A, B, dtype=np.float64)

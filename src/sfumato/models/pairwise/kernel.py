@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from ...core.arrays import device, is_numpy, namespace, to_numpy
 from ...core.optional import optional_module
+from ...core.types import Array, ArrayLike, Weights
 from ...numerics import simplex
 from .evidence import N_PANELS, Explicit, Implicit, Low, columns, panels
 
@@ -89,7 +90,7 @@ class State(NamedTuple):
 # -----------------------------------------------------------------------------------------------------
 
 
-def gram(U: Any, weights: Any = None) -> Any:
+def gram(U: Array, weights: Weights = None) -> Any:
     """S = U'VU of every run, (r, k, k) in float64."""
     xp = namespace(U)
     V = xp.permute_dims(U, (1, 0, 2))
@@ -97,26 +98,26 @@ def gram(U: Any, weights: Any = None) -> Any:
     return xp.astype(xp.matrix_transpose(V) @ right, xp.float64)
 
 
-def _times(U: Any, S: Any) -> Any:
+def _times(U: Array, S: Array) -> Any:
     """U_r S_r for every run r, (n, r, k)."""
     xp = namespace(U)
     return xp.permute_dims(xp.permute_dims(U, (1, 0, 2)) @ xp.astype(S, U.dtype), (1, 0, 2))
 
 
-def weighted(problem: Problem, U: Any) -> Any:
+def weighted(problem: Problem, U: np.ndarray) -> Any:
     """V U of every run side by side, (n, r k): what similarities are multiplied with."""
     flat = _flat(U)
     return flat if problem.weights is None else flat * problem.weights[:, None]
 
 
-def fitted_scale(problem: Problem, t: Any, q: Any) -> Any:
+def fitted_scale(problem: Problem, t: Array, q: Array) -> Any:
     """a = t / q, or the fixed scale, for every run."""
     if problem.scale is not None:
         return np.full_like(t, problem.scale)
     return np.maximum(t / np.maximum(q, np.finfo(float).tiny), 0.0)
 
 
-def moments(problem: Problem, U: Any, S: Any, t: Any) -> tuple[Any, Any]:
+def moments(problem: Problem, U: Array, S: Array, t: Array) -> tuple[Any, Any]:
     """t and q with the diagonal terms taken off if the problem excludes them.
 
     ``t`` counts every pair.
@@ -149,7 +150,7 @@ def squared_norm(problem: Problem) -> float:
     return max(0.0, total)
 
 
-def objective(t: Any, q: Any, norm: float, scale: Any) -> Any:
+def objective(t: Array, q: Array, norm: float, scale: Array) -> Any:
     """f = |W|^2 - 2 a t + a^2 q for every run."""
     return np.maximum(norm - 2 * scale * t + scale**2 * q, 0.0)
 
@@ -171,16 +172,16 @@ def start(problem: Problem, U: Any) -> State:
     return State(U, fitted_scale(problem, t, q), np.ones(U.shape[1]), P)
 
 
-def _on(U: Any, values: Any) -> Any:
+def _on(U: Array, values: ArrayLike) -> Any:
     """Numbers of the runs in the library and on the device of ``U``."""
     return namespace(U).asarray(np.array(values), device=device(U))
 
 
-def _flat(U: Any) -> Any:
+def _flat(U: Array) -> Any:
     return namespace(U).reshape(U, (U.shape[0], -1))
 
 
-def _runs(values: Any, shape: tuple[int, ...]) -> Any:
+def _runs(values: np.ndarray, shape: tuple[int, ...]) -> Any:
     """Sums over the columns of each run."""
     return values.reshape(shape[1], shape[2]).sum(axis=1)
 
@@ -214,7 +215,7 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
     return select(good, moved, stayed), np.where(good, f_new, f_old)
 
 
-def _compiled(problem: Problem, U: Any) -> Any:
+def _compiled(problem: Problem, U: Array) -> Any:
     """The compiled sweeps, for similarities whose rows are short.
 
     a factor or a sparse matrix in NumPy.
@@ -266,11 +267,11 @@ def _panel(
     problem: Problem,
     rows: slice,
     old: Any,
-    product: Any,
-    S: Any,
+    product: Array,
+    S: Array,
     S_panel: Any,
-    scale: Any,
-    damping: Any,
+    scale: Array,
+    damping: Array,
 ) -> Any:
     """New memberships of a panel.
 
@@ -292,7 +293,7 @@ def _panel(
     )
 
 
-def _own(problem: Problem, rows: slice, U: Any, scale: Any) -> Any:
+def _own(problem: Problem, rows: slice, U: Array, scale: Array) -> Any:
     """What the self pairs left out would add to the slope of each row, as a factor of the row,
     (rows, r, 1).
     """
@@ -302,7 +303,7 @@ def _own(problem: Problem, rows: slice, U: Any, scale: Any) -> Any:
     return similarity[:, None, None] - scale[None, :, None] * left[:, None, None] * square
 
 
-def combine(current: State, previous: State, momentum: Any) -> State:
+def combine(current: State, previous: State, momentum: float | np.ndarray) -> State:
     """Extrapolated memberships, clipped to the simplex."""
     xp = namespace(current.U)
     beta = xp.astype(
@@ -312,7 +313,7 @@ def combine(current: State, previous: State, momentum: Any) -> State:
     return current._replace(U=simplex.normalize(xp.clip(U, min=0.0)), product=None)
 
 
-def select(mask: Any, one: State, other: State) -> State:
+def select(mask: Array, one: State, other: State) -> State:
     """Runs of ``one`` where the mask holds, of ``other`` elsewhere."""
     xp = namespace(one.U)
     where = _on(one.U, mask)

@@ -16,6 +16,7 @@ from ...core.constraints import Known, match_columns, matching, refuse_constrain
 from ...core.objects import chained, joined, merged
 from ...core.similarity_base import SimilarityClusterer, as_dense
 from ...core.similarity_evidence import Evidence
+from ...core.types import Array, ArrayLike, Similarity
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import kmeans as kernel
@@ -232,7 +233,7 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         )
         return memberships[joints.group], run
 
-    def _round(self, Z: Any, degree: Any, v: Any, labels: Any) -> tuple[Any, loop.Run]:
+    def _round(self, Z: Array, degree: Array, v: Any, labels: Any) -> tuple[Any, loop.Run]:
         """Memberships of the embedded objects, and the run that found the clusters."""
         if hasattr(self.rounding, "predict_proba"):
             return self._round_by_estimator(to_numpy(Z), v, labels)
@@ -312,7 +313,7 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
             return
         warn(what)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: ArrayLike) -> Any:
         """Memberships of new objects, placed beside the fitted ones by the Nystrom rule.
 
         Parameters
@@ -349,7 +350,7 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         E = as_dense(rows @ (self._scaling[:, None] * self._rotation), dtype)
         return self._row(E, reciprocal), degree
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: ArrayLike | None, y: ArrayLike | None = None) -> float:
         """Share of the spread of the embedded objects that lies between clusters; higher is better.
 
         Parameters
@@ -420,7 +421,7 @@ def _of_rows(Z: Any, group: np.ndarray) -> np.ndarray:
     return rows
 
 
-def _connected_degrees(W: Any, weights: Any) -> Any:
+def _connected_degrees(W: Similarity, weights: Any) -> Any:
     """Degrees; a W without any similarity is refused."""
     degree = degrees(magnitudes(W), weights)
     if bool((degree < 0).any()):
@@ -449,7 +450,7 @@ def _over_eigenvalues(spectrum: Spectrum) -> Any:
     )
 
 
-def _share(memberships: Any, degree: Any) -> Any:
+def _share(memberships: Array, degree: Array) -> Any:
     """Objects without any similarity belong to every cluster alike."""
     xp = namespace(memberships)
     return xp.where(

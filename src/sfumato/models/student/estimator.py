@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,7 @@ class StudentMixture(DensityMixture):
 
     def __init__(
         self,
-        n_clusters: Any = 2,
+        n_clusters: int | str | Sequence[int] = 2,
         *,
         covariance_type: str = "full",
         degrees_of_freedom: Any = "common",
@@ -249,7 +250,7 @@ class StudentMixture(DensityMixture):
     def _ordered(self, run: loop.Run) -> loop.Run:
         return run._replace(state=kernel.ordered(run.state))
 
-    def _outer(self, objective: Any, total: float) -> Any:
+    def _outer(self, objective: float | np.ndarray, total: float) -> Any:
         return objective + self._volume
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
