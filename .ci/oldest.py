@@ -1,4 +1,6 @@
-"""Print every requirement of pyproject.toml at the oldest version it allows, for ``pip install -r``."""
+"""Print every requirement of pyproject.toml at the oldest version it allows, for ``pip install
+-r``.
+"""
 
 from __future__ import annotations
 

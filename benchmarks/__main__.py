@@ -45,7 +45,10 @@ def main(words: list[str]) -> int:
         lines = module.run()
         if not lines:
             continue  # what it measures is not here
-        machine = f"{platform.machine()}, {cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"
+        machine = (
+            f"{platform.machine()}, {cpu_count()} cores, Python {platform.python_version()}, NumPy "
+            f"{np.__version__}"
+        )
         machine = module.machine() if hasattr(module, "machine") else machine
         if any(not math.isnan(line.limit) for line in lines):
             machine += f"; {roofline.said()}"

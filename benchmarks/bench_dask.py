@@ -67,7 +67,10 @@ def similarity(n: int = 20_000, k: int = 4) -> list[Line]:
     for name, (U, seconds, killed) in there.items():
         start = time.perf_counter()
         alone = models[name].fit(W)
-        note = f"{seconds:.0f} s, a worker killed after {killed:.0f} s; one process {time.perf_counter() - start:.0f} s"
+        note = (
+            f"{seconds:.0f} s, a worker killed after {killed:.0f} s; one process "
+            f"{time.perf_counter() - start:.0f} s"
+        )
         difference = float(np.abs(U - alone.memberships_).max())
         lines.append(
             Line(
@@ -108,7 +111,10 @@ def shards(n: int = 10_000_000, d: int = 8, k: int = 8, n_files: int = 40) -> li
                 start = time.perf_counter()
                 there = model.fit(folder_of(folder)).objective_
                 seconds = time.perf_counter() - start
-            note = f"{n_files} files, 10 iterations; objectives differ by {abs(there - here) / abs(here):.0e}"
+            note = (
+                f"{n_files} files, 10 iterations; objectives differ by "
+                f"{abs(there - here) / abs(here):.0e}"
+            )
             lines.append(
                 Line(
                     f"{name}, n = {n}, d = {d}, k = {k}, from files",

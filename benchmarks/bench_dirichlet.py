@@ -115,7 +115,10 @@ def _held_out() -> list[Line]:
         ours = DirichletProcessMixture(random_state=0).fit(train)
         peers = {k: _peer(k, n_init=4).fit(train).score(test) for k in (2, 3, 5, 10, 20)}
         best = max(peers, key=peers.get)
-        note = f"{ours.n_clusters_} clusters; log density {ours.score(test):.3f} and {peers[best]:.3f}, peer at its best, {best} components"
+        note = (
+            f"{ours.n_clusters_} clusters; log density {ours.score(test):.3f} and "
+            f"{peers[best]:.3f}, peer at its best, {best} components"
+        )
         lines.append(
             Line(
                 f"held-out perplexity: {name}",

@@ -107,7 +107,10 @@ def pairwise_passes() -> list[Line]:
                     seconds, model = _second_time(fit)
                 score = adjusted_rand_score(labels.cpu().numpy(), model.labels_.cpu().numpy())
                 stop = "settled" if model.converged_ else "stopped"
-                note = f"4 starts, {stop} after {model.n_iter_} passes, kernels built before; Rand index (adjusted) {score:.5f}"
+                note = (
+                    f"4 starts, {stop} after {model.n_iter_} passes, kernels built before; Rand "
+                    f"index (adjusted) {score:.5f}"
+                )
                 lines.append(
                     Line(
                         f"whole fit, n = {n}, k = {k}",

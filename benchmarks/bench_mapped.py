@@ -75,7 +75,10 @@ def run() -> list[Line]:
             figures = json.loads(
                 subprocess.run(command, check=True, capture_output=True, text=True).stdout
             )
-            note = f"{figures['seconds']:.0f} s, {figures['steps']} steps; {figures['peak']:.2f} GB with pages of the file"
+            note = (
+                f"{figures['seconds']:.0f} s, {figures['steps']} steps; {figures['peak']:.2f} GB "
+                "with pages of the file"
+            )
             lines.append(
                 Line(
                     f"{name}: most memory of its own",

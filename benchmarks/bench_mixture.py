@@ -83,7 +83,10 @@ def run() -> list[Line]:
             },
             5,
         )
-        note = f"log-likelihood after 4 steps differs by {difference:.0e}; set-up left out on both sides"
+        note = (
+            f"log-likelihood after 4 steps differs by {difference:.0e}; set-up left out on both "
+            "sides"
+        )
         lines.append(
             Line(
                 f"one iteration, {covariance_type}",

@@ -131,7 +131,10 @@ def fuzzy_to_the_end(n: int = 20_000, d: int = 8, k: int = 8) -> list[Line]:
     theirs = partial(skfuzzy.cmeans, X.T, k, 2.0, 0.005, 1000, seed=0)
     _, _, _, _, costs, steps, _ = theirs()
     ours.fit(X)
-    note = f"J {ours.objective_:.6g} and {costs[-1]:.6g}; 4 starts and 1; scikit-fuzzy makes {steps} iterations"
+    note = (
+        f"J {ours.objective_:.6g} and {costs[-1]:.6g}; 4 starts and 1; scikit-fuzzy makes {steps} "
+        "iterations"
+    )
     return beside(
         f"fuzzy c-means, n = {n}, d = {d}, k = {k}, to the end",
         partial(ours.fit, X),
@@ -162,7 +165,10 @@ def mixtures_to_the_end(n: int = 2000, d: int = 8, k: int = 8) -> list[Line]:
     theirs = soft_clustering.GMM(n_components=k, random_state=0)
     theirs.fit(X)
     steps = len(theirs.log_likelihood_trajectory_)
-    note = f"log-likelihood {n * ours.score(X):.1f} and {theirs.lower_bound_:.1f}; {ours.n_iter_} and {steps} iterations"
+    note = (
+        f"log-likelihood {n * ours.score(X):.1f} and {theirs.lower_bound_:.1f}; {ours.n_iter_} and "
+        f"{steps} iterations"
+    )
     what = f"full mixture, n = {n}, d = {d}, k = {k}, one start, to the end"
     return beside(what, partial(ours.fit, X), {"soft-clustering": partial(theirs.fit, X)}, note)
 
@@ -221,7 +227,10 @@ def neighbours(d: int = 8, k: int = 6) -> list[Line]:
             adjusted_rand_score(labels, ours.fit(X).labels_),
             adjusted_rand_score(labels, memberships(X).argmax(axis=1)),
         )
-        note = f"adjusted Rand index {found[0]:.3f} and {found[1]:.3f}; the pairwise model, with four starts, takes {other:.3g} s"
+        note = (
+            f"adjusted Rand index {found[0]:.3f} and {found[1]:.3f}; the pairwise model, with four "
+            f"starts, takes {other:.3g} s"
+        )
         what = f"SpectralClustering, memberships from neighbours, n = {n}, d = {d}"
         lines += beside(
             what, partial(ours.fit, X), {"hdbscan": partial(memberships, X)}, note, repeats=repeats

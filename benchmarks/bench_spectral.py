@@ -45,7 +45,10 @@ def accuracy() -> list[Line]:
         y = y if X is not None else y[1]
         ours = [matched_accuracy(y, _ours(k, seed).fit(W).labels_) for seed in range(3)]
         peer = [matched_accuracy(y, _peer(k, seed).fit(W).labels_) for seed in range(3)]
-        note = f"Ng-Jordan-Weiss {_mean(W, y, k, 'ng-jordan-weiss'):.3f}, Bach-Jordan {_mean(W, y, k, 'bach-jordan'):.3f}"
+        note = (
+            f"Ng-Jordan-Weiss {_mean(W, y, k, 'ng-jordan-weiss'):.3f}, Bach-Jordan "
+            f"{_mean(W, y, k, 'bach-jordan'):.3f}"
+        )
         lines.append(
             Line(
                 f"accuracy, {name}",
@@ -123,7 +126,10 @@ def _time_graph(n: int, n_features: int, target: str) -> Line:
     )
     ours, ours_s = _timed(lambda: _ours(10).fit(W))
     peer, peer_s = _timed(lambda: _peer(10).fit(as_matrix))
-    note = f"accuracy {matched_accuracy(y, ours.labels_):.3f}, peer {matched_accuracy(y, peer.labels_):.3f}"
+    note = (
+        f"accuracy {matched_accuracy(y, ours.labels_):.3f}, peer "
+        f"{matched_accuracy(y, peer.labels_):.3f}"
+    )
     return Line(
         f"time, kNN graph in {n_features} dimensions, n = {n}, k = 10",
         ours_s,

@@ -82,7 +82,10 @@ def run() -> list[Line]:
     lines = []
     for what, values in gaps.items():
         gap = np.array(values)
-        note = f"higher in {np.sum(gap > 1e-3)}, lower in {np.sum(gap < -1e-3)}; least difference {gap.min():.3f}, largest {gap.max():.3f}"
+        note = (
+            f"higher in {np.sum(gap > 1e-3)}, lower in {np.sum(gap < -1e-3)}; least difference "
+            f"{gap.min():.3f}, largest {gap.max():.3f}"
+        )
         lines.append(
             Line(
                 f"{what}: fits no lower by 0.001",

@@ -34,7 +34,10 @@ def limit(n_bytes: float, n_operations: float, dtype: str = "float64") -> float:
 
 def said() -> str:
     """The two rates in words."""
-    return f"copies {copy_bandwidth() / 1e9:.1f} GB/s, float64 products {product_rate() / 1e9:.0f} Gflop/s"
+    return (
+        f"copies {copy_bandwidth() / 1e9:.1f} GB/s, float64 products {product_rate() / 1e9:.0f} "
+        "Gflop/s"
+    )
 
 
 @lru_cache

@@ -226,7 +226,10 @@ def test_estimators_have_an_example_a_reference_and_documented_parameters(name):
 
 
 def test_importing_the_library_imports_nothing_heavy():
-    code = "import sys, sfumato; print([m for m in ('sklearn', 'scipy', 'numpy', 'matplotlib', 'torch') if m in sys.modules])"
+    code = (
+        "import sys, sfumato; print([m for m in ('sklearn', 'scipy', 'numpy', 'matplotlib', "
+        "'torch') if m in sys.modules])"
+    )
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.strip()

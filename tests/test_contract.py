@@ -165,13 +165,17 @@ def test_input_is_never_written_to(case):
 
 
 def tight(case):
-    """The estimator of a case; a pairwise model of a similarity goes on from one start until nothing changes."""
+    """The estimator of a case; a pairwise model of a similarity goes on from one start until
+    nothing changes.
+    """
     model, given = case.make(0), case.kind == "similarity" and "pairwise" in case.name
     return model.set_params(tol=0.0, n_init=1) if given else model
 
 
 def flatness(case):
-    """Around its minimum the objective of a pairwise model is flat to rounding, within the root of it."""
+    """Around its minimum the objective of a pairwise model is flat to rounding, within the root of
+    it.
+    """
     return 1e-6 if case.kind == "similarity" and "pairwise" in case.name else 1e-10
 
 

@@ -52,7 +52,7 @@ def test_gradients_of_the_test_itself_are_right():
 
 
 def test_the_published_pairwise_rule_is_a_growth_transform():
-    """f = |W - a UU'|^2 falls where  -f + offset  grows: the same step from the same memberships."""
+    """f = |W - a UU'|^2 falls where  -f + offset  grows: the same step from the same start."""
     rng = np.random.default_rng(0)
     W = rng.random((12, 12))
     W, n = (W + W.T) / 2, 12

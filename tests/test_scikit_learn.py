@@ -37,7 +37,10 @@ def estimators():
     return made
 
 
-NO_CLASSES = "the check asks whatever has predict_proba for its classifier tags, which a clusterer does not have"
+NO_CLASSES = (
+    "the check asks whatever has predict_proba for its classifier tags, which a clusterer does not "
+    "have"
+)
 SPARSE = {"check_estimator_sparse_array": NO_CLASSES, "check_estimator_sparse_matrix": NO_CLASSES}
 DRAWN = (
     "fit_transform says -1 where a partition did not see the object; transform labels everything"

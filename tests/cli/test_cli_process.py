@@ -21,8 +21,14 @@ SFUMATO = [sys.executable, "-m", "sfumato"]
 
 
 def test_help_imports_nothing_heavy():
-    heavy = "{'numpy', 'scipy', 'sklearn', 'pandas', 'matplotlib', 'rich', 'jinja2', 'skops', 'pyarrow'}"
-    code = f"import sys; from sfumato.cli import main; main(['--help']); main(['fit', '--help']); sys.exit(str({heavy} & set(sys.modules)))"
+    heavy = (
+        "{'numpy', 'scipy', 'sklearn', 'pandas', 'matplotlib', 'rich', 'jinja2', 'skops', "
+        "'pyarrow'}"
+    )
+    code = (
+        "import sys; from sfumato.cli import main; main(['--help']); main(['fit', '--help']); "
+        f"sys.exit(str({heavy} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr.strip() == "set()"
     assert "Usage: sfumato fit" in done.stdout
@@ -52,7 +58,10 @@ def test_kill_9_in_the_middle_then_resume(tmp_path):
         "--set",
         "max_iter=100",
     ]
-    often = "from sfumato.io.checkpoint import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] = 0.0; "
+    often = (
+        "from sfumato.io.checkpoint import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] "
+        "= 0.0; "
+    )
     slow = "import time; from sfumato import FuzzyCMeans; u = FuzzyCMeans._update; "
     slow += "FuzzyCMeans._update = lambda *a: (time.sleep(0.01), u(*a))[1]; "
     command = [sys.executable, "-c", often + slow + "import sfumato.__main__"]
@@ -163,7 +172,10 @@ def test_hostile_files_are_refused_before_anything_heavy_is_loaded(tmp_path):
     sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "io"))
     from test_io_reading import HOSTILE
 
-    light = "import sys; from sfumato.cli import main; code = main(); assert 'sklearn' not in sys.modules; sys.exit(code)"
+    light = (
+        "import sys; from sfumato.cli import main; code = main(); assert 'sklearn' not in "
+        "sys.modules; sys.exit(code)"
+    )
     for name, (content, _) in HOSTILE.items():
         folder = tmp_path / name.replace(".", "-")
         folder.mkdir()

@@ -16,7 +16,10 @@ import pytest
 
 from sfumato.cli import main, stopping
 
-FAST = "from sfumato.io.checkpoint import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] = 0.0; "
+FAST = (
+    "from sfumato.io.checkpoint import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] = "
+    "0.0; "
+)
 FCM = ("-m", "fuzzy-c-means", "-k", "3")
 MAIN = "import sys; from sfumato.cli import main; sys.exit(main())"
 

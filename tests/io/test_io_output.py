@@ -206,7 +206,11 @@ from pathlib import Path
 from sfumato.io.output import Output
 from sfumato.io.results import check_target
 from sfumato.io.moving import whole_file
-with Output(Path("r"), check_target) as output, output.folder() as folder, whole_file(Path("r.checkpoint"), output.claim.token):
+with (
+    Output(Path("r"), check_target) as output,
+    output.folder() as folder,
+    whole_file(Path("r.checkpoint"), output.claim.token),
+):
     (folder / "summary.json").write_text("half")
     print("writing", flush=True)
     time.sleep(60)

@@ -1,4 +1,6 @@
-"""On memberships the measures equal the double loop over pairs, whatever the clusters are called."""
+"""On memberships the measures equal the double loop over pairs, whatever the clusters are
+called.
+"""
 
 import numpy as np
 import pytest

@@ -17,7 +17,10 @@ pytestmark = [
     ),
 ]
 SHOWN = "return document.getElementById('count').textContent"
-TIP = "const t = document.querySelector('.tip'); return t.style.display === 'block' ? t.innerText : ''"
+TIP = (
+    "const t = document.querySelector('.tip'); return t.style.display === 'block' ? t.innerText : "
+    "''"
+)
 RIGHT, ESCAPE = "\ue014", "\ue00c"
 
 
@@ -81,7 +84,10 @@ def test_a_click_highlights_a_cluster_everywhere(browser):
 
 
 def test_the_slider_keeps_the_uncertain(browser):
-    move = "const s = document.getElementById('certainty'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))"
+    move = (
+        "const s = document.getElementById('certainty'); s.value = arguments[0]; "
+        "s.dispatchEvent(new Event('input'))"
+    )
     browser.run(move, 0.5)
     assert browser.run(SHOWN) == "9 of 90 objects shown"
     assert browser.run("return document.querySelectorAll('#objects tbody tr').length") == 9
@@ -89,7 +95,10 @@ def test_the_slider_keeps_the_uncertain(browser):
 
 
 def test_search_and_sort(browser):
-    seek = "const s = document.getElementById('search'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))"
+    seek = (
+        "const s = document.getElementById('search'); s.value = arguments[0]; s.dispatchEvent(new "
+        "Event('input'))"
+    )
     browser.run(seek, "OBJECT 8")
     assert browser.run(SHOWN) == "11 of 90 objects shown"
     browser.run(seek, "")

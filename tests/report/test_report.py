@@ -31,7 +31,10 @@ CHROMIUM = (
 )
 browser = pytest.mark.skipif(
     CHROMIUM is None,
-    reason="no Chromium on this machine: install it (Debian: apt install chromium) to look at the report",
+    reason=(
+        "no Chromium on this machine: install it (Debian: apt install chromium) to look at the "
+        "report"
+    ),
 )
 
 
@@ -195,7 +198,8 @@ def test_a_browser_shows_it_on_a_phone_without_sideways_scrolling(hostile_page, 
     onload = () => {
       const page = document.querySelector("iframe").contentDocument, images = [...page.images];
       const drawn = images.filter(image => image.naturalWidth);
-      document.querySelector("p").textContent = [page.documentElement.scrollWidth, images.length, drawn.length].join(" ");
+      const found = [page.documentElement.scrollWidth, images.length, drawn.length];
+      document.querySelector("p").textContent = found.join(" ");
     }"""
     frame = f'<iframe style="border:0;width:390px;height:900px" srcdoc="{page}"></iframe>'
     path.write_text(f"{frame}<p></p><script>{measure}</script>", encoding="utf-8")

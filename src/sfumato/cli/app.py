@@ -18,7 +18,10 @@ __all__ = ["app"]
 app = typer.Typer(
     name="sfumato",
     help="Soft clustering: for every object, how much it belongs to each cluster.",
-    epilog="Exit codes: 0 done, 1 failed, 2 bad input, 3 not converged (--strict), 4 out of memory, 130 stopped. --debug shows tracebacks.",
+    epilog=(
+        "Exit codes: 0 done, 1 failed, 2 bad input, 3 not converged (--strict), 4 out of memory, "
+        "130 stopped. --debug shows tracebacks."
+    ),
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -117,7 +120,10 @@ def consensus(
     data: Annotated[
         str,
         typer.Argument(
-            help="Labelings, one clustering per column; or features, with --features. - for standard input.",
+            help=(
+                "Labelings, one clustering per column; or features, with --features. - for "
+                "standard input."
+            ),
             metavar="DATA",
         ),
     ],
@@ -388,7 +394,10 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="similarity-table, similarity-figures, consensus-table, discriminative-table, rounding-table, cluster-kernel-table, learning-table, mixture-steps or all.",
+            help=(
+                "similarity-table, similarity-figures, consensus-table, discriminative-table, "
+                "rounding-table, cluster-kernel-table, learning-table, mixture-steps or all."
+            ),
             metavar="EXPERIMENT",
         ),
     ],
@@ -406,7 +415,10 @@ def reproduce(
         typer.Option(
             "--data",
             metavar="FOLDER",
-            help="Folder with data sets that do not come with scikit-learn; OpenML is asked for the others.",
+            help=(
+                "Folder with data sets that do not come with scikit-learn; OpenML is asked for the "
+                "others."
+            ),
         ),
     ] = None,
     offline: Annotated[

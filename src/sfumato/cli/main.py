@@ -94,7 +94,8 @@ def _say(text: str, code: int) -> int:
 
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     print(
-        f"sfumato: {'' if code > 128 else 'error: '}{plain(lines[0] if lines else 'no reason given', 500)}",
+        f"sfumato: {'' if code > 128 else 'error: '}"
+        f"{plain(lines[0] if lines else 'no reason given', 500)}",
         file=sys.stderr,
     )
     return code

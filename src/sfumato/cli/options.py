@@ -12,7 +12,8 @@ from .models import ALIASES, canonical, commands
 DataFile = Annotated[
     str,
     typer.Argument(
-        help="CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or AnnData file; - for standard input.",
+        help="CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or AnnData file; "
+        "- for standard input.",
         metavar="DATA",
     ),
 ]
@@ -22,7 +23,8 @@ Model = Annotated[
         "--model",
         "-m",
         metavar="MODEL",
-        help=f"One of: {', '.join(commands())} (or {', '.join(ALIASES)}); consensus if not given, the "
+        help=f"One of: {', '.join(commands())} (or {', '.join(ALIASES)}); "
+        "consensus if not given, the "
         "best first try on features (gaussian-mixture with weights). gaussian-mixture takes "
         "weights and missing values; fuzzy-c-means is the quickest; spectral or pairwise for a "
         "similarity matrix. "
@@ -56,7 +58,8 @@ Clusters = Annotated[
         "--clusters",
         "-k",
         metavar="K|auto",
-        help="Number of clusters, or auto (if not given). A Dirichlet process infers it, up to this.",
+        help="Number of clusters, or auto (if not given). "
+        "A Dirichlet process infers it, up to this.",
     ),
 ]
 Similarity = Annotated[
@@ -64,7 +67,8 @@ Similarity = Annotated[
     typer.Option(
         "--similarity",
         metavar="KIND",
-        help="For pairwise models: precomputed (DATA is the matrix), cluster-kernel, self-tuning, gaussian, knn or cosine.",
+        help="For pairwise models: precomputed (DATA is the matrix), cluster-kernel, "
+        "self-tuning, gaussian, knn or cosine.",
     ),
 ]
 Settings = Annotated[
@@ -97,7 +101,8 @@ ClassColumn = Annotated[
     typer.Option(
         "--class-column",
         metavar="COLUMN",
-        help="Column of known classes: used by the discriminative model, compared with by the others.",
+        help="Column of known classes: used by the discriminative model, "
+        "compared with by the others.",
     ),
 ]
 Drop = Annotated[

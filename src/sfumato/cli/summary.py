@@ -232,7 +232,8 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         classes = [held["class_names"][code] for code in held["class_codes"]]
     made = {
         "model": f"{summary['model']} ({summary['estimator']})",
-        "data": f"{summary['input']['name']}, {summary['n_objects']:,} objects, {len(summary['input']['columns']):,} columns",
+        "data": f"{summary['input']['name']}, {summary['n_objects']:,} objects, "
+        f"{len(summary['input']['columns']):,} columns",
         "SHA-256 of the data": summary["input"]["sha256"],
         "clusters asked for": summary["clusters_asked_for"],
         "seed": summary["seed"],

@@ -3,9 +3,9 @@ constants.
 
     log evidence = log Z(posterior) - log Z(prior) + sum of weight * log h(x)
 
-with  Z  the integral of the unnormalised prior and  h  the part of the likelihood that holds no parameter. For normal data the
-statistics are the weight, the mean and the scatter about it (Chan, Golub and LeVeque 1983), which
-add up without cancelling; with kappa' = kappa + count:
+with  Z  the integral of the unnormalised prior and  h  the part of the likelihood that holds no
+parameter. For normal data the statistics are the weight, the mean and the scatter about it (Chan,
+Golub and LeVeque 1983), which add up without cancelling; with kappa' = kappa + count:
 
     mean'  = mean + count (xbar - mean) / kappa'
     scale' = scale + scatter + (kappa count / kappa') (xbar - mean)(xbar - mean)'

@@ -21,8 +21,10 @@ __all__ = [
 ]
 
 
-# Strength of links in a graph, as shares of its mean degree. Tried: .05 to .5 on two moons, digits and two and three
-# overlapping Gaussians, 60 pairs; every set gained from .1 to .3, while merging linked objects in the graph itself
+# Strength of links in a graph, as shares of its mean degree. Tried: .05 to .5 on two moons, digits
+# and two and three
+# overlapping Gaussians, 60 pairs; every set gained from .1 to .3, while merging linked objects in
+# the graph itself
 # built bridges between overlapping clusters and lost.
 TOGETHER, APART = 0.3, 0.1
 NEXT = 3  # labelled rows to which one is linked in a graph
@@ -31,10 +33,11 @@ NEXT = 3  # labelled rows to which one is linked in a graph
 class Known(NamedTuple):
     """What is known of n rows.
 
-    ``component`` (n,): rows with the same number share one row of memberships; None without such rows.
-    ``pairs`` (m, 2) with ``weights`` (m,): rows whose similarity is raised (weight above zero) or lowered;
-    NaN stands for the default strength, to be set apart. ``labels`` (n,): cluster of each row, -1 where unknown.
-    ``links`` (q, 2) with ``signs`` (q,): the same knowledge as edges of a graph, +1 together and -1 apart, or a weight.
+    ``component`` (n,): rows with the same number share one row of memberships; None without such
+    rows. ``pairs`` (m, 2) with ``weights`` (m,): rows whose similarity is raised (weight above
+    zero) or lowered; NaN stands for the default strength, to be set apart. ``labels`` (n,): cluster
+    of each row, -1 where unknown. ``links`` (q, 2) with ``signs`` (q,): the same knowledge as edges
+    of a graph, +1 together and -1 apart, or a weight.
     """
 
     component: np.ndarray | None = None
@@ -79,7 +82,9 @@ class Known(NamedTuple):
         )
 
     def similarities(self, group: np.ndarray | None, size: int, default: float, unit: float) -> Any:
-        """Similarities (size, size) to be added among objects, sparse: +- weight times ``unit``; None without pairs.
+        """Similarities (size, size) to be added among objects, sparse: +- weight times ``unit``.
+
+        None without pairs.
 
         ``group`` is the object of each row; ``default`` the weight where none was given.
         """
@@ -89,7 +94,10 @@ class Known(NamedTuple):
         return _symmetric(self.pairs, value, group, size)
 
     def edges(self, group: np.ndarray | None, size: int, degree: float) -> Any:
-        """Edges (size, size) to be added to a graph of mean ``degree``, sparse; None without links."""
+        """Edges (size, size) to be added to a graph of mean ``degree``, sparse.
+
+        None without links.
+        """
         if self.links is None or self.signs is None:
             return None
         value = np.where(np.isposinf(self.signs), TOGETHER * degree, self.signs)
@@ -119,7 +127,9 @@ def _symmetric(pairs: np.ndarray, value: np.ndarray, group: Any, size: int) -> A
 
 
 def _label_links(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Links of labelled rows to the next ``NEXT`` of the same label (+inf) and of all others (NaN), around a ring."""
+    """Links of labelled rows to the next ``NEXT`` of the same label (+inf) and of all others (NaN),
+    around a ring.
+    """
     rows = np.flatnonzero(labels >= 0)
     links, signs = [np.empty((0, 2), dtype=np.intp)], [np.empty(0)]
     for label in np.unique(labels[rows]):
@@ -135,7 +145,9 @@ def _label_links(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def match_columns(U: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Memberships (g, k) with columns ordered so that objects with known ``labels`` fit best, and those rows exact."""
+    """Memberships (g, k) with columns ordered so that objects with known ``labels`` fit best, and
+    those rows exact.
+    """
     known = labels >= 0
     U = U[:, matching(U, labels)]
     U[known] = np.eye(U.shape[1], dtype=U.dtype)[labels[known]]
@@ -143,7 +155,9 @@ def match_columns(U: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def matching(U: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The column of ``U`` for each cluster 0, 1, ..., so that objects with known ``labels`` fit best."""
+    """The column of ``U`` for each cluster 0, 1, ..., so that objects with known ``labels`` fit
+    best.
+    """
     k = U.shape[1]
     known = labels >= 0
     votes = np.zeros((k, k))
@@ -183,12 +197,15 @@ def refuse_constraints(*given: Any) -> None:
     """Refuse constraints where the number of clusters is still to be found."""
     if any(part is not None for part in given):
         raise ValueError(
-            "n_clusters='auto' takes no pair_weight, must_link or cannot_link: give the number of clusters"
+            "n_clusters='auto' takes no pair_weight, must_link or cannot_link: give the number of "
+            "clusters"
         )
 
 
 def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of different rows (m, 2) and their weights (m,), NaN where ``pairs`` has two columns only."""
+    """Pairs of different rows (m, 2) and their weights (m,), NaN where ``pairs`` has two columns
+    only.
+    """
     try:
         given = np.asarray(pairs, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -196,7 +213,8 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     given = given.reshape(0, 2) if given.size == 0 else given
     if given.ndim != 2 or given.shape[1] not in (2, 3):
         raise ValueError(
-            f"{name} must hold pairs of row numbers (m, 2), or with weights (m, 3); got shape {given.shape}"
+            f"{name} must hold pairs of row numbers (m, 2), or with weights (m, 3); got shape "
+            f"{given.shape}"
         )
     index = given[:, :2]
     if not (np.isfinite(index).all() and (index == np.rint(index)).all()):
@@ -215,7 +233,10 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def known_labels(y: Any, n: int, n_clusters: int) -> np.ndarray | None:
-    """Cluster of each labelled row (n,), by sorted labels, -1 elsewhere; None without any -1, or without labels."""
+    """Cluster of each labelled row (n,), by sorted labels, -1 elsewhere.
+
+    None without any -1, or without labels.
+    """
     if y is None:
         return None
     y = np.asarray(y)
@@ -228,13 +249,17 @@ def known_labels(y: Any, n: int, n_clusters: int) -> np.ndarray | None:
         raise ValueError(f"y must hold one label for each of the {n} objects, got {labels.size}")
     if labels.max() >= n_clusters:
         raise ValueError(
-            f"y has {labels.max() + 1} different labels, more than n_clusters={n_clusters}: raise n_clusters"
+            f"y has {labels.max() + 1} different labels, more than n_clusters={n_clusters}: raise "
+            "n_clusters"
         )
     return labels
 
 
 def _whole(y: np.ndarray) -> bool:
-    """Whether floats are labels: whole numbers, or NaN for unknown. Other floats are targets of something else."""
+    """Whether floats are labels: whole numbers, or NaN for unknown.
+
+    Other floats are targets of something else.
+    """
     given = y[~np.isnan(y)]
     return bool((given == np.rint(given)).all())
 
@@ -250,7 +275,8 @@ def _carry(labels: np.ndarray, component: np.ndarray) -> np.ndarray:
             (component[known] == component[clash[0]]) & (labels[known] != labels[clash[0]])
         ][0]
         raise ValueError(
-            f"must_link joins rows {clash[0]} and {other}, which have different labels in y: drop one of them"
+            f"must_link joins rows {clash[0]} and {other}, which have different labels in y: drop "
+            "one of them"
         )
     return of_component[component]
 
@@ -261,6 +287,7 @@ def _refuse_contradiction(apart: np.ndarray, same: np.ndarray | None, by: str) -
     clash = apart[same[apart[:, 0]] == same[apart[:, 1]]]
     if len(clash):
         raise ValueError(
-            f"cannot_link separates rows {clash[0, 0]} and {clash[0, 1]}, which are together by {by}: "
+            f"cannot_link separates rows {clash[0, 0]} and {clash[0, 1]}, which are together by "
+            f"{by}: "
             f"{len(clash)} contradictions; drop one side"
         )

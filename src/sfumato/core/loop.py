@@ -171,7 +171,8 @@ def earliest_best(objectives: ArrayLike, *, larger: bool) -> int:
 
 
 class Extrapolation(NamedTuple):
-    """Safeguarded extrapolation: step from  current + momentum * (current - previous),  keep it only if the objective fell.
+    """Safeguarded extrapolation: step from  current + momentum * (current - previous),  keep it
+    only if the objective fell.
 
     ``combine(current, previous, momentum)`` gives the extrapolated state, back inside its
     constraints. For objectives that are minimised and known for the state that a step returns. A
@@ -223,8 +224,9 @@ class Squarem(NamedTuple):
 
     For steps whose objective belongs to the state that went in. ``pack`` turns a state into one
     vector in unconstrained
-    coordinates, ``unpack(vector, like)`` turns it back. From  x, F(x), F(F(x)):  r = F(x) - x,  v = F(F(x)) - F(x) - r,
-    a = -|r|/|v|,  next  x - 2 a r + a^2 v;  where the objective there is worse, the plain iterate F(F(x)) goes on instead.
+    coordinates, ``unpack(vector, like)`` turns it back. From  x, F(x), F(F(x)):  r = F(x) - x,  v =
+    F(F(x)) - F(x) - r, a = -|r|/|v|,  next  x - 2 a r + a^2 v;  where the objective there is worse,
+    the plain iterate F(F(x)) goes on instead.
     """
 
     current: Any

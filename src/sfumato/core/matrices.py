@@ -59,7 +59,8 @@ def _as_matrix(W: Similarity, name: str) -> Any:
 def _finite(values: ArrayLike, name: str) -> None:
     if not np.isfinite(values).all():
         raise ValueError(
-            f"{name} contains NaN or infinity: PairwiseProbabilisticClustering and SpectralClustering read NaN as not "
+            f"{name} contains NaN or infinity: PairwiseProbabilisticClustering and "
+            "SpectralClustering read NaN as not "
             "measured; elsewhere drop those objects (0 would mean that they are not similar)"
         )
 
@@ -82,14 +83,18 @@ def _as_float(W: Any, name: str) -> Any:
 
 
 def _nonnegative(values: np.ndarray, name: str, signed: bool) -> np.ndarray:
-    """Entries without the negative ones that rounding leaves; larger ones are refused unless ``signed``."""
+    """Entries without the negative ones that rounding leaves.
+
+    Larger ones are refused unless ``signed``.
+    """
     least = float(values.min(initial=0.0))
     if least >= 0 or (signed and float(values.max(initial=0.0)) > 0):
         return values
     if least >= -ROUNDING * float(values.max(initial=0.0)):
         return np.clip(values, 0.0, None)
     raise ValueError(
-        f"{name} has negative similarities (smallest {least:g}): shift or clip them, e.g. {name}.clip(min=0)"
+        f"{name} has negative similarities (smallest {least:g}): shift or clip them, e.g. "
+        f"{name}.clip(min=0)"
     )
 
 
@@ -149,7 +154,10 @@ def _check_sparse(W: Any, name: str, signed: bool) -> Any:
 
 
 def check_rows(rows: Any, n_objects: int, name: str = "W", *, signed: bool = False) -> Any:
-    """Similarities of new objects to the fitted ones: (n_new, n_objects), finite, nonnegative unless ``signed``."""
+    """Similarities of new objects to the fitted ones.
+
+    (n_new, n_objects), finite, nonnegative unless ``signed``.
+    """
     rows = _as_matrix(rows, name)
     if len(rows.shape) != 2 or rows.shape[1] != n_objects:
         raise ValueError(

@@ -1,4 +1,6 @@
-"""Which rows of the evidence are one object: copies, rows without weight, and rows linked by the user.
+"""Which rows of the evidence are one object.
+
+Copies, rows without weight, and rows linked by the user.
 
 Similarity models fit the objects; every row then takes the memberships of its object.
 """
@@ -24,9 +26,9 @@ ABSENT, UNKNOWN = -1, -2
 class Objects(NamedTuple):
     """Objects behind ``n`` rows.
 
-    ``group`` (n,) is the object of each row, negative for a row left out (``ABSENT``: weight zero, ``UNKNOWN``:
-    no evidence); None if every row is its own object.
-    ``weights`` (g,) are those of the objects, None if all are one. ``row_weights`` (n,) are those of the rows.
+    ``group`` (n,) is the object of each row, negative for a row left out (``ABSENT``: weight zero,
+    ``UNKNOWN``: no evidence); None if every row is its own object. ``weights`` (g,) are those of
+    the objects, None if all are one. ``row_weights`` (n,) are those of the rows.
     """
 
     n: int
@@ -46,7 +48,9 @@ class Objects(NamedTuple):
         return rows[np.unique(self.group[rows], return_index=True)[1]]
 
     def averages(self) -> sp.csr_array:
-        """T (n, g): column g averages the rows of object g by weight, so that T'WT holds mean similarities."""
+        """T (n, g): column g averages the rows of object g by weight, so that T'WT holds mean
+        similarities.
+        """
         assert self.group is not None
         rows = np.flatnonzero(self.group >= 0)
         own = np.ones(self.n) if self.row_weights is None else self.row_weights
@@ -55,7 +59,10 @@ class Objects(NamedTuple):
         return sp.csr_array((shares, (rows, self.group[rows])), shape=(self.n, self.size))
 
     def average(self, W: Any) -> Any:
-        """T'WT of a similarity (n, n): an array, a sparse array, a factored operator or an operator."""
+        """T'WT of a similarity (n, n).
+
+        An array, a sparse array, a factored operator or an operator.
+        """
         if self.group is None:
             return W
         T = self.averages().astype(dtype_of(W))
@@ -118,7 +125,10 @@ def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
 
 
 def _dense_codes(X: np.ndarray) -> np.ndarray | None:
-    """Numbers that equal rows share, None where all rows differ; columns are compared until no rows are tied."""
+    """Numbers that equal rows share, None where all rows differ.
+
+    Columns are compared until no rows are tied.
+    """
     codes, tied = np.zeros(X.shape[0], dtype=np.intp), np.arange(X.shape[0])
     for column in range(X.shape[1]):
         values = X[tied, column]
@@ -157,7 +167,9 @@ def chained(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:
 
 
 def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
-    """The component of each of ``size`` objects, where rows of one object or of one ``component`` (n,) belong together."""
+    """The component of each of ``size`` objects, where rows of one object or of one ``component``
+    (n,) belong together.
+    """
     rows = np.flatnonzero(group >= 0)
     whole = size + int(component.max()) + 1
     links = sp.coo_array(
@@ -167,7 +179,9 @@ def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
 
 
 def merged(weights: np.ndarray | None, component: np.ndarray) -> Objects:
-    """Objects (g,) of these weights joined where ``component`` (g,) is equal, in order of first appearance."""
+    """Objects (g,) of these weights joined where ``component`` (g,) is equal, in order of first
+    appearance.
+    """
     _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.intp)
     rank[np.argsort(first, kind="stable")] = np.arange(first.size)

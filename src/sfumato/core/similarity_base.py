@@ -57,9 +57,10 @@ COUNTS = (knn, self_tuning, gaussian)  # functions that count neighbours, and so
 class SimilarityClusterer(Clusterer):
     """Models of a similarity W (n, n), given or made from features by ``similarity``.
 
-    ``similarity`` is ``"precomputed"``, a name, or a function ``f(X, Y=None)``: similarities among the rows of X, or of new objects X to
-    known objects Y (scikit-learn's kernels have this form). ``_evidence(X)`` gives W among objects, of which rows may share one;
-    ``_spread`` gives every row the memberships of its object; ``_new_similarities(X)`` are the rows of new objects.
+    ``similarity`` is ``"precomputed"``, a name, or a function ``f(X, Y=None)``: similarities among
+    the rows of X, or of new objects X to known objects Y (scikit-learn's kernels have this form).
+    ``_evidence(X)`` gives W among objects, of which rows may share one; ``_spread`` gives every row
+    the memberships of its object; ``_new_similarities(X)`` are the rows of new objects.
     """
 
     similarity: Any
@@ -75,8 +76,8 @@ class SimilarityClusterer(Clusterer):
     ) -> Evidence:
         """The similarity among objects, and what is needed for new ones.
 
-        Objects without evidence and, beyond ``n_clusters``, the smaller unconnected pieces are set apart: they
-        get equal memberships.
+        Objects without evidence and, beyond ``n_clusters``, the smaller unconnected pieces are set
+        apart: they get equal memberships.
         """
         known = Known() if known is None else known
         self._check_room(X)
@@ -107,7 +108,9 @@ class SimilarityClusterer(Clusterer):
         return evidence if known.component is None else self._join(evidence, known)
 
     def _linked(self, evidence: Evidence, known: Known) -> Evidence:
-        """The cluster kernel of a graph, if that is the similarity asked for, with links as edges of the graph."""
+        """The cluster kernel of a graph, if that is the similarity asked for, with links as edges
+        of the graph.
+        """
         if not isinstance(self.similarity, str) or self.similarity != "cluster-kernel":
             return evidence
         graph = evidence.W
@@ -126,7 +129,8 @@ class SimilarityClusterer(Clusterer):
         assert joints.group is not None
         if joints.size < most_clusters(self.n_clusters):
             raise ValueError(
-                f"must_link and y leave {joints.size} objects for n_clusters={self.n_clusters}: ask for fewer clusters"
+                f"must_link and y leave {joints.size} objects for n_clusters={self.n_clusters}: "
+                "ask for fewer clusters"
             )
         self._group = chained(group, joints.group)
         if not hasattr(self, "_W"):
@@ -176,19 +180,24 @@ class SimilarityClusterer(Clusterer):
         )
         if W.shape != (rows.size, rows.size):
             raise ValueError(
-                f"similarity(X) must return an ({rows.size}, {rows.size}) similarity, got shape {tuple(W.shape)}"
+                f"similarity(X) must return an ({rows.size}, {rows.size}) similarity, got shape "
+                f"{tuple(W.shape)}"
             )
         self._known, self._counted = known, counted
         return rows, W
 
     def _without_say(self, evidence: Evidence) -> np.ndarray:
-        """Objects (g,) similar to no other, and those of pieces beyond the ``n_clusters`` largest; both are named."""
+        """Objects (g,) similar to no other, and those of pieces beyond the ``n_clusters`` largest.
+
+        Both are named.
+        """
         dropped = isolated(evidence.W, evidence.pairs)
         if dropped.all():
             return np.zeros(dropped.size, dtype=bool)
         if dropped.any():
             warn(
-                f"{int(dropped.sum())} of {dropped.size} objects are similar to no other: they get equal memberships "
+                f"{int(dropped.sum())} of {dropped.size} objects are similar to no other: they "
+                "get equal memberships "
                 "in all clusters"
             )
         apart = smaller_pieces(
@@ -196,8 +205,10 @@ class SimilarityClusterer(Clusterer):
         )
         if apart.any():
             warn(
-                f"the similarity falls into more than n_clusters={self.n_clusters} unconnected pieces: the "
-                f"{int(apart.sum())} objects of the smaller ones get equal memberships in all clusters"
+                f"the similarity falls into more than n_clusters={self.n_clusters} unconnected "
+                "pieces: the "
+                f"{int(apart.sum())} objects of the smaller ones get equal memberships in all "
+                "clusters"
             )
         return dropped | apart
 
@@ -267,7 +278,10 @@ class SimilarityClusterer(Clusterer):
         yield from super()._smaller_alternatives(size)
 
     def _new_similarities(self, X: Any) -> Any:
-        """Similarities (n_new, g) of new objects to the fitted ones: an array, sparse array or operator."""
+        """Similarities (n_new, g) of new objects to the fitted ones.
+
+        An array, sparse array or operator.
+        """
         if self._square():
             if hasattr(X, "columns"):
                 _check_feature_names(self, X, reset=False)

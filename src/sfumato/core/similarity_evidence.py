@@ -1,4 +1,7 @@
-"""A similarity with all that goes along: weights of objects and of pairs, gaps, objects without evidence."""
+"""A similarity with all that goes along.
+
+Weights of objects and of pairs, gaps, objects without evidence.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,10 @@ LARGEST_DENSE = 5000  # objects up to which unconnected pieces of a dense simila
 class Evidence(NamedTuple):
     """Similarity ``W`` among g objects.
 
-    ``weights`` (g,) of the objects, None if all are one; ``pairs`` (g, g), weights of pairs, None if all are one.
-    ``extra`` (g, g), sparse: similarities of linked pairs, to be added.
-    ``self_pairs``: for merged objects, the self pairs of their members and the similarities of those, both (g,)
-    and for each unit of weight.
+    ``weights`` (g,) of the objects, None if all are one; ``pairs`` (g, g), weights of pairs, None
+    if all are one. ``extra`` (g, g), sparse: similarities of linked pairs, to be added.
+    ``self_pairs``: for merged objects, the self pairs of their members and the similarities of
+    those, both (g,) and for each unit of weight.
     """
 
     W: Any
@@ -95,7 +98,10 @@ def has_gaps(W: Any) -> bool:
 
 
 def measured(W: Any, pair_weight: Any) -> tuple[Any, Any]:
-    """The similarity with 0 where it is NaN, and the weights of its pairs (n, n), 0 there; None if all pairs count alike."""
+    """The similarity with 0 where it is NaN, and the weights of its pairs (n, n), 0 there.
+
+    None if all pairs count alike.
+    """
     gaps = has_gaps(W)
     if pair_weight is None and not gaps:
         return W, None
@@ -159,7 +165,10 @@ def isolated(W: Any, pairs: Any = None) -> np.ndarray:
 def smaller_pieces(
     W: Any, weights: np.ndarray | None, dropped: np.ndarray, n_clusters: int
 ) -> np.ndarray:
-    """Which objects (n,) lie in unconnected pieces beyond the ``n_clusters`` heaviest; of equal ones the first stay."""
+    """Which objects (n,) lie in unconnected pieces beyond the ``n_clusters`` heaviest.
+
+    Of equal ones the first stay.
+    """
     dense = isinstance(W, np.ndarray) and W.shape[0] <= LARGEST_DENSE
     if not (dense or sp.issparse(W)) or n_clusters < 2:
         return np.zeros(dropped.size, dtype=bool)
@@ -191,7 +200,8 @@ def similarity_of_distances(
 ) -> tuple[np.ndarray, np.ndarray]:
     """exp(-d^2 / (s_i s_j)) of distances, s the distance to the n-th neighbour, and s of the rows.
 
-    Distances (n, n) among known objects or, with their ``scales`` (n,), those (n_new, n) of new objects to them.
+    Distances (n, n) among known objects or, with their ``scales`` (n,), those (n_new, n) of new
+    objects to them.
     """
     D = _dense(D, "the distances")
     if D.ndim != 2 or (scales is None and D.shape[0] != D.shape[1]):

@@ -51,7 +51,8 @@ def make_similarity(
     noise: float = 0.05,
     random_state: RandomState = None,
 ) -> Simulated:
-    """A similarity  scale * u_i'u_j  with Gaussian noise, cut at zero: what the pairwise model assumes.
+    """A similarity  scale * u_i'u_j  with Gaussian noise, cut at zero: what the pairwise model
+    assumes.
 
     Parameters
     ----------
@@ -156,7 +157,9 @@ def make_block_similarity(
 def _scale_blocks(
     W: np.ndarray, inside: np.ndarray, shares: np.ndarray, mass: np.ndarray
 ) -> np.ndarray:
-    """Symmetric scaling  x_i W_ij x_j, one x for each block, until row i has  shares_i mass_ab  in block b."""
+    """Symmetric scaling  x_i W_ij x_j, one x for each block, until row i has  shares_i mass_ab  in
+    block b.
+    """
     wanted = shares[:, None] * (inside @ mass)
     X = np.ones_like(wanted)
     for _ in range(2000):

@@ -126,7 +126,10 @@ class Claim:
 
     def _refuse(self, handle: int) -> None:
         held = _parsed(os.pread(handle, 4096, 0)) or {}
-        who = f"process {held.get('pid', '?')} on {plain(held.get('host', 'an unknown machine'), 40)} since {held.get('since', '?')}"
+        who = (
+            f"process {held.get('pid', '?')} on "
+            f"{plain(held.get('host', 'an unknown machine'), 40)} since {held.get('since', '?')}"
+        )
         raise InputError(
             f"{self.option}: {plain(self.target, 200)} is being written by {plain(who, 120)}: "
             "wait, or choose another name"

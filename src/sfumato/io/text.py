@@ -294,7 +294,10 @@ class _Rows:
 
     def _refuse(self, cells: tuple[str, ...], place: int, index: int) -> None:
         rows = [at for at, row in enumerate(self.block) if row]
-        where = f"line {self._line_of(rows[index])}, column {place + 1} ('{plain(self.dialect.columns[place], 40)}')"
+        where = (
+            f"line {self._line_of(rows[index])}, column {place + 1} "
+            f"('{plain(self.dialect.columns[place], 40)}')"
+        )
         fix = "make it a number, or leave the column out with --drop, --id-column or --class-column"
         raise InputError(
             f"{self.source}, {where}: '{plain(cells[index], 40)}' is not a finite number: {fix}"

@@ -73,7 +73,8 @@ def average(
     """The memberships nearest, in squared distance, to several memberships of the same objects
     after alignment.
 
-    Minimises  ``sum_b weight_b |U_b P_b - M|^2``  over M and permutations P_b by turns: align all to M, take their mean.
+    Minimises  ``sum_b weight_b |U_b P_b - M|^2``  over M and permutations P_b by turns: align all
+    to M, take their mean.
 
     Parameters
     ----------

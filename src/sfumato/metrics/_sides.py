@@ -130,7 +130,9 @@ def is_hard(side: Side) -> bool:
 
 
 def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
-    """Soft contingency table  sum_i w_i u_ir v_is,  (k, k'): sparse where both sides are labels in many clusters, else dense."""
+    """Soft contingency table  sum_i w_i u_ir v_is,  (k, k'): sparse where both sides are labels in
+    many clusters, else dense.
+    """
     if is_hard(left) and is_hard(right):
         (n, k), k_right = left.shape, right.shape[1]
         if k * k_right <= 4 * n + 1024:

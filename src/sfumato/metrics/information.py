@@ -1,4 +1,5 @@
-"""Shared information and one-to-one matching of clusters, from the (soft) contingency table  T = V'WU.
+"""Shared information and one-to-one matching of clusters, from the (soft) contingency table  T =
+V'WU.
 
 With  P = T / sum T,  r and c its margins:  I = sum P log(P / r c'),  H(r) = -sum r log r.
 """

@@ -4,7 +4,8 @@ p_ij = u_i'u_j is the chance that the clustering under test puts i and j togethe
 that of the reference; sums run over
 pairs i < j, each counted w_i w_j times. With  T = V'WU:
 
-    sum p q = (|T|^2 - sum_i w_i^2 |u_i|^2 |v_i|^2) / 2        sum p = (|U'w|^2 - sum_i w_i^2 |u_i|^2) / 2
+    sum p q = (|T|^2 - sum_i w_i^2 |u_i|^2 |v_i|^2) / 2
+            sum p = (|U'w|^2 - sum_i w_i^2 |u_i|^2) / 2
 
 so that nothing n x n is needed: O(n k k'). On labels the measures are the classical ones; on
 memberships the counts are expectations over labels drawn independently from both sides.

@@ -52,7 +52,8 @@ def partition_coefficient(
     ----------
     clustering : memberships of shape (n, k), or labels of shape (n,)
     normalized : bool
-        Stretch to [0, 1]:  1 - k/(k-1) (1 - coefficient)  (Dave 1996), which does not favour small k.
+        Stretch to [0, 1]:  1 - k/(k-1) (1 - coefficient)  (Dave 1996), which does not favour small
+        k.
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
     interval : float, optional

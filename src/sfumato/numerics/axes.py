@@ -1,7 +1,9 @@
 """Coordinates for mixtures and cells that do not depend on the units of the features.
 
-    y = ((x - shift) / spread) P        P whitens on the leading principal axes: mixtures are fitted here
-    r = y A                             A makes the spread among near neighbours round: seeds and cells are made here
+    y = ((x - shift) / spread) P
+            P whitens on the leading principal axes: mixtures are fitted here
+    r = y A
+            A makes the spread among near neighbours round: seeds and cells are made here
 
 Whitening alone squeezes the very directions in which clusters lie apart. The scatter W of
 differences between near neighbours is mostly scatter within clusters, so that A = W^(-1/2) undoes

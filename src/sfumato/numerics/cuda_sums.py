@@ -4,7 +4,8 @@ Needs torch and Triton.
 
 D_j(x) = c_j + C_j . x + q_j |x|^2   (or + Q_j . x^2)        one block of objects at a time
 A = u^2 of u ~ 1 / D  (fuzzy c-means, fuzzifier 2),  or softmax(D)  (mixtures)
-sums over the objects of  w A (1, x, |x|^2)  (or w A (1, x, x^2)),  and of  w k / sum 1 / D,  or  w log sum exp D
+sums over the objects of  w A (1, x, |x|^2)  (or w A (1, x, x^2)),  and of  w k / sum 1 / D,  or  w
+log sum exp D
 """
 
 from __future__ import annotations

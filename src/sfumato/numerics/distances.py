@@ -2,7 +2,8 @@
 
 Distances to every center are one product, weighted moments another.
 
-    (x - c)' P (x - c)  =  coefficients(c, P) . z(x),        sum_i a_ij z(x_i)  =  the moments of cluster j
+    (x - c)' P (x - c)  =  coefficients(c, P) . z(x),
+            sum_i a_ij z(x_i)  =  the moments of cluster j
 
     z(x) = (1, x, |x|^2)                   kind "spherical", P a number
     z(x) = (1, x, x * x)                   kind "diag", P a vector

@@ -1,6 +1,7 @@
 """Leading eigenvectors of a symmetric similarity, which is only ever multiplied.
 
-    A = D^-1/2 W D^-1/2,  d = W 1,    A E = E diag(lambda),    E'E = I,    lambda_1 >= ... >= lambda_k
+    A = D^-1/2 W D^-1/2,  d = W 1,    A E = E diag(lambda),    E'E = I,
+            lambda_1 >= ... >= lambda_k
 
 by a block Krylov space with Rayleigh-Ritz and then Chebyshev filters: every pass over W serves a
 whole block of vectors, from a fixed start, so that the answer is the same each time. Graphs of one

@@ -1,6 +1,7 @@
 """The fourteen covariance families of Celeux and Govaert (1995), by the names of R's mclust.
 
-    Sigma_j = lambda_j D_j A_j D_j'      volume lambda_j, shape A_j (diagonal, det 1), orientation D_j
+    Sigma_j = lambda_j D_j A_j D_j'
+            volume lambda_j, shape A_j (diagonal, det 1), orientation D_j
 
 The three letters of a name say whether volume, shape and orientation are equal (E), varying (V) or
 the identity (I). The M step minimises, over the covariances of the family,

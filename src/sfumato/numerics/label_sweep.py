@@ -2,7 +2,8 @@
 
 O_b are the objects that partition b saw, x_ij^b says whether it put i and j together:
 
-    f(U) = sum_b w_b  sum_{i != j in O_b} (x_ij^b - u_i'u_j)^2                                  rows u_i on the simplex
+    f(U) = sum_b w_b  sum_{i != j in O_b} (x_ij^b - u_i'u_j)^2
+            rows u_i on the simplex
          = const - 2 sum_b w_b (|H_b'U|^2 - sum_{O_b} |u_i|^2) + sum_b w_b (|U_b'U_b|^2 - sum_{O_b}
          |u_i|^4)
 
@@ -134,7 +135,9 @@ def _panel(table: Table, rows: slice, U: np.ndarray, sums: Moments) -> Moments:
 
 
 def place(new: Table, sums: Moments) -> np.ndarray:
-    """Memberships of new objects with the fitted ones held: min of  sum_b w_b sum_{j in O_b} (x_j^b - u'u_j)^2  over the simplex."""
+    """Memberships of new objects with the fitted ones held: min of  sum_b w_b sum_{j in O_b} (x_j^b
+    - u'u_j)^2  over the simplex.
+    """
     M, S, absent = sums
     B = gather(new, M)
     if not len(absent):

@@ -4,7 +4,8 @@ m partitions; h_b(i) is the label that partition b gave to object i, w_b its wei
 one-hot matrix of all labels, one
 column a cluster, and  s_i = (sum of w_b over the partitions that saw i)^(-1/2):
 
-    C = diag(s) H diag(w) H' diag(s)        coverage-scaled co-association: unit diagonal, exact without missing labels
+    C = diag(s) H diag(w) H' diag(s)
+            coverage-scaled co-association: unit diagonal, exact without missing labels
 
 Every partition owns one column more than it has clusters: the unseen objects are there, and that
 column weighs nothing.

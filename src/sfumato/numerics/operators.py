@@ -119,7 +119,10 @@ def degrees(W: Any, weights: Any = None) -> Any:
 
 
 def normalized_operator(W: Any, degree: Any = None, weights: Any = None) -> Scaled:
-    """D^-1/2 W D^-1/2; with weights v (V/D)^1/2 W (V/D)^1/2. An object without any similarity keeps a row of zeros."""
+    """D^-1/2 W D^-1/2; with weights v (V/D)^1/2 W (V/D)^1/2.
+
+    An object without any similarity keeps a row of zeros.
+    """
     degree = degrees(W, weights) if degree is None else degree
     xp = namespace(degree)
     positive = degree > 0

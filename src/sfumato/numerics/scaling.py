@@ -87,7 +87,9 @@ def newton(dual: Callable[[Any], Dual], y: ArrayLike, *, max_halvings: int = 50)
 
 
 def _conjugate_gradients(dual: Dual, b: Array, max_iter: int = 200) -> Any:
-    """Solve  Hessian v = b  to a tenth of |b| or better as b shrinks, preconditioned by the Hessian's first part."""
+    """Solve  Hessian v = b  to a tenth of |b| or better as b shrinks, preconditioned by the
+    Hessian's first part.
+    """
     xp = namespace(b)
     weight = 1.0 / xp.clip(dual.diagonal, min=float(xp.finfo(b.dtype).eps))
     v, r = xp.zeros_like(b), b

@@ -1,9 +1,9 @@
 """Starts: k-means++ and model-based agglomeration, on a sample of a few thousand objects with
 weights.
 
-k-means++ (Arthur and Vassilvitskii 2007): the next center is drawn with probability  w_i min_j |x_i - c_j|^2,  best of several draws,
-so that two centers never coincide. Agglomeration (Banfield and Raftery 1993): merge the two groups
-that raise
+k-means++ (Arthur and Vassilvitskii 2007): the next center is drawn with probability  w_i min_j |x_i
+- c_j|^2,  best of several draws, so that two centers never coincide. Agglomeration (Banfield and
+Raftery 1993): merge the two groups that raise
 
     sum_g  N_g log det( (W_g + (d + 1) s I) / (N_g + d + 1) )
 

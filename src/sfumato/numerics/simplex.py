@@ -2,8 +2,8 @@
 
 ``project`` is the nearest point, ``normalize`` divides by the row sum, ``softmax`` starts from
 logarithms, and
-``quadratic_program`` solves  min over the simplex of  u'Hu / 2 - b'u  for many rows at once, by a compiled
-active set or by pair steps.
+``quadratic_program`` solves  min over the simplex of  u'Hu / 2 - b'u  for many rows at once, by a
+compiled active set or by pair steps.
 """
 
 from __future__ import annotations

@@ -99,7 +99,10 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
 
 def _share(ours: np.ndarray, best: np.ndarray) -> str:
     reached, nearly = (np.mean(ours >= best - slack) for slack in (1e-9, 0.005))
-    return f"at least the best linkage in {reached:.0%} of the cells, within .005 of it in {nearly:.0%}"
+    return (
+        f"at least the best linkage in {reached:.0%} of the cells, within .005 of it in "
+        f"{nearly:.0%}"
+    )
 
 
 def _scores(item: Evidence, ensemble: str, seed: int) -> list[float]:

@@ -121,8 +121,14 @@ class Shelf:
         try:
             X, classes, origin = self._look_up(name, source)
         except _AbsentError as reason:
-            wanted = f"{source.file}, a table with a header and columns {source.target} and {source.columns}"
-            note = f"{name}: left out, {' '.join(str(reason).split())[:200]}; pass --data DIR with {wanted}."
+            wanted = (
+                f"{source.file}, a table with a header and columns {source.target} and "
+                f"{source.columns}"
+            )
+            note = (
+                f"{name}: left out, {' '.join(str(reason).split())[:200]}; pass --data DIR with "
+                f"{wanted}."
+            )
             if self.notes.get(name) != note:
                 self.notes[name] = note
                 self.say(note)

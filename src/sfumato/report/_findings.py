@@ -96,7 +96,10 @@ def trust(
     found += _number(selection, U.shape[1]) + _against_classes(U, metrics or {})
     if converged is not None:
         after = f" after {n_iter} iteration{'' if n_iter == 1 else 's'}" if n_iter else ""
-        stopped = f"The search stopped{after} before it converged: the memberships may still move. Allow more iterations."
+        stopped = (
+            f"The search stopped{after} before it converged: the memberships may still move. Allow "
+            "more iterations."
+        )
         found.append(
             Finding("good", f"The search converged{after}.")
             if converged
@@ -173,7 +176,10 @@ def _sureness(U: np.ndarray) -> list[Finding]:
             )
         )
     if n > 1 and (largest > 0.999).mean() > 0.98:
-        text = "Almost every membership is 0 or 1. Far-apart clusters look like this, and so does a model that is surer than it should be."
+        text = (
+            "Almost every membership is 0 or 1. Far-apart clusters look like this, and so does a "
+            "model that is surer than it should be."
+        )
         found.append(Finding("note", text + " A second model, or a consensus, is a cheap check."))
     return found
 

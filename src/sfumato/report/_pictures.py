@@ -112,7 +112,10 @@ def _scatter(points: np.ndarray, U: np.ndarray, labels: Sequence[str], axes: Any
 def _of_memberships(U: np.ndarray, labels: Sequence[str], material: Material) -> Iterator[Plan]:
     k = U.shape[1]
     if 1 < k <= 30:
-        caption = "One column for each object, one band for each cluster: full colour is a membership of 1."
+        caption = (
+            "One column for each object, one band for each cluster: full colour is a membership of "
+            "1."
+        )
         live = "bands" if material.coordinates is not None else ""
         height = max(3.1, 0.9 + 0.35 * k)
         yield (
@@ -126,7 +129,10 @@ def _of_memberships(U: np.ndarray, labels: Sequence[str], material: Material) ->
         caption = "The same as curves: where two cross, objects are shared."
         yield "Curves", caption, lambda ax: plot.profiles(U, names=labels, ax=ax), 3.1, ""
     if k > 1:
-        caption = "How many objects have a largest membership of this size. Certain objects are on the right."
+        caption = (
+            "How many objects have a largest membership of this size. Certain objects are on the "
+            "right."
+        )
         yield "Certainty", caption, lambda ax: plot.uncertainty(U, names=labels, ax=ax), 3.1, ""
 
 

@@ -184,7 +184,10 @@ def _phrase(part: ColumnProfile) -> str:
         often = "mostly" if part.value >= 0.5 else "often" if part.difference > 0 else "rarely"
         return f"{often} {part.column} {part.level} ({part.value:.0%} against {part.overall:.0%})"
     direction = "high" if part.difference > 0 else "low"
-    return f"{very}{direction} {part.column} ({_number(part.value)} against {_number(part.overall)} overall)"
+    return (
+        f"{very}{direction} {part.column} ({_number(part.value)} against {_number(part.overall)} "
+        "overall)"
+    )
 
 
 def _number(value: float) -> str:

@@ -107,7 +107,8 @@ def parameter_intervals(
     >>> X = np.concatenate([rng.normal(0, 1, 100), rng.normal(7, 1, 100)])[:, None]
     >>> mixture = GaussianMixture(2, covariance_type="tied", n_init=1)
     >>> found = parameter_intervals(mixture, X, n_resamples=20, random_state=0)
-    >>> bool(0.05 < found.standard_errors["means"].min() < found.standard_errors["means"].max() < 0.2)
+    >>> errors = found.standard_errors["means"]
+    >>> bool(0.05 < errors.min() < errors.max() < 0.2)
     True
     """
     n_resamples = check_number(n_resamples, "n_resamples", low=2, integer=True)

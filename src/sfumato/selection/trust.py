@@ -1,7 +1,8 @@
 """Whether memberships keep their word, and a temperature for those that do not.
 
-Tempered memberships are  u_ir^(1/T) / sum_s u_is^(1/T):  T > 1 makes them vaguer, T < 1 surer, the order of clusters stays. The best T
-has the least squared error of co-occurrences u_i'u_j against pairs whose truth is known.
+Tempered memberships are  u_ir^(1/T) / sum_s u_is^(1/T):  T > 1 makes them vaguer, T < 1 surer, the
+order of clusters stays. The best T has the least squared error of co-occurrences u_i'u_j against
+pairs whose truth is known.
 """
 
 from __future__ import annotations

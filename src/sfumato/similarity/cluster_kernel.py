@@ -119,8 +119,8 @@ def cluster_kernel(
     Parameters
     ----------
     K : array, sparse array or operator of shape (n, n)
-        Symmetric similarities. Where a matrix has negative entries, degrees are sums of absolute values (the signed
-        Laplacian of Kunegis et al. 2010).
+        Symmetric similarities. Where a matrix has negative entries, degrees are sums of absolute
+        values (the signed Laplacian of Kunegis et al. 2010).
     n_components : int, optional
         Eigenvectors above the cut (for ``"linear"`` and ``"polynomial"``: kept at all; by default
         every one).

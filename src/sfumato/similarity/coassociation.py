@@ -23,8 +23,9 @@ def coassociation(L: ArrayLike, partition_weight: ArrayLike | None = None) -> Co
     """Co-association of labelings as an operator (n, n) that multiplies in O(n m) and is never
     formed.
 
-    Entry (i, j) is  sum_b w_b [h_b(i) = h_b(j)] / sqrt(W_i W_j),  W_i the weight of the partitions that saw object i. Where every
-    partition saw both objects this is the share of partitions that put them together.
+    Entry (i, j) is  sum_b w_b [h_b(i) = h_b(j)] / sqrt(W_i W_j),  W_i the weight of the partitions
+    that saw object i. Where every partition saw both objects this is the share of partitions that
+    put them together.
 
     Parameters
     ----------
@@ -66,7 +67,8 @@ def coassociation(L: ArrayLike, partition_weight: ArrayLike | None = None) -> Co
 
 
 class Coassociation(LinearOperator):
-    """Coverage-scaled co-association  diag(s) H diag(w) H' diag(s)  of n objects, by products with the table of labels only.
+    """Coverage-scaled co-association  diag(s) H diag(w) H' diag(s)  of n objects, by products with
+    the table of labels only.
 
     Attributes
     ----------

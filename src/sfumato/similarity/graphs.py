@@ -65,7 +65,8 @@ def gaussian(
 def self_tuning(
     X: ArrayLike, Y: ArrayLike | None = None, *, n_neighbors: int = 7, weights: Any = None
 ) -> np.ndarray:
-    """Similarities ``exp(-|x - y|^2 / (s_x s_y))``, s the distance to the n-th neighbour (Zelnik-Manor and Perona 2004).
+    """Similarities ``exp(-|x - y|^2 / (s_x s_y))``, s the distance to the n-th neighbour
+    (Zelnik-Manor and Perona 2004).
 
     Parameters
     ----------
@@ -106,22 +107,25 @@ def knn(
     metric: str = "euclidean",
     weights: Any = None,
 ) -> sp.csr_array:
-    """Graph of nearest neighbours: 1 for mutual neighbours, 1/2 for one-sided ones; an object is its own neighbour.
+    """Graph of nearest neighbours: 1 for mutual neighbours, 1/2 for one-sided ones.
+
+    An object is its own neighbour.
 
     Parameters
     ----------
     X : array or sparse array of shape (n, p)
-        NaN counts as not measured: distances are then those in the features that both objects have, as if the
-        others differed as much on average.
+        NaN counts as not measured: distances are then those in the features that both objects have,
+        as if the others differed as much on average.
     Y : array or sparse array of shape (m, p), optional
         Known objects among which the neighbours of ``X`` are sought.
     n_neighbors : int
         Capped at the number of objects.
     metric : str
-        A distance that scikit-learn's NearestNeighbors knows: "euclidean", "manhattan", "cosine", "chebyshev", ...
+        A distance that scikit-learn's NearestNeighbors knows: "euclidean", "manhattan", "cosine",
+        "chebyshev", ...
     weights : array, optional
-        Of the known objects: an object of weight w counts as w copies. Where the n-th neighbour is one of several
-        copies, the link is that share of them.
+        Of the known objects: an object of weight w counts as w copies. Where the n-th neighbour is
+        one of several copies, the link is that share of them.
 
     Returns
     -------
@@ -153,7 +157,8 @@ def _known_weights(weights: Any, n: int) -> np.ndarray:
     weights = np.asarray(weights, dtype=np.float64)
     if weights.shape != (n,) or not (weights > 0).all() or not np.isfinite(weights).all():
         raise ValueError(
-            f"weights must hold a positive number for each of the {n} known objects, got shape {weights.shape}"
+            f"weights must hold a positive number for each of the {n} known objects, got shape "
+            f"{weights.shape}"
         )
     return weights
 
@@ -176,7 +181,8 @@ def _finder(known: Any, queries: Any, metric: str) -> NearestNeighbors:
 def _reach(
     finder: NearestNeighbors, queries: Any, n_neighbors: float, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and indices (n, q) of so many neighbours that their weights add up to ``n_neighbors``, where they can.
+    """Distances and indices (n, q) of so many neighbours that their weights add up to
+    ``n_neighbors``, where they can.
 
     Without queries these are the known objects, each of which finds itself first.
     """
@@ -230,7 +236,10 @@ def _links(
 def _distance_at(
     distance: np.ndarray, index: np.ndarray, mass: float, weights: np.ndarray
 ) -> np.ndarray:
-    """Distance (n,) at which the weights of the neighbours add up to ``mass``; the largest where they do not."""
+    """Distance (n,) at which the weights of the neighbours add up to ``mass``.
+
+    The largest where they do not.
+    """
     enough = np.cumsum(weights[index], axis=1) >= mass * (1 - 1e-12)
     last = np.where(enough.any(axis=1), enough.argmax(axis=1), index.shape[1] - 1)
     found = np.take_along_axis(distance, last[:, None], axis=1)[:, 0]
@@ -301,7 +310,10 @@ def _squared_distances(X: Any, Y: Any) -> np.ndarray:
 def neighbor_distances(
     known: Any, n_neighbors: int, queries: Any = None, *, weights: Any = None
 ) -> np.ndarray:
-    """Distance to the n-th neighbour (n,); an object is not its own neighbour, but its copies are."""
+    """Distance to the n-th neighbour (n,).
+
+    An object is not its own neighbour, but its copies are.
+    """
     n = known.shape[0]
     if n == 1 and queries is None:
         return np.ones(1)
@@ -317,7 +329,9 @@ def neighbor_distances(
 
 
 def _median(values: np.ndarray, weights: Any) -> float:
-    """The median; with weights that of the copies, the mean of the two middle ones where their number is even."""
+    """The median; with weights that of the copies, the mean of the two middle ones where their
+    number is even.
+    """
     if weights is None:
         return float(np.median(values))
     order = np.argsort(values, kind="stable")

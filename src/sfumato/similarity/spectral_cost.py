@@ -1,13 +1,16 @@
 """The spectral cost of a known partition, as a function of the similarity (Bach and Jordan 2006),
 and its gradient.
 
-    J(W) = 1/2 |P - Pi|^2 = k - tr(P Pi),    P = E E',  E the k leading eigenvectors of A = D^-1/2 W D^-1/2,
-    Pi = sum_r q_r q_r' / v_r,    q_r = sqrt(d) on cluster r and 0 elsewhere,  v_r = sum of d over the cluster
+    J(W) = 1/2 |P - Pi|^2 = k - tr(P Pi),
+            P = E E',  E the k leading eigenvectors of A = D^-1/2 W D^-1/2,
+    Pi = sum_r q_r q_r' / v_r,
+            q_r = sqrt(d) on cluster r and 0 elsewhere,  v_r = sum of d over the cluster
 
     dP = sum_{a <= k < b} (e_b'dA e_a) / (lambda_a - lambda_b) (e_a e_b' + e_b e_a'),  and d = W 1
     moves A and Pi too.
 
-For the Gaussian similarity  W_ij = exp(-1/2 sum_f s_f^2 (x_if - x_jf)^2)  the chain ends in the logarithms of the scales s.
+For the Gaussian similarity  W_ij = exp(-1/2 sum_f s_f^2 (x_if - x_jf)^2)  the chain ends in the
+logarithms of the scales s.
 """
 
 from __future__ import annotations

@@ -207,8 +207,8 @@ def test_missing_values_are_refused():
 
 
 EXPECTED = {
-    "check_estimator_sparse_array": "asks for classifier tags of everything that has predict_proba",
-    "check_estimator_sparse_matrix": "asks for classifier tags of everything that has predict_proba",
+    "check_estimator_sparse_array": "asks whatever has predict_proba for classifier tags",
+    "check_estimator_sparse_matrix": "asks whatever has predict_proba for classifier tags",
 }
 
 

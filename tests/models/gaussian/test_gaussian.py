@@ -381,7 +381,8 @@ def test_collapse_is_named_and_finite():
 
 
 @pytest.mark.parametrize("load, k, covariance_type, least", [
-    (load_wine, 3, "full", 0.9), (load_wine, 3, "tied", 0.9), (load_breast_cancer, 2, "full", 0.7), (load_breast_cancer, 2, "tied", 0.6)
+    (load_wine, 3, "full", 0.9), (load_wine, 3, "tied", 0.9),
+    (load_breast_cancer, 2, "full", 0.7), (load_breast_cancer, 2, "tied", 0.6),
 ])  # fmt: skip
 @pytest.mark.filterwarnings(
     "ignore:3 components describe"
@@ -518,8 +519,8 @@ def test_ordinary_clusters_raise_no_doubt(k, covariance_type):
 
 
 EXPECTED = {
-    "check_estimator_sparse_array": "asks for classifier tags of everything that has predict_proba",
-    "check_estimator_sparse_matrix": "asks for classifier tags of everything that has predict_proba",
+    "check_estimator_sparse_array": "asks whatever has predict_proba for classifier tags",
+    "check_estimator_sparse_matrix": "asks whatever has predict_proba for classifier tags",
 }
 
 

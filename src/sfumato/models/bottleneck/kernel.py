@@ -8,9 +8,9 @@ memberships p(v|x):
 
     p(v|x) = p(v) exp(beta sum_c q(c|x) log p(c|v)) / Z(x),    p(v, c) = sum_x p(x) p(v|x) q(c|x)
 
-Each line minimises F over its own left side, and after the first  F = - sum_x p(x) log Z(x) - beta H(C):  a sum over row blocks that
-never rises. For beta = infinity, I(C;V) is maximised over hard clusters by moving one object at a
-time to where it costs least.
+Each line minimises F over its own left side, and after the first  F = - sum_x p(x) log Z(x) - beta
+H(C):  a sum over row blocks that never rises. For beta = infinity, I(C;V) is maximised over hard
+clusters by moving one object at a time to where it costs least.
 """
 
 from __future__ import annotations
@@ -143,8 +143,9 @@ def sequential(
     """Labels after each object in turn was drawn from its cluster and put where it costs least, and
     their I(C;V).
 
-    I(C;V) = H(C) + sum_v phi(v)  with  phi(v) = sum_c p(v, c) log p(v, c) - p(v) log p(v),  so that x belongs where  phi(v) - phi(v + x)
-    is least. Only the classes that x has change. An object alone in its cluster stays.
+    I(C;V) = H(C) + sum_v phi(v)  with  phi(v) = sum_c p(v, c) log p(v, c) - p(v) log p(v),  so that
+    x belongs where  phi(v) - phi(v + x) is least. Only the classes that x has change. An object
+    alone in its cluster stays.
     """
     T = sp.csr_array(Q * mass[:, None] if isinstance(Q, np.ndarray) else Q.multiply(mass[:, None]))
     labels = labels.copy()

@@ -2,7 +2,8 @@
 
 Expectation and maximisation, and the posteriors of many mixtures at once.
 
-    E:  r_ij ~ pi_j N(y_i | mu_j, Sigma_j)      M:  Sigma_j = (sum_i r_ij (y_i - mu_j)(y_i - mu_j)' + a K^(-2/d) I) / N_j
+    E:  r_ij ~ pi_j N(y_i | mu_j, Sigma_j)
+            M:  Sigma_j = (sum_i r_ij (y_i - mu_j)(y_i - mu_j)' + a K^(-2/d) I) / N_j
 
 in whitened coordinates y. The second term keeps a component of few objects from collapsing (after
 Fraley and Raftery 2007, who add the same matrix with more weight). log pi_j N(y | mu_j, Sigma_j) is

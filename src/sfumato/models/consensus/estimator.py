@@ -84,7 +84,8 @@ class EvidenceAccumulation(Clusterer):
         ``"mixtures"``, ``"cells"`` or ``"both"``, ``"given"`` for membership matrices,
         ``"labelings"``.
     misfit_ : float
-        |Z Z' - U U'|^2 / |Z Z'|^2 of the cluster kernel Z Z': near 0 where k clusters tell the whole story.
+        |Z Z' - U U'|^2 / |Z Z'|^2 of the cluster kernel Z Z': near 0 where k clusters tell the
+        whole story.
     coassociation_ : Coassociation
         The operator (n, n), where the evidence are labelings.
     ensemble_ : MixtureEnsemble, ClusteringEnsemble or tuple of both

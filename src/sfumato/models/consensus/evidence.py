@@ -2,8 +2,10 @@
 
 Columns H of soft partitions, and the factor Z of rank k that they lead to.
 
-    c = mean_i h_i ,   d_i = h_i'c + t                                 degrees, with the regularization t
-    A = D^(-1/2) (H H' + t 1 1') D^(-1/2) / n  =  E diag(l) E'         normalised expected co-association
+    c = mean_i h_i ,   d_i = h_i'c + t
+            degrees, with the regularization t
+    A = D^(-1/2) (H H' + t 1 1') D^(-1/2) / n  =  E diag(l) E'
+            normalised expected co-association
     z_i = B'h_i / sqrt(d_i), scaled to length one,   B = H' D^(-1/2) E diag(1/l) / n
 
 so that an object needs its own columns only, whether it was fitted or is new. H comes in parts, one

@@ -3,7 +3,8 @@
     f(U) = sum_{i != j} N_ij loss(c_ij, u_i'u_j)            rows u_i on the simplex
 
     squared      loss(c, p) = (c - p)^2
-    likelihood   loss(c, p) = -(c log p + (1 - c) log(1 - p)) / 2          f = - log-likelihood of the Bernoulli observations
+    likelihood   loss(c, p) = -(c log p + (1 - c) log(1 - p)) / 2
+            f = - log-likelihood of the Bernoulli observations
 
 N_ij = 1 for pairs that were seen together makes the unweighted model, N_ij = the number of
 partitions that saw both the likelihood; N_ij = 0, and whatever c_ij, for pairs that nobody saw

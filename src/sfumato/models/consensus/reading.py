@@ -2,7 +2,8 @@
 
 The pairwise model, and every object read against its k x k sums.
 
-min over the simplex of  (a^2 / 2) u'S u - a (M'z)'u ,     S = U'U ,  M = Z'U        for fitted and new objects alike
+min over the simplex of  (a^2 / 2) u'S u - a (M'z)'u ,     S = U'U ,  M = Z'U
+        for fitted and new objects alike
 """
 
 from __future__ import annotations

@@ -117,7 +117,8 @@ def _folds(table: tables.Table, n_folds: int, settings: Settings) -> np.ndarray:
 
 
 def _skills(table: tables.Table, candidates: np.ndarray, settings: Settings) -> np.ndarray:
-    """Brier skill  1 - |K - U U'|^2 / |K - mean K|^2,  K the rank-k cluster kernel of the other half of the partitions.
+    """Brier skill  1 - |K - U U'|^2 / |K - mean K|^2,  K the rank-k cluster kernel of the other
+    half of the partitions.
 
     Partitions much finer than the answer would, taken one by one, praise every further split;
     together they show the clusters.

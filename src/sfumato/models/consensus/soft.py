@@ -6,10 +6,10 @@ Candidates of soft evidence, of which the one that shows its clusters best is ke
     cells       fine connected k-means partitions: gaps and thin curves
     both        the columns of both, each kind scaled to the same mean degree
 
-The misfit  e_k = |Z Z' - U U'|^2 / |Z Z'|^2  compares the cluster kernel with what memberships can express. The candidate with the
-largest relative eigengap times (1 - 7 e_k) is kept; where the number of clusters is open, it is
-chosen in the same way. The constants below were chosen on the half of the quality table that says
-so (``benchmarks/quality_sets.py``).
+The misfit  e_k = |Z Z' - U U'|^2 / |Z Z'|^2  compares the cluster kernel with what memberships can
+express. The candidate with the largest relative eigengap times (1 - 7 e_k) is kept; where the
+number of clusters is open, it is chosen in the same way. The constants below were chosen on the
+half of the quality table that says so (``benchmarks/quality_sets.py``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Components of a mixture, each with the conjugate prior that lets its parameters be integrated
 out.
 
-Everything a component knows of its objects is the sum of their features z(x), so that with  S_k = sum_i r_ik z(x_i)
+Everything a component knows of its objects is the sum of their features z(x), so that with  S_k =
+sum_i r_ik z(x_i)
 
     log evidence of cluster k         =  E(S_k),  E(0) = 0
     expected log likelihood of x      =  C(S_k) . z(x)

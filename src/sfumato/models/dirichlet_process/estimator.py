@@ -124,7 +124,8 @@ class DirichletProcessMixture(Clusterer):
     >>> import numpy as np
     >>> from sfumato import DirichletProcessMixture
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (50, 2)), rng.normal(8, 1, (50, 2)), rng.normal((0, 9), 1, (50, 2))])
+    >>> centers = [(0, 0), (8, 8), (0, 9)]
+    >>> X = np.concatenate([rng.normal(center, 1, (50, 2)) for center in centers])
     >>> model = DirichletProcessMixture(random_state=0).fit(X)
     >>> model.n_clusters_, model.memberships_.shape
     (3, (150, 3))
@@ -270,7 +271,10 @@ class DirichletProcessMixture(Clusterer):
         self.log_joint_ = trace.log_joint + float(np.sum(component.log_base(Z)))
         history = np.maximum.accumulate(self.log_joint_.ravel())
         if self.n_draws < 4:
-            message = f"n_draws={self.n_draws} cannot tell whether the chains agree, r_hat_ needs 4: raise n_draws"
+            message = (
+                f"n_draws={self.n_draws} cannot tell whether the chains agree, r_hat_ needs 4: "
+                "raise n_draws"
+            )
             warn(message, ConvergenceWarning)
         elif not self.r_hat_ < 1.2:
             warn(

@@ -4,9 +4,9 @@ Chains, their agreement, and memberships from posterior co-occurrence.
 
 With draws s = 1 ... m, clusters c of each, and U the consensus of the draws (rows on the simplex,
 least squares over all pairs), an
-object x falls together with object j with probability  mean_s p_s(z_j | x);  its membership is the u on the simplex with u'u_j nearest
-to that over all j, a small quadratic program whose terms are sums over clusters:  H = U'U,  b =
-mean_s sum_c p_s(c | x) sum_{j in c} u_j.
+object x falls together with object j with probability  mean_s p_s(z_j | x);  its membership is the
+u on the simplex with u'u_j nearest to that over all j, a small quadratic program whose terms are
+sums over clusters:  H = U'U,  b = mean_s sum_c p_s(c | x) sum_{j in c} u_j.
 """
 
 from __future__ import annotations

@@ -6,11 +6,14 @@ Cells of x whose class distributions differ (Sinkkonen and Kaski 2002; Sinkkonen
 q_i(x) is the class distribution of x times its weight, p_i the prior counts with sum P, s the
 bandwidth, m_j the prototypes:
 
-    y_j(x) = exp(-|x - m_j|^2 / s^2) / Z(x),    r_ji = sum_x y_j(x) q_i(x),    R_j = sum_i r_ji,    R = sum_j R_j
+    y_j(x) = exp(-|x - m_j|^2 / s^2) / Z(x),    r_ji = sum_x y_j(x) q_i(x),    R_j = sum_i r_ji,
+            R = sum_j R_j
 
-    maximise   L = sum_ji log [G(p_i + r_ji) / G(p_i)] - sum_j log [G(P + R_j) / G(P)] - penalty sum_j R_j log(k R_j / R)
+    maximise  L = sum_ji log [G(p_i + r_ji) / G(p_i)] - sum_j log [G(P + R_j) / G(P)] - penalty
+    sum_j R_j log(k R_j / R)
 
-With  A = dL/dr  and  e_j(x) = sum_i q_i(x) A_ji:    dL/dm_j = (2/s^2) sum_x (x - m_j) y_j(x) [e_j(x) - sum_l y_l(x) e_l(x)].
+With  A = dL/dr  and  e_j(x) = sum_i q_i(x) A_ji:
+        dL/dm_j = (2/s^2) sum_x (x - m_j) y_j(x) [e_j(x) - sum_l y_l(x) e_l(x)].
 Both r and the gradient add up over row blocks. With distributions psi_j in the place of the counts,
 for one object at a time:
 
@@ -95,7 +98,8 @@ def pull(
 def drift(
     X: Array, Q: Array, J: np.ndarray, L: np.ndarray, A: np.ndarray, centers: np.ndarray
 ) -> np.ndarray:
-    """Sum over the rows of the online steps  L_l(x) (x - m_l) [e_l(x) - sum_j J_j(x) e_j(x)]  of the prototypes, at rate one.
+    """Sum over the rows of the online steps  L_l(x) (x - m_l) [e_l(x) - sum_j J_j(x) e_j(x)]  of
+    the prototypes, at rate one.
 
     ``A`` is log psi, or the slopes that take its place where psi is integrated out. ``J`` and ``L``
     (n, k) hold the two draws from y(x) as one-hot rows; y(x) itself in their place gives the

@@ -28,8 +28,8 @@ __all__ = ["CompletelyPositiveFactorization"]
 class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
     """Memberships from a nonnegative factor G of the similarity, F ~ G G'.
 
-    Minimises  1/2 sum_{i != j} (F_ij - g_i'g_j)^2  over G >= 0, F the doubly stochastic scaling of the similarity or the similarity itself.
-    Memberships are the rows of G divided by their sums.
+    Minimises  1/2 sum_{i != j} (F_ij - g_i'g_j)^2  over G >= 0, F the doubly stochastic scaling of
+    the similarity or the similarity itself. Memberships are the rows of G divided by their sums.
 
     Parameters
     ----------
@@ -206,7 +206,8 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         Returns
         -------
         memberships : array of shape (n_new, n_clusters)
-            The g >= 0 that minimises  sum_j (F_j - g'g_j)^2,  divided by its sum; uniform where g is zero.
+            The g >= 0 that minimises  sum_j (F_j - g'g_j)^2,  divided by its sum; uniform where g
+            is zero.
         """
         self._check_fitted()
         return self._place(self._new_similarities(X))

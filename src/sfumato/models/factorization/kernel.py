@@ -2,10 +2,11 @@
 
     f(G) = 1/2 sum_{i != j} (F_ij - g_i'g_j)^2,    G >= 0  (n x k)
 
-As a function of one row, all others fixed,  f = const - 2 b'g + g'Hg  with  b = sum_{j != i} F_ij g_j  and  H = sum_{j != i} g_j g_j'.
-Row by row, with the newest values of all others, the published rule multiplies  g_r <- g_r b_r / (H g)_r;  the exact one minimises each
-entry in turn,  g_r <- max(0, g_r + (b_r - (H g)_r) / H_rr).  What a row gains is known from b and
-H, so the objective costs no product.
+As a function of one row, all others fixed,  f = const - 2 b'g + g'Hg  with  b = sum_{j != i} F_ij
+g_j  and  H = sum_{j != i} g_j g_j'. Row by row, with the newest values of all others, the published
+rule multiplies  g_r <- g_r b_r / (H g)_r;  the exact one minimises each entry in turn,  g_r <-
+max(0, g_r + (b_r - (H g)_r) / H_rr). What a row gains is known from b and H, so the objective costs
+no product.
 """
 
 from __future__ import annotations
@@ -160,7 +161,9 @@ def multiplicative_rule(H: np.ndarray, b: np.ndarray, g: np.ndarray) -> np.ndarr
 
 
 def fold_in(B: np.ndarray, H: np.ndarray, *, max_iter: int = 500, tol: float = 1e-10) -> np.ndarray:
-    """argmin over g >= 0 of  g'Hg - 2 b'g  for every row b of ``B``: entries in turn, all rows at once."""
+    """argmin over g >= 0 of  g'Hg - 2 b'g  for every row b of ``B``: entries in turn, all rows at
+    once.
+    """
     G = np.zeros_like(B)
     size = float(np.abs(B).max(initial=0.0))
     slope = B.copy()

@@ -3,11 +3,11 @@
     minimise  J = sum_ij w_i u_ij^m d_ij,   d_ij = |x_i - c_j|^2,   rows of U on the simplex,  m > 1
     u_ij ~ d_ij^(-1/(m - 1)),     c_j = sum_i w_i u_ij^m x_i / sum_i w_i u_ij^m
 
-With the best U, an object costs  k^(1 - m)  times the power mean of its distances of order -1/(m - 1): the code works with that mean,
-which neither overflows for m near 1 nor vanishes for m large. Variants: Gustafson and Kessel
-(1979), d_ij = (x - c_j)' A_j (x - c_j) with det A_j = 1; entropy (Li and Mukaidono 1995),  sum w u
-d + t sum w u log u,  so u = softmax(-d / t); noise (Dave 1991), one more cluster at the same
-distance from every object.
+With the best U, an object costs  k^(1 - m)  times the power mean of its distances of order -1/(m -
+1): the code works with that mean, which neither overflows for m near 1 nor vanishes for m large.
+Variants: Gustafson and Kessel (1979), d_ij = (x - c_j)' A_j (x - c_j) with det A_j = 1; entropy (Li
+and Mukaidono 1995),  sum w u d + t sum w u log u,  so u = softmax(-d / t); noise (Dave 1991), one
+more cluster at the same distance from every object.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 An object counts with the density of what was seen of it, o = its observed features:
 
     r_ij ~ pi_j N(x_io | mu_jo, Sigma_joo)
-    E[x | seen, j] = mu_j + Sigma_j P (x_o - mu_jo),    Cov[x | seen, j] = Sigma_j - Sigma_j P Sigma_j,
+    E[x | seen, j] = mu_j + Sigma_j P (x_o - mu_jo),
+            Cov[x | seen, j] = Sigma_j - Sigma_j P Sigma_j,
     P = the inverse of Sigma_joo, padded with zeros
 
 Objects with the same pattern of holes share P. Where features are independent within components, P

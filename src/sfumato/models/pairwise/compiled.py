@@ -5,7 +5,8 @@ Needs Numba (``pip install 'sfumato[fast]'``).
 Every row in turn moves towards the minimum of its own quadratic program, newest values of all
 others first:
 
-    min over the simplex of  a/2 u'Hu - b'u,   H = sum_{j != i} v_j u_j u_j',   b = sum_{j != i} v_j w_ij u_j
+    min over the simplex of  a/2 u'Hu - b'u,  H = sum_{j != i} v_j u_j u_j',  b = sum_{j != i} v_j
+    w_ij u_j
 
 Where a row meets itself (copies of it, or the diagonal) the term is quartic, and a quadratic with
 its curvature at the present row stands for it, raised by ``damping``. Import at call time.

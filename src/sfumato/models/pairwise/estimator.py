@@ -40,7 +40,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
 
     How similar two objects are is how likely they fall together.
 
-    Minimises  sum_ij (w_ij - scale * u_i'u_j)^2  over rows u_i of the simplex, by default without the pairs i = j.
+    Minimises  sum_ij (w_ij - scale * u_i'u_j)^2  over rows u_i of the simplex, by default without
+    the pairs i = j.
 
     Parameters
     ----------
@@ -84,11 +85,13 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
     gap_ : float
         ``objective_`` less ``lower_bound_``, as a share of the squared norm of the similarity.
     noise_variance_ : float
-        Variance of the similarities around scale * u_i'u_j, by maximum likelihood: the mean squared error.
+        Variance of the similarities around scale * u_i'u_j, by maximum likelihood: the mean squared
+        error.
     log_likelihood_ : float
         Of all measured pairs, each Gaussian with that variance.
     bic_ : float
-        -2 log_likelihood_ plus, for every free number, the logarithm of the number of pairs; lower is better.
+        -2 log_likelihood_ plus, for every free number, the logarithm of the number of pairs; lower
+        is better.
     kkt_residual_ : float
         Zero at a stationary point, relative to the largest entry of W U.
     history_ : array of shape (n_iter,)
@@ -156,21 +159,24 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         Parameters
         ----------
         X : array, sparse array or operator
-            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured"; distances (n, n) if
-            ``"distance"``; else features (n, p), where nearest neighbours leave NaN out.
+            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured";
+            distances (n, n) if ``"distance"``; else features (n, p), where nearest neighbours leave
+            NaN out.
         y : array of shape (n,), optional
-            Labels of some objects, -1 for the others. Labelled objects belong to the cluster of their label, the
-            clusters numbered by the sorted labels. A ``y`` without any -1 is ignored, as in other clusterers.
+            Labels of some objects, -1 for the others. Labelled objects belong to the cluster of
+            their label, the clusters numbered by the sorted labels. A ``y`` without any -1 is
+            ignored, as in other clusterers.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object, 0 as if it were not there.
         pair_weight : array, sparse array or operator of shape (n, n), optional
             Confidence in each similarity; 0 means not measured. Makes the problem dense.
         must_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong together: they share one row of memberships. With a third column of weights w
-            they are pulled together by -4 c w u_i'u_j in the objective instead, c the largest similarity.
+            Pairs of rows that belong together: they share one row of memberships. With a third
+            column of weights w they are pulled together by -4 c w u_i'u_j in the objective instead,
+            c the largest similarity.
         cannot_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong apart: the objective gets 4 c w u_i'u_j for each, c the largest similarity and
-            w the third column or, without it, the number of objects.
+            Pairs of rows that belong apart: the objective gets 4 c w u_i'u_j for each, c the
+            largest similarity and w the third column or, without it, the number of objects.
 
         Returns
         -------
@@ -332,7 +338,10 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         self._publish(self._spread(memberships, X), run)
 
     def _set_likelihood(self, problem: kernel.Problem, objective: float) -> None:
-        """Each w_ij, i < j, is Gaussian around scale * u_i'u_j with one variance: its maximum likelihood and BIC."""
+        """Each w_ij, i < j, is Gaussian around scale * u_i'u_j with one variance.
+
+        Its maximum likelihood and BIC.
+        """
         if isinstance(problem.W, Pairs):
             pairs = float(problem.W.Q.sum())
         else:
@@ -349,7 +358,10 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         self.bic_ = -2.0 * self.log_likelihood_ + free * np.log(pairs)
 
     def _question_structure(self, problem: kernel.Problem, objective: float, norm: float) -> None:
-        """Warn where k clusters explain no more of W beyond its mean than they would of noise: (k - 1) eigenvalues of 2 sigma sqrt(n)."""
+        """Warn where k clusters explain no more of W beyond its mean than they would of noise.
+
+        (k - 1) eigenvalues of 2 sigma sqrt(n).
+        """
         n, diagonal = problem.W.n, problem.W.diagonal
         xp = namespace(diagonal)
         v = xp.ones_like(diagonal) if problem.weights is None else problem.weights

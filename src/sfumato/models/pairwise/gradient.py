@@ -4,7 +4,8 @@ Projected gradient with an exact line search.
 
 Along U + s D the objective is a ratio of polynomials in s,
 
-    f(s) = |W|^2 - t(s)^2 / q(s)      t quadratic, q quartic      (scale fixed: |W|^2 - 2 a t(s) + a^2 q(s))
+    f(s) = |W|^2 - t(s)^2 / q(s)      t quadratic, q quartic
+            (scale fixed: |W|^2 - 2 a t(s) + a^2 q(s))
 
 so that the best s in (0, 1] comes from the roots of one small polynomial, and a step costs one
 product W D (Birgin, Martinez and Raydan 2000 for the spectral step length).

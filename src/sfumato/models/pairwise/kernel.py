@@ -1,6 +1,7 @@
 """Pairwise probabilistic clustering (Rota Bulo and Pelillo 2010).
 
-    f(U, a) = sum_ij m_ij (w_ij - a u_i'u_j)^2      rows u_i on the simplex, a > 0, m_ii = 1 or 0, m_ij = 1
+    f(U, a) = sum_ij m_ij (w_ij - a u_i'u_j)^2
+            rows u_i on the simplex, a > 0, m_ii = 1 or 0, m_ij = 1
 
 With S = U'U, t = <U, W U> and q = |S|^2 (each without its diagonal terms if m_ii = 0):  f = |W|^2 -
 2 a t + a^2 q. An object of weight v is v copies: m_ij = v_i v_j, and without the diagonal m_ii =
@@ -42,11 +43,12 @@ __all__ = [
 class Problem(NamedTuple):
     """A similarity and how it is fitted.
 
-    ``exclude`` leaves out the diagonal, ``scale`` is a number or None to fit it. ``weights`` (n,) are those of the
-    objects; rows where ``held`` (n,) is True keep their memberships. A merged object, whose members share
-    one row, brings ``left`` (n,) and ``left_similarity`` (n,): self pairs left out for each unit of its weight,
-    and their similarities. ``linked`` (n, n), sparse, pulls objects together (above zero) or apart: the objective
-    is f - 2 <VU, linked VU>, so that links do not bend the scale.
+    ``exclude`` leaves out the diagonal, ``scale`` is a number or None to fit it. ``weights`` (n,)
+    are those of the objects; rows where ``held`` (n,) is True keep their memberships. A merged
+    object, whose members share one row, brings ``left`` (n,) and ``left_similarity`` (n,): self
+    pairs left out for each unit of its weight, and their similarities. ``linked`` (n, n), sparse,
+    pulls objects together (above zero) or apart: the objective is f - 2 <VU, linked VU>, so that
+    links do not bend the scale.
     """
 
     W: Any
@@ -87,7 +89,7 @@ class State(NamedTuple):
 
 
 # ---- the objective
-# -----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def gram(U: Array, weights: Weights = None) -> Any:
@@ -363,7 +365,9 @@ def _slopes(problem: Problem, state: State) -> Any:
 
 
 def kkt_residual(problem: Problem, state: State) -> Any:
-    """Largest  max_{used} g - min g  over the rows of each run, relative to the largest |W U|; zero at a stationary point."""
+    """Largest  max_{used} g - min g  over the rows of each run, relative to the largest |W U|; zero
+    at a stationary point.
+    """
     xp = namespace(state.U)
     U = state.U
     if state.product is None:

@@ -2,8 +2,8 @@
 
     f(U, a) = sum_ij q_ij (w_ij - a u_i'u_j)^2
 
-Every object then has a matrix of its own,  H_i = a sum_j q_ij u_j u_j',  made for a panel of rows by one
-product of the weights with the k^2 products of memberships.
+Every object then has a matrix of its own,  H_i = a sum_j q_ij u_j u_j',  made for a panel of rows
+by one product of the weights with the k^2 products of memberships.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ __all__ = ["Pairs"]
 
 
 class Pairs:
-    """Similarities W (n, n) with weights Q (n, n), both dense and symmetric; rows where ``held`` is True stay."""
+    """Similarities W (n, n) with weights Q (n, n), both dense and symmetric.
+
+    Rows where ``held`` is True stay.
+    """
 
     def __init__(self, W: np.ndarray, Q: np.ndarray, held: Any = None) -> None:
         self.n, self.dtype, self.held = W.shape[0], W.dtype, held
@@ -64,7 +67,8 @@ class Pairs:
         for rows in panels(self.n, N_PANELS):
             old = U[rows]
             H = a * self.curvature(U, rows)
-            # The rows of a panel move at once: their own terms are held by a multiple of the identity.
+            # The rows of a panel move at once: their own terms are held by a multiple of the
+            # identity.
             within = self.Q[rows, rows] @ np.einsum("ir,ir->i", old, old)
             bend = 3.0 * a * damping * float(within.max(initial=0.0))
             B = self.W[rows] @ U + bend * old

@@ -1,4 +1,7 @@
-"""From evidence to the problem of the pairwise model: forms of the similarity, starts, and the spectral bound."""
+"""From evidence to the problem of the pairwise model.
+
+Forms of the similarity, starts, and the spectral bound.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ __all__ = [
 
 
 def squared_norm(rows: Any, weights: Any = None) -> float:
-    """|rows|^2, columns weighted, of an array, a sparse array, a factored operator or anything that multiplies."""
+    """|rows|^2, columns weighted, of an array, a sparse array, a factored operator or anything that
+    multiplies.
+    """
     if weights is not None:
         dense = (
             rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows @ np.eye(rows.shape[1]))
@@ -47,13 +52,16 @@ def squared_norm(rows: Any, weights: Any = None) -> float:
 
 
 def similarity(evidence: Evidence, k: int) -> Any:
-    """A dask array on its cluster, a dense CUDA array in the form of its own sweep where it has one; anything else as it is."""
+    """A dask array on its cluster, a dense CUDA array in the form of its own sweep where it has
+    one; anything else as it is.
+    """
     W, plain = evidence.W, evidence.weights is None and evidence.extra is None
     foreign = reader(W)
     if foreign is not None:
         if not plain:
             raise ValueError(
-                "a dask similarity takes no sample_weight and no constraints: give an array, or drop them"
+                "a dask similarity takes no sample_weight and no constraints: give an array, or "
+                "drop them"
             )
         return foreign.Similarity(W)
     if not getattr(W, "is_cuda", False) or not plain:
@@ -63,7 +71,10 @@ def similarity(evidence: Evidence, k: int) -> Any:
 
 
 def with_links(evidence: Evidence, known: Known, group: Any) -> Evidence:
-    """The evidence with pulls between linked objects; by default one weighs as much as all similarities of an object."""
+    """The evidence with pulls between linked objects.
+
+    By default one weighs as much as all similarities of an object.
+    """
     if known.pairs is None:
         return evidence
     size = evidence.W.shape[0]
@@ -74,7 +85,10 @@ def with_links(evidence: Evidence, known: Known, group: Any) -> Evidence:
 def problem(
     W: Any, evidence: Evidence, exclude: bool, scale: float | None, labels: Any
 ) -> kernel.Problem:
-    """The problem of this evidence; objects with ``labels`` (g,) of at least 0 keep their memberships."""
+    """The problem of this evidence.
+
+    Objects with ``labels`` (g,) of at least 0 keep their memberships.
+    """
     v, held = evidence.weights, None if labels is None else labels >= 0
     if evidence.pairs is not None:
         if evidence.extra is not None:
@@ -89,7 +103,8 @@ def problem(
     left, form = evidence.self_pairs if exclude else None, _as_evidence(W)
     if evidence.extra is not None and isinstance(form, kernel.Implicit):
         raise ValueError(
-            "cannot_link, labels and weights of must_link need a similarity that is an array, sparse or factored"
+            "cannot_link, labels and weights of must_link need a similarity that is an array, "
+            "sparse or factored"
         )
     fitted = kernel.Problem(form, exclude, scale, v, held, linked=evidence.extra)
     return fitted if left is None else fitted._replace(left=left[0], left_similarity=left[1])
@@ -122,7 +137,9 @@ def _as_evidence(W: Any) -> Any:
 
 
 def spectral_start(W: Any, weights: Any, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Soft assignment to k nearly orthogonal rows of the leading eigenvectors, the first one drawn (Bach and Jordan 2006)."""
+    """Soft assignment to k nearly orthogonal rows of the leading eigenvectors, the first one drawn
+    (Bach and Jordan 2006).
+    """
     Z = to_numpy(W.factor) if hasattr(W, "factor") and W.factor.shape[1] == k else None
     if Z is None:
         E = leading_eigenvectors(
@@ -141,7 +158,10 @@ def lower_bound(W: Any, k: int) -> float:
 
 
 class _Normed(LinearOperator):
-    """W / size: an operator of norm at most one. ``W`` is what tells on which device vectors belong."""
+    """W / size: an operator of norm at most one.
+
+    ``W`` is what tells on which device vectors belong.
+    """
 
     def __init__(self, evidence: Any, size: float) -> None:
         super().__init__(dtype_of(evidence), (evidence.n, evidence.n))

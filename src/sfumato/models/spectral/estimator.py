@@ -151,22 +151,26 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         Parameters
         ----------
         X : array, sparse array or operator
-            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured"; distances (n, n) if
-            ``"distance"``; else features (n, p), where nearest neighbours leave NaN out.
+            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured";
+            distances (n, n) if ``"distance"``; else features (n, p), where nearest neighbours leave
+            NaN out.
         y : array of shape (n,), optional
-            Labels of some objects, -1 for the others. Labelled objects belong to the cluster of their label, the
-            clusters numbered by the sorted labels. A ``y`` without any -1 is ignored, as in other clusterers.
+            Labels of some objects, -1 for the others. Labelled objects belong to the cluster of
+            their label, the clusters numbered by the sorted labels. A ``y`` without any -1 is
+            ignored, as in other clusterers.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object, 0 as if it were not there.
         pair_weight : array, sparse array or operator of shape (n, n), optional
-            Confidence in each similarity, 0 where it was not measured. What a pair lacks of the largest weight is filled
-            with the product of the mean similarities of both objects, divided by that of all. Makes the problem dense.
+            Confidence in each similarity, 0 where it was not measured. What a pair lacks of the
+            largest weight is filled with the product of the mean similarities of both objects,
+            divided by that of all. Makes the problem dense.
         must_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong together: they share one row of memberships, and their similarity is raised. With a
-            third column of weights w it is only raised, by w.
+            Pairs of rows that belong together: they share one row of memberships, and their
+            similarity is raised. With a third column of weights w it is only raised, by w.
         cannot_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong apart: their similarity is lowered by the third column or, without it, by a
-            tenth of the mean degree. Negative similarities count in degrees by their size (signed Laplacian).
+            Pairs of rows that belong apart: their similarity is lowered by the third column or,
+            without it, by a tenth of the mean degree. Negative similarities count in degrees by
+            their size (signed Laplacian).
 
         Returns
         -------
@@ -298,7 +302,10 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
             max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps)),
         )
         if gap <= rounding and spectrum.following > 1 - rounding:
-            what = f"the similarity falls into more than n_clusters={k} unconnected pieces: how they are grouped is arbitrary"
+            what = (
+                f"the similarity falls into more than n_clusters={k} unconnected pieces: how they "
+                "are grouped is arbitrary"
+            )
         elif gap <= rounding:
             what = f"no eigengap after {k} eigenvalues: how the objects are grouped is arbitrary"
         elif self.cost_ > CONTINUUM * (k - 1):
@@ -308,7 +315,10 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
                 "the boundaries may be arbitrary; try another n_clusters or similarity"
             )
         elif spectrum.residual > max(1e-3, 10 * gap):
-            what = f"the eigenvectors are known to {spectrum.residual:.1g} only, and the eigengap is {gap:.1g}: the clusters are uncertain"
+            what = (
+                f"the eigenvectors are known to {spectrum.residual:.1g} only, and the eigengap is "
+                f"{gap:.1g}: the clusters are uncertain"
+            )
         else:
             return
         warn(what)
@@ -341,7 +351,9 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         return _share(memberships, degree)
 
     def _embed(self, rows: Any) -> tuple[Any, Any]:
-        """New objects in the embedding of the fitted ones by their similarities, and their degrees."""
+        """New objects in the embedding of the fitted ones by their similarities, and their
+        degrees.
+        """
         xp, dtype = namespace(self._rotation), self._rotation.dtype
         v = xp.ones_like(self._scaling)
         v = v if self._weights is None else v * xp.asarray(self._weights, dtype=v.dtype)
@@ -384,7 +396,10 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
 
 
 def _measured(evidence: Evidence, known: Known, group: Any) -> Any:
-    """The similarity with links as edges; what a pair lacks in weight is filled with what its objects have on average."""
+    """The similarity with links as edges.
+
+    What a pair lacks in weight is filled with what its objects have on average.
+    """
     W = evidence.W
     if evidence.pairs is not None:
         v = np.ones(len(W)) if evidence.weights is None else evidence.weights
@@ -407,7 +422,10 @@ def _measured(evidence: Evidence, known: Known, group: Any) -> Any:
 
 
 def _without_diagonal(W: Any, weights: Any) -> Any:
-    """W without similarities of objects to themselves; copies of an object keep those to each other."""
+    """W without similarities of objects to themselves.
+
+    Copies of an object keep those to each other.
+    """
     diagonal = diagonal_of(W)
     if weights is not None:
         diagonal = diagonal * np.minimum(1.0, 1.0 / weights).astype(dtype_of(W))
