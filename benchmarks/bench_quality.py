@@ -22,6 +22,8 @@ from .timing import Line
 TITLE = "Quality of the default for features: adjusted Rand index over 40 sets"
 MOST = 20  # clusters that a search over k tries, for all that search
 
+OURS = ("old default", "ours, eigengap")  # no peers
+
 Method = Callable[[np.ndarray, int], np.ndarray]
 
 
@@ -56,6 +58,9 @@ KNOWN: dict[str, Method] = {
 }
 UNKNOWN: dict[str, Method] = {
     "ours": lambda X, k: EvidenceAccumulation("auto", random_state=0).fit_predict(X),
+    "ours, eigengap": lambda X, k: EvidenceAccumulation(
+        "auto", selection="eigengap", random_state=0
+    ).fit_predict(X),
     "HDBSCAN": _density,
     "GaussianMixture, BIC": _best_mixture,
 }
@@ -87,7 +92,7 @@ def _lines(title: str, methods: dict[str, Method], half: dict, choosing: str) ->
     others = list(methods)[1:]
     lines = []
     for name, rows in found.items():
-        peers = np.where(np.array(others) == "old default", -1.0, rows[1:, 0])
+        peers = np.where(np.isin(others, OURS), -1.0, rows[1:, 0])
         best = int(np.argmax(peers))
         rest = "  ".join(
             f"{other} {row[0]:.2f}" for other, row in zip(others, rows[1:], strict=True)

@@ -30,7 +30,7 @@ UNEQUAL = 10.0
 NULL = 1e-9  # of the largest spread: directions below are combinations of others
 N_NEIGHBORS = 5  # whose differences are taken as scatter within clusters
 N_ROUNDS = 10  # of finding neighbours anew
-N_POINTS = 1000  # objects that the scatter is taken from
+N_POINTS = 600  # objects that the scatter is taken from
 # Ratio of the largest to the smallest variance of the scatter below which whitened coordinates stay
 # as they are: with nothing to
 # gain, neighbours found anew would only make chance grow. Noise of 2 to 20 dimensions has at most

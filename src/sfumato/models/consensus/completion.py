@@ -78,7 +78,8 @@ class ByCompletion:
             kernel = _kernel(filled[seen], k)
             Z = kernel(filled)
             reader: Reader = fit_reader(Z[seen], settings, U[seen])
-            before, U = U, reader(Z)
+            # As they are read, without the doubt: it would build up from round to round.
+            before, U = U, reader.plain(Z)
             if np.abs(U - before).max() <= SETTLED:
                 break
         self.kernel, self.seen, self.reader, self.misfit = kernel, seen, reader, reader.misfit
@@ -95,7 +96,7 @@ class ByCompletion:
         U = self.published.place(new)
         for _ in range(2):
             filled = np.where(np.isnan(ratios), U @ self.memberships.T, ratios)[:, self.seen]
-            U = self.reader(self.kernel(filled))
+            U = self.reader.plain(self.kernel(filled))
         return U
 
 

@@ -27,7 +27,7 @@ from .doubts import warn_if_noise, warn_of_gaps
 from .ensemble import ClusteringEnsemble
 from .reading import Settings
 from .selection import choose
-from .solvers import LINKAGES, solve
+from .solvers import LINKAGES, has_unseen_pairs, solve
 
 __all__ = [
     "HardConsensus",
@@ -102,7 +102,9 @@ def fit_hard(model: Any, C: Coassociation, settings: Settings) -> HardConsensus:
             k, candidates, scores = choose(
                 selection_of(model), model.consensus, table, model.max_clusters, settings
             )
-    if candidates is not None and scores is not None and model.selection is None:
+    # The structure test multiplies by the co-association, in which an unseen pair counts as apart.
+    tested = model.selection is None and not has_unseen_pairs(table)
+    if candidates is not None and scores is not None and tested:
         k = _first_supported(model, C, candidates[np.argsort(-scores, kind="stable")], settings)
     solution = solve(model.consensus, table, k, settings)
     warn_of_gaps(table)

@@ -25,7 +25,9 @@ from .sample import sample_objects
 
 __all__ = ["MixtureEnsemble"]
 
-SHARE = 0.9  # of the sampled objects that each mixture is fitted to
+SHARE = 0.9  # of the sampled objects that each mixture is fitted to,
+# and so many at most: costs grow with their power 3/2, and all mixtures together see the sample
+MOST = 2000
 
 
 class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -120,7 +122,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Fit the members to objects in canonical order."""
         Y = axes(points)
         Y = Y[by_radius(Y)]
-        R, n = Y @ axes.near, max(1, math.ceil(SHARE * len(Y)))
+        R, n = Y @ axes.near, self._n_fitted(len(Y))
         low, high = self._range(n)
         seeds = rng.integers(2**63, size=self.n_members)
         with one_blas_thread():
@@ -133,6 +135,10 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 if report is not None:
                     report(len(results), len(seeds), math.nan)
         self._keep(results, axes)
+
+    def _n_fitted(self, n: int) -> int:
+        """Objects that a mixture is fitted to, out of a sample of ``n``."""
+        return max(1, min(MOST, math.ceil(SHARE * n)))
 
     def _keep(self, results: list[Any], axes: Axes) -> None:
         self.failures_ = [result for result in results if isinstance(result, Failure)]

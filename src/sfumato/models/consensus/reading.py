@@ -43,6 +43,10 @@ class Reader(NamedTuple):
     misfit: float
     run: loop.Run
 
+    def plain(self, Z: np.ndarray) -> np.ndarray:
+        """Memberships (n, k) as the pairwise model has them."""
+        return simplex.quadratic_program(self.curvature, Z @ self.cross)
+
     def __call__(self, Z: np.ndarray) -> np.ndarray:
         """Memberships (n, k) of rows of the factor.
 
@@ -50,7 +54,7 @@ class Reader(NamedTuple):
         over all clusters: (1 - e) u + e / k. Without it, strongly overlapping clusters are told
         with too much confidence; labels stay as they are.
         """
-        U = simplex.quadratic_program(self.curvature, Z @ self.cross)
+        U = self.plain(Z)
         doubt = min(self.misfit, 1.0)
         return simplex.normalize((1.0 - doubt) * U + doubt / U.shape[1])
 

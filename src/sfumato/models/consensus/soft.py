@@ -24,12 +24,12 @@ from ...core.structure import PREFIX, assess
 from ...core.types import Array
 from ...core.warn import warn
 from ...memberships import align, check_memberships
-from ...numerics.axes import by_radius, fit_axes
+from ...numerics.axes import Axes, by_radius, fit_axes
 from ...selection.criteria import eigengap, misfit_of_sums, structure_score, supported_numbers
 from ...similarity.coassociation import check_partition_weight
 from .ensemble import ClusteringEnsemble
 from .evidence import CellColumns, Factor, GivenColumns, MixtureColumns, Sums, factorize, refine
-from .mixtures import MixtureEnsemble
+from .mixtures import MOST, MixtureEnsemble
 from .reading import Reader, Settings, fit_reader
 from .sample import sample_objects
 
@@ -38,6 +38,8 @@ __all__ = ["SoftConsensus", "fit_soft", "warn_if_noise"]
 N_PARTITIONS = 40  # of cells: as many as the choice needs, see the page on evidence accumulation
 # Of the graph that takes cells apart: with ten, rings of the dartboard are joined now and then
 N_NEIGHBORS = 7
+CLEAR = 0.8  # score of mixtures from which on cells are not asked
+SUMMED = 50_000  # objects that the sums are taken over at most
 COMPARED = 1500  # objects that candidates are compared on
 FIRST_LIMIT = 20  # clusters tried first by max_clusters="auto"
 PENALTY = 7.0  # times the misfit, which takes that share from the eigengap
@@ -152,8 +154,14 @@ def fit_soft(
     """
     mixtures = MixtureEnsemble() if ensemble is None else ensemble
     points = sample_objects(X, mixtures.max_objects, rng)
-    kinds = _kinds(points, request.n_clusters, mixtures, ensemble is None, rng)
-    return _settle(X, points, _candidates(kinds, points, request), request)
+    axes = fit_axes(points, mixtures.n_axes)
+    kinds = {"mixtures": _mixtures(points, axes, request.n_clusters, mixtures, rng)}
+    candidates = _candidates(kinds, points, request)
+    if ensemble is None and max(each.score for each in candidates) < CLEAR:
+        kinds["cells"] = _cells(points, axes, rng)
+        kinds["both"] = kinds["mixtures"] + kinds["cells"]
+        candidates = _candidates(kinds, points, request)
+    return _settle(X, points, candidates, request, rng)
 
 
 def fit_given(H: np.ndarray, offsets: np.ndarray, request: Request) -> SoftConsensus:
@@ -162,7 +170,8 @@ def fit_given(H: np.ndarray, offsets: np.ndarray, request: Request) -> SoftConse
     ``offsets`` says where each begins.
     """
     kinds = {"given": (GivenColumns(offsets),)}
-    return _settle(H, H, _candidates(kinds, H, request), request)
+    rng = np.random.default_rng(request.settings.random_state)
+    return _settle(H, H, _candidates(kinds, H, request), request, rng)
 
 
 def is_list_of_memberships(X: Any) -> bool:
@@ -213,28 +222,25 @@ def _member_weights(kinds: tuple[Any, ...], weights: np.ndarray | None) -> list[
     return [np.repeat(weights, np.diff(kinds[0].offsets))]
 
 
-def _kinds(
-    points: Array,
-    k: float | np.ndarray,
-    mixtures: MixtureEnsemble,
-    cells: bool,
-    rng: np.random.Generator,
-) -> dict[str, tuple[Any, ...]]:
-    """The kinds of evidence of every candidate, fitted to the sample."""
-    axes = fit_axes(points, mixtures.n_axes)
+def _mixtures(
+    points: Array, axes: Axes, k: Any, mixtures: MixtureEnsemble, rng: np.random.Generator
+) -> tuple[MixtureColumns]:
+    """Mixtures fitted to the sample, with at least as many components as there are clusters."""
     if mixtures.n_components is None and k != "auto":
-        low, high = mixtures._range(max(1, points.shape[0]))
+        low, high = mixtures._range(mixtures._n_fitted(points.shape[0]))
         mixtures.set_params(n_components=(max(low, k), max(high, 2 * k)))
     mixtures._fit_sample(points, axes, rng)
-    kinds: dict[str, tuple[Any, ...]] = {"mixtures": (MixtureColumns(mixtures),)}
-    if cells:
-        seed = int(rng.integers(2**31))
-        Y = axes(points)
-        ensemble = ClusteringEnsemble(N_PARTITIONS, n_neighbors=N_NEIGHBORS, random_state=seed)
-        ensemble.fit(Y[by_radius(Y)] @ axes.near)
-        kinds["cells"] = (CellColumns(ensemble, axes),)
-        kinds["both"] = kinds["mixtures"] + kinds["cells"]
-    return kinds
+    return (MixtureColumns(mixtures),)
+
+
+def _cells(points: Array, axes: Axes, rng: np.random.Generator) -> tuple[CellColumns]:
+    """Cells of the sample, in coordinates in which near neighbours spread evenly."""
+    Y = axes(points)
+    Y = Y[by_radius(Y)][:: max(1, -(-len(Y) // MOST))]
+    ensemble = ClusteringEnsemble(
+        N_PARTITIONS, n_neighbors=N_NEIGHBORS, random_state=int(rng.integers(2**31))
+    )
+    return (CellColumns(ensemble.fit(Y @ axes.near), axes),)
 
 
 def _candidates(
@@ -297,7 +303,7 @@ def _candidate(name: str, factor: Factor, Z: np.ndarray, settings: Settings) -> 
 
 
 def _settle(
-    X: Array, points: Array, candidates: list[Candidate], request: Request
+    X: Array, points: Array, candidates: list[Candidate], request: Request, rng: np.random.Generator
 ) -> SoftConsensus:
     """The best candidate, fitted again to the whole sample and to sums over all rows."""
     scores = None
@@ -309,7 +315,8 @@ def _settle(
         best = max(candidates, key=lambda each: (each.score, -each.reader.misfit))
     sums = None
     if X.shape[0] > points.shape[0] and best.evidence == "mixtures":
-        factor, sums = refine(best.factor, Rows(X), best.n_clusters)
+        several = X if X.shape[0] <= SUMMED else sample_objects(X, SUMMED, rng)
+        factor, sums = refine(best.factor, Rows(several), best.n_clusters)
         best = best._replace(factor=factor)
     if points.shape[0] > COMPARED or sums is not None or request.n_clusters == "auto":
         best = best._replace(reader=fit_reader(best.factor(points), request.settings))
