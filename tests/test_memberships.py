@@ -165,3 +165,13 @@ def test_other_array_libraries():
         np.testing.assert_allclose(result.numpy(), function(U))
     np.testing.assert_allclose(align(T[:, [1, 0, 2, 3]], T).numpy(), U)
     np.testing.assert_allclose(cooccurrence(T, [(0, 1)]).numpy(), cooccurrence(U, [(0, 1)]))
+
+
+def test_scores_that_cannot_be_projected_are_named():
+    for scores in ("a", [["a", "b"]], None, [[1j, 2.0]]):
+        with pytest.raises((TypeError, ValueError), match="scores"):
+            project_simplex(scores)
+    for scores in (3.0, np.empty((2, 0)), [[np.nan, 1.0]]):
+        with pytest.raises(ValueError, match="scores"):
+            project_simplex(scores)
+    np.testing.assert_allclose(project_simplex([2, 1]), [1.0, 0.0])

@@ -52,7 +52,7 @@ class Known(NamedTuple):
         """All constraints, checked against each other; a contradiction is named by its rows."""
         if must_link is None and cannot_link is None and y is None:
             return cls()
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        n = X.shape[0] if hasattr(X, "shape") else np.asarray(X).shape[0]
         labels = given = known_labels(y, n, n_clusters)
         hard, soft, weights = _split(must_link, n, "must_link")
         component = None
@@ -240,7 +240,7 @@ def known_labels(y: Any, n: int, n_clusters: int) -> np.ndarray | None:
     if y is None:
         return None
     y = np.asarray(y)
-    if y.ndim != 1 or (y.dtype.kind == "f" and not _whole(y)):
+    if y.ndim != 1 or y.dtype.kind not in "biufOUST" or (y.dtype.kind == "f" and not _whole(y)):
         return None
     labels = check_labelings(y, "y")[:, 0].astype(np.intp)
     if labels.min() >= 0 or labels.max() < 0:

@@ -105,23 +105,39 @@ def present_rows(n: int, weights: np.ndarray | None) -> Objects:
 
 
 def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
-    """Equal rows as one object of their joint weight, in the order in which they first come."""
+    """Equal rows as one object of their joint weight.
+
+    With weights or equal rows the objects are sorted by their features, so that weights give the
+    same objects in the same order as copies do, wherever these stand.
+    """
     n = X.shape[0]
-    plain = present_rows(n, weights)
     codes = _sparse_codes(X) if sp.issparse(X) else _dense_codes(X)
-    if codes is None:
-        return plain
+    if codes is None and weights is None:
+        return Objects(n)
+    codes = np.arange(n) if codes is None else codes
     own = np.ones(n) if weights is None else weights
-    codes = np.where(own > 0, codes, -1)
-    used, where = np.unique(codes[codes >= 0], return_inverse=True)
-    group = np.full(n, -1)
-    group[codes >= 0] = where
-    firsts = np.unique(where, return_index=True)[1]
+    present = np.flatnonzero(own > 0)
+    used, where = np.unique(codes[present], return_inverse=True)
     rank = np.empty(used.size, dtype=np.intp)
-    rank[np.argsort(firsts, kind="stable")] = np.arange(used.size)
-    group[codes >= 0] = rank[where]
-    mass = np.bincount(group[group >= 0], own[group >= 0])
-    return Objects(n, group, mass, weights)
+    rank[_sorted(X[used])] = np.arange(used.size)
+    group = np.full(n, ABSENT)
+    group[present] = rank[where]
+    return Objects(n, group, np.bincount(group[present], own[present]), weights)
+
+
+def _sorted(X: Any) -> np.ndarray:
+    """The order of different rows by their entries."""
+    if not sp.issparse(X):
+        return np.lexsort(X.T[::-1])
+    return np.array(sorted(range(X.shape[0]), key=lambda i: _key(X, i)), dtype=np.intp)
+
+
+def _key(X: Any, i: int) -> bytes:
+    """Entries of a CSR row, zeros left out."""
+    part = slice(X.indptr[i], X.indptr[i + 1])
+    stored = X.data[part] != 0
+    indices = X.indices[part][stored].astype(np.int64)
+    return indices.tobytes() + b"|" + X.data[part][stored].tobytes()
 
 
 def _dense_codes(X: np.ndarray) -> np.ndarray | None:
@@ -150,12 +166,8 @@ def _sparse_codes(X: Any) -> np.ndarray | None:
     X = X if X.has_canonical_format else X.copy()
     X.sum_duplicates()
     found: dict[bytes, int] = {}
-    codes = np.empty(X.shape[0], dtype=np.intp)
-    for i in range(X.shape[0]):
-        part = slice(X.indptr[i], X.indptr[i + 1])
-        stored = X.data[part] != 0
-        key = X.indices[part][stored].tobytes() + b"|" + X.data[part][stored].tobytes()
-        codes[i] = found.setdefault(key, i)
+    rows = range(X.shape[0])
+    codes = np.array([found.setdefault(_key(X, i), i) for i in rows], dtype=np.intp)
     return None if len(found) == X.shape[0] else codes
 
 

@@ -32,7 +32,9 @@ from .objects import (
 )
 from .similarity_evidence import (
     Evidence,
+    extreme_unit,
     has_gaps,
+    in_units,
     isolated,
     measured,
     similarity_of_distances,
@@ -146,7 +148,10 @@ class SimilarityClusterer(Clusterer):
         if self.similarity == "distance":
             X, self._distance_scales = similarity_of_distances(X)
         W, pairs = measured(X, pair_weight) if self._weighs_pairs else (X, None)
-        W = check_similarity(W, signed=self._signed)
+        self._unit = extreme_unit(W)
+        W = check_similarity(
+            W if self._unit == 1.0 else in_units(W, self._unit), signed=self._signed
+        )
         # What the structure test may read: not where pairs are missing, or similarities negative.
         self._evidence_ = W if pairs is None and magnitudes(W) is W else None
         self.n_features_in_ = W.shape[0]
@@ -288,6 +293,7 @@ class SimilarityClusterer(Clusterer):
             if self.similarity == "distance":
                 X = similarity_of_distances(X, self._distance_scales)[0]
             X = np.nan_to_num(X, nan=0.0) if self._weighs_pairs and has_gaps(X) else X
+            X = X if self._unit == 1.0 else in_units(X, self._unit)
             return self._averaged(check_rows(X, self.n_features_in_, signed=self._signed))
         X = check_features(self, X, reset=False, missing=self._function() is knn)
         if sp.issparse(X) != sp.issparse(self._known):
@@ -338,6 +344,11 @@ class SimilarityClusterer(Clusterer):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._square()
+        named = isinstance(self.similarity, str)
+        tags.input_tags.allow_nan = named and (
+            self.similarity in ("knn", "cluster-kernel")
+            or (self._weighs_pairs and self.similarity == "precomputed")
+        )
         tags.input_tags.sparse = True
         return tags
 

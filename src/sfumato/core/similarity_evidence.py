@@ -19,7 +19,9 @@ from .validation import refuse_mask
 
 __all__ = [
     "Evidence",
+    "extreme_unit",
     "has_gaps",
+    "in_units",
     "isolated",
     "largest_entry",
     "measured",
@@ -78,6 +80,24 @@ def largest_entry(W: Any) -> float:
         return float(abs(W.data).max(initial=0.0)) or 1.0
     values = W if isinstance(W, np.ndarray) else np.asarray(diagonal_of(W))
     return float(np.abs(values).max(initial=0.0)) or 1.0
+
+
+def extreme_unit(W: Any) -> float:
+    """The largest entry of a similarity whose squares would overflow or underflow; else 1."""
+    if not (isinstance(W, np.ndarray) or sp.issparse(W)) or W.dtype.kind != "f":
+        return 1.0
+    values = W.tocoo().data if sp.issparse(W) else W
+    if values.size == 0 or isinstance(W, np.ma.MaskedArray):
+        return 1.0
+    largest = float(max(values.max(), -values.min()))
+    limits = np.finfo(W.dtype)
+    low, high = float(limits.tiny) ** 0.5 * 1e9, float(limits.max) ** 0.5 / 1e9 / W.shape[0]
+    return largest if np.isfinite(largest) and largest > 0 and not low < largest < high else 1.0
+
+
+def in_units(W: Any, unit: float) -> Any:
+    """W / unit."""
+    return W / unit if isinstance(W, np.ndarray) or sp.issparse(W) else np.asarray(W) / unit
 
 
 def has_gaps(W: Any) -> bool:

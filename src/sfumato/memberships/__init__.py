@@ -5,10 +5,18 @@ where the memberships came from, and, ``align`` and ``average`` apart, nothing d
 (the order) of the clusters beyond permuting the answer with them.
 """
 
-from ..numerics.simplex import project as project_simplex
 from .alignment import align, average
 from .pairs import cooccurrence
-from .rows import check_memberships, entropy, harden, margin, most_uncertain, one_hot, sizes
+from .rows import (
+    check_memberships,
+    entropy,
+    harden,
+    margin,
+    most_uncertain,
+    one_hot,
+    project_simplex,
+    sizes,
+)
 
 __all__ = [
     "align",

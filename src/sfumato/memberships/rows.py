@@ -11,8 +11,18 @@ from ..core.arrays import is_numpy, namespace, to_numpy
 from ..core.labels import encode
 from ..core.memory import reserve
 from ..core.types import ArrayLike
+from ..numerics import simplex
 
-__all__ = ["check_memberships", "entropy", "harden", "margin", "most_uncertain", "one_hot", "sizes"]
+__all__ = [
+    "check_memberships",
+    "entropy",
+    "harden",
+    "margin",
+    "most_uncertain",
+    "one_hot",
+    "project_simplex",
+    "sizes",
+]
 
 
 def check_memberships(memberships: Any, name: str = "memberships") -> Any:
@@ -247,3 +257,34 @@ def most_uncertain(
     if by not in measures:
         raise ValueError(f"by must be 'entropy' or 'margin', got {by!r}")
     return np.argsort(to_numpy(measures[by](memberships)), kind="stable")[:n_objects]
+
+
+def project_simplex(scores: Any) -> Any:
+    """Memberships nearest to ``scores``: the closest point of the simplex for every row.
+
+    Parameters
+    ----------
+    scores : array of shape (n, k) or (k,)
+        Finite numbers of any sign.
+
+    Returns
+    -------
+    memberships : array of the shape of ``scores``
+
+    Examples
+    --------
+    >>> from sfumato.memberships import project_simplex
+    >>> project_simplex([[2.0, 1.5, -3.0]])
+    array([[0.75, 0.25, 0.  ]])
+    """
+    foreign = hasattr(scores, "ndim") and not is_numpy(scores)
+    V = scores if foreign else np.asarray(scores)
+    if V.ndim == 0 or V.shape[-1] == 0:
+        raise ValueError(f"scores must be rows of numbers, (n, k) or (k,); got shape {V.shape}")
+    if is_numpy(V):
+        if V.dtype.kind not in "biuf":
+            raise TypeError(f"scores must hold real numbers, got an array of dtype {V.dtype}")
+        V = V if V.dtype.kind == "f" else V.astype(np.float64)
+        if not np.isfinite(V).all():
+            raise ValueError("scores contain NaN or infinity: replace them first")
+    return simplex.project(V)

@@ -242,3 +242,28 @@ def test_single_precision_far_from_zero_sees_what_double_precision_sees(scale, s
     fits = [FuzzyCMeans(3, random_state=0).fit(data) for data in (single, single.astype(float))]
     assert fits[0].memberships_.dtype == np.float32
     np.testing.assert_allclose(fits[0].memberships_, fits[1].memberships_, atol=1e-4)
+
+
+def test_many_ellipsoids_on_few_objects_end_without_an_error():
+    for seed in (7, 15, 23):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(20, 3))
+        X[10:] += 6
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model = FuzzyCMeans(12, covariance_type="full", random_state=seed).fit(X)
+        assert np.isfinite(model.memberships_).all()
+
+
+def test_ellipsoids_take_sparse_features():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[20:] += 8
+    dense, sparse = (
+        FuzzyCMeans(2, covariance_type="full", random_state=0).fit(form).memberships_
+        for form in (X, sp.csr_array(X))
+    )
+    np.testing.assert_allclose(sparse, dense, atol=1e-8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        empty = FuzzyCMeans(2, covariance_type="full").fit(sp.csr_array((20, 8)))
+    np.testing.assert_allclose(empty.memberships_.sum(axis=1), 1)

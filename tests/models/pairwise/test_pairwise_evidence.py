@@ -235,3 +235,16 @@ def test_what_is_kept_does_not_change_with_the_users_data(model, blobs):
     before = fitted.predict_proba(new)
     X[:] = 0.0
     np.testing.assert_array_equal(fitted.predict_proba(new), before)
+
+
+@MODELS
+@pytest.mark.parametrize("unit", [1e300, 1e-300])
+def test_similarities_of_any_size_are_rescaled(model, unit, rng):
+    W, _ = blocks(rng)
+    given = model(3, similarity="precomputed", random_state=0)
+    expected = given.fit(W / W.max()).memberships_
+    fitted = given.fit(W / W.max() * unit)
+    np.testing.assert_allclose(fitted.memberships_, expected, atol=1e-6)
+    np.testing.assert_allclose(
+        fitted.predict_proba(W[:3] / W.max() * unit), given.predict_proba(W[:3] / W.max() * unit)
+    )

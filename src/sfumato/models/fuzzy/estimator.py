@@ -187,8 +187,13 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
             X,
             *columns,
             n_jobs=self.n_jobs,
-            view=lambda block: distances.features(self._coordinates.inner(block).T, kind).T,
+            view=lambda block: distances.features(self._inner(block).T, kind).T,
         )
+
+    def _inner(self, block: Any) -> Any:
+        """A block in inner coordinates; ellipsoids need it dense."""
+        inner = self._coordinates.inner(block)
+        return _dense(inner) if self._full else inner
 
     def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.State:
         d = self.n_features_in_

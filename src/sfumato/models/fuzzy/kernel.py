@@ -272,4 +272,7 @@ def unpack(vector: np.ndarray, like: State) -> State:
     if like.metrics is None:
         return State(centers)
     metrics = distances.from_cholesky_coordinates(vector[k * d :].reshape(k, -1), d)
-    return State(centers, metrics / np.exp(np.linalg.slogdet(metrics)[1] / d)[:, None, None])
+    sign, logarithm = np.linalg.slogdet(metrics)
+    if (sign <= 0).any() or not np.isfinite(logarithm).all():
+        return like  # the step led to matrices that cannot be told from singular ones
+    return State(centers, metrics / np.exp(logarithm / d)[:, None, None])
