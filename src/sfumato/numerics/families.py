@@ -18,6 +18,8 @@ proportion to the ratio of the eigenvalues).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 __all__ = [
@@ -314,27 +316,47 @@ def _sweep(axes: np.ndarray, rotated: np.ndarray, precisions: np.ndarray) -> flo
     """Turn every pair of axes to its best angle, in place; the largest angle.
 
     ``rotated`` (k, d, d) are the scatter matrices in the coordinates of the axes. The criterion of
-    two axes is  a cos 2t + b sin 2t  up to a constant, t the angle.
+    two axes is  a cos 2t + b sin 2t  up to a constant, t the angle. Pairs without a common axis do
+    not touch each other and are turned together.
     """
-    d, largest = axes.shape[-1], 0.0
-    for one in range(d - 1):
-        for other in range(one + 1, d):
-            gap = precisions[..., one] - precisions[..., other]
-            difference = rotated[..., one, one] - rotated[..., other, other]
-            a = 0.5 * np.sum(gap * difference, axis=-1)
-            b = np.sum(gap * rotated[..., one, other], axis=-1)
-            # The criterion is least half a turn from where it is largest.
-            angle = np.where((a == 0.0) & (b == 0.0), 0.0, 0.5 * np.arctan2(-b, -a))
-            largest = max(largest, float(np.abs(angle).max()))
-            c, s = np.cos(angle)[..., None], np.sin(angle)[..., None]
-            _turn(axes, one, other, c, s)
-            _turn(rotated, one, other, c[..., None], s[..., None])
-            _turn(np.swapaxes(rotated, -1, -2), one, other, c[..., None], s[..., None])
+    largest = 0.0
+    for one, other in _rounds(axes.shape[-1]):
+        gap = precisions[..., one] - precisions[..., other]
+        difference = rotated[..., one, one] - rotated[..., other, other]
+        a = 0.5 * np.sum(gap * difference, axis=-2)
+        b = np.sum(gap * rotated[..., one, other], axis=-2)
+        # The criterion is least half a turn from where it is largest.
+        angle = np.where((a == 0.0) & (b == 0.0), 0.0, 0.5 * np.arctan2(-b, -a))
+        largest = max(largest, float(np.abs(angle).max(initial=0.0)))
+        c, s = np.cos(angle)[..., None, :], np.sin(angle)[..., None, :]
+        _turn(axes, one, other, c, s)
+        c, s = c[..., None, :, :], s[..., None, :, :]
+        _turn(rotated, one, other, c, s)
+        _turn(np.swapaxes(rotated, -1, -2), one, other, c, s)
     return largest
 
 
-def _turn(columns: np.ndarray, one: int, other: int, c: np.ndarray, s: np.ndarray) -> None:
-    """Rotate two columns by an angle of cosine ``c`` and sine ``s``, in place."""
-    first = columns[..., one].copy()
-    columns[..., one] = c * first + s * columns[..., other]
-    columns[..., other] = c * columns[..., other] - s * first
+def _turn(
+    columns: np.ndarray, one: np.ndarray, other: np.ndarray, c: np.ndarray, s: np.ndarray
+) -> None:
+    """Rotate pairs of columns by angles of cosine ``c`` and sine ``s``, in place."""
+    first, second = columns[..., one], columns[..., other]
+    columns[..., one] = c * first + s * second
+    columns[..., other] = c * second - s * first
+
+
+@lru_cache(maxsize=64)
+def _rounds(d: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """All pairs of ``d`` axes in rounds of disjoint pairs, as in a tournament."""
+    places = list(range(d)) + [-1] * (d % 2)
+    rounds = []
+    for _ in range(len(places) - 1):
+        half = len(places) // 2
+        pairs = [
+            (min(a, b), max(a, b))
+            for a, b in zip(places[:half], places[::-1][:half], strict=True)
+            if min(a, b) >= 0
+        ]
+        rounds.append((np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])))
+        places = [places[0], places[-1], *places[1:-1]]
+    return tuple(rounds)

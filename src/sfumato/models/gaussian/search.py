@@ -29,9 +29,9 @@ __all__ = ["Candidate", "Fit", "ModelSearch", "Settings", "fit_all", "on_all"]
 __all__ += ["choose", "one_component", "sizes_of", "types_of"]
 
 MOST_CLUSTERS = 9  # that n_clusters="auto" tries, as mclust does
-SCREEN = (
-    8192  # objects on which candidates and starts compete where there are more than twice so many
-)
+SCREEN = (2000, 8192)  # fewest and most objects of the sample on which starts compete
+OBJECTS_PER_PARAMETER = 3  # of such a sample: with fewer than two, likelihoods mean little
+DONORS = 4  # candidates of a size from whose memberships the others start
 SEARCH_STARTS = 4  # of every size where several families are tried
 SEARCH_STEPS = 6  # that starts of a search make together
 TIE = 1e-3  # criteria that differ by less are equal: rounding must not choose
@@ -165,11 +165,12 @@ def fit_all(
 ) -> list[Fit]:
     """Fit every candidate, on a sample of the objects where they are many."""
     rng = np.random.default_rng(settings.seed)
-    few = data.screen(SCREEN, rng) if data.X.shape[0] > 2 * SCREEN else data
-    sample = few.sample(rng)
     largest = max(
         families.n_parameters(family_of(name), k, data.X.shape[1]) for name in types for k in sizes
     )
+    size = int(np.clip(OBJECTS_PER_PARAMETER * largest, *SCREEN))
+    few = data.screen(size, rng) if data.X.shape[0] > size else data
+    sample = few.sample(rng)
     # Where objects are few, high likelihoods belong to thin components, and only k-means is safe.
     nested = few.count >= 2 * largest or len(types) > 1
     n_starts = settings.n_init if settings.given.means is None else 1
@@ -218,9 +219,7 @@ def _fit_size(
         runs = [_alone(problems[0], R, settings)]
     else:
         limits = starts.Limits(settings.max_iter, settings.tol, SEARCH_STEPS, 1)
-        runs = [
-            starts.best_run(p.likelihood, p.states(R, True), limits, first=True) for p in problems
-        ]
+        runs = [starts.best_run(p.likelihood, p.states(R, True), limits)[0] for p in problems]
         if len(R) > 1 and not settings.fixed:
             runs = _exchanged(problems, runs, limits)
     if not settings.fixed:
@@ -282,11 +281,12 @@ def _alone(problem: _Problem, R: np.ndarray, settings: Settings) -> loop.Run:
     likelihood, k = problem.likelihood, len(problem.blank.means)
     limits = starts.Limits(settings.max_iter, settings.tol)
     poor = likelihood.count < 2 * likelihood.n_parameters(k, settings.noise is not None)
-    plain = len(R) > 1 and not poor
-    states = problem.states(R, plain)
-    run = starts.best_run(likelihood, states, limits, first=plain)
+    states = problem.states(R, plain=len(R) > 1 and not poor)
+    if len(states) == 1:
+        return likelihood.run(states[0], limits.max_iter, limits.tol)
+    run, agreed = starts.best_run(likelihood, states, limits)
     held = settings.fixed or settings.frozen or likelihood.view.layout == "missing"
-    if len(states) == 1 or poor or held:
+    if agreed or poor or held:
         return run
     return starts.moved_run(likelihood, run, problem.X, problem.weights, limits)
 
@@ -294,14 +294,20 @@ def _alone(problem: _Problem, R: np.ndarray, settings: Settings) -> loop.Run:
 def _exchanged(
     problems: list[_Problem], runs: list[loop.Run], limits: starts.Limits
 ) -> list[loop.Run]:
-    """Runs after every candidate has also started from the memberships that the others ended
-    with.
+    """Runs after every candidate has also started from the memberships that others ended with.
+
+    These others are the candidates of the highest likelihoods.
     """
     R = np.stack([p.memberships(run.state) for p, run in zip(problems, runs, strict=True)])
+    values = [
+        p.likelihood.log_volume() + float(run.objective)
+        for p, run in zip(problems, runs, strict=True)
+    ]
+    donors = np.argsort(values)[::-1][: DONORS + 1]
     results = []
     for i, (problem, run) in enumerate(zip(problems, runs, strict=True)):
-        others = problem.states(np.delete(R, i, axis=0))
-        results.append(starts.best_run(problem.likelihood, others, limits, run))
+        others = problem.states(R[[j for j in donors if j != i][:DONORS]])
+        results.append(starts.best_run(problem.likelihood, others, limits, run)[0])
     return results
 
 

@@ -28,6 +28,7 @@ __all__ += ["moved_run", "partitions", "small"]
 KINDS = ("whitened", "standardized", "units", "objects")  # of starts after the first, in turn
 SAME = 1e-5  # log-likelihoods for each object that differ by less count as one optimum
 ROUNDS = 3  # of moves
+PROBES = 3  # starts beside the first one that are tried before all others
 
 
 class Limits(NamedTuple):
@@ -35,8 +36,8 @@ class Limits(NamedTuple):
 
     max_iter: int
     tol: float
-    n_short: int = 15
-    finalists: int = 4
+    n_short: int = 10
+    finalists: int = 2
 
 
 class Sample(NamedTuple):
@@ -148,23 +149,27 @@ def best_run(
     states: Sequence[State],
     limits: Limits,
     incumbent: loop.Run | None = None,
-    first: bool = False,
-) -> loop.Run:
-    """The best run from several states, and of one that is there already.
+) -> tuple[loop.Run, bool]:
+    """The best run from several states, and whether another one found the same optimum.
 
-    ``first`` sends the first state to convergence whatever the short runs say.
-    Runs whose components are all large enough are preferred; a spike is taken only if all have one.
+    The first state goes to convergence whatever short runs say, unless there is an ``incumbent``
+    already. Runs whose components are all large enough are preferred; a spike is taken only if all
+    have one.
     """
-    runs = [] if incumbent is None else [incumbent]
-    if len(states) == 1 and not runs:
-        return likelihood.run(states[0], limits.max_iter, limits.tol)
-    if first:
-        runs.append(likelihood.run(states[0], limits.max_iter, limits.tol))
-    for state in _short(likelihood, states, limits.n_short)[: limits.finalists]:
-        runs.append(likelihood.run(state, limits.max_iter, limits.tol))
-        if incumbent is None and _agree(runs, SAME * likelihood.total):
-            break
-    return min(runs, key=lambda run: _rank(likelihood, run))
+    runs = [likelihood.run(states[0], limits.max_iter, limits.tol)] if incumbent is None else []
+    left = list(states[1:]) if incumbent is None else list(states)
+    same = SAME * likelihood.total
+    # A few starts often agree already; only where they do not, all others are tried.
+    for group in (left[:PROBES], left[PROBES:]) if incumbent is None else (left,):
+        if not group or _agree(runs, same):
+            continue
+        for state in _short(likelihood, group, limits.n_short)[: limits.finalists]:
+            runs.append(likelihood.run(state, limits.max_iter, limits.tol))
+            if incumbent is None and _agree(runs, same):
+                break
+    agreed = _agree(runs, same)
+    runs = runs if incumbent is None else [incumbent, *runs]
+    return min(runs, key=lambda run: _rank(likelihood, run)), agreed
 
 
 def moved_run(
@@ -173,7 +178,7 @@ def moved_run(
     """The best run after moving components of a run, tried on inner objects ``X``."""
     for _ in range(ROUNDS):
         states = list(moves.swaps(X, weights, best.state))
-        moved = best_run(likelihood, states, limits, best)
+        moved, _ = best_run(likelihood, states, limits, best)
         if moved.objective <= best.objective + SAME * likelihood.total:
             break
         best = moved
