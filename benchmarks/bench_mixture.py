@@ -12,8 +12,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Peer
 
-from sfumato import GaussianMixture
 from sfumato.core import loop
+from sfumato.models.gaussian import kernel, parameters, starts
+from sfumato.models.gaussian.data import MixtureData
+from sfumato.models.gaussian.likelihood import Likelihood
+from sfumato.numerics import families
+from sfumato.numerics.families import family_of
 
 from .bench_fuzzy import Iterations, seconds, steps
 from .timing import Line
@@ -31,24 +35,32 @@ def data() -> np.ndarray:
     )
 
 
-def ours(X: np.ndarray, covariance_type: str) -> tuple[Any, Any, Any]:
-    """A prepared model, its rows and one start."""
-    model = GaussianMixture(K, covariance_type=covariance_type, random_state=0, max_iter=5000)
-    model._check_parameters()
-    model._named, model.n_features_in_ = True, X.shape[1]
-    rows = model._measure(X, None, None)
-    model._blank = model._blank_state(rows)
-    return model, rows, model._start(rows, np.random.default_rng(0))
+def ours(X: np.ndarray, covariance_type: str) -> tuple[Likelihood, kernel.State]:
+    """The likelihood of the data and one start."""
+    family = family_of(covariance_type)
+    data = MixtureData.measure(X, None, None, (family,), None)
+    sample = data.sample(np.random.default_rng(0))
+    groups = starts.partitions(sample, [K], 2, np.random.default_rng(0), nested=False)[K][0]
+    R = (groups == np.arange(K)[:, None]) * sample.weights
+    d = X.shape[1]
+    whole = np.broadcast_to(np.eye(d), (K, d, d))
+    shapes = families.reduced(whole, family)
+    blank = kernel.State(np.full(K, 1 / K), np.zeros((K, d)), shapes, family, 1e-9)
+    start = starts.from_memberships(data.inner(sample, family), R, blank, 1.0)
+    return data.likelihood(family), start
 
 
-def peer(X: np.ndarray, model: Any, state: Any, covariance_type: str) -> Callable[[int], Any]:
+def peer(
+    X: np.ndarray, likelihood: Likelihood, state: kernel.State, covariance_type: str
+) -> Callable[[int], Any]:
     """scikit-learn from the same parameters."""
-    model._publish_parameters(state)
+    coordinates = likelihood.view.coordinates
+    covariances = parameters.outer_covariances(state, covariance_type, coordinates)
     invert = np.linalg.inv if covariance_type in ("full", "tied") else np.reciprocal
     first = {
-        "weights_init": model.weights_,
-        "means_init": model.means_,
-        "precisions_init": invert(model.covariances_),
+        "weights_init": state.weights,
+        "means_init": coordinates.outer(state.means),
+        "precisions_init": invert(covariances),
     }
 
     def fit(n: int) -> Any:
@@ -70,10 +82,10 @@ def run() -> list[Line]:
         ("tied", ""),
         ("spherical", ""),
     ):
-        model, rows, state = ours(X, covariance_type)
-        step, other = model._step(rows), peer(X, model, state, covariance_type)
+        likelihood, state = ours(X, covariance_type)
+        step, other = likelihood.step, peer(X, likelihood, state, covariance_type)
         short = loop.iterate(step, state, max_iter=4, tol=0.0)
-        value = model._objective(rows, short.state) / N + model._coordinates.log_volume()
+        value = (likelihood.objective(short.state) + likelihood.log_volume()) / N
         difference = abs(value - other(4).score(X)) / abs(value)
         few, many = (1, 5) if covariance_type in ("full", "tied") else (2, 12)
         t = seconds(
@@ -109,11 +121,10 @@ def _acceleration() -> list[Line]:
     X = rng.normal(size=(K, 4))[rng.integers(K, size=10_000)] * 2.0 + rng.normal(size=(10_000, 4))
     lines = []
     for covariance_type in ("full", "diag"):
-        model, rows, state = ours(X, covariance_type)
-        total = float(len(X))
-        fast = model._run(rows, state, total)
+        likelihood, state = ours(X, covariance_type)
+        fast = likelihood.run(state, 5000, 1e-6)
         plain = loop.iterate(
-            model._step(rows), state, max_iter=5000, tol=model.tol, relative_to=total
+            likelihood.step, state, max_iter=5000, tol=1e-6, relative_to=float(len(X))
         )
         note = f"log-likelihood {fast.objective:.2f} and {plain.objective:.2f}"
         lines.append(

@@ -70,7 +70,7 @@ def test_one_step_equals_the_m_step_on_exact_posteriors(covariance_type, layout)
     means = R @ X / N[:, None]
     S = np.array([((X - m).T * r) @ (X - m) / r.sum() for m, r in zip(means, R, strict=True)])
     expected = families.covariances(
-        covariance_type, S * N[:, None, None], N, state.covariances, state.floor, 1
+        covariance_type, S * N[:, None, None], N, state.covariances, state.floor, kernel.INNER_STEPS
     )
     np.testing.assert_allclose(after.weights, N / N.sum(), rtol=1e-10)
     np.testing.assert_allclose(after.means, means, rtol=1e-9)

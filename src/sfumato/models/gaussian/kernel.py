@@ -44,7 +44,7 @@ __all__ = [
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 PIECE = 500  # objects whose quadratic features fit into the cache
-INNER_STEPS = 1  # of an iterative family in one M step: the next step goes on from there
+INNER_STEPS = 2  # of an iterative family in one M step: the next step goes on from there
 LEAST_MASS = 1e-12  # share of all objects below which a component keeps its parameters
 
 

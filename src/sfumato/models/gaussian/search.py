@@ -34,6 +34,10 @@ OBJECTS_PER_PARAMETER = 3  # of such a sample: with fewer than two, likelihoods 
 DONORS = 4  # candidates of a size from whose memberships the others start
 SEARCH_STARTS = 4  # of every size where several families are tried
 SEARCH_STEPS = 6  # that starts of a search make together
+TIGHT_OBJECTS = 500  # up to which every candidate of a search converges to the full tolerance
+LOOSE_TOL = 1e-4  # gain for each object at which the candidates of larger searches stop
+POLISHED = 3  # best candidates of those, which go on to the full tolerance
+MOST_COMMON_AXES = 10  # features up to which "auto" tries EVE and VVE, whose axes converge slowly
 TIE = 1e-3  # criteria that differ by less are equal: rounding must not choose
 AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
 
@@ -140,7 +144,9 @@ def types_of(covariance_type: str, frozen: tuple[str, ...], n: int, d: int) -> t
         return ("VVV",)
     if n <= d:
         return AXIS_PARALLEL
-    return FAMILIES if d <= MOST_FEATURES else (*AXIS_PARALLEL, "EEE")
+    if d > MOST_FEATURES:
+        return (*AXIS_PARALLEL, "EEE")
+    return tuple(name for name in FAMILIES if d <= MOST_COMMON_AXES or name not in ("EVE", "VVE"))
 
 
 def sizes_of(n_clusters: Any, n_objects: int) -> list[int]:
@@ -176,7 +182,21 @@ def fit_all(
     n_starts = settings.n_init if settings.given.means is None else 1
     n_starts = min(n_starts, SEARCH_STARTS) if len(types) > 1 else n_starts
     groups = starts.partitions(sample, sizes, n_starts, rng, nested)
-    return [fit for k in sizes for fit in _fit_size(few, sample, groups[k], k, types, settings)]
+    loose = len(types) > 1 and few.count > TIGHT_OBJECTS
+    first = replace(settings, tol=max(settings.tol, LOOSE_TOL)) if loose else settings
+    fits = [fit for k in sizes for fit in _fit_size(few, sample, groups[k], k, types, first)]
+    if loose:
+        _polish(fits, settings)
+    return fits
+
+
+def _polish(fits: list[Fit], settings: Settings) -> None:
+    """Run the best candidates to the tolerance that was asked for, in place."""
+    values = np.nan_to_num([getattr(fit.candidate, settings.criterion) for fit in fits], nan=np.inf)
+    for i in np.argsort(values, kind="stable")[:POLISHED]:
+        fit = fits[i]
+        run = fit.likelihood.run(fit.run.state, settings.max_iter, settings.tol)
+        fits[i] = _rated(fit.likelihood, run, fit.candidate.covariance_type)
 
 
 def choose(fits: Sequence[Fit], criterion: str) -> Fit:

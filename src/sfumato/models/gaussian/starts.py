@@ -3,7 +3,7 @@
 A partition of a sample (agglomeration or k-means, see ``numerics.seeding``) becomes a state by one
 M step whose scatter is shrunk towards the pooled scatter as if by d + 1 more objects, so that no
 component starts as a spike. All starts make a few EM steps together; the most promising ones go on
-to convergence until two of them agree (Biernacki, Celeux and Govaert 2003). The best one then tries
+to convergence until three of them agree (Biernacki, Celeux and Govaert 2003). The best one then tries
 to do without one component and to cut another in two (``moves``).
 """
 
@@ -28,6 +28,7 @@ __all__ += ["moved_run", "partitions", "small"]
 KINDS = ("whitened", "standardized", "units", "objects")  # of starts after the first, in turn
 SAME = 1e-5  # log-likelihoods for each object that differ by less count as one optimum
 ROUNDS = 3  # of moves
+AGREEING = 3  # runs from different starts that certify an optimum
 PROBES = 3  # starts beside the first one that are tried before all others
 
 
@@ -211,9 +212,9 @@ def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> lis
 
 
 def _agree(runs: list[loop.Run], same: float) -> bool:
-    """Whether the two best of several runs found the same optimum."""
+    """Whether enough of the runs found the best optimum."""
     values = sorted((float(run.objective) for run in runs), reverse=True)
-    return len(values) > 1 and values[0] - values[1] <= same
+    return len(values) >= AGREEING and values[0] - values[AGREEING - 1] <= same
 
 
 def complete(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
