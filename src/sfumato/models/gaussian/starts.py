@@ -3,8 +3,8 @@
 A partition of a sample (agglomeration or k-means, see ``numerics.seeding``) becomes a state by one
 M step whose scatter is shrunk towards the pooled scatter as if by d + 1 more objects, so that no
 component starts as a spike. All starts make a few EM steps together; the most promising ones go on
-to convergence until three of them agree (Biernacki, Celeux and Govaert 2003). The best one then tries
-to do without one component and to cut another in two (``moves``).
+to convergence until three of them agree (Biernacki, Celeux and Govaert 2003). The best one then
+tries to do without one component and to cut another in two (``moves``).
 """
 
 from __future__ import annotations
