@@ -45,6 +45,8 @@ def on_one_scale(
     notes = [*set_aside(table), *scaling.notes]
     for note in notes:
         terminal.remark(note)
+    if any(column.name == table.id_column for column in table.fields or []):
+        notes.insert(0, f"ids are taken from column '{table.id_column}'")
     kept = {
         "kind": scaling.kind,
         "center": scaling.center,

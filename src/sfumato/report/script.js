@@ -131,7 +131,7 @@
         pen.fillStyle = colours[c];
         order.forEach((i, at) => {
           pen.globalAlpha = (memberships[i][c] / 1000) * (strong(i) ? 1 : 0.12);
-          if (pen.globalAlpha > 0.01) pen.fillRect(at * step, c * tall + 1, Math.max(step, 0.6), tall - 2);
+          if (pen.globalAlpha > 0.01) pen.fillRect(at * step, c * tall + 1, step + 0.5, tall - 2);
         });
       }
       pen.globalAlpha = 1;
