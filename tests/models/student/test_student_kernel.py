@@ -120,6 +120,27 @@ def test_blocks_add_up(diagonal):
         np.testing.assert_allclose(at_once, sum(single), atol=1e-9)
 
 
+@pytest.mark.parametrize("holes", [0.0, 0.3])
+@pytest.mark.parametrize("size", [0.5, 2.0])
+def test_sums_of_diagonal_scales_by_deviations_and_by_expanded_squares(holes, size):
+    """Components just thinner and just thicker than the limit, against sums of deviations."""
+    X, s = data(holes=holes), state(diagonal=True)
+    s = s._replace(scales=s.scales * (size * kernel.THIN / s.scales.min()))
+    found = kernel.summarize(X, None, kernel.ready(s))
+    joint = loop_joint(X, s)
+    assert found.objective == pytest.approx(np.logaddexp.reduce(joint, axis=0).sum(), rel=1e-10)
+    R = np.exp(joint - np.logaddexp.reduce(joint, axis=0))
+    np.testing.assert_allclose(found.mass, R.sum(axis=1), rtol=1e-7)
+    missing = np.isnan(X)
+    for j in range(2):
+        D = np.where(missing, 0.0, X - s.means[j])
+        nu = s.freedom[j]
+        u = (nu + (~missing).sum(axis=1)) / (nu + np.sum(D**2 / s.scales[j], axis=1))
+        np.testing.assert_allclose(found.first[j], (R[j] * u) @ D, rtol=1e-7, atol=1e-9)
+        scatter = (R[j] * u) @ D**2 + (R[j] @ missing) * s.scales[j]
+        np.testing.assert_allclose(found.scatter[j], scatter, rtol=1e-6)
+
+
 def test_units_of_a_family():
     """A family that holds in other units is the same as one fitted in these units."""
     X, units = data(), np.array([1.0, 0.1, 3.0])

@@ -46,6 +46,9 @@ __all__ = [
 BOUNDS = (1.0, 200.0)
 
 
+THIN = 1e-4  # variance, in units of the data's, below which expanded squares lose too many digits
+
+
 class Rule(NamedTuple):
     """Covariance family, degrees of freedom ("common", "each" or a number), least variance, and
     the units (d,) in which the family holds, relative to those of the state.
@@ -94,7 +97,8 @@ class Ready(NamedTuple):
 
 class _Look(NamedTuple):
     """Deviations (k, b, d), distances (k, b), log-determinants (k, b or 1), and observed features
-    (b,), or (1,) where nothing is missing. Diagonal scales have the rows (b, d) for deviations.
+    (b,), or (1,) where nothing is missing. Diagonal scales that are not thin have the rows (b, d)
+    for deviations.
 
     ``unseen`` are pairs (rows, conditional covariances (k, d, d)), of every pattern of holes.
     """
@@ -132,10 +136,17 @@ def _look(X: np.ndarray, at: Ready) -> _Look:
 
 
 def _look_apart(X: np.ndarray, holes: np.ndarray, at: Ready) -> _Look:
-    """As ``_look``, for diagonal scales: distances are products, deviations are not needed."""
+    """As ``_look``, for diagonal scales: distances are products, and deviations are needed only
+    where a component is so thin that the products would cancel."""
     precision = at.factors**2
     pull, means = precision * at.state.means, at.state.means
     some = holes.any()
+    if at.state.scales.min() < THIN:
+        D = X[None] - means[:, None]
+        D[:, holes] = 0.0
+        seen = (~holes).sum(axis=1).astype(np.float64)
+        delta = np.einsum("kbd,kbd,kd->kb", D, D, precision)
+        return _Look(D, delta, np.log(at.state.scales) @ ~holes.T, seen, [])
     X = np.where(holes, 0.0, X) if some else X
     delta = precision @ (X * X).T - 2.0 * (pull @ X.T)
     if not some:
@@ -217,8 +228,11 @@ def _sums_apart(
     X: np.ndarray, look: _Look, R: np.ndarray, V: np.ndarray, state: State
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same for diagonal scales, squares (k, d); a missing value lies at the mean."""
-    filled, means = look.D, state.means
-    total, squares, holes = V @ filled, V @ (filled * filled), np.isnan(X)
+    filled, means, holes = look.D, state.means, np.isnan(X)
+    if filled.ndim == 3:
+        scatter = np.einsum("kb,kbd,kbd->kd", V, filled, filled) + (R @ holes) * state.scales
+        return np.einsum("kb,kbd->kd", V, filled), scatter
+    total, squares = V @ filled, V @ (filled * filled)
     there = V @ ~holes if holes.any() else V.sum(axis=1)[:, None]
     scatter = squares - 2.0 * means * total + there * means**2
     if holes.any():
