@@ -48,6 +48,7 @@ class Clusterer(
     # "auto": by ``n_clusters="auto"``; "always": the model infers it; "never": a criterion
     # (selection.choose_n_clusters) chooses it; "given": the same, but by default give a number
     chooses_n_clusters: ClassVar[str] = "never"
+    _evidence_: Any  # kept from the beginning of a fit until memberships are published
 
     @property
     def unit_free(self) -> bool:

@@ -13,7 +13,7 @@ model's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -52,7 +52,7 @@ class Run(NamedTuple):
 
 
 @contextmanager
-def progress(listener: Callable[[int, int, float], None]):
+def progress(listener: Callable[[int, int, float], None]) -> Iterator[None]:
     """Within this context every loop reports ``listener(iteration, max_iter, objective)``."""
     token = _listener.set(listener)
     try:
@@ -62,7 +62,7 @@ def progress(listener: Callable[[int, int, float], None]):
 
 
 @contextmanager
-def checkpoints(keeper: Any):
+def checkpoints(keeper: Any) -> Iterator[None]:
     """Within this context every outermost loop starts where ``keeper.recall(state)`` says and shows
     ``keeper`` what it reaches.
 
@@ -239,7 +239,7 @@ class Squarem(NamedTuple):
     def settled(self) -> Any:
         """The last state that is no worse than every state before it.
 
-        Never an extrapolation nobody has checked.
+        Never an extrapolation that has not been checked.
         """
         return self.current if self.fallback is None else self.fallback
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 __all__ = ["InputSize", "MemoryBudgetError", "memory_budget", "require", "reserve"]
 
-SHARE = 0.9  # of the budget; the rest is for what nobody counts
-TRIFLE = 2**24  # bytes for which asking the system costs more than it can tell
+SHARE = 0.9  # of the budget; the rest is for what is not counted
+SMALL = 2**24  # bytes for which reading the limits of the system is not worth the time
 
 
 class MemoryBudgetError(ValueError, MemoryError):
@@ -130,10 +130,8 @@ def reserve(shape: tuple[int, ...], dtype: npt.DTypeLike, what: str, instead: st
 
 
 def _budget_for(size: float) -> int:
-    """The budget, asked for only where ``size`` is not a trifle, or one was set."""
-    return (
-        2**62 if size <= TRIFLE and "SFUMATO_MEMORY_BUDGET" not in os.environ else memory_budget()
-    )
+    """The budget, asked for only where ``size`` is not small, or one was set."""
+    return 2**62 if size <= SMALL and "SFUMATO_MEMORY_BUDGET" not in os.environ else memory_budget()
 
 
 def _human(size: float) -> str:

@@ -52,6 +52,7 @@ class Evidence(NamedTuple):
         """Linked objects as one: mean similarities, joint weights."""
         assert joints.group is not None
         assert joints.row_weights is not None
+        assert joints.weights is not None
         out = joints.row_weights * np.minimum(joints.row_weights, 1.0)
         total = joints.weights
         left = np.bincount(joints.group, out) / total
@@ -70,7 +71,9 @@ class Evidence(NamedTuple):
         selection = Objects(kept.size, group)
         weights = None if self.weights is None else self.weights[index]
         pairs = None if self.pairs is None else self.pairs[np.ix_(index, index)]
-        left = None if self.self_pairs is None else tuple(part[index] for part in self.self_pairs)
+        left = None
+        if self.self_pairs is not None:
+            left = self.self_pairs[0][index], self.self_pairs[1][index]
         return Evidence(selection.average(self.W), weights, pairs, left)
 
 

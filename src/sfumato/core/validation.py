@@ -141,7 +141,8 @@ def refuse_underflow(X: Any, name: str) -> None:
     largest = _largest(X)
     if 0 < largest < float(np.finfo(X.dtype).tiny) ** 0.5 * 1e6:
         raise ValueError(
-            f"{name} has no value larger than {largest:.0e}, and squares vanish: change units, "
+            f"{name} has no value larger than {largest:.0e}, and their squares underflow: change "
+            "units, "
             f"e.g. {name} / {largest:.0e}"
         )
 

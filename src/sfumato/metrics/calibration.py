@@ -1,4 +1,4 @@
-"""Whether co-occurrences keep their word.
+"""Whether co-occurrences are calibrated.
 
 Squared error, calibration, and agreement among repeated clusterings.
 """

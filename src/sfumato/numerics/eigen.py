@@ -40,7 +40,7 @@ EXTRA = 10  # columns beyond those asked for: they decide how fast the block con
 # Products before the first Rayleigh-Ritz; orthogonalising costs more than products if W is sparse
 DEPTH = 8
 SPARSE_DEPTH = 3
-FEW = 300_000  # objects up to which triangular factors, whose size nobody knows before, are tried
+FEW = 300_000  # objects up to which triangular factors, whose size is not known before, are tried
 # Bandwidth over the root of n, up to which triangular factors cost less than a hundred products
 NARROW = 7.0
 

@@ -78,7 +78,7 @@ class Table(NamedTuple):
 
     @property
     def scale(self) -> np.ndarray:
-        """s: one over the root of the coverage, 0 for an object that nobody saw."""
+        """s: one over the root of the coverage, 0 for an object that no partition saw."""
         return np.where(self.coverage > 0, self.coverage, np.inf) ** -0.5
 
     def columns(self, rows: slice = slice(None)) -> np.ndarray:

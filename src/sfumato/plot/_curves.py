@@ -23,7 +23,7 @@ __all__ = ["calibration", "cluster_numbers", "history", "information", "selectio
 def calibration(
     stated: Any, observed: Any, counts: ArrayLike | None = None, *, ax: Axes | None = None
 ) -> Any:
-    """Observed frequency against stated probability: on the diagonal, memberships keep their word.
+    """Observed frequency against stated probability: on the diagonal, memberships are calibrated.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whether memberships keep their word, and a temperature for those that do not.
+"""Whether memberships are calibrated, and a temperature for those that do not.
 
 Tempered memberships are  u_ir^(1/T) / sum_s u_is^(1/T):  T > 1 makes them vaguer, T < 1 surer, the
 order of clusters stays. The best T has the least squared error of co-occurrences u_i'u_j against
@@ -130,7 +130,7 @@ class Reliability(NamedTuple):
     def overconfidence(self) -> float:
         """Confidence minus accuracy.
 
-        0 for memberships that keep their word, above 0 for those too sure.
+        0 for calibrated memberships, above 0 for those too sure.
         """
         return self.confidence - self.accuracy
 

@@ -75,7 +75,7 @@ def assign(Q: Array, state: Bottleneck) -> tuple[np.ndarray, np.ndarray]:
 
 def nearest(Q: Array, state: Bottleneck) -> np.ndarray:
     """One-hot memberships in the cluster of least divergence, the limit of ``assign`` for large
-    beta; empty clusters take nobody.
+    beta; empty clusters take no object.
     """
     scores = np.where(state.weights > 0, _scores(Q, state), -np.inf)
     return (scores.argmax(axis=1)[:, None] == np.arange(len(state.weights))).astype(np.float64)

@@ -7,8 +7,8 @@
             f = - log-likelihood of the Bernoulli observations
 
 N_ij = 1 for pairs that were seen together makes the unweighted model, N_ij = the number of
-partitions that saw both the likelihood; N_ij = 0, and whatever c_ij, for pairs that nobody saw
-together. Object after object: each row is a convex problem.
+partitions that saw both the likelihood; N_ij = 0, and whatever c_ij, for pairs that no partition
+saw together. Object after object: each row is a convex problem.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class DirichletProcessMixture(Clusterer):
         co-occurrence over all draws.
     labels_ : array of shape (n,)
     n_clusters_ : int
-        Clusters in use; from the sampler, the most frequent number, less those that are nobody's
+        Clusters in use; from the sampler, the most frequent number, less those that are no object's
         first choice in the consensus.
     n_clusters_posterior_ : array
         Probability of 0, 1, 2, ... clusters.
@@ -103,7 +103,7 @@ class DirichletProcessMixture(Clusterer):
     concentration_ : float
         Posterior mean of alpha.
     labelings_ : array of shape (n, n_init * n_draws)
-        Sampled partitions, one a column (sampler only): evidence for ``EvidenceAccumulation``.
+        Sampled partitions, one per column (sampler only): evidence for ``EvidenceAccumulation``.
     log_joint_ : array of shape (n_init, n_draws)
         Log probability of each draw together with the data (sampler only).
     r_hat_ : float

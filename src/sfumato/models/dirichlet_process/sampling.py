@@ -122,8 +122,8 @@ def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
     """Memberships (n, k) whose products come nearest to the co-occurrence of the draws, from the
     most typical draw of k clusters.
 
-    A cluster that is nobody's first choice in the consensus is dropped, so there may be fewer than
-    ``k``.
+    A cluster that is no object's first choice in the consensus is dropped, so there may be fewer
+    than ``k``.
     """
     table = encode(labelings)
     typical = np.flatnonzero(labelings.max(axis=0) + 1 == k)[:50]

@@ -207,8 +207,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         with one_blas_thread() if small else nullcontext():
             U = self._starts(W, evidence.weights, as_generator(self.random_state))
             if labels is not None:
-                for run in range(U.shape[1]):
-                    U[:, run] = match_columns(U[:, run], labels)
+                for start in range(U.shape[1]):
+                    U[:, start] = match_columns(U[:, start], labels)
             run = self._contest(problem, U)
         self._finish(problem, run, X)
         return self

@@ -255,7 +255,7 @@ def _descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[A
             new = xp.where(problem.held[rows][:, None, None], old, new)
         S += gram(new, part) - S_panel
         change = xp.reshape(new - old, (old.shape[0], -1))
-        if weights is None:
+        if part is None:
             return change
         U[rows, ...] = new
         return change * part[:, None]

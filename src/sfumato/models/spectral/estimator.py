@@ -231,6 +231,7 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         group = np.arange(known.component.size) if self._group is None else self._group
         joints = merged(v, joined(group, size, known.component))
         T = joints.averages()
+        assert joints.group is not None
         labels = known.held(chained(group, joints.group), joints.size)
         memberships, run = self._round(
             np.asarray(T.T @ Z), np.asarray(T.T @ degree), joints.weights, labels
