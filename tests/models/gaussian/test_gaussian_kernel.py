@@ -263,8 +263,18 @@ def test_float32_goes_over_to_float64_where_components_are_thin():
 
 def test_merging_takes_the_pair_that_overlaps():
     U = np.array([[0.5, 0.5, 0.0], [0.4, 0.6, 0.0], [0.0, 0.05, 0.95], [0.0, 0.0, 1.0]])
-    np.testing.assert_array_equal(merge.merge(U, 2), [0, 0, 1])
-    np.testing.assert_array_equal(merge.merge(U, 1), [0, 0, 0])
+    tree = merge.merge_tree(U)
+    np.testing.assert_array_equal(tree.groups, [[0, 0, 0], [0, 0, 1], [0, 1, 2]])
+    for size, groups in enumerate(tree.groups, start=1):
+        merged = U @ np.eye(size)[groups]
+        expected = -np.sum(merged * np.log(np.where(merged > 0, merged, 1.0)))
+        assert tree.entropies[size - 1] == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_elbow_is_where_two_lines_meet():
+    sizes = np.arange(1.0, 9.0)
+    assert merge.elbow(np.maximum(0.0, sizes - 3.0)) == 3
+    assert merge.elbow(np.array([0.0, 1.0])) == 2
 
 
 def test_spikes_are_told_from_components():

@@ -13,7 +13,7 @@ from ...core.arrays import namespace, to_numpy
 from ...core.base import Clusterer, blended, weight_of
 from ...core.loop import Run
 from ...core.rows import Rows
-from ...core.validation import as_generator, check_features, check_number
+from ...core.validation import as_generator, check_choice, check_features, check_number
 from ...core.weights import check_weights
 from ...numerics import families
 from . import kernel, merge, missing, parameters
@@ -161,10 +161,8 @@ class FittedMixture(Clusterer):
         inner = self._state.means[labels] + np.einsum("nij,nj->ni", factors[labels], normal)
         return self._view.coordinates.outer(inner), labels
 
-    def merge(self, n_clusters: int) -> np.ndarray:
+    def merge(self, n_clusters: int | str) -> np.ndarray:
         """Groups of components that are one cluster, by the entropy criterion of Baudry et al.
-
-        (2010).
 
         Merges, one pair after the other, the two components whose union takes most uncertainty out
         of the memberships. The clusters' memberships are the sums over their components:
@@ -173,18 +171,35 @@ class FittedMixture(Clusterer):
 
         Parameters
         ----------
-        n_clusters : int
-            Number of groups, at most the number of components.
+        n_clusters : int or "auto"
+            Number of groups, at most the number of components; "auto" takes the elbow of the
+            entropies (see ``merge_tree``).
 
         Returns
         -------
         groups : array of shape (m,), m the number of components
             The group of every component.
         """
+        tree = self.merge_tree()
+        if isinstance(n_clusters, str):
+            check_choice(n_clusters, "n_clusters", ("auto",))
+            n_clusters = tree.elbow
+        check_number(n_clusters, "n_clusters", low=1, high=len(tree.entropies), integer=True)
+        return tree.groups[n_clusters - 1]
+
+    def merge_tree(self) -> merge.MergeTree:
+        """All solutions of ``merge``, from every component by itself to one cluster.
+
+        Returns
+        -------
+        tree : MergeTree
+            ``groups`` (m, m): row c - 1 the groups of c clusters; ``entropies`` (m,) of their
+            memberships; ``elbow``, the number of clusters at which two straight lines fit the
+            entropies best.
+        """
         self._check_fitted()
-        k = len(self._state.means)
-        check_number(n_clusters, "n_clusters", low=1, high=k, integer=True)
-        return merge.merge(to_numpy(self.memberships_)[:, :k].astype(np.float64), n_clusters)
+        k = self.memberships_.shape[1] - (self._state.noise is not None)
+        return merge.merge_tree(to_numpy(self.memberships_)[:, :k].astype(np.float64))
 
     def _publish_parameters(self) -> None:
         """Parameters in the units of the data, in float64: squares need not fit into float32."""
