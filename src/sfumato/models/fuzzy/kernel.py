@@ -158,8 +158,20 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
         U /= total
         return U, k / total
     power = 1.0 / (rule.fuzzifier - 1.0)
-    U, level = distances.softmax_columns(xp.log(D) * -power)
-    return U, xp.exp((float(np.log(k)) - level) / power)
+    least = xp.min(D, axis=0)
+    U = _power(least / D, power)  # at most one, so that no power overflows
+    total = xp.sum(U, axis=0)
+    U /= total
+    return U, least * (k / total) ** (1.0 / power)
+
+
+def _power(ratios: Any, power: float) -> Any:
+    """``ratios ** power`` of ratios in (0, 1], written over them."""
+    xp = namespace(ratios)
+    ratios = xp.clip(ratios, min=float(xp.finfo(ratios.dtype).smallest_normal))
+    ratios = inplace("log", ratios)
+    ratios *= power
+    return inplace("exp", ratios)
 
 
 def pull(D: np.ndarray, weights: Array, rule: Rule) -> tuple[Any, Any]:
