@@ -464,12 +464,12 @@ def test_merged_components_are_clusters():
     assert adjusted_rand_score(np.repeat([0, 1], [400, 200]), merged.argmax(axis=1)) == 1.0
 
 
-@pytest.mark.parametrize("covariance_type", ["VEV", "EEI", "VII", "EVE"])
+@pytest.mark.parametrize("covariance_type", ["EEE", "EEI", "VVV", "EVE"])
 def test_merging_finds_the_clusters_in_every_family(covariance_type):
     rng = np.random.default_rng(0)
     groups = [rng.normal(size=(150, 2)) * [4, 0.5] + [0, 30 * j] for j in range(2)]
     data = np.vstack(groups)
-    model = GaussianMixture(6, covariance_type=covariance_type, n_init=2, random_state=0).fit(data)
+    model = GaussianMixture(4, covariance_type=covariance_type, n_init=2, random_state=0).fit(data)
     merged = model.memberships_ @ np.eye(2)[model.merge(2)]
     assert adjusted_rand_score(np.repeat([0, 1], 150), merged.argmax(axis=1)) == 1.0
     tree = model.merge_tree()

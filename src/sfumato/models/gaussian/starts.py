@@ -28,6 +28,7 @@ __all__ += ["moved_run", "partitions", "small"]
 KINDS = ("whitened", "standardized", "units", "objects")  # of starts after the first, in turn
 SAME = 1e-5  # log-likelihoods for each object that differ by less count as one optimum
 ROUNDS = 3  # of moves
+CERTIFIED_OBJECTS = 1500  # above which agreeing runs end the search
 AGREEING = 3  # runs from different starts that certify an optimum
 PROBES = 3  # starts beside the first one that are tried before all others
 
@@ -37,8 +38,8 @@ class Limits(NamedTuple):
 
     max_iter: int
     tol: float
-    n_short: int = 10
-    finalists: int = 2
+    n_short: int = 15
+    finalists: int = 4
 
 
 class Sample(NamedTuple):
@@ -161,14 +162,17 @@ def best_run(
     left = list(states[1:]) if incumbent is None else list(states)
     same = SAME * likelihood.total
     # A few starts often agree already; only where they do not, all others are tried.
-    for group in (left[:PROBES], left[PROBES:]) if incumbent is None else (left,):
-        if not group or _agree(runs, same):
+    # With few objects steps are cheap and optima many: then agreement proves nothing.
+    certify = incumbent is None and likelihood.count > CERTIFIED_OBJECTS
+    agreed = False
+    for group in (left[:PROBES], left[PROBES:]) if certify else (left,):
+        if not group or agreed:
             continue
         for state in _short(likelihood, group, limits.n_short)[: limits.finalists]:
             runs.append(likelihood.run(state, limits.max_iter, limits.tol))
-            if incumbent is None and _agree(runs, same):
+            agreed = certify and _agree(runs, same)
+            if agreed:
                 break
-    agreed = _agree(runs, same)
     runs = runs if incumbent is None else [incumbent, *runs]
     return min(runs, key=lambda run: _rank(likelihood, run)), agreed
 
