@@ -1,12 +1,10 @@
-"""Silent confidence on noise, false warnings, and the true number of clusters beside peers."""
+"""The true number of clusters found by the default and by peers, 18 families of data."""
 
 from __future__ import annotations
 
 import math
 import os
 import warnings
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from sklearn.cluster import HDBSCAN, KMeans
@@ -16,77 +14,12 @@ from sklearn.mixture import GaussianMixture as PeerMixture
 import sfumato
 from sfumato.selection import criteria
 
-from .choose_sets import FAMILIES, NOISE, SEEN, SET, SET_NOISE
+from .choose_sets import FAMILIES, SEEN, SET
 from .timing import Line
 
-TITLE = "How many clusters: noise, false warnings, and the true number"
+TITLE = "How many clusters: the true number found, candidates 1 to 20"
 DRAWS = int(os.environ.get("SFUMATO_DRAWS", "2"))
-OBJECTS, MOST, CONFIDENT = 150, 20, 0.75
-
-
-def _models(k: int) -> dict[str, Any]:
-    return {
-        "fuzzy c-means": sfumato.FuzzyCMeans(k, random_state=0),
-        "Gaussian mixture": sfumato.GaussianMixture(k, n_init=2, random_state=0),
-        "Dirichlet process": sfumato.DirichletProcessMixture(n_init=1, random_state=0),
-        "spectral": sfumato.SpectralClustering(k, random_state=0),
-        "completely positive": sfumato.CompletelyPositiveFactorization(k, n_init=1, random_state=0),
-        "pairwise": sfumato.PairwiseProbabilisticClustering(k, random_state=0),
-        "consensus": sfumato.EvidenceAccumulation(k, random_state=0),
-        "average linkage": sfumato.EvidenceAccumulation(k, consensus="average", random_state=0),
-    }
-
-
-def _precomputed(k: int) -> dict[str, tuple[str, Any]]:
-    given = {"similarity": "precomputed", "random_state": 0}
-    return {
-        "spectral": ("similarity", sfumato.SpectralClustering(k, **given)),
-        "completely positive": ("similarity", sfumato.CompletelyPositiveFactorization(k, **given)),
-        "pairwise": ("similarity", sfumato.PairwiseProbabilisticClustering(k, **given)),
-        "consensus": ("labels", sfumato.EvidenceAccumulation(k, ensemble="precomputed")),
-        "average linkage": (
-            "labels",
-            sfumato.EvidenceAccumulation(k, ensemble="precomputed", consensus="average"),
-        ),
-    }
-
-
-def _fit(model: Any, evidence: np.ndarray) -> tuple[bool, bool]:
-    """Whether the fit is confident, and whether it warned of the evidence."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(evidence)
-    confident = float(model.memberships_.max(axis=1).mean()) > CONFIDENT
-    return confident, any(issubclass(w.category, sfumato.EvidenceWarning) for w in caught)
-
-
-def _noise_fits(k: int) -> Iterator[tuple[str, str, bool]]:
-    """Kind of noise, model, and whether the fit is confident without a warning."""
-    for seed in range(DRAWS):
-        rng = np.random.default_rng(1000 + seed)
-        for kind, make in NOISE.items():
-            X = make(OBJECTS, rng)
-            for name, model in _models(k).items():
-                confident, warned = _fit(model, X)
-                yield kind, name, confident and not warned and model.n_clusters_ > 1
-        random = rng.random((OBJECTS, OBJECTS))
-        labels = rng.integers(4, size=(OBJECTS, 30))
-        for name, (kind, model) in _precomputed(k).items():
-            confident, warned = _fit(model, random + random.T if kind == "similarity" else labels)
-            yield f"{kind} at random", name, confident and not warned
-
-
-def _structured_fits() -> Iterator[tuple[str, str, bool]]:
-    """Family, model, and whether a fit with the true number that finds the groups warned."""
-    for seed in range(DRAWS):
-        rng = np.random.default_rng(2000 + seed)
-        for family in list(FAMILIES)[1:17:2] + ["heavy tails", "skewed"]:
-            X, truth = FAMILIES[family](2 * OBJECTS, rng)
-            for name, model in _models(int(truth.max()) + 1).items():
-                _, warned = _fit(model, X)
-                found = sfumato.metrics.adjusted_rand_index(truth, model.labels_) > 0.8
-                if found and model.n_clusters_ == truth.max() + 1:
-                    yield family, name, warned
+MOST = 20
 
 
 def _silhouette(X: np.ndarray) -> int:
@@ -143,22 +76,6 @@ def _share(values: list[bool]) -> float:
 
 def run() -> list[Line]:
     lines = []
-    for k in (3,):
-        fits = list(_noise_fits(k))
-        named = [f"{kind}: {name}" for kind, name, silent in fits if silent]
-        note = f"{len(fits)} fits; silent: {'; '.join(named) or 'none'}"
-        silent = _share([s for _, _, s in fits])
-        lines.append(
-            Line(f"silent and confident on noise, k = {k}", silent, math.nan, "", "%", "5", note)
-        )
-        aside = _share([s for kind, _, s in fits if kind not in SET_NOISE])
-        lines.append(Line("the same on noise kept aside", aside, math.nan, "", "%", "5"))
-    fits = list(_structured_fits())
-    named = sorted({f"{family}: {name}" for family, name, warned in fits if warned})
-    note = f"{len(fits)} fits that found the groups; warned: {'; '.join(named) or 'none'}"
-    lines.append(
-        Line("false warnings", _share([w for _, _, w in fits]), math.nan, "", "%", "5", note)
-    )
     hits = _true_numbers()
     groups = {
         "all families": tuple(FAMILIES),

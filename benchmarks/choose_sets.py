@@ -124,5 +124,5 @@ FAMILIES: dict[str, Family] = {
     "heavy tails": _heavy,
 }
 SET_NOISE = ("uniform, 2", "uniform, 10")
-SET = tuple(list(FAMILIES)[:6])
-SEEN = tuple(list(FAMILIES)[6:11])
+SET = tuple(list(FAMILIES)[:7])
+SEEN = tuple(list(FAMILIES)[7:12])

@@ -3,6 +3,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.cluster import KMeans
 
 from sfumato import (
     CompletelyPositiveFactorization,
@@ -126,3 +127,12 @@ def test_large_values_missing_ones_and_many_objects():
     holes[rng.random(5000) < 0.3, 0] = np.nan
     assert assess(holes, U, kind="features").supported == plain.supported
     np.testing.assert_allclose(assess(sp.csr_array(X), U, kind="features")[:3], plain[:3])
+
+
+def test_many_groups_in_several_dimensions_are_told_apart():
+    simulated = make_gaussians(420, 12, n_features=6, separation=8, random_state=0)
+    found = assess(simulated.evidence, one_hot(simulated.labels), kind="features")
+    assert found.supported
+    noise = np.random.default_rng(0).random((420, 6))
+    cells = KMeans(12, n_init=1, random_state=0).fit_predict(noise)
+    assert not assess(noise, one_hot(cells), kind="features").supported

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtr, ndtri
 
 from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
-from ..numerics.valleys import discriminating_coordinates, leading_coordinates, valleys
+from ..numerics.valleys import MOST, discriminating_coordinates, leading_coordinates, valleys
 from .arrays import is_numpy, to_numpy
 from .types import ArrayLike
 from .warn import warn
@@ -106,12 +106,26 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     if m == 0:
         return Structure(np.inf, 0.0, 0.0, len(names), len(names) == k, first)
     threshold = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL ** (1 / m)))
+    if X.shape[1] > MOST and len(names) - 1 > MOST:
+        # Few common directions may hide the gap between two of many clusters: look along its own.
+        shallow = found.z <= threshold
+        own = [_between(X, codes, pair) for pair in found.pairs[shallow]]
+        found.z[shallow] = np.maximum(own, found.z[shallow])
     least = float(found.z.min())
     p_value = float(ndtr(-(least - FLAT[0]) / FLAT[1]) ** m)
     shallow = found.pairs[found.z <= threshold]
     joined = sp.csr_array((np.ones(len(shallow)), shallow.T), shape=(len(names), len(names)))
     apart = int(connected_components(joined, directed=False)[0])
     return Structure(least, threshold, p_value, apart, apart == k, first)
+
+
+def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
+    """Valley between two clusters in coordinates of their own."""
+    rows = np.isin(codes, pair)
+    if rows.sum() < 10 * X.shape[1]:
+        return -np.inf  # so few objects come apart along some direction whatever they are
+    two = (codes[rows] == pair[1]).astype(int)
+    return float(valleys(discriminating_coordinates(X[rows], two), two).z.min(initial=np.inf))
 
 
 def _of_similarity(

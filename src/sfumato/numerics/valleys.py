@@ -97,8 +97,12 @@ def valleys(Y: np.ndarray, labels: np.ndarray) -> Valleys:
     across = labels[i] != labels[j]
     i, j = i[across], j[across]
     key = np.minimum(labels[i], labels[j]) * k + np.maximum(labels[i], labels[j])
-    found, counts = np.unique(key, return_counts=True)
-    found = found[counts > 1]  # a single edge is no border
+    first = labels[i] < labels[j]
+    lower, upper = np.where(first, i, j), np.where(first, j, i)
+    found = np.unique(key)
+    for side in (lower, upper):  # one or two strays inside another cluster are no border
+        owner, counts = np.unique(np.unique(key * n + side) // n, return_counts=True)
+        found = np.intersect1d(found, owner[counts > 2])
     pairs = np.column_stack([found // k, found % k])
     if not len(found):
         return Valleys(pairs, np.empty(0), pieces)
