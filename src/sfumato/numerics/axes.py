@@ -28,6 +28,7 @@ __all__ = ["Axes", "by_radius", "canonical_order", "fit_axes"]
 # principal axes are cut
 UNEQUAL = 10.0
 NULL = 1e-9  # of the largest spread: directions below are combinations of others
+LEAST = 1e-290  # spreads below it have no reciprocal
 N_NEIGHBORS = 5  # whose differences are taken as scatter within clusters
 N_ROUNDS = 10  # of finding neighbours anew
 N_POINTS = 600  # objects that the scatter is taken from
@@ -139,7 +140,7 @@ def _whitening(scores: np.ndarray) -> np.ndarray:
     digits.
     """
     _, values, vectors = np.linalg.svd(scores, full_matrices=False)
-    good = values > NULL * max(values.max(initial=0.0), np.finfo(float).tiny)
+    good = values > NULL * max(values.max(initial=0.0), LEAST)
     if not good.any():
         return np.eye(scores.shape[1], 1)
     return vectors[good].T / (values[good] / np.sqrt(len(scores)))

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array
 
 from ..core.memory import reserve
 from ..core.types import Array, ArrayLike
-from ..core.validation import check_number
+from ..core.validation import check_number, refuse_overflow
 from ..core.warn import warn
 from .operators import Factored
 
@@ -295,6 +295,8 @@ def _features(X: Any, Y: Any, *, missing: bool = False) -> tuple[Any, Any]:
 
 def _squared_distances(X: Any, Y: Any) -> np.ndarray:
     known = X if Y is None else Y
+    refuse_overflow(X, "X")
+    refuse_overflow(known, "Y")
     reserve(
         (X.shape[0], known.shape[0]),
         X.dtype,

@@ -54,7 +54,7 @@ def _of_spectrum(solution: Any, table: tables.Table) -> str | None:
     k = len(values)
     if k < 2:
         return None
-    lower = np.append(values[2:], solution.following)
+    lower = np.maximum(np.append(values[2:], solution.following), -1.0)
     gaps = (values[1:] - lower) / np.maximum(1.0 - lower, np.finfo(float).tiny)
     vague = solution.memberships.max(axis=1).mean() < CRISP
     if vague and level < 0.9 and values[-1] <= level:

@@ -75,7 +75,9 @@ def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
     1 if the k blocks share nothing, 0 without a gap.
     """
     values = _eigenvalues(table, int(candidates[-1]) + 1)
-    return criteria.eigengap(values)[candidates - 1]
+    gaps = criteria.eigengap(values)
+    # few objects have fewer eigenvalues than there are candidates, which then have no gap
+    return np.where(candidates <= len(gaps), gaps[np.minimum(candidates, len(gaps)) - 1], 0.0)
 
 
 def _completed_eigengaps(

@@ -267,7 +267,7 @@ class StudentMixture(DensityMixture):
             if state.scales.ndim == 3
             else state.scales[:, :, None] * np.eye(len(scale))
         )
-        self.scale_matrices_ = full / np.outer(scale, scale)
+        self.scale_matrices_ = full / scale[:, None] / scale[None, :]
         self.covariance_type_ = self._setting["covariance_type"]
         if not self._is_sound(rows, state):
             warn(
