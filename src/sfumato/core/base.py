@@ -7,206 +7,19 @@ own ``_fit`` (pairwise models, consensus, samplers).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from abc import abstractmethod
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from . import loop, structure
-from .arrays import free_memory, namespace, reader
-from .memory import InputSize, require
+from . import loop
+from .clusterer import Clusterer
 from .rows import Rows, one_blas_thread
 from .types import Array, ArrayLike
-from .validation import as_generator, check_features, check_n_clusters, check_number
-from .warn import warn
+from .validation import as_generator, check_features, check_n_clusters
 from .weights import check_weights
 
 __all__ = ["Clusterer", "InductiveClusterer"]
-
-
-class Clusterer(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
-):
-    """Memberships in, labels out: ``fit`` forgets, validates, fits and publishes.
-
-    The rest follows from ``predict_proba``.
-    """
-
-    # What the command line must know of a model, as attributes of its class.
-    needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
-    # "auto": by ``n_clusters="auto"``; "always": the model infers it; "never": a criterion
-    # (selection.choose_n_clusters) chooses it; "given": the same, but by default give a number
-    chooses_n_clusters: ClassVar[str] = "never"
-    _evidence_: Any  # kept from the beginning of a fit until memberships are published
-
-    @property
-    def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature."""
-        return False
-
-    @abstractmethod
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Learn memberships."""
-
-    @abstractmethod
-    def predict_proba(self, X: Any) -> Any:
-        """Memberships of new objects."""
-
-    def fit_predict(
-        self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any
-    ) -> np.ndarray:
-        """Fit, and the label of every object.
-
-        Parameters
-        ----------
-        X : array of shape (n, p)
-            The evidence, as in ``fit``.
-        y : ignored, unless ``fit`` uses it
-
-        Returns
-        -------
-        labels : array of shape (n,)
-        """
-        return self.fit(X, y, **fit_params).labels_
-
-    def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any) -> Any:
-        """Fit, and the memberships (n, n_clusters) of the fitted objects."""
-        return self.fit(X, y, **fit_params).memberships_
-
-    def transform(self, X: ArrayLike) -> Any:
-        """Memberships (n_new, n_clusters) of new objects: the same as ``predict_proba``."""
-        return self.predict_proba(X)
-
-    def predict(self, X: ArrayLike) -> Any:
-        """Label of every new object: the cluster of its largest membership."""
-        memberships = self.predict_proba(X)
-        return namespace(memberships).argmax(memberships, axis=1)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "memberships_")
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.memberships_.shape[1]
-
-    def _check_fitted(self) -> None:
-        check_is_fitted(self)
-
-    def _forget(self) -> None:
-        """Drop what an earlier fit learnt, so that a failed fit leaves an unfitted estimator."""
-        for name in [
-            name for name in vars(self) if name.endswith("_") and not name.startswith("__")
-        ]:
-            delattr(self, name)
-
-    def _check_loop_parameters(self) -> None:
-        check_number(self.max_iter, "max_iter", low=1, integer=True)
-        check_number(self.tol, "tol", low=0)
-        if hasattr(self, "n_init"):
-            check_number(self.n_init, "n_init", low=1, integer=True)
-        if getattr(self, "n_jobs", None) is not None:
-            check_number(self.n_jobs, "n_jobs", integer=True)
-            if self.n_jobs == 0:
-                raise ValueError(
-                    "n_jobs must be None (every core), a positive number of threads, or -1, -2, "
-                    "...; got 0"
-                )
-
-    def _check_room(self, X: ArrayLike) -> None:
-        """Refuse a fit that would not fit in memory.
-
-        Keep the evidence until memberships are published.
-        """
-        self._evidence_ = X
-        size = InputSize.of(X)
-        if size is not None:
-            budget = free_memory(X) if getattr(X, "is_cuda", False) else None
-            require(
-                f"{type(self).__name__}.fit",
-                self._memory_needed(size),
-                self._smaller_alternatives(size),
-                budget,
-            )
-
-    def _memory_needed(self, size: InputSize) -> dict[str, float]:
-        """Names and bytes of what a fit holds at one time besides the evidence.
-
-        Never more than it really takes.
-        """
-        k = min(most_clusters(self.n_clusters), size.n)
-        return {
-            "a copy of X": size.copy(),
-            "memberships": size.n * k * size.itemsize,
-            "labels": 8 * size.n,
-        }
-
-    def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
-        """Ways to fit the same objects in less memory, and the bytes they take."""
-        if size.itemsize == 8:
-            yield (
-                "convert it with .astype('float32')",
-                sum(self._memory_needed(size.halved()).values()) + 4 * size.stored,
-            )
-        if hasattr(self, "partial_fit"):
-            yield "use partial_fit on batches", 0
-            yield (
-                "give a dask array (sfumato.dask.shards), whose memberships stay on its workers",
-                0,
-            )
-        yield "fit a sample of the objects, then predict_proba of the others in batches", 0
-
-    def _publish(self, memberships: Any, run: loop.Run, objective: float | None = None) -> None:
-        """Set the fitted attributes that every estimator has."""
-        xp = namespace(memberships)
-        self.n_clusters_ = int(memberships.shape[1])
-        self.objective_ = float(run.objective if objective is None else objective)
-        self.history_ = (
-            run.history if objective is None else np.append(run.history, self.objective_)
-        )
-        self.n_iter_ = run.n_iter
-        self.converged_ = run.converged
-        self.labels_ = xp.argmax(memberships, axis=1)
-        self.memberships_ = memberships
-        self._judge(memberships)
-        if not run.converged:
-            warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} iterations: "
-                f"raise max_iter, or tol={self.tol:g}",
-                ConvergenceWarning,
-            )
-
-    def _judge(self, memberships: ArrayLike) -> None:
-        """Set ``structure_``, and warn where the evidence does not support confident
-        memberships.
-        """
-        given = self.__dict__.pop("_evidence_", None)
-        evidence, kind = (None, "") if given is None else self._judged(given)
-        if evidence is None:
-            return
-        noise = getattr(self, "noise", None) is not None
-        self.structure_ = structure.assess(evidence, memberships, kind=kind, noise=noise)
-        self._warn_about_structure()
-
-    def _warn_about_structure(self) -> None:
-        found = getattr(self, "structure_", None)
-        if found is not None:
-            clusters = self.n_clusters_ - (getattr(self, "noise", None) is not None)
-            structure.warn_about_structure(found, self.memberships_, clusters)
-
-    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
-        """The evidence as the structure test reads it, and its kind; None where it has no say."""
-        return plain_features(evidence), "features"
 
 
 class InductiveClusterer(Clusterer):
@@ -426,20 +239,6 @@ class InductiveClusterer(Clusterer):
         return tags
 
 
-def plain_features(X: Any) -> Any:
-    """Features whose rows can be taken; None for words, and for arrays on other machines."""
-    if reader(X) is not None:
-        return None
-    if isinstance(X, np.ndarray) or hasattr(X, "is_cuda"):
-        return X if str(X.dtype).rpartition(".")[2][:3] in ("flo", "int", "uin", "boo") else None
-    if sp.issparse(X):
-        return sp.csr_array(X)
-    try:
-        return np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
-
-
 class Batches(NamedTuple):
     """What a model remembers of earlier batches: statistics per unit of weight, and the weight."""
 
@@ -456,12 +255,6 @@ def blended(past: Batches | None, stats: Any, total: float) -> Batches:
     rate = (past.n_batches + 1) ** -0.6
     mixed = ((1.0 - rate) * a + rate * b for a, b in zip(past.stats, stats, strict=True))
     return Batches(past.n_batches + 1, type(stats)(*mixed), past.total + total)
-
-
-def most_clusters(n_clusters: int | str | Sequence[int]) -> int:
-    """The number of clusters, the largest of several; 1 where it is not known yet."""
-    several = n_clusters if isinstance(n_clusters, (list, tuple, range)) else [n_clusters]
-    return max((int(k) for k in several if isinstance(k, Integral) and int(k) > 0), default=1)
 
 
 def weight_of(rows: Rows) -> float:

@@ -16,7 +16,8 @@ from ..numerics.eigen import krylov_columns
 from ..numerics.operators import magnitudes
 from ..similarity import Factored, cluster_kernel, cosine, gaussian, knn, self_tuning
 from .arrays import is_numpy, reader
-from .base import Clusterer, most_clusters
+from .base import Clusterer
+from .clusterer import most_clusters
 from .constraints import Known
 from .matrices import check_rows, check_similarity
 from .memory import InputSize

@@ -12,7 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core import loop
-from ...core.base import InductiveClusterer, plain_features
+from ...core.base import InductiveClusterer
+from ...core.clusterer import plain_features
 from ...core.memory import InputSize
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names
 
-from ...core.base import Clusterer, most_clusters
+from ...core.base import Clusterer
+from ...core.clusterer import most_clusters
 from ...core.memory import InputSize
 from ...core.rows import Rows
 from ...core.structure import FEWEST

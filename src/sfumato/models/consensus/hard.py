@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names
 
-from ...core.base import plain_features
+from ...core.clusterer import plain_features
 from ...core.labels import check_labelings
 from ...core.structure import PREFIX, assess
 from ...core.validation import check_features, check_n_clusters
