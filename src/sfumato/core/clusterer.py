@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -18,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from . import loop, structure
-from .arrays import free_memory, namespace
+from .arrays import free_memory, namespace, reader
 from .memory import InputSize, require
 from .types import ArrayLike
 from .validation import check_number
