@@ -284,7 +284,7 @@ def test_inspect(run, data, tmp_path):
                 "--class-column",
                 "kind",
                 "--model",
-                "spectral",
+                "consensus",
                 "--weight-column",
                 "weight",
             ],
@@ -527,7 +527,7 @@ def test_consensus_of_labelings_and_of_features(run, data, tmp_path):
         json.loads((tmp_path / "f/summary.json").read_text())["metrics"]["adjusted Rand index"]
         > 0.9
     )
-    assert "similarity" in json.loads((tmp_path / "f/pictures.json").read_text())
+    assert "coordinates" in json.loads((tmp_path / "f/pictures.json").read_text())
 
 
 def test_a_similarity_matrix(run, tmp_path):

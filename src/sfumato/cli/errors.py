@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..core.text import plain
-from ..io._tables import InputError
 
 __all__ = ["NotConvergedError", "StoppedError", "damaged"]
 
@@ -27,6 +26,8 @@ def damaged(what: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
+        from ..io import InputError  # late: help does not wait for NumPy
+
         raise InputError(
             f"{what}, it may be damaged: {type(error).__name__} {plain(error, 80)}"
         ) from error
