@@ -117,6 +117,8 @@ class ByKernel:
         Z = self.kernel.factor
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
+            # Groups that no partition joins are named by the consensus itself.
+            warnings.filterwarnings("ignore", message=".*similar to no other")
             if start is None and len(Z) > SCREEN:
                 chosen = np.random.default_rng(settings.random_state).permutation(len(Z))[:SCREEN]
                 start = clone(model).fit(Factored(Z[chosen])).predict_proba(Factored(Z, Z[chosen]))
