@@ -374,7 +374,7 @@ def test_of_groups_that_no_partition_joins_the_largest_are_the_clusters():
     L = np.repeat([0, 1, 2], [40, 30, 10])[:, None] * np.ones(5, dtype=int)
     with pytest.warns(EvidenceWarning, match="the largest are the clusters"):
         U = EvidenceAccumulation(2, ensemble="precomputed", random_state=0).fit(L).memberships_
-    assert np.allclose(U[:40], U[0], atol=1e-6)
+    assert np.allclose(U[:40], U[0], atol=1e-4)
     assert np.allclose(U[0] @ U[40], 0.0, atol=0.02)
     assert U[70:].max() < 0.8
 
