@@ -57,8 +57,7 @@ def run(request: Request) -> None:
     if request.model is None:
         request = request._replace(model=first_choice(weighted=request.roles.weight is not None))
     check_model(request.model)
-    clusters = parse_clusters(request.clusters, request.model)
-    request = request._replace(clusters="auto" if clusters is None else str(clusters))
+    clusters = request.clusters and parse_clusters(request.clusters, request.model)
     if request.table not in ("csv", "parquet"):
         raise InputError(f"--table must be csv or parquet, got '{request.table}'")
     terminal = Terminal(
@@ -74,6 +73,9 @@ def run(request: Request) -> None:
         if unnamed and any(column.categories and column.used for column in table.fields or ()):
             weighted = request.roles.weight is not None
             request = request._replace(model=first_choice(weighted=weighted, categories=True))
+        if request.clusters is None:  # asks the model, which is loaded only when there are data
+            clusters = parse_clusters(None, request.model)
+        request = request._replace(clusters="auto" if clusters is None else str(clusters))
         estimator = make(
             request.model,
             clusters,
