@@ -5,11 +5,11 @@ import pytest
 
 from sfumato import papers
 from sfumato.papers import cluster_kernels, learning, rounding, similarity
-from sfumato.papers.outcome import Table, mean_and_deviation
+from sfumato.papers.outcome import ResultTable, mean_and_deviation
 
 
 def test_tables_as_markdown_and_csv():
-    table = Table("A title", ("a", "b|c"), [("1", "x"), ("2", "y,z")], ("a note",))
+    table = ResultTable("A title", ("a", "b|c"), [("1", "x"), ("2", "y,z")], ("a note",))
     assert (
         table.markdown()
         == "## A title\n\n| a | b\\|c |\n| --- | --- |\n| 1 | x |\n| 2 | y,z |\n\n- a note\n"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from .outcome import Outcome, Table
+from .outcome import Outcome, ResultTable
 from .shelf import Shelf
 
-__all__ = ["EXPERIMENTS", "Outcome", "Shelf", "Table", "run"]
+__all__ = ["EXPERIMENTS", "Outcome", "ResultTable", "Shelf", "run"]
 
 EXPERIMENTS = {
     "similarity-table": "similarity:table",

@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 from .. import datasets
 from ..similarity import cluster_kernel, knn, self_tuning
-from .outcome import Outcome, Table, mean_and_deviation
+from .outcome import Outcome, ResultTable, mean_and_deviation
 from .shelf import Shelf
 
 __all__ = ["table"]
@@ -44,7 +44,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         "comparable.",
     ]
     columns = ("data", "kernel", *(f"{m} a class" for m in LABELS_PER_CLASS))
-    return Outcome(Table("Few labels: cluster kernels", columns, rows, tuple(notes)))
+    return Outcome(ResultTable("Few labels: cluster kernels", columns, rows, tuple(notes)))
 
 
 def _data() -> list[tuple[str, np.ndarray, np.ndarray]]:

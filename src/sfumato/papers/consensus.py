@@ -15,7 +15,7 @@ from .. import datasets
 from ..metrics import matched_accuracy
 from ..models.consensus.ensemble import ClusteringEnsemble
 from ..models.consensus.estimator import EvidenceAccumulation
-from .outcome import Outcome, Table, mean_and_deviation
+from .outcome import Outcome, ResultTable, mean_and_deviation
 from .shelf import Shelf
 
 __all__ = ["Evidence", "evidence", "table"]
@@ -88,7 +88,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         "these.",
     )
     return Outcome(
-        Table(
+        ResultTable(
             "Consensus of base ensembles: matched accuracy",
             ("data", "ensemble", *METHODS),
             rows,

@@ -16,7 +16,7 @@ from .. import datasets
 from ..core.types import Array
 from ..models.discriminative.estimator import DiscriminativeClustering
 from ..numerics.contingency import log_posterior, mutual_information
-from .outcome import Outcome, Table, mean_and_deviation
+from .outcome import Outcome, ResultTable, mean_and_deviation
 from .shelf import Shelf
 
 __all__ = ["simulated_vehicle", "table"]
@@ -104,7 +104,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         "mutual information",
         "p (mutual information)",
     )
-    return Outcome(Table("Clusters made for a class, held out", columns, rows, notes))
+    return Outcome(ResultTable("Clusters made for a class, held out", columns, rows, notes))
 
 
 def _split(

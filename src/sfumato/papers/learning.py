@@ -12,7 +12,7 @@ from .. import datasets
 from ..metrics import matched_accuracy
 from ..models.spectral.estimator import SpectralClustering
 from ..similarity import gaussian, learn_scales
-from .outcome import Outcome, Table, mean_and_deviation
+from .outcome import Outcome, ResultTable, mean_and_deviation
 from .shelf import Shelf
 
 __all__ = ["table"]
@@ -41,7 +41,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         "numbers.",
     )
     columns = ("data", "irrelevant features", "equal scales", "learnt scales")
-    return Outcome(Table("Learning the scales of features", columns, rows, notes))
+    return Outcome(ResultTable("Learning the scales of features", columns, rows, notes))
 
 
 def _one(make: object, extra: int, seed: int) -> tuple[float, float]:

@@ -11,10 +11,10 @@ import numpy as np
 
 from ..core.types import ArrayLike
 
-__all__ = ["Outcome", "Table", "mean_and_deviation"]
+__all__ = ["Outcome", "ResultTable", "mean_and_deviation"]
 
 
-class Table(NamedTuple):
+class ResultTable(NamedTuple):
     """Rows under columns, with notes below."""
 
     title: str
@@ -39,7 +39,7 @@ class Table(NamedTuple):
 class Outcome(NamedTuple):
     """A table or ``None``, and matplotlib figures by file name."""
 
-    table: Table | None = None
+    table: ResultTable | None = None
     figures: dict[str, Any] | None = None
 
 

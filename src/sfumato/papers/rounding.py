@@ -12,7 +12,7 @@ import numpy as np
 
 from ..metrics import matched_accuracy
 from ..models.spectral.estimator import SpectralClustering
-from .outcome import Outcome, Table, mean_and_deviation
+from .outcome import Outcome, ResultTable, mean_and_deviation
 from .shelf import Shelf
 from .similarity import announced, origins
 
@@ -50,7 +50,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         *origins(shelf),
     ]
     return Outcome(
-        Table(
+        ResultTable(
             "Rounding a spectral embedding",
             ("data", "rounding", "matched accuracy", "J of the partition"),
             rows,

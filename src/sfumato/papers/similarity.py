@@ -20,7 +20,7 @@ from ..models.pairwise.estimator import PairwiseProbabilisticClustering
 from ..models.spectral.estimator import SpectralClustering
 from ..numerics import simplex
 from ..similarity import cluster_kernel, doubly_stochastic, gaussian, self_tuning
-from .outcome import Outcome, Table, mean_and_deviation
+from .outcome import Outcome, ResultTable, mean_and_deviation
 from .shelf import Shelf
 
 __all__ = ["Evidence", "evidence", "table"]
@@ -254,4 +254,4 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         *origins(shelf),
     ]
     columns = ("data", "method", "variant", "given to the method", "published", "measured")
-    return Outcome(Table("Clustering from similarities", columns, rows, tuple(notes)))
+    return Outcome(ResultTable("Clustering from similarities", columns, rows, tuple(notes)))
