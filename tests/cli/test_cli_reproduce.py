@@ -5,7 +5,7 @@ import sklearn.datasets
 
 from sfumato import papers
 from sfumato.cli import main
-from sfumato.papers import Outcome, Table
+from sfumato.papers import Outcome, ResultTable
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def small(monkeypatch):
     def run_one(name, shelf, *, n_seeds):
         shelf.find("house votes")
         return Outcome(
-            Table(name, ("data", "measured"), [("iris", ".9")], tuple(shelf.notes.values()))
+            ResultTable(name, ("data", "measured"), [("iris", ".9")], tuple(shelf.notes.values()))
         )
 
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch_openml)
