@@ -57,7 +57,7 @@ def run(request: Request) -> None:
     if request.model is None:
         request = request._replace(model=first_choice(weighted=request.roles.weight is not None))
     check_model(request.model)
-    clusters = request.clusters and parse_clusters(request.clusters, request.model)
+    clusters = None if request.clusters is None else parse_clusters(request.clusters, request.model)
     if request.table not in ("csv", "parquet"):
         raise InputError(f"--table must be csv or parquet, got '{request.table}'")
     terminal = Terminal(

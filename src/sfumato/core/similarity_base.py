@@ -189,7 +189,8 @@ class SimilarityClusterer(Clusterer):
                 f"similarity(X) must return an ({rows.size}, {rows.size}) similarity, got shape "
                 f"{tuple(W.shape)}"
             )
-        self._known, self._counted = known, counted
+        self._known = known
+        self._counted: dict[str, Any] = counted
         return rows, W
 
     def _without_say(self, evidence: Evidence) -> np.ndarray:

@@ -70,7 +70,8 @@ class ByCompletion:
 
     def __init__(self, table: tables.Table, k: int, settings: Any, published: Any) -> None:
         self.table, self.published = table, published
-        self.ratios, self.reader = _ratios(table), None
+        self.ratios = _ratios(table)
+        self.reader: Any = None
         U = published.memberships
         seen = table.coverage > 0
         for _ in range(N_ROUNDS):

@@ -380,7 +380,8 @@ class EvidenceAccumulation(Clusterer):
         if self._precomputed():
             _check_feature_names(self, X, reset=False)
             return self.coassociation_.recode(X)
-        labels = self.ensemble_.transform(check_features(self, X, reset=False))
+        ensemble: Any = self.ensemble_
+        labels = ensemble.transform(check_features(self, X, reset=False))
         return self.coassociation_.recode(labels)
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:

@@ -137,7 +137,7 @@ def _skills(table: tables.Table, candidates: np.ndarray, settings: Settings) -> 
     return skills.mean(axis=0)
 
 
-def _skill(Z: np.ndarray, U: np.ndarray) -> float:
+def _skill(Z: Any, U: np.ndarray) -> float:
     """1 - |ZZ' - UU'|^2 / |ZZ' - mean|^2, over all pairs of objects, without a matrix of them."""
     square = np.sum((Z.T @ Z) ** 2)
     error = square - 2 * np.sum((Z.T @ U) ** 2) + np.sum((U.T @ U) ** 2)

@@ -155,7 +155,9 @@ def fit_soft(
     mixtures = MixtureEnsemble() if ensemble is None else ensemble
     points = sample_objects(X, mixtures.max_objects, rng)
     axes = fit_axes(points, mixtures.n_axes)
-    kinds = {"mixtures": _mixtures(points, axes, request.n_clusters, mixtures, rng)}
+    kinds: dict[str, tuple[Any, ...]] = {
+        "mixtures": _mixtures(points, axes, request.n_clusters, mixtures, rng)
+    }
     candidates = _candidates(kinds, points, request)
     if ensemble is None and max(each.score for each in candidates) < CLEAR:
         kinds["cells"] = _cells(points, axes, rng)

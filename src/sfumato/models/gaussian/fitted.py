@@ -19,6 +19,7 @@ from ...numerics import families
 from . import kernel, merge, missing, parameters
 from .kernel import State, Stats
 from .likelihood import Likelihood, View
+from .merge import MergeTree
 from .parameters import Given, has_holes, partial_labels, unmixed
 from .prior import Prior
 
@@ -185,9 +186,9 @@ class FittedMixture(Clusterer):
             check_choice(n_clusters, "n_clusters", ("auto",))
             n_clusters = tree.elbow
         check_number(n_clusters, "n_clusters", low=1, high=len(tree.entropies), integer=True)
-        return tree.groups[n_clusters - 1]
+        return tree.groups[int(n_clusters) - 1]
 
-    def merge_tree(self) -> merge.MergeTree:
+    def merge_tree(self) -> MergeTree:
         """All solutions of ``merge``, from every component by itself to one cluster.
 
         Returns
@@ -231,7 +232,7 @@ class FittedMixture(Clusterer):
         """
         first = not hasattr(self, "memberships_")
         if first:
-            self.fit(X, y, sample_weight)
+            self.fit(X, y, sample_weight)  # type: ignore[call-arg]
         X = check_features(self, X, reset=False, missing=True)
         if self._view.layout != "missing" and has_holes(Rows(X, n_jobs=self.n_jobs)):
             raise ValueError(
