@@ -162,9 +162,9 @@ def _sample(n: int, evidence: ArrayLike, kind: str) -> np.ndarray | None:
 
 def _rows(X: Any, rows: np.ndarray) -> np.ndarray:
     part = X[rows]
-    part = part.toarray() if sp.issparse(part) else to_numpy(part)
+    part = (part.toarray() if sp.issparse(part) else to_numpy(part)).astype(np.float64)
     largest = float(np.nanmax(np.abs(part), initial=0.0))
-    return part.astype(np.float64) / (largest or 1.0)  # so that no square overflows
+    return part / (largest or 1.0)  # so that no square overflows
 
 
 def _part(W: Any, rows: np.ndarray) -> Any:

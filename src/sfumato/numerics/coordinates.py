@@ -40,15 +40,18 @@ class Coordinates(NamedTuple):
     thinnest: float = 1.0
 
     def inner(self, X: Any) -> Any:
-        """Rows of ``X`` in inner coordinates, in their own type.
+        """Rows of ``X`` in inner coordinates, in their own floating type, others in float64.
 
-        a sparse block stays sparse when there is no shift.
+        A sparse block stays sparse when there is no shift.
         """
         if sp.issparse(X):
+            X = X if X.dtype.kind == "f" else X.astype(np.float64)
             if not self.shift.any() and self.mix is None:
                 return sp.csr_array(X.multiply(self.scale[None, :].astype(X.dtype)))
             X = X.toarray()
         xp = namespace(X)
+        if not xp.isdtype(X.dtype, "real floating"):  # whole numbers would round what follows
+            X = xp.astype(X, xp.float64)
         X = X - xp.asarray(self.shift, dtype=X.dtype, device=X.device)
         X *= xp.asarray(self.scale, dtype=X.dtype, device=X.device)
         return X if self.mix is None else X @ xp.asarray(self.mix, dtype=X.dtype, device=X.device)

@@ -571,3 +571,18 @@ def test_single_precision_far_from_zero_sees_what_double_precision_sees(
     ]
     assert fits[0].memberships_.dtype == np.float32
     np.testing.assert_allclose(fits[0].memberships_, fits[1].memberships_, atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", [int, np.uint8, np.float32, bool])
+@pytest.mark.parametrize("covariance_type", TYPES)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_structure_test_does_not_depend_on_the_type_of_the_numbers(kind, covariance_type):
+    whole = np.median(IRIS, axis=0) < IRIS if kind is bool else (IRIS * 10).round()
+    model = GaussianMixture(2, covariance_type=covariance_type, random_state=0, n_init=2)
+    expected = model.fit(whole.astype(float)).structure_
+    assert expected.supported or kind is bool
+    for data in (whole.astype(kind), sp.csr_array(whole.astype(kind))):
+        found = model.fit(data).structure_
+        assert found.supported == expected.supported
+        assert found.n_apart == expected.n_apart
+        np.testing.assert_allclose(found.p_value, expected.p_value, rtol=1e-2, atol=1e-12)
