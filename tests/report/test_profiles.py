@@ -1,5 +1,7 @@
 """What the report says the clusters are is what a slow loop over objects finds."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -109,3 +111,19 @@ def test_sparse_and_wide_arrays():
     found = report.describe(X, soft(50, 2))
     assert len(found["columns"]) == 8
     assert len(found["rows"]) == 50
+
+
+def test_a_single_row_is_described_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = report.describe(np.array([[1.0, 2.0]]), np.ones((1, 1)))
+    assert found["plane"]["points"] == [[1.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("cells", "dtype"),
+    [(["x", "y"], "string"), ([True, False], "boolean"), ([1, 2], "Int64"), ([0.5, 2], "Float64")],
+)
+def test_na_of_nullable_columns_is_missing(cells, dtype):
+    table = pd.DataFrame({"a": np.arange(30.0), "c": pd.array([*cells, None] * 10, dtype=dtype)})
+    assert report.describe(table, soft(30, 2))["missing"] == {"c": 10}

@@ -64,7 +64,9 @@ def _of_series(series: Any) -> Column:
     name, dtype = str(series.name), series.dtype
     if dtype.is_numeric():
         return Column(name, "number", True, "", np.asarray(series.to_numpy(), dtype=np.float64))
-    words = [None if value is None or value != value else str(value) for value in series.to_list()]
+    gaps = series.is_null().to_list()
+    values = zip(series.to_list(), gaps, strict=True)
+    words = [None if gap or value != value else str(value) for value, gap in values]
     levels = sorted({word for word in words if word is not None})
     code = {word: place for place, word in enumerate(levels)}
     codes = np.array([-1 if word is None else code[word] for word in words], dtype=np.int32)

@@ -105,6 +105,8 @@ def _wilks(X: np.ndarray, U: np.ndarray) -> float:
     mass = U.sum(axis=0)
     means = U.T @ X / np.maximum(mass, 1e-12)[:, None]
     total = X.T @ X
+    if not total.any():  # every value is the mean of its column, as in a single row
+        return 1.0
     within = total - (means.T * mass) @ means
     least = 1e-9 * np.trace(total) * np.eye(2)  # so that two columns that say the same do not win
     return float(np.linalg.det(within + least) / max(np.linalg.det(total), np.linalg.det(least)))

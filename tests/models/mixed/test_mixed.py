@@ -227,3 +227,26 @@ def test_weights_equal_copies_in_tables():
     other = MixedMixture(3, **SETTINGS).fit(table.iloc[np.repeat(np.arange(80), weights)])
     first = np.cumsum(weights) - weights
     np.testing.assert_allclose(one.memberships_, other.memberships_[first], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("cells", "dtype", "kind"),
+    [
+        (["x", "y"], "string", "binary"),
+        ([True, False], "boolean", "binary"),
+        ([1, 2], "Int64", "binary"),
+        ([0, 3, 7], "Int64", "counts"),
+        ([0.5, 1.25, 2.0], "Float64", "normal"),
+    ],
+)
+def test_na_of_nullable_columns_is_missing(cells, dtype, kind):
+    rng = np.random.default_rng(0)
+    values = [*cells, None] * 30
+    a = rng.normal(size=len(values))
+    table = pd.DataFrame({"a": a, "c": pd.array(values, dtype=dtype)})
+    plain = pd.DataFrame({"a": a, "c": pd.Series(values, dtype=object)})
+    found = MixedMixture(1, random_state=0).fit(table)
+    assert found.columns_["c"] == kind
+    expected = MixedMixture(1, columns={"c": kind}, random_state=0).fit(plain)
+    np.testing.assert_allclose(found.log_likelihood_, expected.log_likelihood_)
+    np.testing.assert_allclose(found.score_samples(table), expected.score_samples(plain))

@@ -143,7 +143,7 @@ def _values(series: Any, kind: str) -> Any:
         return series.to_list()
     try:
         numbers = series.cast(nw.Float64).to_list()
-        return np.array([np.nan if v is None else v for v in numbers], dtype=np.float64)
+        return np.array([np.nan if _is_missing(v) else v for v in numbers], dtype=np.float64)
     except Exception as error:  # every data frame library has errors of its own
         raise ValueError(
             f"X, column {series.name!r} holds {series.dtype}, not numbers, and cannot be "
@@ -152,7 +152,8 @@ def _values(series: Any, kind: str) -> Any:
 
 
 def _is_missing(value: object) -> bool:
-    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
+    # The type comes first: whether pandas' NA equals itself is not a truth value.
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
 def _learn(name: object, kind: str, values: Array) -> Column:
