@@ -8,6 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sfumato import (
     CompletelyPositiveFactorization,
+    DirichletProcessMixture,
     EvidenceAccumulation,
     EvidenceWarning,
     FuzzyCMeans,
@@ -300,3 +301,27 @@ def test_default_finds_the_true_number_in_eight_of_ten_draws(family):
             estimator = GaussianMixture(n_init=2)
         hits += choose_n_clusters(estimator, data, range(1, 9), random_state=seed).n_clusters == k
     assert hits >= 8
+
+
+@pytest.mark.parametrize("n_clusters", [None, 8])
+def test_a_model_that_infers_the_number_is_fitted_once(n_clusters):
+    X = blobs()
+    model = DirichletProcessMixture(n_clusters, n_init=1, random_state=0)
+    calls = []
+    choice = choose_n_clusters(model, X, progress=lambda *counts: calls.append(counts))
+    fitted = clone(model).fit(X)
+    assert choice.n_clusters == choice.preferred == fitted.n_clusters_ == 3
+    assert choice.criterion == "posterior"
+    assert list(choice.distribution.values()) == fitted.n_clusters_posterior_[1:].tolist()
+    assert next(iter(choice.distribution)) == 1
+    assert len(calls) == 1
+    np.testing.assert_array_equal(choice.estimator.memberships_, fitted.memberships_)
+    assert choice.estimator.n_clusters == n_clusters
+
+
+def test_a_model_that_infers_the_number_takes_no_candidates_and_no_criterion():
+    model = DirichletProcessMixture(n_init=1, random_state=0)
+    with pytest.raises(ValueError, match="candidates must be None for DirichletProcessMixture"):
+        choose_n_clusters(model, blobs(), [2, 3])
+    with pytest.raises(ValueError, match="'auto' or 'posterior' for DirichletProcessMixture"):
+        choose_n_clusters(model, blobs(), criterion="silhouette")

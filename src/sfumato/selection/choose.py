@@ -109,7 +109,8 @@ def choose_n_clusters(
         consensus: ``selection``), else "structure": the largest number whose clusters all stand
         apart. Also "held-out", "prediction-strength", "misfit", "eigengap", "penalized-eigengap",
         "silhouette", "gap", "lifetime", "pac", "bic", "aic", "icl", or a function
-        ``f(trial, n_clusters)`` that is better the higher it is.
+        ``f(trial, n_clusters)`` that is better the higher it is. A Dirichlet process knows
+        "posterior" only, from one fit, and takes no candidates.
     n_splits : int
         Splits into halves, or structureless draws, for the criteria that need them.
     sample_weight : array of shape (n,), optional
@@ -141,6 +142,8 @@ def choose_n_clusters(
     sizes = None if candidates is None else _checked(candidates, n)
     max_clusters = check_number(max_clusters, "max_clusters", low=2, integer=True)
     n_splits = check_number(n_splits, "n_splits", low=1, integer=True)
+    if own.infers(estimator):
+        return _reported(own.inferred(estimator, data, sizes, criterion), progress)
     name, function = _criterion(criterion, estimator, data)
     if function is None:
         return _reported(own.search(estimator, data, sizes, max_clusters, name), progress)
@@ -328,11 +331,15 @@ def _reported(found: own.Search, progress: Callable[[int, int], None] | None) ->
     structure = getattr(found.estimator, "structure_", None)
     supported = n_clusters > 1 and (structure is None or structure.supported)
     best = found.sizes[int(np.nanargmax(scores))] if np.isfinite(scores).any() else n_clusters
+    if found.criterion == own.POSTERIOR:
+        table = tuple(row._replace(probability=row.score) for row in table)
+    else:
+        table = _with_probabilities(table, found.criterion)
     return Choice(
         found.n_clusters,
         best,
         found.criterion,
-        _with_probabilities(table, found.criterion),
+        table,
         structure,
         supported,
         found.estimator,

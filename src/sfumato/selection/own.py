@@ -3,6 +3,8 @@
 They are known by their parameters: mixtures have ``criterion`` (BIC, ICL or AIC, lower is better)
 and leave a table of candidates; the consensus has ``selection`` and leaves ``candidates_`` with
 ``scores_``. Their own search is used as it is, so that every way of asking gives one answer.
+A Dirichlet process infers the number (``chooses_n_clusters`` is "always"): one fit has it
+with its posterior.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from sklearn.base import clone
 
 from ._evidence import Evidence
 
-__all__ = ["Search", "criteria_of", "search"]
+__all__ = ["POSTERIOR", "Search", "criteria_of", "inferred", "infers", "search"]
 
 INFORMATION = ("bic", "icl", "aic")
 LINKAGES = ("single", "average", "complete")
+POSTERIOR = "posterior"
 
 
 class Search(NamedTuple):
@@ -46,6 +49,29 @@ def criteria_of(estimator: Any) -> tuple[str, ...]:
         return ("eigengap", "held-out", "lifetime")
     soft = parameters.get("ensemble") is None and consensus == "cluster-kernel"
     return ("structure", "eigengap", "held-out") if soft else ("eigengap", "held-out")
+
+
+def infers(estimator: Any) -> bool:
+    """Whether every fit finds the number of clusters, and ``n_clusters`` is no more than a cap."""
+    return getattr(estimator, "chooses_n_clusters", None) == "always"
+
+
+def inferred(estimator: Any, data: Evidence, sizes: list[int] | None, criterion: Any) -> Search:
+    """One fit, with the posterior over the number of clusters as scores."""
+    name = type(estimator).__name__
+    if criterion not in ("auto", POSTERIOR):
+        raise ValueError(
+            f"criterion must be 'auto' or 'posterior' for {name}, which infers the number of "
+            f"clusters; got {criterion!r}"
+        )
+    if sizes is not None:
+        raise ValueError(
+            f"candidates must be None for {name}, which infers the number of clusters; got {sizes}"
+        )
+    model = data.fit(clone(estimator))
+    scores = np.asarray(model.n_clusters_posterior_, dtype=np.float64)[1:]
+    numbers = list(range(1, len(scores) + 1))
+    return Search(POSTERIOR, numbers, scores, [""] * len(numbers), int(model.n_clusters_), model)
 
 
 def search(
