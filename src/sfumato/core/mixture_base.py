@@ -22,10 +22,11 @@ from .weights import check_weights
 __all__ = ["Candidate", "DensityMixture", "Fit"]
 
 MOST = 9  # clusters that "auto" tries, as R's mclust does
+COLLAPSED = "a cluster holds too few objects for its shape, or has no width"
 
 
 class Candidate(NamedTuple):
-    """One setting that was tried, with its criteria (lower is better)."""
+    """One setting that was tried: criteria (lower is better), or NaN and why it failed."""
 
     setting: dict[str, Any]
     bic: float
@@ -33,6 +34,12 @@ class Candidate(NamedTuple):
     aic: float
     log_likelihood: float
     n_parameters: int
+    reason: str = ""
+
+    def failed(self, reason: str) -> Candidate:
+        """The same setting without criteria, so that it neither wins nor has a probability."""
+        nan = float("nan")
+        return self._replace(bic=nan, icl=nan, aic=nan, log_likelihood=nan, reason=reason)
 
 
 class Fit(NamedTuple):
@@ -124,11 +131,12 @@ class DensityMixture(InductiveClusterer):
         for setting in settings:
             self._setting = setting
             run = self._best_run(rows)
-            table.append(self._candidate(rows, run.state))
+            tried, sound = self._candidate(rows, run.state), self._is_sound(rows, run.state)
+            table.append(tried if sound else tried.failed(COLLAPSED))
             # What is not sound has no claim to its likelihood: it wins only over its like.
-            value = (not self._is_sound(rows, run.state), getattr(table[-1], self.criterion))
+            value = (not sound, getattr(tried, self.criterion))
             if best is None or value < best[0]:
-                best = (value, setting, run, table[-1])
+                best = (value, setting, run, tried)
         assert best is not None
         _, self._setting, run, candidate = best
         self._finish(rows, self._ordered(run))

@@ -101,9 +101,9 @@ def _of_mixture(model: Any, name: str) -> Search:
     for row in getattr(model, "candidates_", None) or model.search_:
         k = row.n_clusters if hasattr(row, "n_clusters") else row.setting["n_clusters"]
         score = -float(getattr(row, name))
-        known = best.get(k, (np.nan, ""))
-        if not score <= known[0]:
-            best[k] = (score, getattr(row, "reason", "")) if np.isfinite(score) else known
+        known = best.get(k, (np.nan, getattr(row, "reason", "")))
+        better = np.isfinite(score) and not score <= known[0]
+        best[k] = (score, "") if better else known
     sizes = sorted(best)
     scores = np.array([best[k][0] for k in sizes])
     return Search(name, sizes, scores, [best[k][1] for k in sizes], _found(model), model)

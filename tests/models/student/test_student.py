@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 from sfumato import EvidenceWarning, GaussianMixture, StudentMixture
 from sfumato.metrics import adjusted_rand_index
 from sfumato.numerics.families import FAMILIES
+from sfumato.selection import choose_n_clusters
 
 
 def clusters(n=120, seed=0, nu=None, d=2):
@@ -134,3 +136,16 @@ def test_bad_parameters_are_named():
             StudentMixture(2).set_params(**{name: value}).fit(X)
     with pytest.raises(ValueError, match="no value at all in feature 1"):
         StudentMixture(1).fit(np.column_stack([X[:, 0], np.full(len(X), np.nan)]))
+
+
+def test_a_collapsed_candidate_neither_wins_nor_has_a_probability():
+    X = load_iris().data
+    choice = choose_n_clusters(StudentMixture(random_state=0, n_init=2), X, [2, 3, 8])
+    collapsed = choice.estimator.search_[-1]
+    assert np.isnan([collapsed.bic, collapsed.icl, collapsed.aic]).all()
+    assert "too few objects" in collapsed.reason
+    assert choice.n_clusters == choice.preferred == 2
+    assert choice.distribution[2] > 0.9
+    assert choice.distribution[8] == 0.0
+    assert "too few objects" in choice.table[-1].failure
+    assert [row.failure for row in choice.table[:-1]] == [None, None]

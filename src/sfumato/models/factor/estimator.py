@@ -75,7 +75,8 @@ class FactorMixture(DensityMixture):
     n_factors_ : int
         Number of factors.
     search_ : list
-        The candidates with their ``bic``, ``icl``, ``aic`` and ``log_likelihood``.
+        The candidates with their ``bic``, ``icl``, ``aic`` and ``log_likelihood``; NaN and a
+        ``reason`` where a cluster collapsed.
     log_likelihood_, objective_ : float
         Log-likelihood of the fitted objects; ``history_`` at every step.
     n_clusters_, n_iter_, converged_ : int, int, bool

@@ -79,7 +79,8 @@ class StudentMixture(DensityMixture):
     covariance_type_ : str
         The family.
     search_ : list
-        The candidates with their ``bic``, ``icl``, ``aic`` and ``log_likelihood``.
+        The candidates with their ``bic``, ``icl``, ``aic`` and ``log_likelihood``; NaN and a
+        ``reason`` where a cluster collapsed.
     log_likelihood_, objective_ : float
         Log-likelihood of the fitted objects; ``history_`` at every step.
     n_clusters_, n_iter_, converged_ : int, int, bool
