@@ -326,6 +326,12 @@ def test_memory_has_its_own_exit_code(run, data, monkeypatch):
 def test_debug_shows_the_traceback(run):
     assert "Traceback" not in run("fit", "nothing.csv")[2]
     assert "Traceback" in run("fit", "nothing.csv", "--debug")[2]
+    assert "--debug" in run("fit", "--help")[1]
+
+
+def test_help_says_which_model_is_taken(run):
+    said = " ".join(run("fit", "--help")[1].split())
+    assert "mixture for a table with categories, gaussian-mixture with weights" in said
 
 
 def test_missing_values_are_named(run, tmp_path):

@@ -129,6 +129,29 @@ def test_inspect_and_fit_say_the_same(run, tmp_path):
     assert "'rate' (read without %)" in facts["numbers"]
 
 
+def test_inspect_counts_the_columns_of_the_file(run, tmp_path):
+    regions = ["North", "South", "East", ""]
+    rows = [f"{100 + i},{i % 7}.5,{regions[i % 4]},{'' if i == 3 else i % 5}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("id,x,region,y\n" + "\n".join(rows))
+    facts = json.loads(run("inspect", "t.csv", "--json")[1])
+    assert facts["columns"] == 4
+    assert facts["column names"] == "'id', 'x', 'region', 'y'"
+    assert facts["missing cells"] == 10 + 1
+    np.save(tmp_path / "t.npy", [[1.0, 2.0], [3.0, np.nan], [5.0, 6.0]])
+    facts = json.loads(run("inspect", "t.npy", "--json")[1])
+    assert (facts["columns"], facts["missing cells"]) == (2, 1)
+
+
+def test_what_is_done_to_a_missing_category_is_said(run, tmp_path):
+    rows = [f"{i % 7}.5,{['a', 'b', ''][i % 3]}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("x,kind\n" + "\n".join(rows))
+    code, _, err = run("fit", "t.csv", "-m", "fcm", "-k", 2, "-o", "r")
+    assert code == 0, err
+    assert "(a category with the shares of its levels)" in err
+    assert "gaussian-mixture and mixed-mixture use them as they are" in err
+    assert summary()["input"]["scaling"]["fill"][1:] == pytest.approx([14 / 27, 13 / 27])
+
+
 def test_models_are_listed(run):
     code, out, _ = run("models")
     assert code == 0

@@ -49,7 +49,7 @@ def _root(
     pass
 
 
-@app.command()
+@app.command(epilog="Any command takes --debug, which shows the traceback of an error.")
 def fit(
     data: o.DataFile,
     model: o.Model = None,

@@ -177,8 +177,8 @@ def _refuse_missing(table: Table) -> None:
             row += start
             whose = f"object '{table.ids[row]}'" if table.ids is not None else f"row {row + 1}"
             fix = (
-                "fill it in, leave the column out with --drop, or use gaussian-mixture, which "
-                "takes missing values"
+                "fill it in, leave the column out with --drop, or use gaussian-mixture or "
+                "mixed-mixture, which take missing values"
             )
             raise InputError(
                 f"{table.source}: {whose} has no value in column '{table.columns[column]}': {fix}"

@@ -16,6 +16,7 @@ from ..io.summaries import read_summary
 from ..io.trusted import untrusted
 from .evidence import set_aside
 from .models import ALIASES
+from .scaling import missing
 from .terminal import Terminal
 
 __all__ = ["inspect", "list_models"]
@@ -65,25 +66,40 @@ def _model(path: Path) -> dict[str, Any]:
 
 def _data(file: str) -> dict[str, Any]:
     table = read(file, Roles(mixed=True))
-    n, p = table.values.shape
-    names = ", ".join(f"'{plain(name, 20)}'" for name in table.columns[:8]) + (
-        f" and {p - 8:,} more" if p > 8 else ""
+    own = _own_columns(table)
+    names = ", ".join(f"'{plain(name, 20)}'" for name in own[:8]) + (
+        f" and {len(own) - 8:,} more" if len(own) > 8 else ""
     )
     facts = {
         "kind": table.kind,
-        "rows": n,
-        "columns": p,
+        "rows": table.values.shape[0],
+        "columns": len(own),
         "column names": names,
         "ids": table.id_column or ("yes" if table.ids else "none"),
     }
     for place, note in enumerate(set_aside(table)):
         what, _, names = note.partition(": ")
         facts[what if names else f"note {place + 1}"] = names or note
-    if not sp.issparse(table.values) and table.values.dtype.kind == "f":
+    if table.fields is not None:
+        used = [column for column in table.fields if column.used]
+        facts["missing cells"] = sum(missing(column) for column in used)
+    elif not sp.issparse(table.values) and table.values.dtype.kind == "f":
         facts["missing cells"] = int(np.isnan(table.values).sum())
     if sp.issparse(table.values):
         facts["entries"] = int(table.values.nnz)
     return {**facts, "looks like": _looks_like(table), "sha256": table.digest}
+
+
+def _own_columns(table: Table) -> list[str]:
+    """Names of the columns that stand in the file, where the table has one for every category.
+
+    A column of ids that the reader took out before the others were judged comes first.
+    """
+    if table.fields is None:
+        return table.columns
+    names = [column.name for column in table.fields]
+    apart = table.id_column is not None and table.id_column not in names
+    return [str(table.id_column), *names] if apart else names
 
 
 def list_models(as_json: bool) -> None:

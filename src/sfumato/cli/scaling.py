@@ -14,7 +14,7 @@ from ..core.types import Array
 from ..io import InputError, Table
 from ..io.columns import encoded_names
 
-__all__ = ["SCALES", "Scaling", "rescale", "restored", "scaled"]
+__all__ = ["SCALES", "Scaling", "missing", "rescale", "restored", "scaled"]
 
 SCALES = ("auto", "standard", "robust", "none")
 # Columns whose standard deviations differ by more than this are taken to be in different units:
@@ -143,20 +143,28 @@ def _fill(table: Table, estimator: Any, model: str, notes: list[str]) -> list[fl
     shares = np.nanmean(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0)
     hot = np.repeat([size > 1 for size in _groups(table)], _groups(table))
     gaps = [
-        f"'{plain(column.name, 30)}' ({missing:,})"
+        f"'{plain(column.name, 30)}' ({gap:,})"
         for column in table.fields
-        if column.used and (missing := _missing(column))
+        if column.used and (gap := missing(column))
     ]
     if gaps:
         more = f" and {len(gaps) - 5} more" if len(gaps) > 5 else ""
         notes.append(
-            f"missing cells are filled in with the median of their column, because {model} takes "
-            f"none: {', '.join(gaps[:5])}{more}; gaussian-mixture uses them as they are"
+            f"missing cells are filled in with the median of their column{_of_categories(table)}, "
+            f"because {model} takes none: {', '.join(gaps[:5])}{more}; gaussian-mixture and "
+            "mixed-mixture use them as they are"
         )
     return np.where(hot, shares, medians).tolist()
 
 
-def _missing(column: Any) -> int:
+def _of_categories(table: Table) -> str:
+    """What is done to missing categories, if there are any."""
+    some = any(c.used and c.codes is not None and missing(c) for c in table.fields or [])
+    return " (a category with the shares of its levels)" if some else ""
+
+
+def missing(column: Any) -> int:
+    """Number of cells of a column of the file that have no value."""
     if column.codes is not None:
         return int((column.codes < 0).sum())
     return int(np.isnan(column.numbers).sum())
