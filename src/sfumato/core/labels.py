@@ -106,7 +106,8 @@ def _check_whole(labels: np.ndarray, name: str) -> None:
             f"{name} must hold labels, integers or strings, with -1 or NaN for objects not seen; "
             f"got {odd[0]:g}. "
             "If these are features, let an ensemble make labels of them (ensemble=None; "
-            "--features on the command line)"
+            "--features on the command line); if they are memberships, give a list of membership "
+            "matrices, e.g. MixtureEnsemble().fit(X).partitions(X)"
         )
 
 

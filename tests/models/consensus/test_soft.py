@@ -112,3 +112,26 @@ def test_posteriors_of_every_mixture_sum_to_one():
     sums = np.add.reduceat(H, ensemble.members_.offsets[:-1], axis=1)
     np.testing.assert_allclose(sums, 1.0, atol=1e-12)
     assert ensemble.failures_ == []
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_partitions_of_an_ensemble_are_evidence_for_a_consensus(dtype):
+    simulated = make_gaussians(120, 3, separation=6, random_state=0)
+    X = simulated.evidence.astype(dtype)
+    ensemble = MixtureEnsemble(6, random_state=0).fit(X)
+    parts = ensemble.partitions(X)
+    assert len(parts) == 6
+    np.testing.assert_array_equal(np.hstack(parts), ensemble.transform(X))
+    for part in parts:
+        np.testing.assert_allclose(part.sum(axis=1), 1, rtol=1e-5)
+    model = EvidenceAccumulation(3, ensemble="precomputed", random_state=0).fit(parts)
+    assert adjusted_rand_score(simulated.labels, model.labels_) > 0.95
+    new = model.predict_proba(ensemble.partitions(X[:5]))
+    np.testing.assert_allclose(new, model.memberships_[:5], atol=1e-5)
+
+
+def test_posteriors_side_by_side_are_refused_with_the_way_out():
+    X = make_gaussians(40, 2, separation=6, random_state=0).evidence
+    H = MixtureEnsemble(3, random_state=0).fit_transform(X)
+    with pytest.raises(ValueError, match=r"list of membership matrices.*partitions\(X\)"):
+        EvidenceAccumulation(2, ensemble="precomputed").fit(H)

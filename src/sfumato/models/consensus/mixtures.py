@@ -79,6 +79,12 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     >>> H = MixtureEnsemble(5, random_state=0).fit_transform(X)
     >>> H.shape[0], H.sum(axis=1).round(12).tolist()[0]
     (60, 5.0)
+
+    One membership matrix per mixture, as ``EvidenceAccumulation(ensemble="precomputed")`` takes
+    them:
+
+    >>> len(MixtureEnsemble(5, random_state=0).fit(X).partitions(X))
+    5
     """
 
     def __init__(
@@ -185,6 +191,21 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X = check_features(self, X, reset=False)
         rows = Rows(X, n_jobs=self.n_jobs)
         return rows.map(lambda block: self._posteriors(block).T.astype(X.dtype, copy=False))
+
+    def partitions(self, X: Array) -> list[np.ndarray]:
+        """The same posteriors as a list of membership matrices, one per mixture.
+
+        A consensus takes them: ``EvidenceAccumulation(3, ensemble="precomputed").fit(...)``.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        partitions : list of arrays of shape (n_new, k_b)
+        """
+        return np.split(self.transform(X), self.members_.offsets[1:-1], axis=1)
 
     def _posteriors(self, block: Array) -> np.ndarray:
         """Posteriors (K, b) of a block of objects."""
