@@ -193,9 +193,9 @@ def test_separate_groups_are_the_connected_components():
     assert np.array_equal(found[:, None] == found, expected[:, None] == expected)
 
 
-@pytest.mark.parametrize("granted", [0.0, 2.0])
+@pytest.mark.parametrize("regularization", [0.0, 2.0])
 @pytest.mark.parametrize(("n", "m", "n_labels"), [(30, 40, 4), (600, 4, 5), (700, 6, 100)])
-def test_spectrum_equals_that_of_the_matrix(n, m, n_labels, granted):
+def test_spectrum_equals_that_of_the_matrix(n, m, n_labels, regularization):
     table = kernel.encode(
         labelings(11, n=n, m=m, missing=0.2, n_labels=n_labels), np.linspace(0.5, 1.5, m)
     )
@@ -203,27 +203,29 @@ def test_spectrum_equals_that_of_the_matrix(n, m, n_labels, granted):
     C = table.scale[:, None] * together * table.scale
     np.fill_diagonal(C, 0.0)
     np.testing.assert_allclose(kernel.degrees(table), C.sum(axis=1), atol=1e-10)
-    C += (granted + kernel.TOGETHER) / n
+    C += (regularization + kernel.SMALLEST_REGULARIZATION) / n
     d = C.sum(axis=1) ** -0.5
     A = d[:, None] * C * d
-    start = None if granted == 0.0 else kernel.spectrum(table, 3)[0].vectors
-    spectrum, scaling = kernel.spectrum(table, 3, granted, start)
+    start = None if regularization == 0.0 else kernel.spectrum(table, 3)[0].vectors
+    spectrum, scaling = kernel.spectrum(table, 3, regularization, start)
     np.testing.assert_allclose(scaling, d, rtol=1e-10)
     np.testing.assert_allclose(spectrum.values, np.linalg.eigvalsh(A)[::-1][:3], atol=1e-8)
     np.testing.assert_allclose(A @ spectrum.vectors, spectrum.vectors * spectrum.values, atol=1e-6)
 
 
-def test_company_falls_from_a_share_of_the_mean_degree_to_nothing():
+def test_regularization_falls_from_a_share_of_the_mean_degree_to_nothing():
     table = kernel.encode(labelings(5, n=50, m=8, n_labels=4))
     bare = kernel.spectrum(table, 3)[0]
-    granted = [
-        kernel.company(table, bare._replace(following=value))
+    regularization = [
+        kernel.regularization(table, bare._replace(following=value))
         for value in (-np.inf, 0.0, 0.5, 1.0, 1.0 + 1e-9)
     ]
     np.testing.assert_allclose(
-        np.array(granted) / kernel.degrees(table).mean(), [0.04, 0.04, 0.02, 0.0, 0.0], atol=1e-12
+        np.array(regularization) / kernel.degrees(table).mean(),
+        [0.04, 0.04, 0.02, 0.0, 0.0],
+        atol=1e-12,
     )
-    assert kernel.company(table, bare._replace(values=np.ones(3))) == 0.0
+    assert kernel.regularization(table, bare._replace(values=np.ones(3))) == 0.0
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])

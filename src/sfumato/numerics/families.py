@@ -348,6 +348,8 @@ def _turn(
 @lru_cache(maxsize=64)
 def _rounds(d: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """All pairs of ``d`` axes in rounds of disjoint pairs, as in a tournament."""
+    if d < 2:
+        return ()
     places = list(range(d)) + [-1] * (d % 2)
     rounds = []
     for _ in range(len(places) - 1):

@@ -43,8 +43,7 @@ __all__ = [
     "spectrum",
 ]
 
-# Similarity to all others together that every object is regularization, so that nobody is without
-# any
+# Similarity to all others together that every object gets at least, so that no degree is zero
 SMALLEST_REGULARIZATION = 1e-6
 APART = (
     1.0 - 10 * SMALLEST_REGULARIZATION
@@ -260,7 +259,7 @@ def regularization(table: Table, bare: Spectrum) -> float:
     Without any, the few objects that coarse partitions leave alone become clusters, since almost
     nothing is cut by cutting them off (Qin and Rohe 2013 add the whole mean degree, which drowns
     small clusters). l, the first eigenvalue left out, is close to 1 where clusters are chains of
-    small steps: these must not be regularization shortcuts. Clusters that no partition joins need
+    small steps: these must not get shortcuts. Clusters that no partition joins need
     none.
     """
     inside = 1.0 if bare.values[-1] > APART else min(max(bare.following, 0.0), 1.0)

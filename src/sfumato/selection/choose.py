@@ -23,6 +23,7 @@ __all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters"]
 MAX_CLUSTERS = 20  # numbers tried at first where none are named
 GROWTH = 4  # times as many may be tried while the best number is the largest one tried
 PERFECT = 0.97  # agreement above this is perfect but for objects on borders
+STRONG = 0.8  # prediction strength that Tibshirani and Walther (2005) ask for
 INFORMATION = ("bic", "aic", "icl")  # criteria that compare with one cluster themselves
 
 
@@ -261,6 +262,9 @@ def _ranked(table: tuple[Candidate, ...], name: str) -> list[int]:
         capped = {k: min(score, PERFECT) for k, score in scores.items() if k > 1} or scores
         return sorted(capped, key=lambda k: (capped[k], k), reverse=True)
     order = sorted(scores, key=lambda k: (scores[k], -k), reverse=True)
+    if name == "prediction-strength":  # one cluster is always predicted: the largest strong one
+        strong = sorted((k for k in order if scores[k] >= STRONG), reverse=True)
+        return [*strong, *(k for k in order if scores[k] < STRONG)]
     if name == "misfit":
         best = largest_with_small_misfit(order, [-scores[k] for k in order])
         order = [best, *(k for k in order if k != best)]

@@ -102,8 +102,8 @@ def eigengap(eigenvalues: ArrayLike) -> np.ndarray:
     Examples
     --------
     >>> from sfumato.selection.criteria import eigengap
-    >>> eigengap([1.0, 0.9, 0.2, 0.1]).round(2)
-    array([ nan, 0.88, 0.11])
+    >>> eigengap([1.0, 0.9, 0.2, 0.1]).round(3)
+    array([  nan, 0.875, 0.111])
     """
     values = np.minimum(np.asarray(eigenvalues, dtype=np.float64), 1.0)
     if values.ndim != 1 or len(values) < 2:

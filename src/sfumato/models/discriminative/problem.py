@@ -36,8 +36,9 @@ class Frame(NamedTuple):
 
     def __call__(self, X: Any) -> Any:
         """Rows in the coordinates; in float64 wherever NumPy and SciPy hold them, for L-BFGS."""
-        exact = is_numpy(X) or sp.issparse(X)
-        return self.coordinates.inner(X.astype(np.float64) if exact else X)
+        if sp.issparse(X):
+            return self.coordinates.inner(X.astype(np.float64))
+        return self.coordinates.inner(np.asarray(X, dtype=np.float64) if is_numpy(X) else X)
 
     @classmethod
     def of(cls, rows: Rows) -> Frame:
