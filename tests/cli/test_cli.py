@@ -332,6 +332,7 @@ def test_debug_shows_the_traceback(run):
 def test_help_says_which_model_is_taken(run):
     said = " ".join(run("fit", "--help")[1].split())
     assert "mixture for a table with categories, gaussian-mixture with weights" in said
+    assert "choose takes gaussian-mixture." in " ".join(run("choose", "--help")[1].split())
 
 
 def test_missing_values_are_named(run, tmp_path):

@@ -152,6 +152,20 @@ def test_what_is_done_to_a_missing_category_is_said(run, tmp_path):
     assert summary()["input"]["scaling"]["fill"][1:] == pytest.approx([14 / 27, 13 / 27])
 
 
+def test_predict_names_what_a_new_table_lacks_and_how_to_mend_it(run, tmp_path):
+    rows = "\n".join(f"{i % 7}.5,{i % 5}.25,{i % 3}.75" for i in range(40))
+    (tmp_path / "t.csv").write_text("x,y,z\n" + rows)
+    assert run("fit", "t.csv", "-m", "fcm", "-k", 2, "-o", "r")[0] == 0
+    (tmp_path / "few.csv").write_text("z,other\n1,2\n3,4\n")
+    code, _, err = run("predict", "r", "few.csv")
+    assert (code, "the model's columns 'x', 'y' are not columns: it has 'z'" in err) == (2, True)
+    (tmp_path / "bad.csv").write_text("x,y,z\n1,2,3\nbad,2,3\n1,3,5\n")
+    code, _, err = run("predict", "r", "bad.csv")
+    assert (code, "--drop" in err, "leave the cells empty" in err) == (2, False, True)
+    (tmp_path / "empty.csv").write_text("x,y,z\n1,2,3\n,2,3\n1,3,5\n")
+    assert run("predict", "r", "empty.csv")[0] == 0
+
+
 def test_models_are_listed(run):
     code, out, _ = run("models")
     assert code == 0

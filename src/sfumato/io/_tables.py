@@ -75,10 +75,30 @@ def column_index(name: str, columns: Sequence[str], what: str, source: str) -> i
         return list(columns).index(name)
     if name.isdigit() and int(name) < len(columns):
         return int(name)
-    known = ", ".join(f"'{plain(column, 20)}'" for column in list(columns)[:8]) + (
-        ", ..." if len(columns) > 8 else ""
-    )
-    raise InputError(f"{source}: {what} '{plain(name)}' is not a column: it has {known}")
+    raise InputError(f"{source}: {what} '{plain(name)}' is not a column: it has {_quoted(columns)}")
+
+
+def _quoted(names: Sequence[str]) -> str:
+    more = ", ..." if len(names) > 8 else ""
+    return ", ".join(f"'{plain(name, 20)}'" for name in list(names)[:8]) + more
+
+
+def _column_indices(
+    names: Sequence[str], columns: Sequence[str], what: str, source: str
+) -> list[int]:
+    """Places of several columns; an error names all that are not there."""
+    held = set(columns)
+    absent = [
+        name
+        for name in names
+        if name not in held and not (name.isdigit() and int(name) < len(columns))
+    ]
+    if len(absent) > 1:
+        several = what if what.endswith("s") else f"{what}s"
+        raise InputError(
+            f"{source}: {several} {_quoted(absent)} are not columns: it has {_quoted(columns)}"
+        )
+    return [column_index(name, columns, what, source) for name in names]
 
 
 def listed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
@@ -111,10 +131,9 @@ def assign_roles(
         if len(places) == len(columns) and places.keys() >= set(roles.keep):
             return special, [places[name] for name in roles.keep]
         asked = roles.mixed and roles.reading is None
-        return special, [
-            column_index(name, columns, "--columns" if asked else "the model's column", source)
-            for name in (listed(roles.keep, columns) if asked else roles.keep)
-        ]
+        names = listed(roles.keep, columns) if asked else roles.keep
+        what = "--columns" if asked else "the model's column"
+        return special, _column_indices(names, columns, what, source)
     taken = dropped | set(special.values())
     evidence = [place for place in range(len(columns)) if place not in taken]
     if not evidence:

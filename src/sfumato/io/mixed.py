@@ -67,6 +67,8 @@ def _refuse(
     if said:
         fix = (
             "make them numbers, or leave the column out with --drop, --id-column or --class-column"
+            if roles.reading is None
+            else "write them as in the table of the fit, or leave the cells empty, as missing"
         )
         more = f"; and {len(said) - 6} more columns" if len(said) > 6 else ""
         raise InputError(f"{source}, {'; '.join(said[:6])}{more}: {fix}")
