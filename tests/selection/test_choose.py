@@ -325,3 +325,17 @@ def test_a_model_that_infers_the_number_takes_no_candidates_and_no_criterion():
         choose_n_clusters(model, blobs(), [2, 3])
     with pytest.raises(ValueError, match="'auto' or 'posterior' for DirichletProcessMixture"):
         choose_n_clusters(model, blobs(), criterion="silhouette")
+
+
+@pytest.mark.parametrize("kind", ["features", "labelings"])
+def test_a_consensus_keeps_the_table_that_choosing_gives(kind):
+    if kind == "features":
+        model, evidence = EvidenceAccumulation("auto", max_clusters=5, random_state=0), blobs()
+    else:
+        model = EvidenceAccumulation("auto", ensemble="precomputed", random_state=0)
+        evidence = make_labelings(80, 3, n_partitions=30, noise=0.2, random_state=0).evidence
+    fitted, choice = clone(model).fit(evidence), choose_n_clusters(model, evidence)
+    assert fitted.selection_ == choice._replace(estimator=None)
+    assert fitted.selection_.n_clusters == fitted.n_clusters_ == 3
+    assert list(fitted.selection_.distribution) == fitted.candidates_.tolist()
+    assert not hasattr(fitted.set_params(n_clusters=3).fit(evidence), "selection_")

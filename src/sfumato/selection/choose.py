@@ -18,7 +18,7 @@ from ._evidence import Evidence, as_evidence
 from .criteria import criterion_weights, largest_with_small_misfit, supported_numbers
 from .trials import CRITERIA, Trial
 
-__all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters"]
+__all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters", "reported"]
 
 MAX_CLUSTERS = 20  # numbers tried at first where none are named
 GROWTH = 4  # times as many may be tried while the best number is the largest one tried
@@ -144,10 +144,10 @@ def choose_n_clusters(
     max_clusters = check_number(max_clusters, "max_clusters", low=2, integer=True)
     n_splits = check_number(n_splits, "n_splits", low=1, integer=True)
     if own.infers(estimator):
-        return _reported(own.inferred(estimator, data, sizes, criterion), progress)
+        return reported(own.inferred(estimator, data, sizes, criterion), progress)
     name, function = _criterion(criterion, estimator, data)
     if function is None:
-        return _reported(own.search(estimator, data, sizes, max_clusters, name), progress)
+        return reported(own.search(estimator, data, sizes, max_clusters, name), progress)
     seed = int(as_generator(random_state).integers(2**31))
     trial = Trial(estimator, data, n_splits, seed, {})
     table = _tried(trial, function, sizes, min(max_clusters, n), n_jobs, progress)
@@ -323,7 +323,7 @@ def _heard(model: Any) -> None:
         model._warn_about_structure()
 
 
-def _reported(found: own.Search, progress: Callable[[int, int], None] | None) -> Choice:
+def reported(found: own.Search, progress: Callable[[int, int], None] | None = None) -> Choice:
     """A search that the estimator made by itself, in the common form."""
     scores, n_clusters = found.scores, found.estimator.n_clusters_
     table = tuple(

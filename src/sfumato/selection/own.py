@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from ._evidence import Evidence
 
-__all__ = ["POSTERIOR", "Search", "criteria_of", "inferred", "infers", "search"]
+__all__ = ["POSTERIOR", "Search", "criteria_of", "inferred", "infers", "of_consensus", "search"]
 
 INFORMATION = ("bic", "icl", "aic")
 LINKAGES = ("single", "average", "complete")
@@ -93,7 +93,7 @@ def search(
     model = data.fit(model)
     if mixture:
         return _of_mixture(model, model.criterion)
-    return _of_consensus(model, model.selection_criterion_, data, sizes)
+    return _among(of_consensus(model), data, sizes)
 
 
 def _of_mixture(model: Any, name: str) -> Search:
@@ -113,13 +113,21 @@ def _found(model: Any) -> int:
     return int(model.n_clusters_) - (getattr(model, "noise", None) is not None)
 
 
-def _of_consensus(model: Any, name: str, data: Evidence, sizes: list[int] | None) -> Search:
+def of_consensus(model: Any) -> Search:
+    """The search that a consensus fitted with ``n_clusters="auto"`` has made."""
     numbers = [int(k) for k in model.candidates_]
     scores = np.asarray(model.scores_, dtype=np.float64)
-    if sizes is not None:
-        kept = [i for i, k in enumerate(numbers) if k in sizes]
-        numbers, scores = [numbers[i] for i in kept], scores[kept]
-        if numbers and model.n_clusters_ not in sizes:
-            best = numbers[int(np.nanargmax(scores))]
-            model = data.fit(clone(model).set_params(n_clusters=best))
+    name = model.selection_criterion_
     return Search(name, numbers, scores, [""] * len(numbers), _found(model), model)
+
+
+def _among(found: Search, data: Evidence, sizes: list[int] | None) -> Search:
+    """The search among ``sizes`` only, fitted again where it had chosen another number."""
+    if sizes is None:
+        return found
+    kept = [i for i, k in enumerate(found.sizes) if k in sizes]
+    numbers, scores, model = [found.sizes[i] for i in kept], found.scores[kept], found.estimator
+    if numbers and model.n_clusters_ not in sizes:
+        best = numbers[int(np.nanargmax(scores))]
+        model = data.fit(clone(model).set_params(n_clusters=best))
+    return Search(found.criterion, numbers, scores, [""] * len(numbers), _found(model), model)

@@ -516,3 +516,21 @@ def test_a_cut_that_the_partitions_do_not_ask_for_is_said_to_be_one():
         EvidenceWarning, match="not single out 4 clusters.*3 clusters stand apart most"
     ):
         EvidenceAccumulation(4, random_state=0).fit(simulated.evidence)
+
+
+@pytest.mark.parametrize("consensus", ["cluster-kernel", "coassociation", "average"])
+@pytest.mark.parametrize("evidence", [[["a", "b"]], [[1, 2], [-1, -1]]], ids=["alone", "unseen"])
+@pytest.mark.filterwarnings("ignore:1 of 2 objects were seen by no partition")
+def test_one_object_is_one_cluster(consensus, evidence):
+    model = EvidenceAccumulation("auto", ensemble="precomputed", consensus=consensus)
+    model.fit(evidence)
+    assert model.n_clusters_ == model.selection_.n_clusters == 1
+    np.testing.assert_array_equal(model.memberships_, np.ones((len(evidence), 1)))
+    assert model.candidates_.tolist() == [1]
+
+
+@pytest.mark.parametrize("ensemble", [None, ClusteringEnsemble(5)], ids=["default", "labelings"])
+def test_one_object_with_features_is_one_cluster(ensemble):
+    model = EvidenceAccumulation("auto", ensemble=ensemble, random_state=0).fit([[1.0, 2.0]])
+    assert model.n_clusters_ == 1
+    np.testing.assert_array_equal(model.memberships_, [[1.0]])

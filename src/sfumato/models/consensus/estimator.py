@@ -30,7 +30,7 @@ from . import hard, soft
 from .ensemble import ClusteringEnsemble
 from .mixtures import MixtureEnsemble
 from .reading import Settings
-from .selection import SELECTIONS
+from .selection import SELECTIONS, table_of
 from .solvers import LINKAGES, NAMES, SCREEN, explicit_matrices
 
 __all__ = ["EvidenceAccumulation"]
@@ -97,6 +97,8 @@ class EvidenceAccumulation(Clusterer):
         What ``"auto"`` decided by.
     candidates_, scores_ : arrays
         Numbers of clusters tried by ``"auto"``, and their scores (higher is better).
+    selection_ : Choice
+        The same as the table that ``selection.choose_n_clusters`` gives, if ``"auto"``.
     objective_, history_ : float, array
         Of the consensus model: squared error, or minus the log-likelihood.
     n_clusters_, n_iter_, converged_ : int, int, bool
@@ -244,6 +246,7 @@ class EvidenceAccumulation(Clusterer):
                 fitted.draws(rows, memberships, self.n_bootstrap), memberships, self.n_bootstrap
             )
         self._publish(memberships, chosen.reader.run)
+        self._tabulate()
         found = getattr(self, "structure_", None)
         if found is None or not found.supported:
             soft.warn_if_noise(chosen, rows.shape[0])
@@ -265,6 +268,11 @@ class EvidenceAccumulation(Clusterer):
             draws = hard.draws(self._hard, C.table, memberships, self.n_bootstrap)
             self.uncertainty_ = hard.standard_errors(draws, memberships, self.n_bootstrap)
         self._publish(memberships.astype(self._dtype, copy=False), self._hard.solution.run)
+        self._tabulate()
+
+    def _tabulate(self) -> None:
+        if self.n_clusters == "auto":
+            self.selection_ = table_of(self)
 
     @available_if(_takes_soft_evidence)
     def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> EvidenceAccumulation:

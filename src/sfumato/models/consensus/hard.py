@@ -92,8 +92,11 @@ def fit_hard(model: Any, C: Coassociation, settings: Settings) -> HardConsensus:
         raise ValueError(
             "no partition with a weight above 0 saw any object: give labels other than -1 or NaN"
         )
+    seen = int(np.count_nonzero(table.coverage))
     if k != "auto":
-        check_n_clusters(k, int(np.count_nonzero(table.coverage)))
+        check_n_clusters(k, seen)
+    elif seen == 1:  # no number of clusters is left to choose
+        k, candidates, scores = 1, np.ones(1, dtype=int), np.zeros(1)
     else:
         with warnings.catch_warnings():
             # Ignore warnings from rejected candidates.
@@ -103,7 +106,7 @@ def fit_hard(model: Any, C: Coassociation, settings: Settings) -> HardConsensus:
                 selection_of(model), model.consensus, table, model.max_clusters, settings
             )
     # The structure test multiplies by the co-association, in which an unseen pair counts as apart.
-    tested = model.selection is None and not has_unseen_pairs(table)
+    tested = model.selection is None and seen > 1 and not has_unseen_pairs(table)
     if candidates is not None and scores is not None and tested:
         k = _first_supported(model, C, candidates[np.argsort(-scores, kind="stable")], settings)
     solution = solve(model.consensus, table, k, settings)

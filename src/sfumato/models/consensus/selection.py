@@ -12,11 +12,13 @@ import numpy as np
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
 from ...selection import criteria
+from ...selection.choose import Choice, reported
+from ...selection.own import of_consensus
 from .completion import EXPLICIT, has_unseen_pairs
 from .reading import Settings
 from .solvers import ByKernel, ByLinkage, solve
 
-__all__ = ["SELECTIONS", "choose"]
+__all__ = ["SELECTIONS", "choose", "table_of"]
 
 SELECTIONS = ("eigengap", "held-out", "lifetime")
 N_FOLDS = 3
@@ -39,6 +41,13 @@ def choose(
         if largest != "auto" or k < limit or limit >= len(table.codes):
             return k, candidates, scores
         limit *= 2
+
+
+def table_of(model: Any) -> Choice:
+    """The candidates of a consensus fitted with ``n_clusters="auto"``, as ``choose_n_clusters``
+    gives them, without the estimator.
+    """
+    return reported(of_consensus(model))._replace(estimator=None)
 
 
 def _choose(
