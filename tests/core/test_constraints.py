@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from sfumato import PairwiseProbabilisticClustering, SpectralClustering
+from sfumato import EvidenceWarning, PairwiseProbabilisticClustering, SpectralClustering
 from sfumato.core.constraints import Known, check_pairs, known_labels
 from sfumato.metrics import adjusted_rand_index
 
@@ -102,3 +102,33 @@ def test_constraints_on_a_given_similarity(blobs):
         assert fitted.labels_[0] != fitted.labels_[50]
         assert adjusted_rand_index(y, fitted.labels_) > 0.9
         np.testing.assert_array_equal(fitted.predict(W), fitted.labels_)
+
+
+@MODELS
+def test_links_that_no_labels_could_honour_are_counted(model, blobs):
+    X, y = blobs
+    rows = np.flatnonzero(y == 0)[:4]  # four rows, each apart from each, for three clusters
+    pairs = np.array([(a, b) for a in rows for b in rows if a < b])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        labels = model(3, random_state=0).fit(X, cannot_link=pairs).labels_
+    broken = int(np.sum(labels[pairs[:, 0]] == labels[pairs[:, 1]]))
+    assert broken >= 1
+    about = [each for each in said if "cannot_link" in str(each.message)]
+    assert len(about) == 1
+    assert about[0].category is EvidenceWarning
+    assert f"for {broken} pair" in str(about[0].message)
+
+
+def test_only_broken_cannot_links_are_warned_of():
+    labels, X = np.array([0, 0, 1, 1]), np.zeros((4, 2))
+    soft = [[0, 2, 1.0]]  # a pull together that the labels do not follow is no broken link
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Known().warn_of_broken(labels)
+        Known.of(soft, [[0, 3], [1, 2]], None, X, 2).warn_of_broken(labels)
+    known = Known.of(soft, [[0, 1, 2.0], [2, 3, 2.0], [1, 3, 2.0]], None, X, 2)
+    with pytest.warns(EvidenceWarning, match="for 2 pairs, such as rows 0 and 1"):
+        known.warn_of_broken(labels)
+    with pytest.warns(EvidenceWarning, match="for 1 pair, such as rows 2 and 3"):
+        Known.of(None, [[2, 3]], None, X, 2).warn_of_broken(labels)

@@ -9,7 +9,10 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 
+from .arrays import to_numpy
 from .labels import check_labelings
+from .types import Array
+from .warn import warn
 
 __all__ = [
     "Known",
@@ -113,6 +116,20 @@ class Known(NamedTuple):
         rows = np.flatnonzero((group >= 0) & (self.labels >= 0))
         labels[group[rows]] = self.labels[rows]
         return labels
+
+    def warn_of_broken(self, labels: Array) -> None:
+        """Warn where ``labels`` (n,) put rows together that ``cannot_link`` separates."""
+        if self.pairs is None or self.weights is None:
+            return
+        apart = self.pairs[~(self.weights > 0)]
+        of = to_numpy(labels)
+        broken = apart[of[apart[:, 0]] == of[apart[:, 1]]]
+        if len(broken):
+            warn(
+                f"the labels do not honour cannot_link for {len(broken)} "
+                f"pair{'s' if len(broken) > 1 else ''}, such as rows {broken[0, 0]} and "
+                f"{broken[0, 1]}: give a larger weight (a third column), or more clusters"
+            )
 
 
 def _symmetric(pairs: np.ndarray, value: np.ndarray, group: Any, size: int) -> Any:

@@ -177,6 +177,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         cannot_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong apart: the objective gets 4 c w u_i'u_j for each, c the
             largest similarity and w the third column or, without it, the number of objects.
+            A warning counts the pairs that labels do not honour.
 
         Returns
         -------
@@ -211,6 +212,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
                     U[:, start] = match_columns(U[:, start], labels)
             run = self._contest(problem, U)
         self._finish(problem, run, X)
+        known.warn_of_broken(self.labels_)
         return self
 
     @property

@@ -170,7 +170,7 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         cannot_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong apart: their similarity is lowered by the third column or,
             without it, by a tenth of the mean degree. Negative similarities count in degrees by
-            their size (signed Laplacian).
+            their size (signed Laplacian). A warning counts the pairs that labels do not honour.
 
         Returns
         -------
@@ -204,6 +204,7 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         self._question(spectrum)
         self.embedding_ = Z if self._group is None else _of_rows(Z, self._group)
         self._publish(self._spread(memberships, X), run)
+        known.warn_of_broken(self.labels_)
         return self
 
     def _join(self, evidence: Evidence, known: Known) -> Evidence:
