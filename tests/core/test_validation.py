@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+import sfumato
 from sfumato import ClusteringEnsemble, FuzzyCMeans, GaussianMixture
 from sfumato.core.labels import check_labelings, encode
 from sfumato.core.validation import as_generator, check_choice, check_number
@@ -103,3 +104,21 @@ def test_codes_are_ranks_of_the_sorted_labels(labels):
 
 def test_labels_that_cannot_be_compared_are_coded_as_they_come():
     assert_array_equal(encode(np.array(["b", 1, None, "b"], dtype=object)), [0, 1, 2, 0])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda table: sfumato.GaussianMixture(2, random_state=0).fit(table),
+        lambda table: sfumato.FuzzyCMeans(2, random_state=0).fit(table),
+        lambda table: sfumato.MixedMixture(2, random_state=0).fit(table),
+        lambda table: sfumato.EvidenceAccumulation(2, random_state=0).fit(table),
+        lambda table: sfumato.report.describe(table, np.full((30, 2), 0.5)),
+    ],
+)
+def test_columns_of_one_name_are_named(use):
+    pd = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).normal(size=(30, 5))
+    with pytest.raises(ValueError, match="X has several columns called 'a', 'b': rename") as error:
+        use(pd.DataFrame(X, columns=["a", "b", "a", "b", "a"]))
+    assert type(error.value) is ValueError

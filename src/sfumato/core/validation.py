@@ -21,6 +21,7 @@ __all__ = [
     "check_width",
     "refuse_mask",
     "refuse_overflow",
+    "refuse_same_names",
     "refuse_underflow",
 ]
 
@@ -102,6 +103,7 @@ def check_features(
     Torch and other arrays stay where they are.
     """
     refuse_mask(X, "X")
+    refuse_same_names(X, "X")
     foreign = reader(X)
     if foreign is not None:
         return foreign.check_features(estimator, X, reset, missing)
@@ -124,6 +126,17 @@ def check_features(
         )
     refuse_overflow(X, "X")
     return X
+
+
+def refuse_same_names(X: Any, name: str) -> None:
+    """Refuse a pandas data frame in which two columns have one name."""
+    columns = getattr(X, "columns", None)
+    if columns is None or getattr(columns, "is_unique", True):
+        return
+    same = ", ".join(repr(column) for column in columns[columns.duplicated()].unique()[:8])
+    raise ValueError(
+        f"{name} has several columns called {same}: rename them, or drop all but one of a name"
+    )
 
 
 def refuse_overflow(X: Any, name: str) -> None:

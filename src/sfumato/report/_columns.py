@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.arrays import to_numpy
+from ..core.validation import refuse_same_names
 from ..io.columns import Column
 
 __all__ = ["as_columns", "missing", "shown_value"]
@@ -56,6 +57,7 @@ def _variances(values: Any) -> np.ndarray:
 def _of_frame(X: Any) -> list[Column]:
     import narwhals as nw
 
+    refuse_same_names(X, "X")
     frame = nw.from_native(X, eager_only=True)
     return [_of_series(frame[name]) for name in frame.columns]
 

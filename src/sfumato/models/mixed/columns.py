@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.types import Array, ArrayLike
-from ...core.validation import check_choice
+from ...core.validation import check_choice, refuse_same_names
 from ...core.warn import warn
 
 __all__ = ["KINDS", "Column", "as_frame", "code_array", "code_frame", "decode", "read_columns"]
@@ -46,6 +46,7 @@ def as_frame(X: Any) -> Any:
         raise ImportError(
             "data frames are read with narwhals: pip install 'sfumato[io]'"
         ) from error
+    refuse_same_names(X, "X")
     return nw.from_native(X, eager_only=True)
 
 
