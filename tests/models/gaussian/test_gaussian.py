@@ -586,3 +586,11 @@ def test_the_structure_test_does_not_depend_on_the_type_of_the_numbers(kind, cov
         assert found.supported == expected.supported
         assert found.n_apart == expected.n_apart
         np.testing.assert_allclose(found.p_value, expected.p_value, rtol=1e-2, atol=1e-12)
+
+
+def test_every_family_fits_a_single_feature():
+    column = np.concatenate([np.linspace(0, 1, 30), np.linspace(5, 7, 30)])[:, None]
+    model = GaussianMixture(2, random_state=0, n_init=1).fit(column)
+    values = {row.covariance_type: row.log_likelihood for row in model.search_}
+    for name, same in (("EVE", "EII"), ("EEE", "EII"), ("VVE", "VII"), ("VVV", "VII")):
+        assert values[name] == pytest.approx(values[same], rel=1e-6)
