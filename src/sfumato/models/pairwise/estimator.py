@@ -90,8 +90,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
     log_likelihood_ : float
         Of all measured pairs, each Gaussian with that variance.
     bic_ : float
-        -2 ``log_likelihood_`` plus, for every free number, the logarithm of the number of pairs; lower
-        is better.
+        -2 ``log_likelihood_`` plus, for every free number, the logarithm of the number of pairs;
+        lower is better.
     kkt_residual_ : float
         Zero at a stationary point, relative to the largest entry of W U.
     history_ : array of shape (n_iter,)
