@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .base import InductiveClusterer, weight_of
+from .growth import first_sizes, more_sizes
 from .loop import Run
 from .rows import Rows
 from .types import Array, ArrayLike, Weights
@@ -21,7 +22,6 @@ from .weights import check_weights
 
 __all__ = ["Candidate", "DensityMixture", "Fit"]
 
-MOST = 9  # clusters that "auto" tries, as R's mclust does
 COLLAPSED = "a cluster holds too few objects for its shape, or has no width"
 
 
@@ -87,21 +87,29 @@ class DensityMixture(InductiveClusterer):
     def _read(self, X: Array, *, reset: bool) -> Any:
         return check_features(self, X, reset=reset, missing=True, sparse=False)
 
-    def _settings(self, n_objects: int) -> list[dict[str, Any]]:
+    def _settings(self, sizes: list[int]) -> list[dict[str, Any]]:
         """Candidates, the simplest first; models with shapes add theirs."""
-        return [{"n_clusters": k} for k in self._sizes(n_objects)]
+        return [{"n_clusters": k} for k in sizes]
 
     def _sizes(self, n_objects: int) -> list[int]:
         wanted = self.n_clusters
         if isinstance(wanted, str):
             check_choice(wanted, "n_clusters", ("auto",))
-            return list(range(1, min(MOST, n_objects) + 1))
+            return first_sizes(n_objects)
         if not isinstance(wanted, Iterable):
             return [check_n_clusters(wanted, n_objects)]
         sizes = [check_n_clusters(k, n_objects) for k in wanted]
         if not sizes:
             raise ValueError("n_clusters is an empty sequence: give at least one number to try")
         return sizes
+
+    def _more_sizes(
+        self, failed: bool, best: dict[str, Any], tried: list[int], n_objects: int
+    ) -> list[int]:
+        """Numbers that "auto" tries next; none where even the best candidate has collapsed."""
+        if failed or not isinstance(self.n_clusters, str):
+            return []
+        return more_sizes(best["n_clusters"], tried[-1], n_objects)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -126,17 +134,19 @@ class DensityMixture(InductiveClusterer):
         self._check_parameters()
         self._check_room(X)
         rows = self._prepare(X, sample_weight)
-        settings = self._settings(rows.shape[0])
-        table, best = [], None
-        for setting in settings:
-            self._setting = setting
-            run = self._best_run(rows)
-            tried, sound = self._candidate(rows, run.state), self._is_sound(rows, run.state)
-            table.append(tried if sound else tried.failed(COLLAPSED))
-            # What is not sound has no claim to its likelihood: it wins only over its like.
-            value = (not sound, getattr(tried, self.criterion))
-            if best is None or value < best[0]:
-                best = (value, setting, run, tried)
+        sizes, table, best = self._sizes(rows.shape[0]), [], None
+        while sizes:
+            for setting in self._settings(sizes):
+                self._setting = setting
+                run = self._best_run(rows)
+                tried, sound = self._candidate(rows, run.state), self._is_sound(rows, run.state)
+                table.append(tried if sound else tried.failed(COLLAPSED))
+                # What is not sound has no claim to its likelihood: it wins only over its like.
+                value = (not sound, getattr(tried, self.criterion))
+                if best is None or value < best[0]:
+                    best = (value, setting, run, tried)
+            assert best is not None
+            sizes = self._more_sizes(best[0][0], best[1], sizes, rows.shape[0])
         assert best is not None
         _, self._setting, run, candidate = best
         self._finish(rows, self._ordered(run))

@@ -359,7 +359,6 @@ def _rounds(d: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
             for a, b in zip(places[:half], places[::-1][:half], strict=True)
             if min(a, b) >= 0
         ]
-        if pairs:  # a single axis has no partner
-            rounds.append((np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])))
+        rounds.append((np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])))
         places = [places[0], places[-1], *places[1:-1]]
     return tuple(rounds)

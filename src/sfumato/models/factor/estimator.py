@@ -37,7 +37,8 @@ class FactorMixture(DensityMixture):
     Parameters
     ----------
     n_clusters : int, sequence of int or "auto", default=2
-        Number of clusters; of several (``"auto"``: 1 to 9) the best by ``criterion``.
+        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to 9, and more,
+        up to 36, while the best is the largest one tried.
     n_factors : int, sequence of int or "auto", default=2
         Number of factors of every cluster; of several (``"auto"``: 1 to 6) the best by
         ``criterion``.
@@ -168,7 +169,7 @@ class FactorMixture(DensityMixture):
     def _read(self, X: Array, *, reset: bool) -> Any:
         return check_features(self, X, reset=reset, sparse=False)
 
-    def _settings(self, n_objects: int) -> list[dict[str, Any]]:
+    def _settings(self, sizes: list[int]) -> list[dict[str, Any]]:
         """All sizes with all numbers of factors, which cannot be more than the features."""
         d, wanted = self.n_features_in_, self.n_factors
         if isinstance(wanted, str):
@@ -178,7 +179,7 @@ class FactorMixture(DensityMixture):
         if not several:
             raise ValueError("n_factors is an empty sequence: give at least one number to try")
         factors = [min(d, check_number(q, "n_factors", low=1, integer=True)) for q in several]
-        return [{**s, "n_factors": q} for s in super()._settings(n_objects) for q in factors]
+        return [{**s, "n_factors": q} for s in super()._settings(sizes) for q in factors]
 
     def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
         X = self._read(X, reset=True)

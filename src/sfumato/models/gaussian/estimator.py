@@ -42,7 +42,8 @@ class GaussianMixture(FittedMixture):
     Parameters
     ----------
     n_clusters : int, "auto" or a sequence of int, default=8
-        Number of components; "auto" tries 1 to 9 and a sequence its members.
+        Number of components; a sequence tries its members, "auto" 1 to 9, and more, up to 36,
+        while the best is the largest one tried (with the families of the three best candidates).
     covariance_type : str, default="auto"
         Family of the covariances: "full", "tied", "diag", "spherical", or one of mclust's names
         EII, VII, EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE, EEV, VEV, EVV, VVV, whose letters say
@@ -211,7 +212,10 @@ class GaussianMixture(FittedMixture):
         types = search.types_of(self.covariance_type, frozen, n, d)
         names = tuple(ALIASES.get(name, name) for name in types)
         data = MixtureData.measure(X, weights, labels, names, self.n_jobs)
-        fits = search.fit_all(data, [k for k in sizes if k <= n], types, settings)
+        if isinstance(self.n_clusters, str):
+            fits = search.fit_growing(data, types, settings)
+        else:
+            fits = search.fit_all(data, [k for k in sizes if k <= n], types, settings)
         self._publish_search(data, fits, settings)
         self._compare_with_one(data, settings)
         return self

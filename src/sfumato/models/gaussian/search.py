@@ -15,6 +15,7 @@ import numpy as np
 
 from ...conjugate import NormalInverseWishart
 from ...core import loop
+from ...core.growth import first_sizes, more_sizes
 from ...core.validation import check_number
 from ...numerics import distances, families, seeding
 from ...numerics.families import FAMILIES, family_of
@@ -25,10 +26,9 @@ from .likelihood import MOST_FEATURES, Likelihood
 from .parameters import Given, inner_covariances
 from .prior import Prior, default_prior, inner_prior
 
-__all__ = ["Candidate", "Fit", "ModelSearch", "Settings", "fit_all", "on_all"]
+__all__ = ["Candidate", "Fit", "ModelSearch", "Settings", "fit_all", "fit_growing", "on_all"]
 __all__ += ["choose", "one_component", "sizes_of", "types_of"]
 
-MOST_CLUSTERS = 9  # that n_clusters="auto" tries, as mclust does
 SCREEN = (2000, 8192)  # fewest and most objects of the sample on which starts compete
 OBJECTS_PER_PARAMETER = 3  # of such a sample: with fewer than two, likelihoods mean little
 DONORS = 4  # candidates of a size from whose memberships the others start
@@ -37,6 +37,7 @@ SEARCH_STEPS = 6  # that starts of a search make together
 TIGHT_OBJECTS = 500  # up to which every candidate of a search converges to the full tolerance
 LOOSE_TOL = 1e-4  # gain for each object at which the candidates of larger searches stop
 POLISHED = 3  # best candidates of those, which go on to the full tolerance
+GOING_ON = 3  # best candidates whose types are tried with more components
 MOST_COMMON_AXES = 10  # features up to which "auto" tries EVE and VVE, whose axes converge slowly
 TIE = 1e-3  # criteria that differ by less are equal: rounding must not choose
 AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
@@ -157,7 +158,7 @@ def sizes_of(n_clusters: Any, n_objects: int) -> list[int]:
                 "n_clusters must be an integer, a sequence of integers or 'auto', got "
                 f"{n_clusters!r}"
             )
-        return list(range(1, min(MOST_CLUSTERS, n_objects) + 1))
+        return first_sizes(n_objects)
     several = list(n_clusters) if isinstance(n_clusters, (Sequence, np.ndarray)) else [n_clusters]
     if not several:
         raise ValueError(
@@ -187,6 +188,24 @@ def fit_all(
     fits = [fit for k in sizes for fit in _fit_size(few, sample, groups[k], k, types, first)]
     if loose:
         _polish(fits, settings)
+    return fits
+
+
+def fit_growing(data: MixtureData, types: Sequence[str], settings: Settings) -> list[Fit]:
+    """Fit the candidates of "auto": more components while the best number is the largest one tried.
+
+    Only the types of the best candidates go on, and the smaller numbers are fitted again: with
+    more components the sample on which candidates compete is larger.
+    """
+    n = data.X.shape[0]
+    sizes = first_sizes(n)
+    fits = fit_all(data, sizes, types, settings)
+    while more := more_sizes(choose(fits, settings.criterion).candidate.n_clusters, sizes[-1], n):
+        sizes = sizes + more
+        table = ModelSearch([fit.candidate for fit in fits], settings.criterion)
+        going = {row.covariance_type for row in table.best(GOING_ON)}
+        types = [name for name in types if name in going]
+        fits = fit_all(data, sizes, types, settings)
     return fits
 
 

@@ -35,7 +35,8 @@ class MixedMixture(DensityMixture):
     Parameters
     ----------
     n_clusters : int, sequence of int or "auto", default=2
-        Number of clusters; of several (``"auto"``: 1 to 9) the best by ``criterion``.
+        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to 9, and more,
+        up to 36, while the best is the largest one tried.
     columns : dict, optional
         Kind of columns, by name or position: ``"normal"``, ``"log-normal"``, ``"categorical"``,
         ``"counts"`` or ``"binary"``. Others are read from the types of a data frame: floats are

@@ -40,7 +40,8 @@ class StudentMixture(DensityMixture):
     Parameters
     ----------
     n_clusters : int, sequence of int or "auto", default=2
-        Number of clusters; of several (``"auto"``: 1 to 9) the best by ``criterion``.
+        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to 9, and more,
+        up to 36, while the best is the largest one tried.
     covariance_type : str, default="full"
         Family of the scale matrices: one of the fourteen names of R's mclust (``"VVV"``, ``"EEE"``,
         ...), ``"full"``, ``"tied"``, ``"diag"``, ``"spherical"``, or ``"auto"`` for the best of all
@@ -174,12 +175,10 @@ class StudentMixture(DensityMixture):
             nu = self.degrees_of_freedom
             check_number(nu, "degrees_of_freedom", low=0.0, high=np.inf, strict=True)
 
-    def _settings(self, n_objects: int) -> list[dict[str, Any]]:
+    def _settings(self, sizes: list[int]) -> list[dict[str, Any]]:
         wanted = self.covariance_type
         names = families.FAMILIES if wanted == "auto" else (families.family_of(wanted),)
-        return [
-            {**s, "covariance_type": name} for s in super()._settings(n_objects) for name in names
-        ]
+        return [{**s, "covariance_type": name} for s in super()._settings(sizes) for name in names]
 
     def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
         X = self._read(X, reset=True)
