@@ -27,7 +27,7 @@ extensions = [
 ]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "gallery/README.rst", "**/GALLERY_HEADER.rst"]
+exclude_patterns = ["_build", "lists.rst", "gallery/README.rst", "**/GALLERY_HEADER.rst"]
 html_theme = "pydata_sphinx_theme"
 html_title = "Sfumato"
 html_static_path = ["_static"]
@@ -55,10 +55,9 @@ html_sidebars = {
 }
 # Stubs are made from the page as it reads once its lists are filled in.
 _here = Path(__file__).parent
-(_here / "generated").mkdir(exist_ok=True)
 _page = reference.expand((_here / "api.md").read_text(encoding="utf-8"))
-(_here / "generated" / "lists.txt").write_text(_page, encoding="utf-8")
-autosummary_generate = ["generated/lists.txt"]
+(_here / "lists.rst").write_text(_page, encoding="utf-8")
+autosummary_generate = ["lists.rst"]
 autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
