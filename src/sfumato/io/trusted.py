@@ -20,6 +20,7 @@ __all__ = ["load", "save", "skops", "untrusted"]
 _OURS = (
     "sfumato.models.",
     "sfumato.numerics.",
+    "sfumato.selection.choose.",
     "sfumato.similarity.",
     "sfumato.conjugate.",
     "sfumato.core.",
