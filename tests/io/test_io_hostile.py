@@ -125,7 +125,9 @@ def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
-@pytest.mark.parametrize("content", [b"a,b\n1,2\n3,4\n", gzip.compress(b"a,b\n1,2\n3,4\n")])
+@pytest.mark.parametrize(
+    "content", [b"a,b\n1,2\n3,4\n", gzip.compress(b"a,b\n1,2\n3,4\n")], ids=["plain", "packed"]
+)
 def test_a_pipe_is_read_like_a_file(tmp_path, content):
     """What a shell gives for <(cat x.csv)."""
     os.mkfifo(tmp_path / "63")
