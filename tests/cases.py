@@ -154,6 +154,7 @@ CASES = [
         "completely-positive-features",
         lambda s: sfumato.CompletelyPositiveFactorization(3, random_state=s),
         X,
+        weights=True,
     ),
     Case(
         "completely-positive-dense",
@@ -162,6 +163,7 @@ CASES = [
         ),
         W,
         kind="similarity",
+        weights=True,
     ),
     Case("consensus-features", lambda s: sfumato.EvidenceAccumulation(3, random_state=s), X),
     Case(
@@ -278,5 +280,6 @@ CASES = [
         _counts(),
         kind="counts",
         inductive=True,
+        weights=True,
     ),
 ]

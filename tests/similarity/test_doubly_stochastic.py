@@ -156,3 +156,16 @@ def test_torch(rng):
 def test_a_graph_of_a_hundred_thousand_objects(rng):
     W = knn(rng.normal(size=(100_000, 3)))
     np.testing.assert_allclose(doubly_stochastic(W) @ np.ones(100_000), 1, atol=1e-10)
+
+
+def test_weights_are_copies(rng):
+    W = rng.random((7, 7)) + 0.1
+    W += W.T
+    counts = rng.integers(1, 4, 7)
+    rows = np.repeat(np.arange(7), counts)
+    F = doubly_stochastic(W, weights=counts)
+    np.testing.assert_allclose(F @ counts.astype(float), 1, atol=1e-10)
+    copied = doubly_stochastic(W[np.ix_(rows, rows)]).toarray()
+    np.testing.assert_allclose(F.toarray()[np.ix_(rows, rows)], copied, atol=1e-10)
+    with pytest.raises(ValueError, match="relative-entropy"):
+        doubly_stochastic(W, weights=counts, divergence="frobenius")

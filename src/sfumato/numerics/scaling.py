@@ -34,14 +34,14 @@ class Dual(NamedTuple):
     curve: Callable[[Any], Any]
 
 
-def entropy_dual(K: Any, y: np.ndarray) -> Dual:
-    """The dual of the relative entropy; touches K as K @ x only."""
+def entropy_dual(K: Any, y: np.ndarray, sums: Any = 1.0) -> Dual:
+    """The dual of the relative entropy for row sums ``sums``; touches K as K @ x only."""
     xp = namespace(y)
     x = xp.exp(y)
     rows = x * (K @ x)
     return Dual(
-        0.5 * float(xp.sum(rows)) - float(xp.sum(y)),
-        rows - 1,
+        0.5 * float(xp.sum(rows)) - float(xp.sum(sums * y)),
+        rows - sums,
         rows,
         lambda v: rows * v + x * (K @ (x * v)),
     )
@@ -63,11 +63,11 @@ def frobenius_dual(K: np.ndarray, y: Array) -> Dual:
     )
 
 
-def fixed_point(K: Any, x: np.ndarray) -> Any:
-    """x <- sqrt(x / K x): contracts the error by (1 - lambda) / 2, lambda the eigenvalues of F, so
+def fixed_point(K: Any, x: np.ndarray, sums: Any = 1.0) -> Any:
+    """x <- sqrt(x sums / K x): contracts the error by (1 - lambda) / 2, lambda the eigenvalues of F, so
     at least by half if K is definite.
     """
-    return (x / (K @ x)) ** 0.5
+    return (x * sums / (K @ x)) ** 0.5
 
 
 def newton(dual: Callable[[Any], Dual], y: ArrayLike, *, max_halvings: int = 50) -> Any:

@@ -13,9 +13,10 @@ import scipy.sparse as sp
 from ..core.arrays import namespace, to_numpy
 from ..core.matrices import check_rows, check_similarity
 from ..core.memory import reserve
-from ..core.types import Similarity
+from ..core.types import ArrayLike, Similarity
 from ..core.validation import check_choice, check_number
 from ..core.warn import warn
+from ..core.weights import check_weights
 from ..numerics.operators import Scaled, Shifted, as_dense, degrees, dtype_of
 from ..numerics.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
 
@@ -44,6 +45,7 @@ def doubly_stochastic(
     divergence: str = "relative-entropy",
     tol: float | None = None,
     max_iter: int = 500,
+    weights: ArrayLike | None = None,
 ) -> Any:
     """Doubly stochastic similarity (rows and columns sum to one) nearest to W.
 
@@ -60,6 +62,9 @@ def doubly_stochastic(
         Largest distance of a row sum from one; by default 1e-11 (float64) or 1e-5 (float32).
     max_iter : int
         Steps at most.
+    weights : array of shape (n,), optional
+        Weights of the objects, for ``"relative-entropy"``: an object of weight w counts as w copies
+        in every row sum, sum_j w_j F_ij = 1.
 
     Returns
     -------
@@ -86,17 +91,29 @@ def doubly_stochastic(
         else check_number(tol, "tol", low=0, strict=True)
     )
     check_number(max_iter, "max_iter", low=1, integer=True)
+    v = check_weights(weights, W)
+    if v is not None and (divergence != "relative-entropy" or v.min() <= 0):
+        raise ValueError(
+            "weights must be positive, and go with divergence='relative-entropy' only: leave out "
+            "objects of weight 0, or repeat rows and columns"
+        )
     if divergence == "l1":
         return _move_diagonal(W)
-    return (
-        _least_squares(W, tol, max_iter) if divergence == "frobenius" else _scale(W, tol, max_iter)
-    )
+    if divergence == "frobenius":
+        return _least_squares(W, tol, max_iter)
+    return _scale(W, tol, max_iter, v)
 
 
-def _scale(W: Similarity, tol: float, max_iter: int) -> DoublyStochastic:
-    """Fixed-point steps while they contract, Newton steps where they stall."""
-    degree = degrees(W)
+def _scale(
+    W: Similarity, tol: float, max_iter: int, weights: np.ndarray | None
+) -> DoublyStochastic:
+    """Fixed-point steps while they contract, Newton steps where they stall.
+
+    With weights v it is z = v x that makes  z_i (W z)_i = v_i.
+    """
+    degree = degrees(W, weights)
     xp = namespace(degree)
+    v = 1.0 if weights is None else xp.asarray(weights, dtype=degree.dtype)
     _refuse(np.flatnonzero(to_numpy(degree) <= 0), "have no similarity to any object")
     if isinstance(W, np.ndarray) or sp.issparse(W):
         _refuse(
@@ -104,16 +121,16 @@ def _scale(W: Similarity, tol: float, max_iter: int) -> DoublyStochastic:
             "have a similarity that no doubly stochastic matrix can share (the matrix lacks total "
             "support)",
         )
-    x, before = degree**-0.5, np.inf
+    z, before = v * degree**-0.5, np.inf
     for _ in range(max_iter):
-        error = xp.abs(x * (W @ x) - 1)
+        error = xp.abs(z / v * (W @ z) - 1)
         worst = float(error.max())
         if worst <= tol:
-            return DoublyStochastic(W, x)
+            return DoublyStochastic(W, z / v)
         if worst < 0.7 * before or worst > 1:
-            x = fixed_point(W, x)
+            z = fixed_point(W, z, v)
         else:
-            x = xp.exp(newton(lambda y: entropy_dual(W, y), xp.log(x)))
+            z = xp.exp(newton(lambda y: entropy_dual(W, y, v), xp.log(z)))
         before = worst
     _refuse(
         np.flatnonzero(to_numpy(error) > tol),

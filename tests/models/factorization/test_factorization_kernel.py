@@ -133,3 +133,42 @@ def test_exact_coordinates_need_a_fifth_of_the_published_sweeps(seed):
     while value > published.objective and n_sweeps < published.n_iter:
         state, value = accelerated(state)
     assert n_sweeps <= published.n_iter / 5
+
+
+def copied_objective(F, G, counts):
+    """f of copies that share a row, each pair of different copies once in each order."""
+    rows = np.repeat(np.arange(len(F)), counts)
+    return slow_objective(F[np.ix_(rows, rows)], G[rows])
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.integers(1, 4))
+def test_weights_are_copies_and_sweeps_stay_monotone(seed, exact, k):
+    rng = np.random.default_rng(seed)
+    F = rng.random((8, 8)) * (rng.random((8, 8)) < 0.6)
+    F += F.T
+    counts = rng.integers(1, 4, 8)
+    root = np.sqrt(counts)
+    E = root[:, None] * F * root
+    problem = kernel.Problem.of(E, False, counts.astype(float))
+    sparse = kernel.Problem.of(sp.csr_array(E), False, counts.astype(float))
+    state = kernel.scaled_start(problem, rng.random((8, k)))
+    for _ in range(4):
+        before = copied_objective(F, state.G / root[:, None], counts)
+        assert state.objective == pytest.approx(before, rel=1e-9, abs=1e-9)
+        plain = state.G.copy()
+        kernel.walk(problem, exact, plain, plain.T @ plain, plain)
+        other, _ = kernel.sweep(sparse, exact, state)
+        state, value = kernel.sweep(problem, exact, state)
+        np.testing.assert_allclose(other.G, state.G, atol=1e-8)
+        np.testing.assert_allclose(plain, state.G, atol=1e-8)
+        assert value <= before + 1e-9
+
+
+@given(st.floats(0.1, 3), st.floats(-4, 4), st.floats(-4, 4))
+def test_cubic_minimum_is_the_best_of_a_fine_grid(a, h, b):
+    def value(x):
+        return a * x**4 / 4 + h * x**2 / 2 - b * x
+
+    found = kernel.cubic_minimum(a, h, b)
+    assert found >= 0
+    assert value(found) <= value(np.linspace(0, 12, 4001)).min() + 1e-9

@@ -16,21 +16,22 @@ __all__ = ["walk"]
 
 def walk(problem: Any, exact: bool, G: np.ndarray, S: np.ndarray, M: np.ndarray) -> float:
     """See ``factorization.walk``."""
-    F = problem.F
+    F, own = problem.F, problem.diagonal
+    copies = np.zeros(len(G)) if problem.copies is None else problem.copies
     if sp.issparse(F):
-        return _sparse(F.data, F.indices, F.indptr, problem.low, problem.diagonal, exact, G, S, M)
+        return _sparse(F.data, F.indices, F.indptr, problem.low, own, copies, exact, G, S, M)
     return _dense(
-        np.ascontiguousarray(F), problem.low, problem.diagonal, exact, G, S, np.ascontiguousarray(M)
+        np.ascontiguousarray(F), problem.low, own, copies, exact, G, S, np.ascontiguousarray(M)
     )
 
 
 @njit(cache=True, nogil=True)
-def _dense(F, low, diagonal, exact, G, S, M):
+def _dense(F, low, diagonal, copies, exact, G, S, M):
     n, k = G.shape
     g, new, b, H, gained = np.empty(k), np.empty(k), np.empty(k), np.empty((k, k)), 0.0
     for i in range(n):
         b[:] = F[i] @ M
-        gained += _row(i, diagonal, exact, G, S, g, new, b, H)
+        gained += _row(i, diagonal, copies, exact, G, S, g, new, b, H)
         if low:
             for c in range(F.shape[1]):
                 for r in range(k):
@@ -39,7 +40,7 @@ def _dense(F, low, diagonal, exact, G, S, M):
 
 
 @njit(cache=True, nogil=True)
-def _sparse(data, indices, indptr, low, diagonal, exact, G, S, M):
+def _sparse(data, indices, indptr, low, diagonal, copies, exact, G, S, M):
     n, k = G.shape
     g, new, b, H, gained = np.empty(k), np.empty(k), np.empty(k), np.empty((k, k)), 0.0
     for i in range(n):
@@ -47,7 +48,7 @@ def _sparse(data, indices, indptr, low, diagonal, exact, G, S, M):
         for e in range(indptr[i], indptr[i + 1]):
             for r in range(k):
                 b[r] += data[e] * M[indices[e], r]
-        gained += _row(i, diagonal, exact, G, S, g, new, b, H)
+        gained += _row(i, diagonal, copies, exact, G, S, g, new, b, H)
         if low:
             for e in range(indptr[i], indptr[i + 1]):
                 for r in range(k):
@@ -56,36 +57,61 @@ def _sparse(data, indices, indptr, low, diagonal, exact, G, S, M):
 
 
 @njit(cache=True, nogil=True)
-def _row(i, diagonal, exact, G, S, g, new, b, H):
+def _row(i, diagonal, copies, exact, G, S, g, new, b, H):
     """Change row i, carry it into S, and return the gain.
 
     ``g`` keeps the old row, ``new`` the new one.
     """
-    k = len(g)
+    k, c, own, square = len(g), copies[i], diagonal[i], 0.0
     for r in range(k):
         g[r] = G[i, r]
         new[r] = g[r]
+        square += g[r] * g[r]
     for r in range(k):
-        b[r] -= diagonal[i] * g[r]
+        b[r] -= own * g[r]
         for s in range(k):
             H[r, s] = S[r, s] - g[r] * g[s]
+    before = square
     for _ in range(2 if exact else 1):
         for r in range(k):
-            below = 0.0
+            below, past = 0.0, new[r]
             for s in range(k):
                 below += H[r, s] * new[s]
-            if exact:
-                new[r] = max(0.0, new[r] + (b[r] - below) / H[r, r]) if H[r, r] > 0 else 0.0
+            if exact and c > 0:
+                bend = H[r, r] + c * (square - past * past - own)
+                new[r] = _cubic_minimum(c, bend, b[r] - below + H[r, r] * past)
+            elif exact:
+                new[r] = max(0.0, past + (b[r] - below) / H[r, r]) if H[r, r] > 0 else 0.0
             else:
-                new[r] = new[r] * max(0.0, b[r]) / below if below > 0 else 0.0
-    gained = 0.0
+                below += c * square * past
+                ratio = max(0.0, b[r] + c * own * past) / below if below > 0 else 0.0
+                new[r] = past * (ratio if c == 0 else ratio**0.25)
+            square += new[r] * new[r] - past * past
+    gained, after = 0.0, 0.0
     for r in range(k):
         G[i, r] = new[r]
         new[r] = G[i, r]
+        after += new[r] * new[r]
     for r in range(k):
         curve = -2.0 * b[r]
         for s in range(k):
             curve += H[r, s] * (g[s] + new[s])
             S[r, s] = H[r, s] + new[r] * new[s]
         gained += (g[r] - new[r]) * curve
+    gained += 0.5 * c * (after - before) * (2.0 * own - before - after)
     return max(0.0, gained)
+
+
+@njit(cache=True, nogil=True)
+def _cubic_minimum(a, h, b):
+    """See ``factorization.cubic_minimum``."""
+    x = np.sqrt(max(0.0, -h / a)) + np.cbrt(max(0.0, b) / a)
+    for _ in range(100):
+        curve = 3.0 * a * x * x + h
+        if curve <= 0.0:
+            return 0.0
+        lower = x - (a * x * x * x + h * x - b) / curve
+        if not lower < x:
+            break
+        x = max(lower, 0.0)
+    return x if a * x**4 / 4.0 + h * x**2 / 2.0 - b * x < 0.0 else 0.0

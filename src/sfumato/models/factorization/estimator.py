@@ -12,9 +12,10 @@ from ...core import loop
 from ...core.arrays import is_numpy, to_numpy
 from ...core.memory import InputSize, reserve
 from ...core.similarity_base import SimilarityClusterer, as_dense
-from ...core.types import ArrayLike, Similarity
+from ...core.types import ArrayLike, Similarity, Weights
 from ...core.validation import as_generator, check_choice, check_n_clusters, check_number
 from ...core.warn import warn
+from ...core.weights import check_weights
 from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
 from ...numerics.kmeans import orthogonal_rows
 from ...numerics.simplex import normalize
@@ -102,7 +103,9 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> CompletelyPositiveFactorization:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> CompletelyPositiveFactorization:
         """Learn memberships.
 
         Parameters
@@ -110,6 +113,8 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         X : array, sparse array or operator
             A similarity (n, n) if ``similarity="precomputed"``, else features (n, p).
         y : ignored
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object, 0 as its absence.
 
         Returns
         -------
@@ -117,15 +122,19 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         """
         self._forget()
         if isinstance(self.n_clusters, str):
-            return self._fit_automatic(X)
+            return self._fit_automatic(X, sample_weight)
         self._check_parameters()
-        W = _on_host(self._evidence(X).W)
+        evidence = self._evidence(X, sample_weight)
+        W, v = _on_host(evidence.W), evidence.weights
         check_n_clusters(self.n_clusters, W.shape[0])
         scaled = self.normalization is not None
         self.scaling_ = (
-            doubly_stochastic(W).scaling if scaled else np.ones(W.shape[0], dtype=dtype_of(W))
+            doubly_stochastic(W, weights=v).scaling
+            if scaled
+            else np.ones(W.shape[0], dtype=dtype_of(W))
         )
-        problem = _scaled_problem(W, self.scaling_)
+        self._object_weights = v
+        problem = _scaled_problem(W, self.scaling_, v)
         if problem.norm <= 0 and self.n_clusters > 1:
             raise ValueError(
                 "W is zero off the diagonal: no object is similar to any other, so there is "
@@ -133,7 +142,8 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
             )
         if self.n_clusters > 1 and kernel.is_constant(problem):
             warn("all objects are equally similar (after scaling): the memberships are arbitrary")
-        runs = [self._run(problem, G) for G in self._starts(W, as_generator(self.random_state))]
+        starts = self._starts(W, v, as_generator(self.random_state))
+        runs = [self._run(problem, G) for G in starts]
         self._finish(loop.best(runs, larger=False), X)
         return self
 
@@ -154,16 +164,21 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
             "eigenvectors": 0,
         }
 
-    def _starts(self, W: Similarity, rng: np.random.Generator) -> list[np.ndarray]:
+    def _starts(
+        self, W: Similarity, weights: Weights, rng: np.random.Generator
+    ) -> list[np.ndarray]:
         """Nonnegative (n, k): soft assignment to nearly orthogonal rows of the eigenvectors, then
-        uniform draws.
+        uniform draws; times the root of the weights.
         """
         n, k = W.shape[0], self.n_clusters
         draws = [rng.random((n, k)) for _ in range(self.n_init)]
-        Z = unit_rows(leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors)
+        Z = unit_rows(
+            leading_eigenvectors(normalized_operator(W, weights=weights), k, tol=1e-3).vectors
+        )
         chosen = orthogonal_rows(Z, k, int(rng.integers(n)))
         draws[0] = normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + 1e-2)
-        return [G.astype(dtype_of(W)) for G in draws]
+        root = 1.0 if weights is None else np.sqrt(weights)[:, None]
+        return [(root * G).astype(dtype_of(W)) for G in draws]
 
     def _run(self, problem: kernel.Problem, G: np.ndarray) -> loop.Run:
         """Iterate from one start, first scaled to fit F best."""
@@ -183,7 +198,8 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         return run._replace(state=run.state.settled)
 
     def _finish(self, run: loop.Run, X: Any) -> None:
-        self.factor_ = run.state.G
+        G, v = run.state.G, self._object_weights
+        self.factor_ = G if v is None else (G / np.sqrt(v)[:, None]).astype(G.dtype)
         self.vanished_ = np.flatnonzero(self.factor_.sum(axis=1) <= 0)
         if self.vanished_.size:
             named = ", ".join(map(str, self.vanished_[:5])) + (
@@ -219,11 +235,17 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         """Factors of new objects, and the products of their scaled similarities with the
         factors.
         """
-        G = self.factor_
-        B = as_dense(rows @ (self.scaling_[:, None] * G), G.dtype)
-        return kernel.fold_in(B, G.T @ G), B
+        G, v = self.factor_, self._object_weights
+        weighted = G if v is None else (v[:, None] * G).astype(G.dtype)
+        B = as_dense(rows @ (self.scaling_[:, None] * weighted), G.dtype)
+        return kernel.fold_in(B, weighted.T @ G), B
 
-    def score(self, X: ArrayLike | None, y: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: ArrayLike | None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Share of the squared scaled similarities to the fitted objects that the factors explain.
 
         Parameters
@@ -231,32 +253,38 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         X : as for ``predict_proba``
             Objects that were not fitted make it a held-out score.
         y : ignored
+        sample_weight : array of shape (n_new,), optional
 
         Returns
         -------
         score : float
-            1 - sum_ij (f_ij - g_i'g_j)^2 / sum_ij f_ij^2 over new objects i and fitted objects j;
-            at most 1, higher is better.
+            1 - sum_ij (f_ij - g_i'g_j)^2 / sum_ij f_ij^2 over new objects i and fitted objects j,
+            both by weight; at most 1, higher is better.
         """
         self._check_fitted()
         rows = _on_host(self._new_similarities(X))
+        w = check_weights(sample_weight, rows)
+        w = np.ones(rows.shape[0]) if w is None else w
         g, B = (part.astype(np.float64) for part in self._fold_in(rows))
-        G = self.factor_.astype(np.float64)
-        square = _squared_norm(rows, self.scaling_.astype(np.float64))
-        explained = 2 * float((B * g).sum()) - float(((g.T @ g) * (G.T @ G)).sum())
+        G, v = self.factor_.astype(np.float64), self._object_weights
+        scaling = self.scaling_.astype(np.float64) * (1.0 if v is None else np.sqrt(v))
+        right = G if v is None else v[:, None] * G
+        square = _squared_norm(rows, scaling, np.sqrt(w))
+        wg = w[:, None] * g
+        explained = 2 * float((B * wg).sum()) - float(((wg.T @ g) * (right.T @ G)).sum())
         return explained / square if square > 0 else 0.0
 
 
-def _squared_norm(rows: Any, scaling: np.ndarray) -> float:
-    """|rows diag(scaling)|^2 of an array, a sparse array, a factored operator or any operator."""
+def _squared_norm(rows: Any, scaling: np.ndarray, root: np.ndarray) -> float:
+    """|diag(root) rows diag(scaling)|^2 of an array, sparse or not, or of an operator."""
     if hasattr(rows, "factor"):
-        right = scaling[:, None] * rows.right
-        return float(((rows.factor.T @ rows.factor) * (right.T @ right)).sum())
+        left, right = root[:, None] * rows.factor, scaling[:, None] * rows.right
+        return float(((left.T @ left) * (right.T @ right)).sum())
     if sp.issparse(rows):
-        return float(rows.power(2).astype(np.float64).sum(axis=0) @ scaling**2)
+        return float(root**2 @ (rows.power(2).astype(np.float64) @ scaling**2))
     if isinstance(rows, np.ndarray):
-        return float(np.square(rows).astype(np.float64).sum(axis=0) @ scaling**2)
-    return float(np.square(rows @ np.diag(scaling)).sum())
+        return float(root**2 @ (np.square(rows).astype(np.float64) @ scaling**2))
+    return float(root**2 @ np.square(rows @ np.diag(scaling)).sum(axis=1))
 
 
 def _on_host(W: ArrayLike | Similarity) -> Any:
@@ -264,18 +292,20 @@ def _on_host(W: ArrayLike | Similarity) -> Any:
     return W if is_numpy(W) else to_numpy(W)
 
 
-def _scaled_problem(W: Similarity, x: np.ndarray) -> kernel.Problem:
-    """diag(x) W diag(x) with rows that can be visited one by one.
+def _scaled_problem(W: Similarity, x: np.ndarray, weights: Weights) -> kernel.Problem:
+    """diag(x) W diag(x) with rows that can be visited one by one, times the roots of the weights.
 
     What only multiplies is written out, if it fits.
     """
+    if weights is not None:
+        x = (x * np.sqrt(weights)).astype(x.dtype)
     if hasattr(W, "factor"):
         B = W.factor
-        return kernel.Problem.of(
-            sp.csr_array(sp.diags_array(x) @ B) if sp.issparse(B) else x[:, None] * B, low=True
-        )
+        F = sp.csr_array(sp.diags_array(x) @ B) if sp.issparse(B) else x[:, None] * B
+        return kernel.Problem.of(F, True, weights)
     if sp.issparse(W):
-        return kernel.Problem.of(sp.csr_array(sp.diags_array(x) @ W @ sp.diags_array(x)))
+        F = sp.csr_array(sp.diags_array(x) @ W @ sp.diags_array(x))
+        return kernel.Problem.of(F, False, weights)
     if not isinstance(W, np.ndarray):
         n = W.shape[0]
         reserve(
@@ -285,4 +315,4 @@ def _scaled_problem(W: Similarity, x: np.ndarray) -> kernel.Problem:
             "give a sparse matrix or an operator with a factor",
         )
         W = W.toarray() if hasattr(W, "toarray") else np.asarray(W @ np.eye(n, dtype=dtype_of(W)))
-    return kernel.Problem.of(x[:, None] * W * x)
+    return kernel.Problem.of(x[:, None] * W * x, False, weights)

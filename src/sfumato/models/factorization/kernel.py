@@ -7,6 +7,10 @@ g_j  and  H = sum_{j != i} g_j g_j'. Row by row, with the newest values of all o
 rule multiplies  g_r <- g_r b_r / (H g)_r;  the exact one minimises each entry in turn,  g_r <-
 max(0, g_r + (b_r - (H g)_r) / H_rr). What a row gains is known from b and H, so the objective costs
 no product.
+
+An object of weight v is v copies that share a row. With h = sqrt(v) g and E_ij = sqrt(v_i v_j) F_ij
+the objective keeps its form, and pairs among copies add  1/2 sum_i c_i (E_ii - |h_i|^2)^2,  c_i =
+1 - 1/v_i (0 up to a weight of one): an entry is then the root of a cubic.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ __all__ = [
     "Problem",
     "State",
     "combine",
+    "cubic_minimum",
     "fold_in",
     "is_constant",
     "objective",
@@ -34,17 +39,23 @@ __all__ = [
 class Problem(NamedTuple):
     """A similarity as the sweep wants it.
 
-    a matrix, dense or CSR, or a factor B of F = B B' if ``low``.
+    a matrix, dense or CSR, or a factor B of F = B B' if ``low``. ``copies`` (n,) are the weights c
+    of the pairs among copies, ``weights`` (n,) those of the objects; both None without weights.
     """
 
     F: Any
     low: bool
     diagonal: np.ndarray
     norm: float
+    copies: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     @classmethod
-    def of(cls, F: Any, low: bool = False) -> Problem:
-        """The problem of a similarity, or of its factor where ``low``."""
+    def of(cls, F: Any, low: bool = False, weights: np.ndarray | None = None) -> Problem:
+        """The problem of a similarity, or of its factor where ``low``.
+
+        With ``weights`` (n,) it is the E of the weighted objects.
+        """
         if low:
             diagonal = np.asarray((F * F).sum(axis=1)).ravel()
             gram = F.T @ F
@@ -52,7 +63,15 @@ class Problem(NamedTuple):
         else:
             diagonal = F.diagonal()
             squares = np.vdot(F.data, F.data) if sp.issparse(F) else np.vdot(F, F)
-        return cls(F, low, diagonal, float(squares) - float(diagonal.astype(np.float64) @ diagonal))
+        copies = None if weights is None else 1.0 - 1.0 / np.maximum(weights, 1.0)
+        left = 1.0 if copies is None else 1.0 - copies
+        norm = float(squares) - float((left * diagonal.astype(np.float64)) @ diagonal)
+        return cls(F, low, diagonal, norm, copies, weights)
+
+    @property
+    def left(self) -> Any:
+        """Share of each diagonal entry that is left out."""
+        return 1.0 if self.copies is None else 1.0 - self.copies
 
 
 class State(NamedTuple):
@@ -73,16 +92,20 @@ def _terms(problem: Problem, G: np.ndarray) -> tuple[float, float]:
     P = problem.F @ (problem.F.T @ G) if problem.low else problem.F @ G
     lengths = np.einsum("ir,ir->i", G, G, dtype=np.float64)
     S = (G.T @ G).astype(np.float64)
-    t = float(np.einsum("ir,ir->", G, P, dtype=np.float64)) - float(problem.diagonal @ lengths)
-    return t, float(np.vdot(S, S)) - float(lengths @ lengths)
+    left = problem.left * lengths
+    t = float(np.einsum("ir,ir->", G, P, dtype=np.float64)) - float(problem.diagonal @ left)
+    return t, float(np.vdot(S, S)) - float(lengths @ left)
 
 
 def is_constant(problem: Problem) -> bool:
     """Whether all F_ij, i != j, are equal: then  (sum F_ij)^2 = n (n - 1) sum F_ij^2."""
     n = problem.diagonal.shape[0]
-    rows = problem.F @ (problem.F.T @ np.ones(n)) if problem.low else problem.F @ np.ones(n)
-    total = float(rows.sum()) - float(problem.diagonal.sum())
-    return total**2 >= (1 - 1e-9) * n * (n - 1) * problem.norm
+    root = np.ones(n) if problem.weights is None else np.sqrt(problem.weights)
+    rows = problem.F @ (problem.F.T @ root) if problem.low else problem.F @ root
+    own = problem.left * root**2
+    total = float(root @ rows) - float(problem.diagonal @ (problem.left * root**2))
+    pairs = float(root @ root) ** 2 - float(own @ root**2)
+    return total**2 >= (1 - 1e-9) * pairs * problem.norm
 
 
 def scaled_start(problem: Problem, G: np.ndarray) -> State:
@@ -116,14 +139,19 @@ def walk(problem: Problem, exact: bool, G: np.ndarray, S: np.ndarray, M: np.ndar
     S = G'G and M = B'G (G itself unless low) are kept up to date.
     """
     rule = exact_rule if exact else multiplicative_rule
+    copies = np.zeros(len(G)) if problem.copies is None else problem.copies
     gained = 0.0
     for i in range(G.shape[0]):
         columns, entries = _row(problem.F, i)
-        g = G[i].astype(np.float64)
-        b = entries @ M[columns] - problem.diagonal[i] * g
+        g, c, own = G[i].astype(np.float64), float(copies[i]), float(problem.diagonal[i])
+        b = entries @ M[columns] - own * g
         H = S - np.outer(g, g)
-        new = rule(H, b, g).astype(G.dtype).astype(np.float64)
-        gained += max(0.0, float((g - new) @ (H @ (g + new) - 2 * b)))
+        new = rule(H, b, g, c, own).astype(G.dtype).astype(np.float64)
+        change = float((g - new) @ (H @ (g + new) - 2 * b))
+        if c > 0:
+            before, after = float(g @ g), float(new @ new)
+            change += 0.5 * c * (after - before) * (2 * own - before - after)
+        gained += max(0.0, change)
         S[:] = H + np.outer(new, new)
         G[i] = new
         if problem.low:
@@ -139,24 +167,54 @@ def _row(F: Any, i: int) -> tuple[Any, np.ndarray]:
     return slice(None), F[i]
 
 
-def exact_rule(H: np.ndarray, b: np.ndarray, g: np.ndarray) -> np.ndarray:
+def exact_rule(
+    H: np.ndarray, b: np.ndarray, g: np.ndarray, copies: float = 0.0, own: float = 0.0
+) -> np.ndarray:
     """Each entry in turn at its minimum, twice; an entry that no other object has is 0."""
     g = g.copy()
     slope = b - H @ g
     for _ in range(2):
         for r in range(g.shape[0]):
-            change = max(-g[r], slope[r] / H[r, r]) if H[r, r] > 0 else -g[r]
+            if copies > 0:
+                bend = H[r, r] + copies * (float(g @ g) - g[r] ** 2 - own)
+                change = cubic_minimum(copies, bend, slope[r] + H[r, r] * g[r]) - g[r]
+            else:
+                change = max(-g[r], slope[r] / H[r, r]) if H[r, r] > 0 else -g[r]
             g[r] += change
             slope -= change * H[r]
     return g
 
 
-def multiplicative_rule(H: np.ndarray, b: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """The published update, one entry after another."""
+def cubic_minimum(a: float, h: float, b: float) -> float:
+    """The x >= 0 that minimises  a x^4 / 4 + h x^2 / 2 - b x,  a > 0.
+
+    Newton's steps from above the largest root of the derivative come down to it one by one.
+    """
+    x = float(np.sqrt(max(0.0, -h / a)) + np.cbrt(max(0.0, b) / a))
+    for _ in range(100):
+        curve = 3 * a * x * x + h
+        if curve <= 0:
+            return 0.0
+        lower = x - (a * x * x * x + h * x - b) / curve
+        if not lower < x:
+            break
+        x = max(lower, 0.0)
+    return x if a * x**4 / 4 + h * x**2 / 2 - b * x < 0 else 0.0
+
+
+def multiplicative_rule(
+    H: np.ndarray, b: np.ndarray, g: np.ndarray, copies: float = 0.0, own: float = 0.0
+) -> np.ndarray:
+    """The published update, one entry after another.
+
+    Copies make the objective a quartic, for which the ratio's fourth root never raises it.
+    """
     g = g.copy()
     for r in range(g.shape[0]):
-        below = float(H[r] @ g)
-        g[r] = g[r] * max(0.0, float(b[r])) / below if below > 0 else 0.0
+        above = float(b[r]) + copies * own * g[r]
+        below = float(H[r] @ g) + copies * float(g @ g) * g[r]
+        ratio = max(0.0, above) / below if below > 0 else 0.0
+        g[r] *= ratio if copies == 0 else ratio**0.25
     return g
 
 
