@@ -64,7 +64,7 @@ def frobenius_dual(K: np.ndarray, y: Array) -> Dual:
 
 
 def fixed_point(K: Any, x: np.ndarray, sums: Any = 1.0) -> Any:
-    """x <- sqrt(x sums / K x): contracts the error by (1 - lambda) / 2, lambda the eigenvalues of F, so
+    """x <- sqrt(x sums / K x): contracts the error by (1 - lambda) / 2, lambda eigenvalues of F, so
     at least by half if K is definite.
     """
     return (x * sums / (K @ x)) ** 0.5
