@@ -4,6 +4,7 @@ bound.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,11 +32,12 @@ class Events(NamedTuple):
         return Events(self.events + other.events, self.time + other.time)
 
 
+@dataclass(frozen=True, eq=False)
 class _GammaPair(ConjugatePair):
     """A gamma prior on a rate: events add to the shape, time adds to the rate of the prior."""
 
-    shape: Any
-    rate: Any
+    shape: Any = 1.0
+    rate: Any = 1.0
 
     def __post_init__(self) -> None:
         self._freeze(
@@ -79,6 +81,14 @@ class _GammaPair(ConjugatePair):
     def _log_ratio(self, statistics: Events) -> Any:
         return _gamma_log_ratio(self.shape, self.rate, statistics.events, statistics.time)
 
+    def _log_predictive(self, data: np.ndarray, weight: np.ndarray) -> Any:
+        shape, rate = np.asarray(self.shape)[..., None], np.asarray(self.rate)[..., None]
+        return weight * self._log_one(shape, rate, data)
+
+    @abstractmethod
+    def _log_one(self, shape: np.ndarray, rate: np.ndarray, data: np.ndarray) -> Any:
+        """Log-density of single observations under a gamma prior of the rate."""
+
 
 def _gamma_log_ratio(shape: Any, rate: Any, events: Any, time: Any) -> Any:
     """log of  G(shape + events) rate^shape / (G(shape) (rate + time)^(shape + events)).
@@ -117,9 +127,6 @@ class GammaPoisson(_GammaPair):
     8.0 4.0 2.0
     """
 
-    shape: Any = 1.0
-    rate: Any = 1.0
-
     def _check(self, data: ArrayLike, weight: ArrayLike) -> Any:
         data, weight = super()._check(data, weight)
         if (data < 0).any() or (data != np.floor(data)).any():
@@ -133,9 +140,8 @@ class GammaPoisson(_GammaPair):
         """Distribution of the next count: negative binomial (scipy)."""
         return stats.nbinom(self.shape, self.rate / (self.rate + 1.0))
 
-    def _log_predictive(self, data: Array, weight: Array) -> Any:
-        shape, rate = np.asarray(self.shape)[..., None], np.asarray(self.rate)[..., None]
-        return weight * (_gamma_log_ratio(shape, rate, data, 1.0) - gammaln(data + 1.0))
+    def _log_one(self, shape: np.ndarray, rate: np.ndarray, data: np.ndarray) -> Any:
+        return _gamma_log_ratio(shape, rate, data, 1.0) - gammaln(data + 1.0)
 
     def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
         return -(weight * gammaln(data + 1.0)).sum(axis=-1)
@@ -165,9 +171,6 @@ class GammaExponential(_GammaPair):
     5.0 4.0 1.25
     """
 
-    shape: Any = 1.0
-    rate: Any = 1.0
-
     def _check(self, data: ArrayLike, weight: ArrayLike) -> Any:
         data, weight = super()._check(data, weight)
         if (data < 0).any():
@@ -181,9 +184,8 @@ class GammaExponential(_GammaPair):
         """Distribution of the next time: Lomax (scipy)."""
         return stats.lomax(self.shape, scale=self.rate)
 
-    def _log_predictive(self, data: ArrayLike, weight: ArrayLike) -> Any:
-        shape, rate = np.asarray(self.shape)[..., None], np.asarray(self.rate)[..., None]
-        return weight * _gamma_log_ratio(shape, rate, 1.0, data)
+    def _log_one(self, shape: np.ndarray, rate: np.ndarray, data: np.ndarray) -> Any:
+        return _gamma_log_ratio(shape, rate, 1.0, data)
 
     def _log_base(self, data: np.ndarray, weight: Any) -> Any:
         return np.zeros(np.shape(weight)[:-1])

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.text import plain
 
-__all__ = ["ID_TITLES", "InputError", "Roles", "Table", "assign_roles", "column_index"]
+__all__ = [
+    "ID_TITLES",
+    "InputError",
+    "Roles",
+    "Table",
+    "archive_holds",
+    "assign_roles",
+    "column_index",
+]
 
 
 ID_TITLES = frozenset({"id", "ids", "index"})
@@ -60,6 +70,15 @@ class Table(NamedTuple):
     original: Any = None  # the values before they were scaled; None where they were not
     scaling: dict[str, Any] | None = None  # how they were scaled, as kept with a result
     notes: tuple[str, ...] = ()  # what was done to the columns, in sentences
+
+
+def archive_holds(path: Path, name: str) -> bool:
+    """Whether a file is a readable ZIP archive with a member of that name."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return name in archive.namelist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
+        return False
 
 
 def column_index(name: str, columns: Sequence[str], what: str, source: str) -> int:

@@ -10,7 +10,6 @@ import errno
 import os
 import time
 import warnings
-import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.text import plain
-from ._tables import InputError
+from ._tables import InputError, archive_holds
 from .trusted import load, save, skops
 
 __all__ = ["Checkpoint", "check_checkpoint"]
@@ -143,7 +142,7 @@ def check_checkpoint(path: Path, *, wanted: bool) -> None:
     """
     if not os.path.lexists(path):
         return
-    if not path.is_file() or not _is_archive(path):
+    if not path.is_file() or not archive_holds(path, "schema.json"):
         raise InputError(
             f"--out: {plain(path, 200)} is not a checkpoint of this program: choose another name"
         )
@@ -152,14 +151,6 @@ def check_checkpoint(path: Path, *, wanted: bool) -> None:
             f"--out: {plain(path, 200)} is left from a run that was stopped: go on from it with "
             "--resume, or add --force to start afresh"
         )
-
-
-def _is_archive(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "schema.json" in archive.namelist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
-        return False
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -8,14 +8,13 @@ import hashlib
 import stat
 import sys
 import tempfile
-import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from ..core.text import plain
-from ._tables import InputError, Roles, Table
+from ._tables import InputError, Roles, Table, archive_holds
 
 __all__ = ["kind_of", "read"]
 
@@ -45,16 +44,8 @@ def kind_of(path: Path) -> str:
         (kind for mark, kind in signatures.items() if start.startswith(mark)),
         "pickle" if start.startswith(_PICKLES) else "text",
     )
-    return "excel" if kind == "npz" and _is_workbook(path) else kind
-
-
-def _is_workbook(path: Path) -> bool:
-    """Whether a ZIP file is an Excel workbook; a damaged one is left to the reader of arrays."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "xl/workbook.xml" in archive.namelist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
-        return False
+    # A damaged archive is left to the reader of arrays, which says what is wrong.
+    return "excel" if kind == "npz" and archive_holds(path, "xl/workbook.xml") else kind
 
 
 def read(

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from ..core.arrays import to_numpy
 from ..core.labels import encode
-from ..core.types import ArrayLike
+from ..core.types import ArrayLike, RandomState
 from ..core.validation import check_choice
 from ..memberships import check_memberships
 
@@ -25,6 +25,7 @@ __all__ = [
     "as_sides",
     "as_weights",
     "bootstrap_weights",
+    "compare",
     "is_hard",
     "measure",
     "overlap",
@@ -201,6 +202,21 @@ def measure(
     ]
     low, high = np.quantile(draws, [(1 - interval) / 2, (1 + interval) / 2])
     return Estimate(value, float(low), float(high))
+
+
+def compare(
+    function: Callable[[Side, Side, np.ndarray | None], float],
+    reference: ArrayLike,
+    clustering: ArrayLike,
+    sample_weight: ArrayLike | None,
+    unseen: str,
+    interval: float | None,
+    random_state: RandomState,
+) -> float | Estimate:
+    """``function(left, right, weights)`` of two clusterings, with its interval if asked for."""
+    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
+    n = left.shape[0]
+    return measure(lambda w: function(left, right, w), n, sample_weight, interval, random_state)
 
 
 def bootstrap_weights(

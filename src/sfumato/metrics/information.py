@@ -15,7 +15,7 @@ from scipy.special import xlogy
 
 from ..core.memory import reserve
 from ..core.types import ArrayLike, RandomState
-from ._sides import Estimate, Side, as_sides, is_hard, measure, overlap, total
+from ._sides import Estimate, Side, compare, is_hard, overlap, total
 
 __all__ = ["adjusted_mutual_information", "matched_accuracy", "normalized_mutual_information"]
 
@@ -35,11 +35,11 @@ def _information(table: Any) -> tuple[float, float, float]:
     return max(0.0, shared), -float(xlogy(rows, rows).sum()), -float(xlogy(columns, columns).sum())
 
 
-def _normalized(table: float | np.ndarray) -> float:
-    shared, left, right = _information(table)
-    if left <= 1e-15 and right <= 1e-15:
+def _normalized(left: Side, right: Side, weights: np.ndarray | None) -> float:
+    shared, row_entropy, column_entropy = _information(overlap(left, right, weights))
+    if row_entropy <= 1e-15 and column_entropy <= 1e-15:
         return 1.0
-    return 0.0 if shared <= 1e-15 else 2 * shared / (left + right)
+    return 0.0 if shared <= 1e-15 else 2 * shared / (row_entropy + column_entropy)
 
 
 def _expected(table: np.ndarray, left: Side, right: Side, weights: np.ndarray | None) -> float:
@@ -82,7 +82,8 @@ def _adjusted(left: Side, right: Side, weights: np.ndarray | None) -> float:
     return (shared - expected) / below if below > 1e-14 else 1.0
 
 
-def _matched(table: Any) -> float:
+def _matched(left: Side, right: Side, weights: np.ndarray | None) -> float:
+    table = overlap(left, right, weights)
     if sp.issparse(table):
         reserve(
             table.shape,
@@ -134,13 +135,8 @@ def normalized_mutual_information(
     >>> round(normalized_mutual_information([0, 0, 1, 1], ["b", "b", "a", "a"]), 12)
     1.0
     """
-    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
-    return measure(
-        lambda w: _normalized(overlap(left, right, w)),
-        left.shape[0],
-        sample_weight,
-        interval,
-        random_state,
+    return compare(
+        _normalized, reference, clustering, sample_weight, unseen, interval, random_state
     )
 
 
@@ -185,14 +181,7 @@ def adjusted_mutual_information(
     >>> round(adjusted_mutual_information([0, 0, 1, 1], [1, 1, 0, 0]), 12)
     1.0
     """
-    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
-    return measure(
-        lambda weights: _adjusted(left, right, weights),
-        left.shape[0],
-        sample_weight,
-        interval,
-        random_state,
-    )
+    return compare(_adjusted, reference, clustering, sample_weight, unseen, interval, random_state)
 
 
 def matched_accuracy(
@@ -233,11 +222,4 @@ def matched_accuracy(
     >>> matched_accuracy([0, 0, 1, 1], ["y", "y", "x", "y"])
     0.75
     """
-    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
-    return measure(
-        lambda w: _matched(overlap(left, right, w)),
-        left.shape[0],
-        sample_weight,
-        interval,
-        random_state,
-    )
+    return compare(_matched, reference, clustering, sample_weight, unseen, interval, random_state)

@@ -14,7 +14,7 @@ memberships the counts are expectations over labels drawn independently from bot
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,8 +25,8 @@ from ._sides import (
     Side,
     as_sides,
     as_weights,
+    compare,
     is_hard,
-    measure,
     overlap,
     self_overlap,
     squared_norms,
@@ -118,22 +118,20 @@ def _f1(c: Pairs) -> float:
 
 def score(
     formula: Callable[[Pairs], float],
-    reference: Any,
-    clustering: Any,
-    sample_weight: Any,
+    reference: ArrayLike,
+    clustering: ArrayLike,
+    sample_weight: ArrayLike | None,
     unseen: str,
-    interval: Any,
-    random_state: Any,
+    interval: float | None,
+    random_state: RandomState,
     squares: bool = False,
-) -> Any:
-    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
-    return measure(
-        lambda weights: formula(count_pairs(left, right, weights, squares=squares)),
-        left.shape[0],
-        sample_weight,
-        interval,
-        random_state,
-    )
+) -> float | Estimate:
+    """A formula of the pair counts of two clusterings, with its interval if asked for."""
+
+    def value(left: Side, right: Side, weights: np.ndarray | None) -> float:
+        return formula(count_pairs(left, right, weights, squares=squares))
+
+    return compare(value, reference, clustering, sample_weight, unseen, interval, random_state)
 
 
 def pair_confusion(

@@ -14,6 +14,7 @@ from ..core.types import Array, Similarity
 __all__ = [
     "Scaled",
     "Shifted",
+    "Symmetric",
     "as_dense",
     "degrees",
     "diagonal_of",
@@ -24,7 +25,20 @@ __all__ = [
 ]
 
 
-class Scaled(LinearOperator):
+class Symmetric(LinearOperator):
+    """A symmetric operator that is defined by ``@`` with one vector or several as columns."""
+
+    def _matvec(self, x: np.ndarray) -> Any:
+        return self @ x.reshape(-1)
+
+    def _matmat(self, X: Array) -> Any:
+        return self @ X
+
+    def _adjoint(self) -> Symmetric:
+        return self
+
+
+class Scaled(Symmetric):
     """diag(s) W diag(s) for any W that multiplies.
 
     An array, a sparse array, an operator, an array on another device.
@@ -38,15 +52,6 @@ class Scaled(LinearOperator):
         s = self.scaling if X.ndim == 1 else self.scaling[:, None]
         return s * (self.W @ (s * X))
 
-    def _matvec(self, x: np.ndarray) -> Any:
-        return self @ x.reshape(-1)
-
-    def _matmat(self, X: Array) -> Any:
-        return self @ X
-
-    def _adjoint(self) -> Scaled:
-        return self
-
     def diagonal(self) -> Any:
         """The diagonal, (n,)."""
         return self.scaling**2 * diagonal_of(self.W)
@@ -56,7 +61,7 @@ class Scaled(LinearOperator):
         return self.scaling[:, None] * as_dense(self.W) * self.scaling[None, :]
 
 
-class Shifted(LinearOperator):
+class Shifted(Symmetric):
     """W + diag(s) for any W that multiplies."""
 
     def __init__(self, W: Similarity, shift: Any) -> None:
@@ -65,15 +70,6 @@ class Shifted(LinearOperator):
 
     def __matmul__(self, X: Array) -> Any:
         return self.W @ X + (self.shift if X.ndim == 1 else self.shift[:, None]) * X
-
-    def _matvec(self, x: np.ndarray) -> Any:
-        return self @ x.reshape(-1)
-
-    def _matmat(self, X: Array) -> Any:
-        return self @ X
-
-    def _adjoint(self) -> Shifted:
-        return self
 
     def diagonal(self) -> Any:
         """The diagonal, (n,)."""

@@ -14,18 +14,18 @@ matter.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from ..core.labels import encode
-from ..core.types import Array, Similarity
 
 __all__ = [
     "agglomerate",
     "distinct",
     "kmeans",
     "kmeans_plus_plus",
+    "merge",
     "nearest",
     "sort",
     "standardize",
@@ -152,7 +152,11 @@ def agglomerate(X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Gener
         weights.sum() * d
     )
     prior = pseudo * max(0.1 * total, np.finfo(float).tiny) * np.eye(d)
-    return _merge(mass, mean, scatter, prior, pseudo, k)[small]
+
+    def cost(N: np.ndarray, W: np.ndarray) -> np.ndarray:
+        return N * np.linalg.slogdet((W + prior) / (N + pseudo)[..., None, None])[1]
+
+    return merge(mass, mean, scatter, cost, {k})[k][small]
 
 
 def unit(weights: np.ndarray) -> float:
@@ -160,15 +164,20 @@ def unit(weights: np.ndarray) -> float:
     return min(1.0, float(weights.sum()) / len(weights))
 
 
-def _merge(
-    mass: Array, mean: Array, scatter: Array, prior: np.ndarray, pseudo: float, k: int
-) -> np.ndarray:
-    """Group (m,) of every one of m small groups after greedy merging down to ``k``."""
+def merge(
+    mass: np.ndarray,
+    mean: np.ndarray,
+    scatter: np.ndarray,
+    cost: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    sizes: set[int],
+) -> dict[int, np.ndarray]:
+    """Group (m,) of every one of m first groups, for all wanted numbers of groups.
 
-    def cost(N: Array, W: Similarity) -> Any:
-        return N * np.linalg.slogdet((W + prior) / (N + pseudo)[..., None, None])[1]
+    Merges the pair that raises the sum of ``cost(mass, scatter)`` over groups least, again and
+    again. ``mass`` (m,), ``mean`` (m, d) and ``scatter`` (m, d, d) of the groups are written to.
+    """
 
-    def union(a: int, others: Array) -> tuple[Any, Any]:
+    def union(a: int, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         N = mass[a] + mass[others]
         gap = mean[others] - mean[a]
         between = (mass[a] * mass[others] / N)[:, None, None] * gap[:, :, None] * gap[:, None, :]
@@ -181,7 +190,8 @@ def _merge(
     for a in range(m - 1):
         others = np.arange(a + 1, m)
         rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
-    for _ in range(m - k):
+    found = {m: encode(group)} if m in sizes else {}
+    for k in range(m - 1, min(sizes) - 1, -1):
         a, b = divmod(int(np.argmin(rise)), m)
         N, W = union(a, np.array([b]))
         mean[a] = (mass[a] * mean[a] + mass[b] * mean[b]) / N[0]
@@ -191,4 +201,6 @@ def _merge(
         rise[b, :] = rise[:, b] = np.inf
         others = np.flatnonzero(alive & (np.arange(m) != a))
         rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
-    return encode(group)
+        if k in sizes:
+            found[k] = encode(group)
+    return found

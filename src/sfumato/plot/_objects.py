@@ -63,8 +63,8 @@ def memberships(
     """
     U = as_memberships(memberships)
     ax = axes_or_new(ax)
+    shown = _along_objects(ax, U, ordered)
     n, k = U.shape
-    shown = thin(U[ordering(U)] if ordered else U, _WIDEST)
     image = np.empty((k, len(shown), 4))
     image[..., :3] = palette(k)[:, None, :]
     image[..., 3] = shown.T
@@ -72,10 +72,15 @@ def memberships(
         image, aspect="auto", interpolation="nearest", extent=(0, n, k - 0.5, -0.5), resample=False
     )
     ax.set_yticks(range(k), labels=cluster_names(names, k))
-    ax.set_xlabel("objects, cluster by cluster" if ordered else "objects")
     for edge in np.arange(0.5, k - 0.5):
         ax.axhline(edge, color=ax.get_facecolor(), linewidth=3)
     return ax
+
+
+def _along_objects(ax: Axes, U: np.ndarray, ordered: bool) -> np.ndarray:
+    """Memberships from left to right as they are drawn, and the axis named for it."""
+    ax.set_xlabel("objects, cluster by cluster" if ordered else "objects")
+    return thin(U[ordering(U)] if ordered else U, _WIDEST)
 
 
 def profiles(
@@ -108,8 +113,8 @@ def profiles(
     """
     U = as_memberships(memberships)
     ax = axes_or_new(ax)
+    shown = _along_objects(ax, U, ordered)
     n, k = U.shape
-    shown = thin(U[ordering(U)] if ordered else U, _WIDEST)
     where = (np.arange(len(shown)) + 0.5) * n / len(shown)
     labels = cluster_names(names, k)
     for curve, colour, name in zip(shown.T, palette(k), labels, strict=True):
@@ -121,12 +126,7 @@ def profiles(
             linewidth=1.6,
             drawstyle="steps-mid" if n <= 60 else "default",
         )
-    ax.set(
-        xlim=(0, n),
-        ylim=(-0.02, 1.02),
-        ylabel="membership",
-        xlabel="objects, cluster by cluster" if ordered else "objects",
-    )
+    ax.set(xlim=(0, n), ylim=(-0.02, 1.02), ylabel="membership")
     legend_above(ax, labels)
     return ax
 

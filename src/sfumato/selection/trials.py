@@ -128,6 +128,13 @@ def held_out(trial: Trial, n_clusters: int) -> np.ndarray:
     Similarities: the same, where prediction sees only similarities between the halves, so the two
     labelings share no pair. Labelings: halves of the partitions.
     """
+    return _over_splits(trial, n_clusters, criteria.held_out_agreement)
+
+
+def _over_splits(
+    trial: Trial, n_clusters: int, measure: Callable[[np.ndarray, np.ndarray], float]
+) -> np.ndarray:
+    """A measure of two labelings of the same objects, by fits on disjoint parts of the evidence."""
     rng = np.random.default_rng(trial.seed)
     values: list[float] = []
     with warnings.catch_warnings():
@@ -135,7 +142,7 @@ def held_out(trial: Trial, n_clusters: int) -> np.ndarray:
         for _ in range(trial.n_splits):
             models = trial.model(n_clusters, rng), trial.model(n_clusters, rng)
             pairs = trial.evidence.both_labels(*models, rng)
-            values += [criteria.held_out_agreement(own, other) for own, other in pairs]
+            values += [measure(own, other) for own, other in pairs]
     return np.array(values)
 
 
@@ -207,15 +214,7 @@ def penalized_eigengap(trial: Trial, n_clusters: int) -> float:
 
 def prediction_strength(trial: Trial, n_clusters: int) -> np.ndarray:
     """Least share of pairs in a cluster that fits on other objects keep together."""
-    rng = np.random.default_rng(trial.seed)
-    values: list[float] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for _ in range(trial.n_splits):
-            models = trial.model(n_clusters, rng), trial.model(n_clusters, rng)
-            pairs = trial.evidence.both_labels(*models, rng)
-            values += [criteria.prediction_strength(own, other) for own, other in pairs]
-    return np.array(values)
+    return _over_splits(trial, n_clusters, criteria.prediction_strength)
 
 
 def gap(trial: Trial, n_clusters: int) -> float:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator
 
 from ..core.arrays import namespace
 from ..core.matrices import check_rows, check_similarity
@@ -23,14 +22,14 @@ from ..numerics.eigen import (
     normalized_operator,
     unit_rows,
 )
-from ..numerics.operators import magnitudes
+from ..numerics.operators import Symmetric, magnitudes
 
 __all__ = ["ClusterKernel", "cluster_kernel"]
 
 TRANSFERS = ("linear", "step", "linear-step", "polynomial", "poly-step")
 
 
-class ClusterKernel(LinearOperator):
+class ClusterKernel(Symmetric):
     """W~ = Z Z', never formed: ``factor`` holds Z (n, r), rows of length one.
 
     ``extend`` places new objects.
@@ -57,15 +56,6 @@ class ClusterKernel(LinearOperator):
 
     def __matmul__(self, X: Array) -> Any:
         return self.factor @ (self.factor.T @ X)
-
-    def _matvec(self, x: np.ndarray) -> Any:
-        return self @ x.reshape(-1)
-
-    def _matmat(self, X: ArrayLike) -> Any:
-        return self @ X
-
-    def _adjoint(self) -> ClusterKernel:
-        return self
 
     def diagonal(self) -> Any:
         """The diagonal, (n,): ones, and zeros for objects without any similarity."""

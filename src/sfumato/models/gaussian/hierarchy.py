@@ -41,7 +41,14 @@ def hierarchy(
         scatter -= mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
     center = weights @ Z / weights.sum()
     spread = float(weights @ np.sum((Z - center) ** 2, axis=1)) / (weights.sum() * Z.shape[1])
-    found = _merge(mass, mean, scatter, seeding.unit(weights) * spread, set(sizes))
+    a, tiny = seeding.unit(weights) * spread, np.finfo(float).tiny
+
+    def cost(N: np.ndarray, W: np.ndarray) -> np.ndarray:
+        trace = np.trace(W, axis1=-2, axis2=-1)
+        inner = (trace + a) / N + np.maximum(np.linalg.det(W / N[..., None, None]), 0.0)
+        return N * np.log(np.maximum(inner, tiny))
+
+    found = seeding.merge(mass, mean, scatter, cost, set(sizes))
     return {k: labels[first] for k, labels in found.items()}
 
 
@@ -51,45 +58,3 @@ def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     values, axes = np.linalg.eigh((X.T * weights) @ X)
     good = values > 1e-12 * max(values.max(initial=0.0), np.finfo(float).tiny)
     return X @ (axes[:, good] / values[good] ** 0.25)
-
-
-def _merge(
-    mass: np.ndarray, mean: np.ndarray, scatter: np.ndarray, a: float, sizes: set[int]
-) -> dict[int, np.ndarray]:
-    """Group (m,) of every one of m first groups, for all wanted numbers of groups."""
-    m, d = mean.shape
-    tiny = np.finfo(float).tiny
-
-    def cost(N: np.ndarray, W: np.ndarray) -> np.ndarray:
-        trace = np.trace(W, axis1=-2, axis2=-1)
-        inner = (trace + a) / N + np.maximum(np.linalg.det(W / N[..., None, None]), 0.0)
-        return N * np.log(np.maximum(inner, tiny))
-
-    def union(i: int, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        N = mass[i] + mass[others]
-        gap = mean[others] - mean[i]
-        between = (mass[i] * mass[others] / N)[:, None, None] * gap[:, :, None] * gap[:, None, :]
-        return N, scatter[i] + scatter[others] + between
-
-    group, alive = np.arange(m), np.ones(m, dtype=bool)
-    own = cost(mass, scatter)
-    rise = np.full((m, m), np.inf)
-    for i in range(m - 1):
-        others = np.arange(i + 1, m)
-        rise[i, others] = rise[others, i] = cost(*union(i, others)) - own[i] - own[others]
-    found = {}
-    for k in range(m, min(sizes) - 1, -1):
-        if k in sizes:
-            found[k] = np.unique(group, return_inverse=True)[1]
-        if k == min(sizes):
-            break
-        i, j = divmod(int(np.argmin(rise)), m)
-        N, W = union(i, np.array([j]))
-        mean[i] = (mass[i] * mean[i] + mass[j] * mean[j]) / N[0]
-        mass[i], scatter[i], alive[j] = N[0], W[0], False
-        group[group == j] = i
-        own[i] = cost(N, W)[0]
-        rise[j, :] = rise[:, j] = np.inf
-        others = np.flatnonzero(alive & (np.arange(m) != i))
-        rise[i, others] = rise[others, i] = cost(*union(i, others)) - own[i] - own[others]
-    return found
