@@ -101,3 +101,19 @@ def test_blocks_run_in_order(page, tmp_path, monkeypatch):
 def test_what_is_left_out_or_shortened_is_still_there():
     everything = "".join(text for page in PAGES for _, text in blocks(page))
     assert all(mark in everything for mark in (*LEFT_OUT, *FEWER))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.parent.name == "models" and page.stem != "index"],
+    ids=lambda page: page.stem,
+)
+def test_a_model_page_begins_with_an_example_its_picture_and_when_to_use_it(page):
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
+    assert headings[:2] == ["An example", "When to use it, when not"]
+    example = text.split("## An example")[1].split("\n## ")[0]
+    assert "```python" in example
+    picture = re.search(r"^!\[[^\]]{20,}\]\((.*?)\)$", example, flags=re.MULTILINE)
+    assert picture is not None, "the picture of the example needs a text that says what it shows"
+    assert (page.parent / picture[1]).is_file()

@@ -20,7 +20,6 @@ __all__ = [
     "parse_clusters",
 ]
 
-DEFAULT_CLUSTERS = 3  # where no criterion can choose the number and none is given
 # Names by which the models are known elsewhere.
 ALIASES = {
     "gmm": "gaussian-mixture",
@@ -56,9 +55,10 @@ def first_choice(*, weighted: bool, categories: bool = False) -> str:
 
 
 def parse_clusters(text: str | None, model: str) -> int | None:
-    """Number of clusters, ``None`` for ``auto``."""
+    """Number of clusters, ``None`` for ``auto``; if none is given, the default of the estimator."""
     if text is None:
-        return DEFAULT_CLUSTERS if class_of(model).chooses_n_clusters == "given" else None
+        default = inspect.signature(class_of(model)).parameters["n_clusters"].default
+        return default if isinstance(default, int) else None
     if text == "auto":
         return None
     if not text.isdigit() or int(text) < 1:

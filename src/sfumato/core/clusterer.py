@@ -38,8 +38,8 @@ class Clusterer(
 
     # What the command line must know of a model, as attributes of its class.
     needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
-    # "auto": by ``n_clusters="auto"``; "always": the model infers it; "never": a criterion
-    # (selection.choose_n_clusters) chooses it; "given": the same, but by default give a number
+    # "auto": the model has a criterion for ``n_clusters="auto"``; "never": choose_n_clusters has
+    # one; "always": the model infers the number; "given": no criterion knows it, give a number
     chooses_n_clusters: ClassVar[str] = "never"
     _evidence_: Any  # kept from the beginning of a fit until memberships are published
 

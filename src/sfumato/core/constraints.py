@@ -210,12 +210,13 @@ def _with_classes(
     return np.vstack([apart, more]), np.concatenate([strength, np.full(len(more), np.nan)])
 
 
-def refuse_constraints(*given: Any) -> None:
+def refuse_constraints(y: Any, *given: Any) -> None:
     """Refuse constraints where the number of clusters is still to be found."""
-    if any(part is not None for part in given):
+    labelled = y is not None and known_labels(y, np.size(y), np.size(y) + 1) is not None
+    if labelled or any(part is not None for part in given):
         raise ValueError(
-            "n_clusters='auto' takes no pair_weight, must_link or cannot_link: give the number of "
-            "clusters"
+            "n_clusters='auto' takes no labels of some objects, pair_weight, must_link or "
+            "cannot_link: give the number of clusters"
         )
 
 

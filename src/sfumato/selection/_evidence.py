@@ -234,8 +234,8 @@ def as_evidence(estimator: Any, data: Any, sample_weight: Any = None) -> Evidenc
 
     if sample_weight is not None and (precomputed("ensemble") or precomputed("similarity")):
         raise ValueError(
-            "sample_weight goes with features: pairwise and consensus models take no weights of "
-            "objects"
+            "sample_weight goes with features where the number of clusters is chosen: give the "
+            "number, or leave the weights out"
         )
     if precomputed("ensemble"):
         return Labelings(check_labelings(data))

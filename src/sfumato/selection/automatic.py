@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 
+from ..core.arrays import is_numpy, reader
 from ..core.types import ArrayLike
 from ..core.validation import check_choice, check_number
 from .choose import Choice, choose_n_clusters
@@ -26,6 +29,7 @@ class AutomaticClusters:
     def _fit_automatic(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         check_choice(self.n_clusters, "n_clusters (an integer or 'auto')", ("auto",))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
+        _refuse_what_cannot_be_cut(X)
         choice = choose_n_clusters(
             clone(self).set_params(n_clusters=2),
             X,
@@ -38,3 +42,13 @@ class AutomaticClusters:
         self.__dict__.update(learnt)
         self.selection_ = choice._replace(estimator=None)
         return self
+
+
+def _refuse_what_cannot_be_cut(X: Any) -> None:
+    """Candidates are fitted and tested on rows in memory, which these do not give."""
+    plain = isinstance(X, (np.ndarray, list, tuple)) or sp.issparse(X) or hasattr(X, "columns")
+    if reader(X) is not None or not (plain or (hasattr(X, "__array__") and is_numpy(X))):
+        raise TypeError(
+            "n_clusters='auto' reads arrays and sparse arrays in memory, got "
+            f"{type(X).__name__}: give the number of clusters"
+        )

@@ -84,7 +84,6 @@ def test_the_default_takes_the_family_with_the_best_criterion():
     assert model.covariance_type_ == "VEV"
     assert model.covariances_.shape == (3, 4, 4)
     assert model.bic(IRIS) == pytest.approx(min(row.bic for row in model.search_))
-    assert GaussianMixture().n_clusters == 8
 
 
 def test_an_average_lies_between_its_members_and_holds_for_new_objects():

@@ -35,7 +35,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
 
     Parameters
     ----------
-    n_clusters : int or "auto", default=8
+    n_clusters : int or "auto", default="auto"
         Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
     max_clusters : int, default=20
         Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
@@ -91,8 +91,6 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
 
     _relative = False
 
-    chooses_n_clusters = "given"
-
     @property
     def unit_free(self) -> bool:
         """Whether the answer is the same whatever the units of each feature."""
@@ -100,7 +98,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
 
     def __init__(
         self,
-        n_clusters: int | str = 8,
+        n_clusters: int | str = "auto",
         *,
         max_clusters: int = 20,
         beta: float = 20.0,

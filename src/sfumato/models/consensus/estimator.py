@@ -43,7 +43,7 @@ class EvidenceAccumulation(Clusterer):
 
     Parameters
     ----------
-    n_clusters : int or "auto"
+    n_clusters : int or "auto", default="auto"
         ``"auto"`` scores 2, ..., ``max_clusters`` by ``selection`` and takes the best.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
         What makes evidence from features. None: small Gaussian mixtures and fine connected k-means
@@ -139,7 +139,7 @@ class EvidenceAccumulation(Clusterer):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters="auto",
         *,
         ensemble=None,
         consensus="cluster-kernel",

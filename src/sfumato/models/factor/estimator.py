@@ -36,7 +36,7 @@ class FactorMixture(DensityMixture):
 
     Parameters
     ----------
-    n_clusters : int, sequence of int or "auto", default=2
+    n_clusters : int, sequence of int or "auto", default="auto"
         Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to 9, and more,
         up to 36, while the best is the largest one tried.
     n_factors : int, sequence of int or "auto", default=2
@@ -113,7 +113,7 @@ class FactorMixture(DensityMixture):
 
     def __init__(
         self,
-        n_clusters: Any = 2,
+        n_clusters: Any = "auto",
         *,
         n_factors: Any = 2,
         shared_noise: bool = False,

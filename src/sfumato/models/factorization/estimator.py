@@ -34,7 +34,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
 
     Parameters
     ----------
-    n_clusters : int or "auto"
+    n_clusters : int or "auto", default="auto"
         Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
     max_clusters : int
         Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
@@ -82,7 +82,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters="auto",
         *,
         max_clusters=20,
         similarity="knn",

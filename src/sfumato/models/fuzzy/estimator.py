@@ -32,7 +32,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     Parameters
     ----------
-    n_clusters : int or "auto", default=8
+    n_clusters : int or "auto", default="auto"
         Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
     max_clusters : int, default=20
         Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
@@ -103,7 +103,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     def __init__(
         self,
-        n_clusters: int | str = 8,
+        n_clusters: int | str = "auto",
         *,
         max_clusters: int = 20,
         fuzzifier: float = 2.0,

@@ -41,7 +41,7 @@ class GaussianMixture(FittedMixture):
 
     Parameters
     ----------
-    n_clusters : int, "auto" or a sequence of int, default=8
+    n_clusters : int, "auto" or a sequence of int, default="auto"
         Number of components; a sequence tries its members, "auto" 1 to 9, and more, up to 36,
         while the best is the largest one tried (with the families of the three best candidates).
     covariance_type : str, default="auto"
@@ -145,7 +145,7 @@ class GaussianMixture(FittedMixture):
 
     def __init__(
         self,
-        n_clusters: int | str | Sequence[int] = 8,
+        n_clusters: int | str | Sequence[int] = "auto",
         *,
         covariance_type: str = "auto",
         criterion: str = "bic",
@@ -208,12 +208,14 @@ class GaussianMixture(FittedMixture):
         sizes = search.sizes_of(self.n_clusters, n)
         k = check_n_clusters(max(sizes), n) if len(sizes) == 1 else max(sizes)
         labels, self._classes = parameters.partial_labels(y, n, k)
+        if self._classes is not None:  # fewer components than known labels have no place for them
+            sizes = [k for k in sizes if k >= len(self._classes)]
         settings = self._settings(frozen, sizes, d, labels is not None)
         types = search.types_of(self.covariance_type, frozen, n, d)
         names = tuple(ALIASES.get(name, name) for name in types)
         data = MixtureData.measure(X, weights, labels, names, self.n_jobs)
         if isinstance(self.n_clusters, str):
-            fits = search.fit_growing(data, types, settings)
+            fits = search.fit_growing(data, sizes, types, settings)
         else:
             fits = search.fit_all(data, [k for k in sizes if k <= n], types, settings)
         self._publish_search(data, fits, settings)

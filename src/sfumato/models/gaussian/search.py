@@ -191,14 +191,15 @@ def fit_all(
     return fits
 
 
-def fit_growing(data: MixtureData, types: Sequence[str], settings: Settings) -> list[Fit]:
+def fit_growing(
+    data: MixtureData, sizes: list[int], types: Sequence[str], settings: Settings
+) -> list[Fit]:
     """Fit the candidates of "auto": more components while the best number is the largest one tried.
 
     Only the types of the best candidates go on, and the smaller numbers are fitted again: with
     more components the sample on which candidates compete is larger.
     """
     n = data.X.shape[0]
-    sizes = first_sizes(n)
     fits = fit_all(data, sizes, types, settings)
     while more := more_sizes(choose(fits, settings.criterion).candidate.n_clusters, sizes[-1], n):
         sizes = sizes + more

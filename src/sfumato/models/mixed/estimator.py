@@ -34,7 +34,7 @@ class MixedMixture(DensityMixture):
 
     Parameters
     ----------
-    n_clusters : int, sequence of int or "auto", default=2
+    n_clusters : int, sequence of int or "auto", default="auto"
         Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to 9, and more,
         up to 36, while the best is the largest one tried.
     columns : dict, optional
@@ -116,7 +116,7 @@ class MixedMixture(DensityMixture):
 
     def __init__(
         self,
-        n_clusters: int | str | Sequence[int] = 2,
+        n_clusters: int | str | Sequence[int] = "auto",
         *,
         columns: ArrayLike | None = None,
         criterion: str = "bic",

@@ -51,7 +51,7 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
 
     Parameters
     ----------
-    n_clusters : int or "auto"
+    n_clusters : int or "auto", default="auto"
         Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
     max_clusters : int
         Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
@@ -115,7 +115,7 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters="auto",
         *,
         max_clusters=20,
         similarity="knn",
@@ -178,7 +178,7 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         """
         self._forget()
         if isinstance(self.n_clusters, str):
-            refuse_constraints(pair_weight, must_link, cannot_link)
+            refuse_constraints(y, pair_weight, must_link, cannot_link)
             return self._fit_automatic(X, sample_weight)
         self._check_parameters()
         known = Known.of(must_link, cannot_link, y, X, self.n_clusters)

@@ -39,7 +39,7 @@ class StudentMixture(DensityMixture):
 
     Parameters
     ----------
-    n_clusters : int, sequence of int or "auto", default=2
+    n_clusters : int, sequence of int or "auto", default="auto"
         Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to 9, and more,
         up to 36, while the best is the largest one tried.
     covariance_type : str, default="full"
@@ -118,7 +118,7 @@ class StudentMixture(DensityMixture):
 
     def __init__(
         self,
-        n_clusters: int | str | Sequence[int] = 2,
+        n_clusters: int | str | Sequence[int] = "auto",
         *,
         covariance_type: str = "full",
         degrees_of_freedom: Any = "common",
