@@ -81,12 +81,12 @@ class _GammaPair(ConjugatePair):
     def _log_ratio(self, statistics: Events) -> Any:
         return _gamma_log_ratio(self.shape, self.rate, statistics.events, statistics.time)
 
-    def _log_predictive(self, data: np.ndarray, weight: np.ndarray) -> Any:
+    def _log_predictive(self, data: Array, weight: Array) -> Any:
         shape, rate = np.asarray(self.shape)[..., None], np.asarray(self.rate)[..., None]
         return weight * self._log_one(shape, rate, data)
 
     @abstractmethod
-    def _log_one(self, shape: np.ndarray, rate: np.ndarray, data: np.ndarray) -> Any:
+    def _log_one(self, shape: np.ndarray, rate: np.ndarray, data: Array) -> Any:
         """Log-density of single observations under a gamma prior of the rate."""
 
 
@@ -140,7 +140,7 @@ class GammaPoisson(_GammaPair):
         """Distribution of the next count: negative binomial (scipy)."""
         return stats.nbinom(self.shape, self.rate / (self.rate + 1.0))
 
-    def _log_one(self, shape: np.ndarray, rate: np.ndarray, data: np.ndarray) -> Any:
+    def _log_one(self, shape: np.ndarray, rate: np.ndarray, data: Array) -> Any:
         return _gamma_log_ratio(shape, rate, data, 1.0) - gammaln(data + 1.0)
 
     def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
@@ -184,7 +184,7 @@ class GammaExponential(_GammaPair):
         """Distribution of the next time: Lomax (scipy)."""
         return stats.lomax(self.shape, scale=self.rate)
 
-    def _log_one(self, shape: np.ndarray, rate: np.ndarray, data: np.ndarray) -> Any:
+    def _log_one(self, shape: np.ndarray, rate: np.ndarray, data: Array) -> Any:
         return _gamma_log_ratio(shape, rate, 1.0, data)
 
     def _log_base(self, data: np.ndarray, weight: Any) -> Any:

@@ -8,6 +8,7 @@ own ``_fit`` (pairwise models, consensus, samplers).
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,21 +81,17 @@ class InductiveClusterer(Clusterer):
     def _run(self, rows: Rows, state: Any, total: float) -> loop.Run:
         """Iterate from one start; ``objective`` of the run is that of its last state."""
         step = self._step(rows)
-        tol = (
-            max(self.tol, 5e-7) if "float32" in str(rows.dtype) else self.tol
-        )  # rounding alone moves the objective by so much
-        limits = {
-            "max_iter": self.max_iter,
-            "tol": tol,
-            "relative_to": None if self._relative else total,
-        }
+        # In float32, rounding alone moves the objective by so much.
+        tol = max(self.tol, 5e-7) if "float32" in str(rows.dtype) else self.tol
+        relative_to = None if self._relative else total
+        iterate = partial(loop.iterate, max_iter=self.max_iter, tol=tol, relative_to=relative_to)
         if hasattr(self, "_pack"):
             accelerated = loop.Squarem.accelerate(
                 step, self._pack, self._unpack, larger=self._larger
             )
-            run = loop.iterate(accelerated, loop.Squarem(state), **limits)
+            run = iterate(accelerated, loop.Squarem(state))
             return run._replace(state=run.state.settled)
-        return loop.iterate(step, state, **limits)
+        return iterate(step, state)
 
     def _prepare(self, X: Any, sample_weight: Any) -> Rows:
         """Validated features and weights, ready to be cut into blocks.

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import loop, structure
 from .arrays import free_memory, namespace, reader
 from .memory import InputSize, require
-from .types import ArrayLike
+from .types import ArrayLike, RandomState
 from .validation import check_number
 from .warn import warn
 
@@ -42,6 +42,21 @@ class Clusterer(
     # one; "always": the model infers the number; "given": no criterion knows it, give a number
     chooses_n_clusters: ClassVar[str] = "never"
     _evidence_: Any  # kept from the beginning of a fit until memberships are published
+
+    def __init__(
+        self,
+        n_clusters: Any,
+        *,
+        n_init: int,
+        max_iter: int,
+        tol: float,
+        random_state: RandomState,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
 
     @property
     def unit_free(self) -> bool:
@@ -106,8 +121,7 @@ class Clusterer(
     def _check_loop_parameters(self) -> None:
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         check_number(self.tol, "tol", low=0)
-        if hasattr(self, "n_init"):
-            check_number(self.n_init, "n_init", low=1, integer=True)
+        check_number(self.n_init, "n_init", low=1, integer=True)
         if getattr(self, "n_jobs", None) is not None:
             check_number(self.n_jobs, "n_jobs", integer=True)
             if self.n_jobs == 0:

@@ -83,7 +83,7 @@ def iterate(
     *,
     max_iter: int,
     tol: float,
-    relative_to: float | np.ndarray | None = None,
+    relative_to: float | np.ndarray | Callable[[Any], Any] | None = None,
     horizon: float = np.inf,
 ) -> Run:
     """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -109,6 +110,24 @@ class SimilarityClusterer(Clusterer):
         self._group, self._columns = group, columns
         evidence = self._linked(evidence, known)
         return evidence if known.component is None else self._join(evidence, known)
+
+    def _constrained(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        pair_weight: Any,
+        must_link: Any,
+        cannot_link: Any,
+    ) -> tuple[Evidence, Known]:
+        """The evidence of a fit with what is known of some objects, all of it checked."""
+        self._check_parameters()
+        known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
+        return self._evidence(X, sample_weight, known, pair_weight), known
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Check what ``__init__`` stored."""
 
     def _linked(self, evidence: Evidence, known: Known) -> Evidence:
         """The cluster kernel of a graph, if that is the similarity asked for, with links as edges
@@ -232,9 +251,26 @@ class SimilarityClusterer(Clusterer):
             U[absent] = self._place(self._new_similarities(take_rows(X, absent)))
         return U
 
+    @abstractmethod
     def _place(self, rows: Any) -> Any:
         """Memberships of new objects from their similarities (n_new, g) to the objects."""
-        raise NotImplementedError
+
+    def predict_proba(self, X: Any) -> Any:
+        """Memberships of new objects, each by itself beside the fitted ones.
+
+        Parameters
+        ----------
+        X : array or operator
+            Features of shape (n_new, p), or similarities (n_new, n) to the fitted objects if
+            ``similarity="precomputed"``.
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+            Uniform for an object similar to nothing.
+        """
+        self._check_fitted()
+        return self._place(self._new_similarities(X))
 
     def _judged(self, evidence: Any) -> tuple[Any, str]:
         if not self._square():

@@ -15,10 +15,13 @@ matter.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from ..core.arrays import to_numpy
 from ..core.labels import encode
+from ..core.rows import Rows
 
 __all__ = [
     "agglomerate",
@@ -28,6 +31,7 @@ __all__ = [
     "merge",
     "nearest",
     "sort",
+    "sorted_sample",
     "standardize",
     "unit",
     "whiten",
@@ -42,6 +46,32 @@ def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """
     order = np.lexsort(X.T[15::-1]) if X.shape[1] else np.arange(len(X))
     return order if weights is None else order[weights[order] > 0]
+
+
+def sorted_sample(
+    rows: Rows,
+    size: int,
+    rng: np.random.Generator,
+    *,
+    features: Callable[[Any], Any] | None = None,
+    key: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray | None]]:
+    """Features (m, d), weights (m,) and further columns of the objects that a start looks at.
+
+    At most ``size`` of them, in float64, and in an order that does not depend on that of the rows:
+    by ``key`` of the features or by the features themselves, as ``features`` makes them of a block.
+    """
+    few = rows if rows.shape[0] <= size else rows.sample(size, rng)
+    made = few.map(lambda block, *_: block if features is None else features(block))
+    X = to_numpy(made).astype(np.float64)
+    first, *others = few.columns
+    weights = np.ones(len(X)) if first is None else to_numpy(first)
+    order = sort(X if key is None else key(X), weights)
+    return (
+        X[order],
+        weights[order],
+        [None if column is None else column[order] for column in others],
+    )
 
 
 def distinct(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -109,14 +109,12 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
+        )
         self.max_clusters = max_clusters
         self.beta = beta
         self.anneal = anneal
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
         self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:

@@ -151,16 +151,14 @@ class EvidenceAccumulation(Clusterer):
         tol=1e-6,
         random_state=None,
     ):
-        self.n_clusters = n_clusters
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
+        )
         self.ensemble = ensemble
         self.consensus = consensus
         self.selection = selection
         self.max_clusters = max_clusters
         self.n_bootstrap = n_bootstrap
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, partition_weight: Any = None) -> EvidenceAccumulation:
         """Learn memberships.

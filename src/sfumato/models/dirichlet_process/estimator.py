@@ -154,17 +154,15 @@ class DirichletProcessMixture(Clusterer):
         random_state=None,
         n_jobs=None,
     ):
-        self.n_clusters = n_clusters
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
+        )
         self.component = component
         self.inference = inference
         self.concentration = concentration
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
         self.burn_in = burn_in
         self.n_draws = n_draws
         self.thinning = thinning
-        self.random_state = random_state
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DirichletProcessMixture:

@@ -160,11 +160,10 @@ def _start(
     rng: np.random.Generator,
 ) -> kernel.State:
     """Every object to the nearest of k objects far from each other."""
-    few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
-    X = few.map(lambda block, weights: embedding(component, block))
-    weights = np.ones(len(X)) if few.columns[0] is None else to_numpy(few.columns[0])
-    order = seeding.sort(X, weights)
-    centers = seeding.kmeans_plus_plus(X[order], weights[order], n_clusters, rng)
+    X, weights, _ = seeding.sorted_sample(
+        rows, SAMPLE, rng, features=lambda block: embedding(component, block)
+    )
+    centers = seeding.kmeans_plus_plus(X, weights, n_clusters, rng)
 
     def block(X: Array, weights: Weights) -> tuple[Any, Any]:
         labels = seeding.nearest(embedding(component, X), centers)

@@ -152,7 +152,9 @@ class DiscriminativeClustering(Clusterer):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
+        )
         self.prior = prior
         self.bandwidth = bandwidth
         self.anneal = anneal
@@ -161,10 +163,6 @@ class DiscriminativeClustering(Clusterer):
         self.algorithm = algorithm
         self.learning_rate = learning_rate
         self.batch_size = batch_size
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DiscriminativeClustering:

@@ -125,15 +125,13 @@ class FactorMixture(DensityMixture):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
+        )
         self.n_factors = n_factors
         self.shared_noise = shared_noise
         self.criterion = criterion
         self.reg_covar = reg_covar
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
         self.n_jobs = n_jobs
 
     def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -193,11 +191,7 @@ class FactorMixture(DensityMixture):
 
     def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> kernel.State:
         """From k-means in the units of the data and in units of every feature, in turn."""
-        few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
-        X = np.asarray(few.map(lambda block, *_: block), dtype=np.float64)
-        weights = np.ones(len(X)) if few.columns[0] is None else few.columns[0]
-        order = seeding.sort(X, weights)
-        X, weights = X[order], weights[order]
+        X, weights, _ = seeding.sorted_sample(rows, SAMPLE, rng)
         k, q = self._setting["n_clusters"], self._setting["n_factors"]
         scale = self._coordinates.scale
         places = X * (scale.min() / scale) if turn % 2 == 0 else X

@@ -93,15 +93,13 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         tol=1e-7,
         random_state=None,
     ):
-        self.n_clusters = n_clusters
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
+        )
         self.max_clusters = max_clusters
         self.similarity = similarity
         self.normalization = normalization
         self.solver = solver
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None
@@ -183,18 +181,19 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
     def _run(self, problem: kernel.Problem, G: np.ndarray) -> loop.Run:
         """Iterate from one start, first scaled to fit F best."""
         start = kernel.scaled_start(problem, G)
-        limits = {
-            "max_iter": self.max_iter,
-            "tol": self.tol,
-            "relative_to": lambda f: max(float(f), 1e-4 * problem.norm),
-        }
+        iterate = partial(
+            loop.iterate,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            relative_to=lambda f: max(float(f), 1e-4 * problem.norm),
+        )
         step = partial(kernel.sweep, problem, self.solver == "coordinate")
         if self.solver == "multiplicative":
-            return loop.iterate(step, start, **limits)
+            return iterate(step, start)
         accelerated = loop.Extrapolation.accelerate(
             step, partial(kernel.combine, problem), lambda mask, one, other: one if mask else other
         )
-        run = loop.iterate(accelerated, loop.Extrapolation(start), **limits)
+        run = iterate(accelerated, loop.Extrapolation(start))
         return run._replace(state=run.state.settled)
 
     def _finish(self, run: loop.Run, X: Any) -> None:
@@ -211,24 +210,8 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
             )
         self._publish(self._spread(normalize(self.factor_), X), run)
 
-    def predict_proba(self, X: ArrayLike) -> Any:
-        """Memberships of new objects, each by itself beside the fitted ones.
-
-        Parameters
-        ----------
-        X : array of shape (n_new, p), or similarities (n_new, n) to the fitted objects if
-        ``similarity="precomputed"``
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-            The g >= 0 that minimises  sum_j (F_j - g'g_j)^2,  divided by its sum; uniform where g
-            is zero.
-        """
-        self._check_fitted()
-        return self._place(self._new_similarities(X))
-
     def _place(self, rows: Any) -> Any:
+        """The g >= 0 that minimises  sum_j (F_j - g'g_j)^2,  divided by its sum."""
         return normalize(self._fold_in(_on_host(rows))[0])
 
     def _fold_in(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core import loop
-from ...core.arrays import to_numpy
 from ...core.base import InductiveClusterer
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState
@@ -116,16 +115,14 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
+        )
         self.max_clusters = max_clusters
         self.fuzzifier = fuzzifier
         self.covariance_type = covariance_type
         self.entropy = entropy
         self.noise = noise
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
         self.n_jobs = n_jobs
 
     def partial_fit(
@@ -198,13 +195,11 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.State:
         d = self.n_features_in_
         size = max(20 * self.n_clusters, min(self._screen, 2**24 // max(d, 1)))
-        few = rows if rows.shape[0] <= size else rows.sample(size, rng)
-        X = few.map(lambda block, weights: _dense(block[:, 1 : d + 1]))
-        X = to_numpy(X).astype(np.float64)
-        weights = np.ones(len(X)) if few.columns[0] is None else few.columns[0]
-        order = seeding.sort(X, weights)
+        X, weights, _ = seeding.sorted_sample(
+            rows, size, rng, features=lambda block: _dense(block[:, 1 : d + 1])
+        )
         centers = seeding.kmeans_plus_plus(
-            X[order], weights[order], self.n_clusters, rng, cap=self._rule.noise or np.inf
+            X, weights, self.n_clusters, rng, cap=self._rule.noise or np.inf
         )
         return kernel.State(
             centers,

@@ -119,12 +119,7 @@ class MixtureData:
         """Objects that starts look at: few, without holes, in an order of their own."""
         feature = self.measured.unmixed()
         rows = Rows(self.X, self.weights, self.labels, n_jobs=self.n_jobs, view=feature.inner)
-        few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
-        X = to_numpy(few.map(lambda block, *_: block)).astype(np.float64)
-        weights = np.ones(len(X)) if few.columns[0] is None else few.columns[0]
-        order = seeding.sort(X, weights)
-        X, weights = X[order], weights[order]
-        labels = None if few.columns[1] is None else few.columns[1][order]
+        X, weights, (labels,) = seeding.sorted_sample(rows, SAMPLE, rng)
         X = complete(X, weights) if self.holes else X
         return Sample(X, weights, labels, self.measured.isotropic().scale / feature.scale)
 

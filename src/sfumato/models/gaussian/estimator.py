@@ -163,7 +163,9 @@ class GaussianMixture(FittedMixture):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
+        )
         self.covariance_type = covariance_type
         self.criterion = criterion
         self.average = average
@@ -174,10 +176,6 @@ class GaussianMixture(FittedMixture):
         self.means_init = means_init
         self.covariances_init = covariances_init
         self.frozen = frozen
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
         self.n_jobs = n_jobs
 
     @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other

@@ -127,14 +127,12 @@ class MixedMixture(DensityMixture):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
+        )
         self.columns = columns
         self.criterion = criterion
         self.smoothing = smoothing
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
         self.n_jobs = n_jobs
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
@@ -236,12 +234,12 @@ class MixedMixture(DensityMixture):
     def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> kernel.State:
         """One M step from a partition: k-means, or the cells around objects drawn at random."""
         k = self._setting["n_clusters"]
-        few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
-        Z = np.asarray(few.map(lambda block, *_: block), dtype=np.float64)
-        weights = np.ones(len(Z)) if few.columns[0] is None else few.columns[0]
-        E = kernel.embed(Z, self._overall, self._layout)
-        order = seeding.sort(E, weights)
-        Z, E, weights = Z[order], E[order], weights[order]
+
+        def embed(Z: np.ndarray) -> np.ndarray:
+            return kernel.embed(Z, self._overall, self._layout)
+
+        Z, weights, _ = seeding.sorted_sample(rows, SAMPLE, rng, key=embed)
+        E = embed(Z)
         if turn % 2 == 0:
             labels = seeding.kmeans(E, weights, k, rng)
         else:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ...core import loop
 from ...core.arrays import is_numpy, namespace, to_numpy
-from ...core.constraints import Known, match_columns, refuse_constraints
+from ...core.constraints import match_columns, refuse_constraints
 from ...core.memory import InputSize
 from ...core.rows import one_blas_thread
 from ...core.similarity_base import SimilarityClusterer, as_dense
@@ -132,17 +132,15 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         tol=1e-8,
         random_state=None,
     ):
-        self.n_clusters = n_clusters
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
+        )
         self.max_clusters = max_clusters
         self.similarity = similarity
         self.solver = solver
         self.diagonal = diagonal
         self.scale = scale
         self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
 
     def fit(
         self,
@@ -187,9 +185,9 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         if isinstance(self.n_clusters, str):
             refuse_constraints(y, pair_weight, must_link, cannot_link)
             return self._fit_automatic(X, sample_weight)
-        self._check_parameters()
-        known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
-        evidence = self._evidence(X, sample_weight, known, pair_weight)
+        evidence, known = self._constrained(
+            X, y, sample_weight, pair_weight, must_link, cannot_link
+        )
         evidence = setup.with_links(evidence, known, self._group)
         W = setup.similarity(evidence, self.n_clusters)
         labels = known.held(self._group, W.shape[0])
@@ -296,27 +294,23 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
 
     def _solve(self, problem: kernel.Problem, U: Any) -> loop.Run:
         floor = 1e-2 * problem.W.norm
-        tol = (
-            max(self.tol, 2e-5) if dtype_of(problem.W) == np.float32 else self.tol
-        )  # float32 does not show smaller changes
-        limits = {
-            "max_iter": self.max_iter,
-            "tol": tol,
-            "relative_to": lambda f: np.maximum(f, floor),
-            "horizon": HORIZON,
-        }
+        # float32 does not show smaller changes.
+        tol = max(self.tol, 2e-5) if dtype_of(problem.W) == np.float32 else self.tol
+        iterate = partial(
+            loop.iterate,
+            max_iter=self.max_iter,
+            tol=tol,
+            relative_to=lambda f: np.maximum(f, floor),
+            horizon=HORIZON,
+        )
         if self.solver == "baum-eagon":
-            return loop.iterate(
-                partial(kernel.baum_eagon_step, problem), kernel.start(problem, U), **limits
-            )
+            return iterate(partial(kernel.baum_eagon_step, problem), kernel.start(problem, U))
         if isinstance(problem.W, kernel.Implicit):
-            return loop.iterate(
-                partial(gradient.gradient_step, problem), gradient.start(problem, U), **limits
-            )
+            return iterate(partial(gradient.gradient_step, problem), gradient.start(problem, U))
         step = loop.Extrapolation.accelerate(
             partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
         )
-        run = loop.iterate(step, loop.Extrapolation(kernel.start(problem, U)), **limits)
+        run = iterate(step, loop.Extrapolation(kernel.start(problem, U)))
         return run._replace(state=run.state.settled)
 
     def _finish(self, problem: kernel.Problem, run: loop.Run, X: Any) -> None:
@@ -393,23 +387,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
                 "similarity"
             )
 
-    def predict_proba(self, X: ArrayLike) -> Any:
-        """Memberships of new objects, each by itself beside the fitted ones.
-
-        Parameters
-        ----------
-        X : array of shape (n_new, p), or similarities (n_new, n) to the fitted objects if
-        ``similarity="precomputed"``
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-            The u that minimises  sum_j (w_j - scale * u'u_j)^2.
-        """
-        self._check_fitted()
-        return self._place(self._new_similarities(X))
-
     def _place(self, rows: Any) -> Any:
+        """The u that minimises  sum_j (w_j - scale * u'u_j)^2."""
         U = self._members
         xp = namespace(U)
         B = as_dense(rows @ U, U.dtype) * self.scale_

@@ -126,15 +126,13 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         tol=0.0,
         random_state=None,
     ):
-        self.n_clusters = n_clusters
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
+        )
         self.max_clusters = max_clusters
         self.similarity = similarity
         self.method = method
         self.rounding = rounding
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
 
     def fit(
         self,
@@ -180,9 +178,9 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         if isinstance(self.n_clusters, str):
             refuse_constraints(y, pair_weight, must_link, cannot_link)
             return self._fit_automatic(X, sample_weight)
-        self._check_parameters()
-        known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
-        evidence = self._evidence(X, sample_weight, known, pair_weight)
+        evidence, known = self._constrained(
+            X, y, sample_weight, pair_weight, must_link, cannot_link
+        )
         W, weights = _measured(evidence, known, self._group), evidence.weights
         if self.method == "ng-jordan-weiss" and W.shape[0] > 1:
             W = _without_diagonal(W, weights)
@@ -325,23 +323,8 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
             return
         warn(what)
 
-    def predict_proba(self, X: ArrayLike) -> Any:
-        """Memberships of new objects, placed beside the fitted ones by the Nystrom rule.
-
-        Parameters
-        ----------
-        X : array of shape (n_new, p), or similarities (n_new, n) to the fitted objects if
-        ``similarity="precomputed"``
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-            Uniform for an object similar to nothing.
-        """
-        self._check_fitted()
-        return self._place(self._new_similarities(X))
-
     def _place(self, rows: Any) -> Any:
+        """Placed in the embedding by the Nystrom rule."""
         Z, degree = self._embed(rows)
         dtype = self._rotation.dtype
         if hasattr(self.rounding, "predict_proba"):

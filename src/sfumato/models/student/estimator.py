@@ -130,15 +130,13 @@ class StudentMixture(DensityMixture):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
+        )
         self.covariance_type = covariance_type
         self.degrees_of_freedom = degrees_of_freedom
         self.criterion = criterion
         self.reg_covar = reg_covar
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
         self.n_jobs = n_jobs
 
     def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -207,12 +205,8 @@ class StudentMixture(DensityMixture):
         )
 
     def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> kernel.State:
-        few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
-        X = np.asarray(few.map(lambda block, *_: block), dtype=np.float64)
-        X = np.where(np.isnan(X), 0.0, X)  # the means, in these coordinates
-        weights = np.ones(len(X)) if few.columns[0] is None else few.columns[0]
-        order = seeding.sort(X, weights)
-        X, weights = X[order], weights[order]
+        # In these coordinates the means are zero: missing values begin there.
+        X, weights, _ = seeding.sorted_sample(rows, SAMPLE, rng, features=np.nan_to_num)
         k = self._setting["n_clusters"]
         labels = starts.partition(X, weights, k, turn, rng)
         return starts.from_labels(X, weights, labels, k, self._rule_of())
