@@ -380,6 +380,18 @@ def test_of_groups_that_no_partition_joins_the_largest_are_the_clusters():
 
 
 @pytest.mark.parametrize("consensus", ["single", "average", "complete"])
+def test_fitted_objects_keep_their_label_in_a_linkage(consensus):
+    """Without a look at the fit 51 of these 80 moved: an early merge is not taken back."""
+    rng = np.random.default_rng(1)
+    L = rng.integers(0, 4, (80, 8))
+    L[rng.random(L.shape) < 0.1] = -1
+    model = EvidenceAccumulation(5, ensemble="precomputed", consensus=consensus).fit(L)
+    np.testing.assert_array_equal(model.predict(L), model.labels_)
+    np.testing.assert_array_equal(model.predict(L[::-3]), model.labels_[::-3])
+    np.testing.assert_array_equal(model.predict_proba(L[:9]), model.memberships_[:9])
+
+
+@pytest.mark.parametrize("consensus", ["single", "average", "complete"])
 def test_objects_that_nobody_saw_take_no_cluster_of_a_linkage(consensus):
     truth = np.repeat([0, 1, 2], 20)
     L = np.tile(truth[:, None], (1, 8))

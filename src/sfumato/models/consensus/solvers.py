@@ -231,14 +231,26 @@ class ByLinkage:
         self.run = loop.Run(None, height, np.array([height]), 1, True)
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Each new object to the cluster it is most similar to, in the sense of the linkage."""
+        """Each new object to the cluster it is most similar to, in the sense of the linkage.
+
+        An object labelled like a fitted one goes with it: a tree merges early what a finished
+        cluster need not take back.
+        """
         S = _filled(_ratio(*tables.pair_counts(new, self.table)))
         members = [np.flatnonzero(column) for column in self.groups.T]
         reduce: Any = {"single": np.max, "average": np.mean, "complete": np.min}[self.method]
         nearest = np.argmax(
             np.stack([reduce(S[:, chosen], axis=1) for chosen in members], axis=1), axis=1
         )
+        fitted = dict(zip(_row_keys(self.table), self.groups.argmax(axis=1), strict=True))
+        for row, key in enumerate(_row_keys(new)):
+            nearest[row] = fitted.get(key, nearest[row])
         return one_hot(nearest, len(members))
+
+
+def _row_keys(table: tables.Table) -> list[bytes]:
+    """The labels of every object as a key."""
+    return [row.tobytes() for row in table.codes.astype(np.int32)]
 
 
 class ByEstimator:
