@@ -4,26 +4,34 @@ a cluster of real processes gives the answer of one process, also when it loses 
 """
 
 import os
+import re
 import signal
 import threading
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
+import sfumato
 from sfumato import (
     DiscriminativeClustering,
+    EvidenceAccumulation,
     FactorMixture,
     FuzzyCMeans,
     GaussianMixture,
     MixedMixture,
+    MixtureEnsemble,
     PairwiseProbabilisticClustering,
     StudentMixture,
 )
+from sfumato.core.validation import STREAMING
 from sfumato.dask import Similarity, shards
+from sfumato.models import MODELS
+from sfumato.selection import choose_n_clusters
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -151,6 +159,114 @@ def test_a_lost_worker_changes_nothing_in_sums_of_statistics(client, data):
     )
     timer.join()
     np.testing.assert_allclose(shaken, quiet, atol=1e-12)
+
+
+STREAMS = {
+    ("FuzzyCMeans", "features"),
+    ("GaussianMixture", "features"),
+    ("StudentMixture", "features"),
+    ("FactorMixture", "features"),
+    ("MixedMixture", "features"),
+    ("DiscriminativeClustering", "features"),
+    ("EvidenceAccumulation", "features"),
+    ("MixtureEnsemble", "features"),
+    ("PairwiseProbabilisticClustering", "similarity"),
+}
+KINDS = [(model.name, kind) for model in MODELS for kind in model.evidence]
+
+
+@pytest.mark.parametrize("name, kind", [each for each in KINDS if each not in STREAMS])
+def test_models_that_need_all_objects_in_one_place_refuse_a_dask_array_at_once(name, kind):
+    """Without a cluster: nothing is computed before the answer."""
+    given = {"similarity": "similarity", "labelings": "ensemble"}.get(kind)
+    model = getattr(sfumato, name)(**({given: "precomputed"} if given else {}))
+    if "n_clusters" in model.get_params():
+        model.set_params(n_clusters=2)
+    X = da.ones((30, 30), chunks=(10, 30))
+    with pytest.raises(TypeError, match=f"{name} .*not read dask arrays.* that streams"):
+        model.fit(X)
+    with pytest.raises(NotFittedError):
+        model.transform(np.ones((3, 30))) if hasattr(model, "transform") else model.predict(X)
+
+
+def test_the_message_names_the_models_that_stream():
+    named = {model.name for model in MODELS if re.search(rf"\b{model.name}\b", STREAMING)}
+    assert named == {name for name, _ in STREAMS}
+
+
+def test_a_number_of_clusters_is_not_chosen_on_a_cluster_of_machines():
+    X = da.ones((30, 2), chunks=(10, 2))
+    with pytest.raises(TypeError, match="FuzzyCMeans with n_clusters='auto'.*choose on a sample"):
+        FuzzyCMeans("auto").fit(X)
+    with pytest.raises(TypeError, match="dask array, of which no resamples"):
+        choose_n_clusters(FuzzyCMeans(2), X)
+
+
+def test_a_consensus_of_features_on_the_workers_is_that_of_features_here(client, data):
+    X, _, _ = data
+    model = EvidenceAccumulation("auto", random_state=0)
+    there = np.asarray(model.fit(da.from_array(X, chunks=(170, 3))).memberships_)
+    np.testing.assert_allclose(there, model.fit(X).memberships_, atol=1e-6)
+
+
+def test_mixtures_of_features_on_the_workers_are_those_of_features_here(client, data):
+    X, _, _ = data
+    ensemble = MixtureEnsemble(3, random_state=0)
+    there = ensemble.fit(da.from_array(X, chunks=(170, 3))).transform(X)
+    np.testing.assert_allclose(there, ensemble.fit(X).transform(X), atol=1e-8)
+
+
+def test_empty_blocks_and_blocks_of_unknown_size_are_read(client, data):
+    X, _, _ = data
+    model = FuzzyCMeans(3, n_init=1, max_iter=20, tol=1e-3, random_state=0)
+    here = model.fit(X).memberships_
+    blocks = [da.from_array(X[a:b], chunks=(b - a or 1, 3)) for a, b in ((0, 9), (9, 9), (9, 600))]
+    unknown = da.from_array(X, chunks=(170, 3))
+    for spread in (da.concatenate(blocks), unknown[unknown[:, 0] > -1e9]):
+        np.testing.assert_allclose(np.asarray(model.fit(spread).memberships_), here, atol=1e-6)
+
+
+def test_blocks_of_unknown_size_of_a_similarity_are_read(client):
+    W = block_similarity(40)
+    spread = da.from_array(W, chunks=(15, 40))
+    unknown = spread[spread[:, 0] > -1.0]
+    np.testing.assert_array_equal(Similarity(unknown) @ np.eye(40), W)
+
+
+BAD = [
+    (da.zeros((0, 3)), ValueError, "empty"),
+    (da.ones((9, 3), dtype=complex), ValueError, "complex"),
+    (da.from_array(np.full((9, 3), "a")), TypeError, "must hold numbers"),
+    (da.from_array(np.full((9, 3), None), chunks=3), TypeError, "must hold numbers"),
+    (da.ones((2, 3, 4)), ValueError, "two-dimensional"),
+    (da.ones(7), ValueError, "two-dimensional"),
+]
+
+
+@pytest.mark.parametrize("array, error, message", BAD)
+def test_what_is_no_table_of_numbers_is_refused_by_name(array, error, message):
+    with pytest.raises(error, match=f"X .*{message}"):
+        FuzzyCMeans(2).fit(array)
+    with pytest.raises(error, match=f"W .*{message}"):
+        PairwiseProbabilisticClustering(2, similarity="precomputed").fit(array)
+
+
+def test_a_dask_data_frame_is_told_how_to_become_an_array():
+    frames = pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    frame = frames.from_pandas(pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}), npartitions=1)
+    with pytest.raises(TypeError, match="to_dask_array"):
+        FuzzyCMeans(2).fit(frame)
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e300])
+def test_extreme_units_on_the_workers_are_refused_by_name(client, data, scale):
+    W = da.from_array(block_similarity(30) * scale, chunks=(10, 30))
+    with pytest.raises(ValueError, match="change units"):
+        PairwiseProbabilisticClustering(3, similarity="precomputed").fit(W)
+    if scale > 1:
+        with pytest.raises(ValueError, match="squares overflow"):
+            FuzzyCMeans(3).fit(da.from_array(data[0] * scale, chunks=(300, 3)))
 
 
 @pytest.mark.parametrize("suffix", ["npy", "parquet"])

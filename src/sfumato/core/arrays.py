@@ -59,7 +59,7 @@ def _compat(root: str) -> Any:
     return xp
 
 
-def reader(array: Array) -> Any:
+def reader(array: Any) -> Any:
     """The module of ours that reads arrays of this library (see ``READERS``), or None."""
     name = READERS.get(type(array).__module__.partition(".")[0])
     return import_module(name) if name else None

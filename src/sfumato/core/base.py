@@ -42,6 +42,9 @@ class InductiveClusterer(Clusterer):
         None
     )
 
+    def _streams(self) -> bool:
+        return True
+
     @abstractmethod
     def _start(self, rows: Rows, rng: np.random.Generator) -> Any:
         """A first state."""

@@ -22,7 +22,7 @@ from . import loop, structure
 from .arrays import free_memory, namespace, reader
 from .memory import InputSize, require
 from .types import ArrayLike, RandomState
-from .validation import check_number
+from .validation import check_number, refuse_spread
 from .warn import warn
 
 __all__ = ["Clusterer", "most_clusters"]
@@ -108,6 +108,10 @@ class Clusterer(
     def _n_features_out(self) -> int:
         return self.memberships_.shape[1]
 
+    def _streams(self) -> bool:
+        """Whether the evidence may be a dask array, whose blocks stay on the workers."""
+        return False
+
     def _check_fitted(self) -> None:
         check_is_fitted(self)
 
@@ -135,6 +139,7 @@ class Clusterer(
 
         Keep the evidence until memberships are published.
         """
+        refuse_spread(self, X)
         self._evidence_ = X
         size = InputSize.of(X)
         if size is not None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .arrays import reader
 from .types import ArrayLike, Similarity
 from .validation import refuse_mask, refuse_overflow, refuse_underflow
 from .warn import warn
@@ -158,6 +159,11 @@ def check_rows(rows: Any, n_objects: int, name: str = "W", *, signed: bool = Fal
 
     (n_new, n_objects), finite, nonnegative unless ``signed``.
     """
+    if reader(rows) is not None:
+        raise TypeError(
+            f"{name} is a dask array: similarities of new objects are read here, a part at a "
+            f"time; pass {name}.compute()"
+        )
     rows = _as_matrix(rows, name)
     if len(rows.shape) != 2 or rows.shape[1] != n_objects:
         raise ValueError(

@@ -165,6 +165,8 @@ class SimilarityClusterer(Clusterer):
     def _given(self, X: Any, pair_weight: Any) -> tuple[Any, Any]:
         """A precomputed similarity, and the weights of its pairs where not all are one."""
         names = X if hasattr(X, "columns") else None
+        foreign = reader(X)
+        X = X if foreign is None else foreign.check_array(X, "W")
         if self.similarity == "distance":
             X, self._distance_scales = similarity_of_distances(X)
         W, pairs = measured(X, pair_weight) if self._weighs_pairs else (X, None)

@@ -22,8 +22,17 @@ __all__ = [
     "refuse_mask",
     "refuse_overflow",
     "refuse_same_names",
+    "refuse_spread",
     "refuse_underflow",
 ]
+
+
+# What to do with a dask array that a model cannot read; tests/dask compares it with the models.
+STREAMING = (
+    "choose one that streams: FuzzyCMeans, GaussianMixture, StudentMixture, FactorMixture, "
+    "MixedMixture, DiscriminativeClustering, EvidenceAccumulation() or MixtureEnsemble of "
+    "features, PairwiseProbabilisticClustering(similarity='precomputed') of a similarity"
+)
 
 
 def refuse_mask(X: Any, name: str) -> None:
@@ -104,6 +113,7 @@ def check_features(
     """
     refuse_mask(X, "X")
     refuse_same_names(X, "X")
+    refuse_spread(estimator, X)
     foreign = reader(X)
     if foreign is not None:
         return foreign.check_features(estimator, X, reset, missing)
@@ -126,6 +136,16 @@ def check_features(
         )
     refuse_overflow(X, "X")
     return X
+
+
+def refuse_spread(estimator: Any, X: Any) -> None:
+    """Refuse a dask array where the estimator needs all objects in one place."""
+    if reader(X) is None or estimator._streams():
+        return
+    raise TypeError(
+        f"{type(estimator).__name__} with these parameters does not read dask arrays: pass "
+        f"X.compute() if it fits in memory, or {STREAMING}"
+    )
 
 
 def refuse_same_names(X: Any, name: str) -> None:

@@ -8,7 +8,28 @@ import dask.array as da
 import numpy as np
 from distributed import Future, default_client
 
-__all__ = ["client", "pinned", "same"]
+__all__ = ["check_array", "client", "pinned", "same"]
+
+
+def check_array(X: Any, name: str) -> da.Array:
+    """A dask array of real numbers, two-dimensional, of known size and without empty blocks."""
+    if not isinstance(X, da.Array):
+        raise TypeError(
+            f"{name} must be a dask array, got a dask {type(X).__name__}: a data frame gives one "
+            f"by {name}.to_dask_array(lengths=True)"
+        )
+    if X.ndim != 2:
+        raise ValueError(f"{name} must be two-dimensional, got an array of {X.ndim} dimensions")
+    if X.dtype.kind == "c":
+        raise ValueError(f"{name} holds complex data, which is not supported: take the real part")
+    if X.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold numbers, got an array of dtype {X.dtype}")
+    if np.isnan(X.shape).any():
+        X = X.compute_chunk_sizes()
+    if 0 in X.shape:
+        raise ValueError(f"{name} is empty: its shape is {X.shape}")
+    full = tuple(tuple(size for size in sizes if size) for sizes in X.chunks)
+    return X if full == X.chunks else X.rechunk(full)
 
 
 def client() -> Any:

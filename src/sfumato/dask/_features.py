@@ -19,7 +19,7 @@ import dask
 
 from ..core.rows import Rows, add
 from ..core.validation import check_width
-from ._cluster import client, pinned, same
+from ._cluster import check_array, client, pinned, same
 
 __all__ = ["Features", "check_features"]
 
@@ -126,11 +126,10 @@ class Features:
     rows = SpreadRows
 
     def __init__(self, X: da.Array) -> None:
-        if np.isnan(X.shape[0]):
-            X = X.compute_chunk_sizes()
+        X = check_array(X, "X")
         self.shape, self.ndim = X.shape, 2
-        self.blocks = [block for block, size in zip(pinned(X), X.chunks[0], strict=True) if size]
-        self.bounds = np.concatenate([[0], np.cumsum([size for size in X.chunks[0] if size])])
+        self.blocks = pinned(X)
+        self.bounds = np.concatenate([[0], np.cumsum(X.chunks[0])])
         self.dtype = np.dtype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
         self._columns: dict[int, tuple[Any, list[Any]]] = {}
 
@@ -175,15 +174,20 @@ class Features:
 
 
 def check_features(estimator: Any, X: da.Array, reset: bool, missing: bool) -> Features:
-    """A dask array as features of an estimator: two-dimensional, of the fitted width, finite."""
+    """A dask array as features of an estimator: of the fitted width, finite, squares finite."""
+    X = check_array(X, "X")
     check_width(estimator, X, reset)
     features = Features(X)
-    if (
-        not missing
-        and not Rows(features).sum(
-            lambda block: (int(not np.isfinite(block.sum(dtype=np.float64))),)
-        )[0]
-        == 0
-    ):
+    limit = float(np.finfo(features.dtype).max) ** 0.5 / (10.0 * X.shape[1])
+
+    def faults(block: np.ndarray) -> tuple[int, int, int]:
+        size = np.abs(block)
+        infinite = np.isinf(size).any()
+        return int(np.isnan(size).any()), int(infinite), int(np.fmax.reduce(size, None) > limit)
+
+    gaps, infinite, large = Rows(features).sum(faults)
+    if infinite or (gaps and not missing):
         raise ValueError("X contains NaN or infinity: drop or impute those rows")
+    if large:
+        raise ValueError("X has values whose squares overflow: change units, e.g. X / X.max()")
     return features

@@ -12,7 +12,7 @@ from distributed import Future, wait
 from scipy.sparse.linalg import LinearOperator
 
 from ..models.pairwise import kernel
-from ._cluster import client, pinned, same
+from ._cluster import check_array, client, pinned, same
 
 __all__ = ["Similarity"]
 
@@ -20,8 +20,8 @@ ATTEMPTS = 5  # times a panel is tried while workers are being lost
 
 
 def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:
-    """Squared norm, diagonal, least entry of a block of rows, and its products with a vector from
-    both sides.
+    """Squared norm, diagonal, least and largest entry of a block of rows, and its products with
+    a vector from both sides.
     """
     diagonal = block[np.arange(len(block)), np.arange(start, start + len(block))]
     norm = float(np.einsum("ij,ij->i", block, block).astype(np.float64).sum())
@@ -29,6 +29,7 @@ def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:
         norm,
         diagonal,
         float(block.min()),
+        float(block.max()),
         block @ probe,
         probe[start : start + len(block)] @ block,
     )
@@ -62,6 +63,7 @@ class Similarity(LinearOperator):
     """
 
     def __init__(self, W: da.Array) -> None:
+        W = check_array(W, "W")
         self.blocks = pinned(W)
         self.bounds = np.concatenate([[0], np.cumsum(W.chunks[0])])
         super().__init__(
@@ -75,16 +77,17 @@ class Similarity(LinearOperator):
                 for block, low in zip(self.blocks, self.bounds[:-1], strict=True)
             ]
         )
-        norms, diagonals, least, right, left = zip(*facts, strict=True)
-        self._check(sum(norms), min(least), np.concatenate(right), np.sum(left, axis=0))
+        norms, diagonals, least, largest, right, left = zip(*facts, strict=True)
+        self._check_entries(float(np.min(least)), float(np.max(largest)))
+        self._check_symmetry(sum(norms), np.concatenate(right), np.sum(left, axis=0))
         self.norm, self.diagonal = float(sum(norms)), np.concatenate(diagonals)
         self.diagonal_norm = float(np.sum(np.square(self.diagonal, dtype=np.float64)))
         self.panels = kernel.panels(
             self.n, kernel.N_PANELS
         )  # those of one process: the path to the answer is the same
 
-    def _check(self, norm: float, least: float, right: np.ndarray, left: np.ndarray) -> None:
-        if not np.isfinite(norm):
+    def _check_entries(self, least: float, largest: float) -> None:
+        if not np.isfinite([least, largest]).all():
             raise ValueError(
                 "W contains NaN or infinity: replace missing similarities (0 means never "
                 "together) or drop those objects"
@@ -94,6 +97,15 @@ class Similarity(LinearOperator):
                 f"W has negative similarities (smallest {least:g}): shift or clip them, e.g. "
                 "W.clip(min=0)"
             )
+        limits = np.finfo(self.dtype)
+        low, high = float(limits.tiny) ** 0.5 * 1e9, float(limits.max) ** 0.5 / 1e9 / self.n
+        if largest and not low < largest < high:
+            raise ValueError(
+                f"W has a largest similarity of {largest:.0e}, whose square cannot be told from "
+                f"{'0' if largest < low else 'infinity'}: change units, e.g. W / {largest:.0e}"
+            )
+
+    def _check_symmetry(self, norm: float, right: np.ndarray, left: np.ndarray) -> None:
         tolerance = 1e-4 if self.dtype == np.float32 else 1e-9
         if np.abs(right - left).max() > tolerance * max(norm, 1e-300) ** 0.5:
             raise ValueError("W is not symmetric: pass (W + W.T) / 2")

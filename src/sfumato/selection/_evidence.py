@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from ..core.arrays import reader
 from ..core.labels import check_labelings
 from ..core.weights import check_weights
 from ..memberships import one_hot
@@ -236,6 +237,11 @@ def as_evidence(estimator: Any, data: Any, sample_weight: Any = None) -> Evidenc
         raise ValueError(
             "sample_weight goes with features where the number of clusters is chosen: give the "
             "number, or leave the weights out"
+        )
+    if reader(data) is not None:
+        raise TypeError(
+            "the evidence is a dask array, of which no resamples can be drawn: give a part of it, "
+            "e.g. X[:5000].compute()"
         )
     if precomputed("ensemble"):
         return Labelings(check_labelings(data))

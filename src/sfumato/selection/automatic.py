@@ -29,6 +29,12 @@ class AutomaticClusters:
     def _fit_automatic(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         check_choice(self.n_clusters, "n_clusters (an integer or 'auto')", ("auto",))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
+        if reader(X) is not None:
+            raise TypeError(
+                f"{type(self).__name__} with n_clusters='auto' does not read dask arrays: choose "
+                "on a sample, sfumato.selection.choose_n_clusters(model, X[:5000].compute()), "
+                "and give the number; EvidenceAccumulation('auto') streams"
+            )
         _refuse_what_cannot_be_cut(X)
         choice = choose_n_clusters(
             clone(self).set_params(n_clusters=2),
@@ -47,7 +53,7 @@ class AutomaticClusters:
 def _refuse_what_cannot_be_cut(X: Any) -> None:
     """Candidates are fitted and tested on rows in memory, which these do not give."""
     plain = isinstance(X, (np.ndarray, list, tuple)) or sp.issparse(X) or hasattr(X, "columns")
-    if reader(X) is not None or not (plain or (hasattr(X, "__array__") and is_numpy(X))):
+    if not (plain or (hasattr(X, "__array__") and is_numpy(X))):
         raise TypeError(
             "n_clusters='auto' reads arrays and sparse arrays in memory, got "
             f"{type(X).__name__}: give the number of clusters"

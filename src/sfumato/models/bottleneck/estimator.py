@@ -117,6 +117,9 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         self.anneal = anneal
         self.n_jobs = n_jobs
 
+    def _streams(self) -> bool:
+        return False  # the shares of the rows are made of the whole table
+
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
         check_number(self.beta, "beta", low=0)

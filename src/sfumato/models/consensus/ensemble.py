@@ -169,6 +169,9 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if isinstance(self.algorithms, (list, tuple)) and not self.algorithms:
             raise ValueError("algorithms must name at least one clusterer, got an empty list")
 
+    def _streams(self) -> bool:
+        return False
+
     def _check_room(self, X: ArrayLike) -> None:
         size = InputSize.of(X)
         if size is None:

@@ -194,6 +194,9 @@ class EvidenceAccumulation(Clusterer):
             self._fit_hard(X, partition_weight, settings, rng)
         return self
 
+    def _streams(self) -> bool:
+        return self._takes_soft_evidence()
+
     def _takes_soft_evidence(self) -> bool:
         if isinstance(self.ensemble, MixtureEnsemble):
             return True

@@ -104,6 +104,9 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def _streams(self) -> bool:
+        return True
+
     def fit(self, X: Any, y: Any = None) -> MixtureEnsemble:
         """Fit the mixtures.
 

@@ -165,6 +165,9 @@ class DiscriminativeClustering(Clusterer):
         self.batch_size = batch_size
         self.n_jobs = n_jobs
 
+    def _streams(self) -> bool:
+        return True
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DiscriminativeClustering:
         """Learn clusters of ``X`` that tell the classes ``y`` apart.
 

@@ -50,6 +50,9 @@ class FittedMixture(Clusterer):
     _given: Given
     _classes: np.ndarray | None
 
+    def _streams(self) -> bool:
+        return True
+
     def predict_proba(self, X: Any) -> Any:
         """Posterior probabilities of new objects; missing values (NaN) are integrated out.
 

@@ -213,6 +213,9 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         known.warn_of_broken(self.labels_)
         return self
 
+    def _streams(self) -> bool:
+        return self._precomputed()
+
     @property
     def _fixed_scale(self) -> float | None:
         return None if self.scale == "fit" else float(self.scale)
