@@ -23,7 +23,7 @@ from .arrays import cpu_count, device, free_memory, is_numpy, namespace, to_nump
 from .memory import memory_budget
 from .types import Array
 
-__all__ = ["Rows", "add", "one_blas_thread", "threads"]
+__all__ = ["Rows", "add", "in_threads", "one_blas_thread", "threads"]
 
 # Objects: products with few clusters stay small for BLAS, and columns do not meet in the cache as
 # powers of two do
@@ -299,6 +299,21 @@ def _mark() -> None:
 def _pool(n_threads: int) -> ThreadPoolExecutor:
     """Threads that stay: a pass over small data takes less than starting them."""
     return ThreadPoolExecutor(n_threads, thread_name_prefix="sfumato", initializer=_mark)
+
+
+def in_threads(
+    function: Callable[..., Any], arguments: list[tuple[Any, ...]], n_jobs: int | None
+) -> Iterator[Any]:
+    """Results of ``function(*each)`` in order, from threads that stay; BLAS keeps to one of them.
+
+    In a thread of ours the calls follow each other.
+    """
+    n_threads = min(threads(n_jobs), len(arguments))
+    with one_blas_thread():
+        if n_threads <= 1 or getattr(_thread, "ours", False):
+            yield from (function(*each) for each in arguments)
+        else:
+            yield from _pool(n_threads).map(lambda each: function(*each), arguments)
 
 
 if hasattr(os, "register_at_fork"):

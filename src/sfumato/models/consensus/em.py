@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.optional import optional_module
 from ...numerics import distances, seeding
 
-__all__ = ["Mixtures", "fit_mixture", "join"]
+__all__ = ["Mixtures", "fit_mixture", "join", "maximize"]
 
 MAX_STEPS = 60  # and TOLERANCE (per object): members need to be different, not to be converged
 TOLERANCE = 1e-4
@@ -43,6 +44,10 @@ class Mixtures(NamedTuple):
         """
         Z = distances.features(np.ascontiguousarray(Y.T), "full")
         logits = self.rows @ Z
+        compiled = optional_module(__package__, "compiled")
+        if compiled is not None:
+            compiled.normalize_members(logits, self.offsets)
+            return logits
         begins = self.offsets[:-1]
         sizes = np.diff(self.offsets)
         logits -= np.repeat(np.maximum.reduceat(logits, begins, axis=0), sizes, axis=0)
@@ -66,11 +71,10 @@ def fit_mixture(Y: np.ndarray, R: np.ndarray, k: int, rng: np.random.Generator) 
     share = (labels == np.arange(k)[:, None]).astype(np.float64)
     share = share[share.sum(axis=1) > 0]
     Z = distances.features(np.ascontiguousarray(Y.T), "full")
-    before = -np.inf
+    sums, before = share @ Z.T, -np.inf
     for _ in range(MAX_STEPS):
-        rows = _maximize(share @ Z.T, d)
-        share, log_density = distances.softmax_columns(rows @ Z)
-        now = float(log_density.mean())
+        rows = maximize(sums, d)
+        sums, now = _expect(Z, rows)
         if not np.isfinite(now):
             raise ArithmeticError("the likelihood is not finite")
         if now - before < TOLERANCE:
@@ -79,13 +83,27 @@ def fit_mixture(Y: np.ndarray, R: np.ndarray, k: int, rng: np.random.Generator) 
     return rows
 
 
-def _maximize(sums: np.ndarray, d: int) -> np.ndarray:
+def _expect(Z: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float]:
+    """The E step: sums (k, q) of z(y) weighted by the posterior, and the mean log-density."""
+    found = distances.fused_sums(Z, None, rows, 0, fuzzy=False)
+    if found is not None:
+        return found[0], found[1] / Z.shape[1]
+    share, log_density = distances.softmax_columns(rows @ Z)
+    return share @ Z.T, float(log_density.mean())
+
+
+def maximize(sums: np.ndarray, d: int) -> np.ndarray:
     """The M step, as coefficients of z(y), from weighted sums (k, q) of z(y)."""
+    prior = PRIOR * len(sums) ** (-2.0 / d)
+    compiled = optional_module(__package__, "compiled")
+    return _maximize(sums, d, prior) if compiled is None else compiled.maximize(sums, d, prior)
+
+
+def _maximize(sums: np.ndarray, d: int, prior: float) -> np.ndarray:
     mass, first, second = distances.moments(sums, d, "full")
     safe = np.maximum(mass, 1e-10)
     means = first / safe[:, None]
     scatter = second - safe[:, None, None] * means[:, :, None] * means[:, None, :]
-    prior = PRIOR * len(mass) ** (-2.0 / d)
     covariances = scatter / safe[:, None, None] + (prior / (safe + 1e-3))[:, None, None] * np.eye(d)
     factor = np.linalg.inv(np.linalg.cholesky(covariances))
     precisions = np.swapaxes(factor, 1, 2) @ factor

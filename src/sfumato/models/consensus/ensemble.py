@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
@@ -17,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
 from ...core.memory import InputSize, require
-from ...core.rows import _controller, one_blas_thread, threads
+from ...core.rows import _controller, in_threads
 from ...core.types import Array, ArrayLike
 from ...core.validation import as_generator, check_features, check_number
 from ...core.warn import warn
@@ -208,12 +207,10 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _run(self, function: Any, arguments: list[tuple[Any, ...]]) -> Any:
         """Results in order, from threads that keep to one core each."""
         report = loop._listener.get()
-        pool = Parallel(n_jobs=threads(self.n_jobs), prefer="threads", return_as="generator")
-        with one_blas_thread(), warnings.catch_warnings():
+        tasks = [(function, *each) for each in arguments]
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for done, result in enumerate(
-                pool(delayed(_on_one_core)(function, *each) for each in arguments), 1
-            ):
+            for done, result in enumerate(in_threads(_on_one_core, tasks, self.n_jobs), 1):
                 if report is not None:
                     report(done, len(arguments), math.nan)
                 yield result

@@ -40,6 +40,7 @@ __all__ = [
 # t, in units of the mean degree: a few strays that nothing joins to the others are no cluster
 REGULARIZATION = 0.02
 NULL = 1e-12  # eigenvalues below are zero
+KEPT = 2**27  # bytes of columns that are kept between the two passes of the sums
 
 
 class MixtureColumns(NamedTuple):
@@ -225,18 +226,21 @@ def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tupl
     to.
     """
     kind, scale, t = factor.kinds[0], factor.scales[0], factor.regularization
-    (total,) = rows.sum(lambda block: (_scaled(kind(block), scale).sum(axis=0),))
+    columns = rows.through(lambda block: _scaled(kind(block), scale))
+    if 8 * rows.shape[0] * len(factor.means[0]) <= KEPT:
+        columns = columns.kept()
+    (total,) = columns.sum(lambda H: (H.sum(axis=0),))
     n = rows.shape[0] + (0.0 if past is None else past.n)
     total = np.append(total, np.sqrt(t) * rows.shape[0])
     total = total if past is None else total + past.total
     mean = total / n
 
-    def gram(block: Any) -> tuple[np.ndarray]:
-        H = _scaled(kind(block), scale)
+    def gram(H: np.ndarray) -> tuple[np.ndarray]:
         H = np.hstack([H, np.full((len(H), 1), np.sqrt(t))])
-        return ((H / (H @ mean)[:, None]).T @ H,)
+        H /= np.sqrt(H @ mean)[:, None]
+        return (H.T @ H,)
 
-    (G,) = rows.sum(gram)
+    (G,) = columns.sum(gram)
     sums = Sums(n, total, G if past is None else G + past.gram)
     values, vectors = np.linalg.eigh(sums.gram / n)
     values, vectors = values[::-1], vectors[:, ::-1]

@@ -9,12 +9,11 @@ import math
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
-from ...core.rows import Rows, one_blas_thread, threads
+from ...core.rows import Rows, in_threads
 from ...core.types import Array
 from ...core.validation import as_generator, check_features, check_number
 from ...core.warn import warn
@@ -134,15 +133,13 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         R, n = Y @ axes.near, self._n_fitted(len(Y))
         low, high = self._range(n)
         seeds = rng.integers(2**63, size=self.n_members)
-        with one_blas_thread():
-            pool = Parallel(n_jobs=threads(self.n_jobs), prefer="threads", return_as="generator")
-            tasks = (delayed(_attempt)(Y, R, n, (low, high), int(seed)) for seed in seeds)
-            results = []
-            report = loop._listener.get()
-            for result in pool(tasks):
-                results.append(result)
-                if report is not None:
-                    report(len(results), len(seeds), math.nan)
+        tasks = [(Y, R, n, (low, high), int(seed)) for seed in seeds]
+        results: list[Any] = []
+        report = loop._listener.get()
+        for result in in_threads(_attempt, tasks, self.n_jobs):
+            results.append(result)
+            if report is not None:
+                report(len(results), len(tasks), math.nan)
         self._keep(results, axes)
 
     def _n_fitted(self, n: int) -> int:

@@ -160,9 +160,9 @@ def fit_soft(
     }
     candidates = _candidates(kinds, points, request)
     if ensemble is None and max(each.score for each in candidates) < CLEAR:
-        kinds["cells"] = _cells(points, axes, rng)
-        kinds["both"] = kinds["mixtures"] + kinds["cells"]
-        candidates = _candidates(kinds, points, request)
+        cells = _cells(points, axes, rng)
+        more = {"cells": cells, "both": kinds["mixtures"] + cells}
+        candidates += _candidates(more, points, request)
     return _settle(X, points, candidates, request, rng)
 
 
@@ -249,7 +249,7 @@ def _candidates(
     kinds: dict[str, tuple[Any, ...]], points: Array, request: Request
 ) -> list[Candidate]:
     """Every kind of evidence with every number of clusters that is asked for."""
-    made = {id(kind): kind(points) for group in kinds.values() for kind in group[:1]}
+    made = {id(kind): kind(points) for group in kinds.values() for kind in group}
     found = []
     for name, group in kinds.items():
         columns = [made[id(kind)] for kind in group]

@@ -1,0 +1,107 @@
+"""Compiled twins of ``em.maximize`` and of the softmax over the components of many mixtures.
+
+Need Numba (``pip install 'sfumato[fast]'``). A mixture of a few dozen small components takes longer
+in calls of NumPy than in arithmetic, and threads then wait for the interpreter. Import at call
+time.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+__all__ = ["maximize", "normalize_members"]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def maximize(sums, d, prior):
+    """Coefficients (k, q) of z(y) from weighted sums (k, q) of z(y).
+
+    NaN where a covariance is not positive definite.
+    """
+    k, q = sums.shape
+    rows = np.empty((k, q))
+    total = 0.0
+    for j in range(k):
+        total += max(sums[j, 0], 1e-10)
+    mean, linear = np.empty(d), np.empty(d)
+    L, inverse = np.zeros((d, d)), np.zeros((d, d))
+    for j in range(k):
+        mass = max(sums[j, 0], 1e-10)
+        for a in range(d):
+            mean[a] = sums[j, 1 + a] / mass
+        at = d + 1
+        for a in range(d):
+            for b in range(a, d):
+                L[b, a] = (sums[j, at] - mass * mean[a] * mean[b]) / mass
+                at += 1
+            L[a, a] += prior / (mass + 1e-3)
+        log_root = _invert(L, inverse, d)
+        at, level = d + 1, 0.0
+        linear[:] = 0.0
+        for a in range(d):
+            for b in range(a, d):
+                entry = 0.0
+                for c in range(b, d):
+                    entry += inverse[c, a] * inverse[c, b]
+                rows[j, at] = -entry if b > a else -0.5 * entry
+                at += 1
+                linear[a] += entry * mean[b]
+                if b > a:
+                    linear[b] += entry * mean[a]
+        for a in range(d):
+            level += linear[a] * mean[a]
+            rows[j, 1 + a] = linear[a]
+        rows[j, 0] = math.log(mass / total) - 0.5 * (d * math.log(2.0 * math.pi) + level) + log_root
+    return rows
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _invert(L, inverse, d):
+    """Cholesky factor in place of the lower triangle of ``L``, its inverse, and the logarithm of
+    the determinant of the inverse.
+    """
+    log_root = 0.0
+    for a in range(d):
+        for b in range(a + 1):
+            entry = L[a, b]
+            for c in range(b):
+                entry -= L[a, c] * L[b, c]
+            L[a, b] = math.sqrt(entry) if a == b else entry / L[b, b]
+        inverse[a, a] = 1.0 / L[a, a]
+        log_root += math.log(inverse[a, a])
+        for b in range(a):
+            entry = 0.0
+            for c in range(b, a):
+                entry -= L[a, c] * inverse[c, b]
+            inverse[a, b] = entry * inverse[a, a]
+    return log_root
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def normalize_members(logits, offsets):
+    """Softmax of every column of ``logits`` (K, n) over the rows of each member, in place."""
+    n = logits.shape[1]
+    top, total = np.empty(n), np.empty(n)
+    for m in range(len(offsets) - 1):
+        first, last = offsets[m], offsets[m + 1]
+        top[:] = logits[first]
+        for j in range(first + 1, last):
+            row = logits[j]
+            for i in range(n):
+                top[i] = max(top[i], row[i])
+        total[:] = 0.0
+        for j in range(first, last):
+            row = logits[j]
+            for i in range(n):
+                # exp of anything below is zero beside the largest, and takes ten times as long
+                gap = row[i] - top[i]
+                row[i] = math.exp(gap) if gap > -740.0 else 0.0
+            for i in range(n):
+                total[i] += row[i]
+        for j in range(first, last):
+            row = logits[j]
+            for i in range(n):
+                row[i] /= total[i]

@@ -1,0 +1,69 @@
+"""Small mixtures of an ensemble: the M step and the posteriors of all of them at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from scipy.stats import multivariate_normal
+
+from sfumato.core.rows import in_threads
+from sfumato.models.consensus import em
+from sfumato.numerics import distances
+
+
+def weighted_sums(n=60, d=3, k=4, seed=0):
+    rng = np.random.default_rng(seed)
+    Y = rng.normal(size=(n, d)) * [1.0, 2.0, 0.5][:d]
+    share = rng.dirichlet(np.full(k, 0.3), size=n).T
+    return Y, share, distances.features(np.ascontiguousarray(Y.T), "full")
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_m_step_gives_the_logarithms_of_weighted_normal_densities(d):
+    Y, share, Z = weighted_sums(d=d)
+    logits = em.maximize(share @ Z.T, d) @ Z
+    prior = em.PRIOR * len(share) ** (-2.0 / d)
+    for j, weight in enumerate(share):
+        mean = weight @ Y / weight.sum()
+        scatter = ((Y - mean).T * weight) @ (Y - mean) / weight.sum()
+        covariance = scatter + prior / (weight.sum() + 1e-3) * np.eye(d)
+        expected = np.log(weight.sum() / share.sum()) + multivariate_normal(
+            mean, covariance
+        ).logpdf(Y)
+        np.testing.assert_allclose(logits[j], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_m_step_is_the_same_compiled_or_not():
+    compiled = pytest.importorskip("sfumato.models.consensus.compiled")
+    for seed in range(5):
+        _, share, Z = weighted_sums(seed=seed)
+        sums = share @ Z.T
+        np.testing.assert_allclose(
+            compiled.maximize(sums, 3, 0.07), em._maximize(sums, 3, 0.07), rtol=1e-10, atol=1e-10
+        )
+
+
+@pytest.mark.parametrize("has_compiled", [True, False])
+def test_posteriors_are_the_softmax_within_each_mixture(monkeypatch, has_compiled):
+    if not has_compiled:
+        monkeypatch.setattr(em, "optional_module", lambda *names: None)
+    rng = np.random.default_rng(0)
+    rows = [rng.normal(scale=30.0, size=(size, 6)) for size in (1, 4, 7)]
+    Y = rng.normal(scale=20.0, size=(30, 2))
+    found = em.join(rows, 2).posteriors(Y)
+    Z = distances.features(np.ascontiguousarray(Y.T), "full")
+    expected = np.concatenate([softmax(each @ Z, axis=0) for each in rows])
+    np.testing.assert_allclose(found, expected, atol=1e-13)
+
+
+def test_results_come_in_order_from_any_number_of_threads():
+    tasks = [(i, 2) for i in range(20)]
+    expected = [i**2 for i in range(20)]
+    for n_jobs in (1, 2, 3):
+        assert list(in_threads(pow, tasks, n_jobs)) == expected
+
+
+def test_an_error_in_a_thread_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        list(in_threads(divmod, [(1, 1), (1, 0), (2, 1)], 2))
