@@ -80,6 +80,11 @@ class Panels(LinearOperator):
             and k <= WIDEST
         )
 
+    def part(self, rows: np.ndarray) -> Panels:
+        """The similarities among some of the objects."""
+        chosen = torch.as_tensor(rows, device=self.W.device)
+        return Panels(self.W[chosen[:, None], chosen])
+
     def __matmul__(self, V: Any) -> Any:
         if V.ndim != 2 or V.shape[1] > WIDEST:
             return self.W @ V

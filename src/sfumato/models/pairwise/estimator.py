@@ -7,21 +7,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...core import loop
-from ...core.arrays import is_numpy, namespace, to_numpy
+from ...core.arrays import namespace, to_numpy
 from ...core.constraints import match_columns, refuse_constraints
 from ...core.memory import InputSize
 from ...core.rows import one_blas_thread
 from ...core.similarity_base import SimilarityClusterer, as_dense
-from ...core.types import Array, ArrayLike
+from ...core.types import ArrayLike
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import simplex
 from ...numerics.eigen import dtype_of
 from ...selection.automatic import AutomaticClusters
-from . import gradient, kernel, setup
+from . import gradient, kernel, setup, starts
 from .pairs import Pairs
 
 __all__ = ["PairwiseProbabilisticClustering"]
@@ -204,11 +203,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
             )
         small = isinstance(problem.W, kernel.Low)  # thin products: threads would only wait
         with one_blas_thread() if small else nullcontext():
-            U = self._starts(W, evidence.weights, as_generator(self.random_state))
-            if labels is not None:
-                for start in range(U.shape[1]):
-                    U[:, start] = match_columns(U[:, start], labels)
-            run = self._contest(problem, U)
+            run = self._contest(problem, W, labels)
         self._finish(problem, run, X)
         known.warn_of_broken(self.labels_)
         return self
@@ -220,19 +215,32 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
     def _fixed_scale(self) -> float | None:
         return None if self.scale == "fit" else float(self.scale)
 
-    def _contest(self, problem: kernel.Problem, U: Array) -> loop.Run:
-        """The best of the starts (n, n_init, k).
+    def _contest(self, problem: kernel.Problem, W: Any, labels: Any) -> loop.Run:
+        """The best of the starts.
 
-        The first decides alone where no other could be much better.
+        The one from the spectrum decides alone where no other could be much better; where there is
+        a sample to settle it, the others compete there.
         """
-        if U.shape[1] == 1 or self.init is not None:
-            return _best(self._solve(problem, U))
-        first = _best(self._solve(problem, U[:, :1]))
-        if not first.converged:
-            return _best(self._solve(problem, U))
-        if first.objective <= CERTIFIED * kernel.squared_norm(problem):
+        rng, k, n = as_generator(self.random_state), self.n_clusters, W.shape[0]
+
+        def solved(U: np.ndarray) -> loop.Run:
+            return kernel.best_run(self._solve(problem, starts.like(_matched(U, labels), W)))
+
+        if self.init is not None:
+            U = starts.given(self.init, self._group.size if self._group is not None else n, k)
+            return solved(U if self._group is None else setup.of_objects(U, self._group, n))
+        if k >= n:
+            return solved(simplex.draw(rng, (n, self.n_init, k)))
+        first = solved(starts.spectral(W, problem.weights, k, rng)[:, None])
+        certified = first.objective <= CERTIFIED * kernel.squared_norm(problem)
+        if self.n_init == 1 or (first.converged and certified):
             return first
-        return loop.best([first, _best(self._solve(problem, U[:, 1:]))], larger=False)
+        extended = starts.on_a_sample(problem, k, self.n_init - 1, rng, self._solve)
+        if extended is not None:
+            others = kernel.best_run(self._solve(problem, extended))
+        else:
+            others = solved(simplex.draw(rng, (n, self.n_init - 1, k)))
+        return loop.best([first, others], larger=False)
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
@@ -253,47 +261,6 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
             "memberships": starts,
             "eigenvectors": max(0, needed["eigenvectors"] - starts),
         }
-
-    def _starts(self, W: Any, weights: Any, rng: np.random.Generator) -> Any:
-        """Starting memberships (g, n_init, k) of the objects."""
-        n, k = W.shape[0], self.n_clusters
-        dtype = np.dtype(str(getattr(W, "dtype", np.float64)).rpartition(".")[2])
-        if self.init is not None:
-            U = self._given_start(self._group.size if self._group is not None else n, k)
-            U = U if self._group is None else setup.of_objects(U, self._group, n)
-        else:
-            U = simplex.draw(rng, (n, self.n_init, k))
-            if k < n:
-                U[:, 0] = setup.spectral_start(W, weights, k, rng)
-        U = U.astype(dtype)
-        inner = getattr(W, "factor", getattr(W, "W", W))
-        return (
-            U
-            if is_numpy(inner) or sp.issparse(inner)
-            else namespace(inner).asarray(U, device=inner.device)
-        )
-
-    def _given_start(self, n: int, k: int) -> np.ndarray:
-        try:
-            U = np.asarray(self.init, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"init must hold memberships, an array of numbers: {error}") from error
-        U = U[None] if U.ndim == 2 else U
-        if U.ndim != 3 or U.shape[1:] != (n, k):
-            raise ValueError(
-                f"init must have shape ({n}, {k}) or (n_init, {n}, {k}), got {np.shape(self.init)}"
-            )
-        if not np.isfinite(U).all() or U.min() < 0 or (U.sum(axis=2) <= 0).any():
-            raise ValueError(
-                "init must hold memberships: finite, nonnegative, every row with a positive sum"
-            )
-        U = simplex.normalize(U)
-        if k > 1 and n > 1 and (U[:, :1] == U).all():
-            raise ValueError(
-                "init gives every object the same memberships, from which no step leads away: "
-                "make them differ"
-            )
-        return U.transpose(1, 0, 2).copy()
 
     def _solve(self, problem: kernel.Problem, U: Any) -> loop.Run:
         floor = 1e-2 * problem.W.norm
@@ -317,7 +284,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         return run._replace(state=run.state.settled)
 
     def _finish(self, problem: kernel.Problem, run: loop.Run, X: Any) -> None:
-        state, norm = run.state, kernel.squared_norm(problem)
+        state = run.state
         self.scale_ = float(state.scale[0])
         memberships = simplex.normalize(state.U[:, 0, :])
         self._co_occurrence = kernel.gram(state.U, problem.weights)[0]
@@ -332,7 +299,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         self.gap_ = (float(run.objective) - self.lower_bound_) / problem.W.norm
         self._set_likelihood(problem, float(run.objective))
         if bounded or problem.exclude:
-            self._question_structure(problem, float(run.objective), norm)
+            self._question_structure(problem, float(run.objective))
         self._question_vertices(memberships)
         self._publish(self._spread(memberships, X), run)
 
@@ -356,28 +323,19 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         free = problem.W.n * (self.n_clusters - 1) + (problem.scale is None) + 1
         self.bic_ = -2.0 * self.log_likelihood_ + free * np.log(pairs)
 
-    def _question_structure(self, problem: kernel.Problem, objective: float, norm: float) -> None:
-        """Warn where k clusters explain no more of W beyond its mean than they would of noise.
-
-        (k - 1) eigenvalues of 2 sigma sqrt(n).
-        """
-        n, diagonal = problem.W.n, problem.W.diagonal
-        xp = namespace(diagonal)
-        v = xp.ones_like(diagonal) if problem.weights is None else problem.weights
-        left, similarity = problem.self_pairs() if problem.exclude else (0 * diagonal, 0 * diagonal)
-        total = float(xp.sum(v * (problem.W @ v))) - float(xp.sum(v * similarity))
-        pairs = float(xp.sum(v)) ** 2 - float(xp.sum(v * left))
-        spread = norm - total**2 / max(pairs, 1.0)
-        noise = 4 * (self.n_clusters - 1) * objective / n
+    def _question_structure(self, problem: kernel.Problem, objective: float) -> None:
+        """Warn where k clusters explain no more of W beyond its mean than they would of noise."""
+        n = problem.W.n
+        explained, noise = kernel.explained(problem, objective, self.n_clusters)
         if (
             problem.scale is None
             and 1 < self.n_clusters < n / 2
-            and spread - objective <= max(noise, 1e-9 * problem.W.norm)
+            and explained <= max(noise, 1e-9 * problem.W.norm)
         ):
             warn(
                 f"the similarities hold no more structure than noise would: {self.n_clusters} "
                 "clusters explain "
-                f"{max(0.0, spread - objective) / problem.W.norm:.1%} of them beyond their mean"
+                f"{max(0.0, explained) / problem.W.norm:.1%} of them beyond their mean"
             )
 
     def _question_vertices(self, memberships: ArrayLike) -> None:
@@ -425,10 +383,9 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         return 1.0 - error / square if square > 0 else 0.0
 
 
-def _best(run: loop.Run) -> loop.Run:
-    """The best of several runs that shared their passes, as one."""
-    best = loop.earliest_best(run.objective, larger=False)
-    state = kernel.State(
-        run.state.U[:, best : best + 1], run.state.scale[best : best + 1], np.ones(1)
-    )
-    return run._replace(state=state, objective=run.objective[best], history=run.history[:, best])
+def _matched(U: np.ndarray, labels: Any) -> np.ndarray:
+    """Starts (n, runs, k) with their columns in the order of the labels that are known."""
+    if labels is not None:
+        for start in range(U.shape[1]):
+            U[:, start] = match_columns(U[:, start], labels)
+    return U

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.arrays import namespace, to_numpy
+from ...core.arrays import device, namespace, to_numpy
 from ...core.types import Array, Similarity
 
 __all__ = ["Explicit", "Implicit", "Low", "columns", "dot", "panels"]
@@ -48,6 +48,14 @@ class Explicit:
     def _split(self, rows: slice) -> tuple[Any, Any, Any]:
         W = self.W[rows, :]
         return W[:, : rows.start], W[:, rows], W[:, rows.stop :]
+
+    def part(self, rows: np.ndarray) -> Explicit:
+        """The similarities among some of the objects."""
+        if isinstance(self.W, np.ndarray):
+            return Explicit(self.W[np.ix_(rows, rows)])
+        xp = namespace(self.W)
+        chosen = xp.asarray(rows, device=device(self.W))
+        return Explicit(xp.take(xp.take(self.W, chosen, axis=0), chosen, axis=1))
 
     def __matmul__(self, V: Array) -> Any:
         return self.W @ V
@@ -100,6 +108,10 @@ class Low:
         else:
             gram = (self.factor * weights[:, None]).T @ self.factor
         return dot(gram, gram)
+
+    def part(self, rows: np.ndarray) -> Low:
+        """The similarities among some of the objects."""
+        return Low(np.asarray(self.factor)[rows, :])
 
     def __matmul__(self, V: Array) -> Any:
         return self.factor @ (self.factor.T @ V)

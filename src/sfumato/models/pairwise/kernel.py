@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ...core import loop
 from ...core.arrays import device, is_numpy, namespace, to_numpy
 from ...core.optional import optional_module
 from ...core.types import Array, ArrayLike, Weights
@@ -31,8 +32,10 @@ __all__ = [
     "Problem",
     "State",
     "baum_eagon_step",
+    "best_run",
     "combine",
     "coordinate_step",
+    "explained",
     "kkt_residual",
     "panels",
     "select",
@@ -150,6 +153,20 @@ def squared_norm(problem: Problem) -> float:
         xp = namespace(left)
         total -= float(xp.sum(problem.weights * similarity * problem.W.diagonal))
     return max(0.0, total)
+
+
+def explained(problem: Problem, objective: float, k: int) -> tuple[float, float]:
+    """What k clusters with this objective explain of the squared similarities beyond their mean,
+    and what they would explain of noise: (k - 1) eigenvalues of 2 sigma sqrt(n).
+    """
+    diagonal = problem.W.diagonal
+    xp = namespace(diagonal)
+    v = xp.ones_like(diagonal) if problem.weights is None else problem.weights
+    left, similarity = problem.self_pairs() if problem.exclude else (0 * diagonal, 0 * diagonal)
+    total = float(xp.sum(v * (problem.W @ v))) - float(xp.sum(v * similarity))
+    pairs = float(xp.sum(v)) ** 2 - float(xp.sum(v * left))
+    spread = squared_norm(problem) - total**2 / max(pairs, 1.0)
+    return spread - objective, 4 * (k - 1) * objective / problem.W.n
 
 
 def objective(t: Array, q: Array, norm: float, scale: Array) -> Any:
@@ -324,6 +341,13 @@ def select(mask: Array, one: State, other: State) -> State:
         np.where(mask, one.scale, other.scale),
         np.where(mask, one.damping, other.damping),
     )
+
+
+def best_run(run: loop.Run) -> loop.Run:
+    """The best of several runs that shared their passes, as one."""
+    best = loop.earliest_best(run.objective, larger=False)
+    state = State(run.state.U[:, best : best + 1], run.state.scale[best : best + 1], np.ones(1))
+    return run._replace(state=state, objective=run.objective[best], history=run.history[:, best])
 
 
 # ---- the published rule

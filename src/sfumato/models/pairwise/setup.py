@@ -16,9 +16,8 @@ from ...core.constraints import Known
 from ...core.optional import optional_module
 from ...core.similarity_evidence import Evidence, largest_entry
 from ...numerics import simplex
-from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
-from ...numerics.kmeans import orthogonal_rows
-from ...numerics.operators import degrees, like, magnitudes
+from ...numerics.eigen import dtype_of, leading_eigenvectors
+from ...numerics.operators import like
 from . import kernel
 from .pairs import Pairs
 
@@ -27,7 +26,6 @@ __all__ = [
     "of_objects",
     "problem",
     "similarity",
-    "spectral_start",
     "squared_norm",
     "with_links",
 ]
@@ -134,20 +132,6 @@ def _as_evidence(W: Any) -> Any:
     if isinstance(W, np.ndarray) or sp.issparse(W) or not is_numpy(W):
         return kernel.Explicit(W)
     return kernel.Implicit(W)
-
-
-def spectral_start(W: Any, weights: Any, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Soft assignment to k nearly orthogonal rows of the leading eigenvectors, the first one drawn
-    (Bach and Jordan 2006).
-    """
-    Z = to_numpy(W.factor) if hasattr(W, "factor") and W.factor.shape[1] == k else None
-    if Z is None:
-        E = leading_eigenvectors(
-            normalized_operator(W, degrees(magnitudes(W), weights), weights), k, tol=1e-3
-        ).vectors
-        Z = to_numpy(unit_rows(E))
-    chosen = orthogonal_rows(Z, k, int(rng.integers(Z.shape[0])))
-    return simplex.normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + 1e-3)
 
 
 def lower_bound(W: Any, k: int) -> float:

@@ -1,0 +1,126 @@
+"""Starts of the pairwise model: given, drawn, from the spectrum, or settled on a sample first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core import loop
+from ...core.arrays import device, is_numpy, namespace, to_numpy
+from ...core.types import Array
+from ...numerics import simplex
+from ...numerics.eigen import leading_eigenvectors, normalized_operator, unit_rows
+from ...numerics.kmeans import orthogonal_rows
+from ...numerics.operators import degrees, magnitudes
+from . import kernel
+
+__all__ = ["given", "like", "on_a_sample", "spectral"]
+
+# Objects of the sample on which starts compete: so many, and so many more for every cluster. A
+# sample is used where there are at least TIMES as many objects.
+SAMPLE, PER_CLUSTER, TIMES = 1000, 100, 2
+# A sample speaks for the whole if its clusters explain so many times what clusters of noise would.
+BEYOND_NOISE = 4.0
+
+Solve = Callable[[kernel.Problem, Any], loop.Run]
+
+
+def given(init: Any, n: int, k: int) -> np.ndarray:
+    """Memberships that the user gives, (n, runs, k), checked."""
+    try:
+        U = np.asarray(init, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"init must hold memberships, an array of numbers: {error}") from error
+    U = U[None] if U.ndim == 2 else U
+    if U.ndim != 3 or U.shape[1:] != (n, k):
+        raise ValueError(
+            f"init must have shape ({n}, {k}) or (n_init, {n}, {k}), got {np.shape(init)}"
+        )
+    if not np.isfinite(U).all() or U.min() < 0 or (U.sum(axis=2) <= 0).any():
+        raise ValueError(
+            "init must hold memberships: finite, nonnegative, every row with a positive sum"
+        )
+    U = simplex.normalize(U)
+    if k > 1 and n > 1 and (U[:, :1] == U).all():
+        raise ValueError(
+            "init gives every object the same memberships, from which no step leads away: "
+            "make them differ"
+        )
+    return U.transpose(1, 0, 2).copy()
+
+
+def spectral(W: Any, weights: Any, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Soft assignment to k nearly orthogonal rows of the leading eigenvectors, the first one drawn
+    (Bach and Jordan 2006).
+    """
+    Z = to_numpy(W.factor) if hasattr(W, "factor") and W.factor.shape[1] == k else None
+    if Z is None:
+        E = leading_eigenvectors(
+            normalized_operator(W, degrees(magnitudes(W), weights), weights), k, tol=1e-3
+        ).vectors
+        Z = to_numpy(unit_rows(E))
+    chosen = orthogonal_rows(Z, k, int(rng.integers(Z.shape[0])))
+    return simplex.normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + 1e-3)
+
+
+def like(U: np.ndarray, W: Any) -> Any:
+    """Memberships in the precision, the library and on the device of the similarity ``W``."""
+    U = U.astype(np.dtype(str(getattr(W, "dtype", np.float64)).rpartition(".")[2]))
+    inner = getattr(W, "factor", getattr(W, "W", W))
+    if is_numpy(inner) or sp.issparse(inner):
+        return U
+    return namespace(inner).asarray(U, device=inner.device)
+
+
+def on_a_sample(
+    problem: kernel.Problem, k: int, runs: int, rng: np.random.Generator, solve: Solve
+) -> Array | None:
+    """The best of several random starts on a sample of the objects, extended to all, (n, 1, k).
+
+    None where there is no sample: few objects, rows that a sample would empty (sparse ones), held
+    objects or links; or where the sample shows no more than noise.
+    """
+    size = SAMPLE + PER_CLUSTER * k
+    if problem.W.n < TIMES * size or not _can_be_sampled(problem):
+        return None
+    rows = np.sort(rng.choice(problem.W.n, size, replace=False))
+    part = _part(problem, rows)
+    run = kernel.best_run(solve(part, like(simplex.draw(rng, (size, runs, k)), part.W)))
+    explained, noise = kernel.explained(part, float(run.objective), k)
+    if explained <= BEYOND_NOISE * noise:
+        return None
+    return _extended(problem, rows, run.state)
+
+
+def _can_be_sampled(problem: kernel.Problem) -> bool:
+    """Whether a few rows and columns of the similarity are a similarity of the same kind."""
+    plain = problem.held is None and problem.linked is None and problem.left is None
+    if isinstance(problem.W, kernel.Low):
+        return plain and isinstance(problem.W.factor, np.ndarray)
+    return plain and hasattr(problem.W, "part") and not sp.issparse(problem.W.W)
+
+
+def _part(problem: kernel.Problem, rows: np.ndarray) -> kernel.Problem:
+    weights = None if problem.weights is None else problem.weights[rows]
+    return problem._replace(W=problem.W.part(rows), weights=weights)
+
+
+def _extended(problem: kernel.Problem, rows: np.ndarray, state: kernel.State) -> Array:
+    """Memberships of all objects (n, 1, k): those outside the sample by their mean similarity to
+    its clusters.
+    """
+    xp, known = namespace(state.U), state.U[:, 0, :]
+    place = np.full(problem.W.n, rows.size)
+    place[rows] = np.arange(rows.size)
+    place = xp.asarray(place, device=device(known))
+    padded = xp.concat([known, xp.zeros_like(known[:1, :])])
+    V = xp.take(padded, place, axis=0)
+    weighted = V if problem.weights is None else V * problem.weights[:, None]
+    sums = xp.clip(xp.sum(weighted, axis=0), min=1e-30)
+    means = xp.clip((problem.W @ weighted) / sums, min=0.0)
+    highest = xp.clip(xp.max(means, axis=1, keepdims=True), min=1e-30)
+    U = simplex.normalize((means / highest) ** 2 + 1e-3)
+    return xp.where((place < rows.size)[:, None], V, U)[:, None, :]
