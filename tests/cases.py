@@ -165,12 +165,37 @@ CASES = [
         kind="similarity",
         weights=True,
     ),
-    Case("consensus-features", lambda s: sfumato.EvidenceAccumulation(3, random_state=s), X),
+    Case(
+        "consensus-features",
+        lambda s: sfumato.EvidenceAccumulation(3, random_state=s),
+        X,
+        weights=True,
+    ),
+    Case(
+        "consensus-ensemble",
+        lambda s: sfumato.EvidenceAccumulation(
+            3,
+            ensemble=sfumato.ClusteringEnsemble(20, algorithms=["KM", "average"], random_state=0),
+            random_state=s,
+        ),
+        X,
+        weights=True,
+    ),
     Case(
         "consensus-labelings",
         lambda s: sfumato.EvidenceAccumulation(3, ensemble="precomputed", random_state=s),
         _labelings(),
         kind="labelings",
+        weights=True,
+    ),
+    Case(
+        "consensus-coassociation",
+        lambda s: sfumato.EvidenceAccumulation(
+            3, ensemble="precomputed", consensus="coassociation", random_state=s
+        ),
+        _labelings(),
+        kind="labelings",
+        weights=True,
     ),
     Case(
         "consensus-average-linkage",
@@ -179,6 +204,7 @@ CASES = [
         ),
         _labelings(),
         kind="labelings",
+        weights=True,
     ),
     Case(
         "fuzzy", lambda s: sfumato.FuzzyCMeans(3, random_state=s), X, inductive=True, weights=True

@@ -106,7 +106,8 @@ def test_permuting_objects_permutes_rows(case):
     y = None if case.y is None else case.y[order]
     model = case.make(0).fit(evidence, y)
     aligned = ms.align(model.memberships_, fitted(case).memberships_[order])
-    drawn = 0.2 if case.name == "consensus-features" else 0.02  # other subsamples are drawn
+    # Other subsamples are drawn.
+    drawn = {"consensus-features": 0.2, "consensus-ensemble": 0.3}.get(case.name, 0.02)
     assert np.abs(aligned - fitted(case).memberships_[order]).max() < drawn
 
 
@@ -165,8 +166,9 @@ def test_input_is_never_written_to(case):
 
 
 def iterated(case):
-    """Whether a similarity is fitted by descent until the objective stops falling."""
-    return case.kind == "similarity" and ("pairwise" in case.name or "positive" in case.name)
+    """Whether pairs are fitted by descent until the objective stops falling."""
+    named = any(name in case.name for name in ("pairwise", "positive", "consensus"))
+    return case.kind in ("similarity", "labelings") and named
 
 
 def tight(case):
@@ -180,6 +182,17 @@ def tight(case):
 def flatness(case):
     """Around its minimum an objective is flat to rounding, within the root of it."""
     return 1e-6 if iterated(case) else 1e-10
+
+
+def assert_same(case, found, expected, atol):
+    """Equal memberships; equal u_i'u_j where all rows are inside, so that rotations change
+    nothing.
+    """
+    if case.name == "consensus-coassociation":
+        found, expected = found @ found.T, expected @ expected.T
+    else:
+        found = ms.align(found, expected)
+    np.testing.assert_allclose(found, expected, atol=atol)
 
 
 def take(evidence, rows, kind):
@@ -198,14 +211,10 @@ def test_a_weight_of_w_equals_w_copies(case):
     first = np.cumsum(weights) - weights
     expected = copied.memberships_[first]
     atol = 1e-8 if case.inductive else flatness(case)
-    np.testing.assert_allclose(ms.align(weighted.memberships_, expected), expected, atol=atol)
+    assert_same(case, weighted.memberships_, expected, atol)
 
 
-@subset(
-    lambda case: (
-        case.weights and case.kind in ("features", "similarity") and "baum-eagon" not in case.name
-    )
-)
+@subset(lambda case: case.weights and "baum-eagon" not in case.name)
 @pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
 def test_a_weight_of_zero_equals_absence(case):
     weights = np.random.default_rng(1).integers(0, 3, case.evidence.shape[0]).astype(float)
@@ -214,8 +223,8 @@ def test_a_weight_of_zero_equals_absence(case):
     y = None if case.y is None else case.y[rows]
     evidence = take(case.evidence, rows, case.kind)
     alone = tight(case).fit(evidence, y, sample_weight=weights[rows])
-    found = ms.align(weighted.memberships_[rows], alone.memberships_)
-    np.testing.assert_allclose(found, alone.memberships_, atol=max(1e-7, flatness(case)))
+    atol = max(1e-7, flatness(case))
+    assert_same(case, weighted.memberships_[rows], alone.memberships_, atol)
     np.testing.assert_allclose(weighted.memberships_.sum(axis=1), 1, atol=1e-12)
 
 
@@ -283,7 +292,7 @@ def test_estimators_survive_clone_and_pickle(case):
     import pickle
 
     model = clone(case.make(0))
-    assert model.get_params() == case.make(0).get_params() or case.kind == "operator"
+    assert str(model) == str(case.make(0))
     copy = pickle.loads(pickle.dumps(fitted(case))) if case.kind != "operator" else fitted(case)
     np.testing.assert_array_equal(copy.memberships_, fitted(case).memberships_)
 

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
-from ..core.types import Array
+from ..core.types import Array, Weights
 
 __all__ = ["Axes", "by_radius", "canonical_order", "fit_axes"]
 
@@ -78,26 +78,42 @@ def by_radius(Y: np.ndarray) -> np.ndarray:
     return np.argsort(np.round(np.sum(Y * Y, axis=1), 9), kind="stable")
 
 
-def fit_axes(X: Any, n_axes: int) -> Axes:
-    """Axes of a sample ``X`` (s, p) of objects, dense or sparse."""
+def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
+    """Axes of a sample ``X`` (s, p) of objects, dense or sparse.
+
+    ``weights`` (s,) are those of the objects: means and covariances are weighted, while principal
+    axes of sparse objects and near neighbours are those of the objects as they are.
+    """
     if sp.issparse(X):
         shift, projection = None, _sparse_directions(X, n_axes)
     else:
-        shift = X.mean(axis=0, dtype=np.float64)
-        projection = _directions(np.asarray(X - shift.astype(X.dtype), dtype=np.float64), n_axes)
+        shift = _mean(X, weights)
+        centred = np.asarray(X - shift.astype(X.dtype), dtype=np.float64)
+        projection = _directions(centred, n_axes, weights)
     scores = (
         np.asarray(X @ projection) if shift is None else (X - shift.astype(X.dtype)) @ projection
     )
-    offset = scores.mean(axis=0)
-    whitening = _whitening(scores - offset)
+    offset = scores.mean(axis=0) if weights is None else weights @ scores / weights.sum()
+    whitening = _whitening(_rooted(scores - offset, weights))
     Y = (scores - offset) @ whitening
     Y = Y[by_radius(Y)]
     return Axes(shift, projection @ whitening, offset @ whitening, _near(Y))
 
 
-def _directions(X: np.ndarray, n_axes: int) -> np.ndarray:
+def _mean(X: np.ndarray, weights: Weights) -> np.ndarray:
+    if weights is None:
+        return X.mean(axis=0, dtype=np.float64)
+    return weights @ X.astype(np.float64) / weights.sum()
+
+
+def _rooted(X: np.ndarray, weights: Weights) -> np.ndarray:
+    """Centred objects times the roots of their weights, these scaled to mean one."""
+    return X if weights is None else X * np.sqrt(weights / weights.mean())[:, None]
+
+
+def _directions(X: np.ndarray, n_axes: int, weights: Weights = None) -> np.ndarray:
     """Scaled features, or their leading principal directions, (p, q), of centred objects."""
-    spread = X.std(axis=0)
+    spread = X.std(axis=0) if weights is None else np.sqrt(_mean(np.square(X), weights))
     varies = spread > NULL * max(spread.max(initial=0.0), np.finfo(float).tiny)
     if not varies.any():
         return np.eye(X.shape[1], 1)
@@ -106,7 +122,7 @@ def _directions(X: np.ndarray, n_axes: int) -> np.ndarray:
         return np.diag(1.0 / unit)[:, varies]
     if spread.max() <= UNEQUAL * np.median(spread[varies]):
         unit = np.where(varies, spread.max(), np.inf)
-    return _leading(X / unit, n_axes) / unit[:, None]
+    return _leading(_rooted(X, weights) / unit, n_axes) / unit[:, None]
 
 
 def _leading(X: np.ndarray, n_axes: int) -> np.ndarray:

@@ -8,6 +8,8 @@ O_b are the objects that partition b saw, x_ij^b says whether it put i and j tog
          |u_i|^4)
 
 A pair weighs as often as it was seen; pairs that no partition saw together drop out by themselves.
+An object of weight v is v copies: sums over objects are weighted, and of its v^2 pairs with itself
+v min(v, 1) are left out.
 """
 
 from __future__ import annotations
@@ -45,20 +47,33 @@ def moments(table: Table, U: np.ndarray) -> Moments:
         each_block(table, lambda rows: _absent(table, rows, U[rows])) if len(absent) else ()
     ):
         absent += part
-    return Moments(scatter(table, U), U.T @ U, absent)
+    heavy = _heavy(table, U)
+    return Moments(scatter(table, heavy), U.T @ heavy, absent)
+
+
+def _heavy(table: Table, U: np.ndarray) -> np.ndarray:
+    """Rows of U times the weights of their objects."""
+    return U if table.mass is None else table.mass[:, None] * U
+
+
+def _left_out(table: Table) -> np.ndarray:
+    """Self pairs that are left out, times the partitions that saw the object, (n,)."""
+    own = table.coverage * table.own
+    return own if table.mass is None else own * table.mass
 
 
 def _absent(table: Table, rows: slice, U: np.ndarray) -> np.ndarray:
     """Sum of u u' over the objects of a block that each partition did not see, (m, k, k)."""
     k = U.shape[1]
-    outer = (U[:, :, None] * U[:, None, :]).reshape(len(U), k * k)
+    heavy = U if table.mass is None else table.mass[rows, None] * U
+    outer = (U[:, :, None] * heavy[:, None, :]).reshape(len(U), k * k)
     return ((~table.seen(rows)).T.astype(U.dtype) @ outer).reshape(-1, k, k)
 
 
 def constant(table: Table) -> float:
     """sum_b w_b times the number of pairs i != j that b put together: f without memberships."""
-    cluster_sizes = scatter(table, np.ones((len(table.codes), 1)))[:, 0]
-    return float(table.column_weight @ cluster_sizes**2 - table.coverage.sum())
+    cluster_sizes = scatter(table, _heavy(table, np.ones((len(table.codes), 1))))[:, 0]
+    return float(table.column_weight @ cluster_sizes**2 - _left_out(table).sum())
 
 
 def objective(
@@ -70,28 +85,25 @@ def objective(
     """
     M, S, absent = moments(table, U) if sums is None else sums
     norms = np.einsum("ir,ir->i", U, U)
-    together = table.column_weight @ np.einsum("cr,cr->c", M, M) - table.coverage @ norms
+    own = _left_out(table)
+    together = table.column_weight @ np.einsum("cr,cr->c", M, M) - own @ norms
     squares = (
         np.sum((S - absent) ** 2, axis=(1, 2))
         if len(absent)
         else np.full(len(table.weights), np.sum(S**2))
     )
     offset = constant(table) if offset is None else offset
-    return float(offset - 2.0 * together + table.weights @ squares - table.coverage @ norms**2)
+    return float(offset - 2.0 * together + table.weights @ squares - own @ norms**2)
 
 
 def brier_score(table: Table, U: np.ndarray) -> float:
     """Mean of (x_ij^b - u_i'u_j)^2 over all observations."""
-    seen = np.array(
-        [
-            np.count_nonzero(column != code)
-            for column, code in zip(table.codes.T, table.unseen - table.offsets[:-1], strict=True)
-        ],
-        float,
-    )
-    return objective(table, U) / max(
-        float(table.weights @ (seen * (seen - 1))), np.finfo(float).tiny
-    )
+    mass = np.ones(len(table.codes)) if table.mass is None else table.mass
+    pairs = 0.0
+    for b, weight in enumerate(table.weights):
+        seen = table.codes[:, b] != table.unseen[b] - table.offsets[b]
+        pairs += weight * (float(mass[seen].sum()) ** 2 - float((mass * table.own)[seen].sum()))
+    return objective(table, U) / max(pairs, np.finfo(float).tiny)
 
 
 def sweep(table: Table, U: np.ndarray, offset: float | None = None) -> tuple[np.ndarray, float]:
@@ -99,7 +111,7 @@ def sweep(table: Table, U: np.ndarray, offset: float | None = None) -> tuple[np.
     U = U.copy()
     sums = moments(table, U)
     compiled = optional_module(__package__, "compiled_labels")
-    if compiled is not None:
+    if compiled is not None and table.mass is None:
         compiled.table_sweep(table.codes, table.offsets, table.weights, table.coverage, U, *sums)
     else:
         size = -(-len(U) // N_PANELS)
@@ -115,7 +127,8 @@ def _panel(table: Table, rows: slice, U: np.ndarray, sums: Moments) -> Moments:
     M, S, absent = sums
     k, total, coverage = U.shape[1], table.weights.sum(), part.coverage[:, None]
     norms = np.einsum("ir,ir->i", old, old)[:, None]
-    gradient = coverage * (old @ S) - coverage * norms * old - gather(part, M) + coverage * old
+    own = coverage * part.own[:, None]
+    gradient = coverage * (old @ S) - own * norms * old - gather(part, M) + own * old
     curvature = total * S
     if len(absent):
         seen = part.seen() * table.weights
@@ -123,7 +136,7 @@ def _panel(table: Table, rows: slice, U: np.ndarray, sums: Moments) -> Moments:
             "ib,ibr->ir", seen, np.einsum("is,bsr->ibr", old, absent, optimize=True)
         )
         curvature = curvature - np.einsum("b,brs->rs", table.weights, absent)
-    inside = np.linalg.eigvalsh(old.T @ old)[-1]
+    inside = np.linalg.eigvalsh(old.T @ _heavy(part, old))[-1]
     curvature = curvature + total * (2.0 * inside + 1.0) * np.eye(k)
     new = simplex.normalize(
         np.clip(simplex.pair_steps(curvature, gradient, old.copy(), max(1, k // 2)), 0.0, None)
@@ -131,7 +144,8 @@ def _panel(table: Table, rows: slice, U: np.ndarray, sums: Moments) -> Moments:
     U[rows] = new
     if len(absent):
         absent = absent + _absent(part, slice(None), new) - _absent(part, slice(None), old)
-    return Moments(M + scatter(part, new - old), S + new.T @ new - old.T @ old, absent)
+    S = S + new.T @ _heavy(part, new) - old.T @ _heavy(part, old)
+    return Moments(M + scatter(part, _heavy(part, new - old)), S, absent)
 
 
 def place(new: Table, sums: Moments) -> np.ndarray:

@@ -58,17 +58,34 @@ class Table(NamedTuple):
     ``codes`` (n, m) in the smallest integers that hold them; ``offsets`` (m + 1,) where the columns
     of each partition begin; ``column_weight`` (columns,) the weight of the partition, 0 in its
     column of unseen objects; ``coverage`` (n,) the weight of the partitions that saw each object.
+    ``mass`` (n,) are the weights of the objects, None if all are one: a mass of v is v copies.
     """
 
     codes: np.ndarray
     offsets: np.ndarray
     column_weight: np.ndarray
     coverage: np.ndarray
+    mass: np.ndarray | None = None
 
     @property
     def weights(self) -> np.ndarray:
         """Weight of every partition."""
         return self.column_weight[self.offsets[:-1]]
+
+    @property
+    def total(self) -> float:
+        """Weight of all objects."""
+        return float(len(self.codes) if self.mass is None else self.mass.sum())
+
+    @property
+    def root(self) -> Any:
+        """Roots (n,) of the weights of the objects."""
+        return np.ones(len(self.codes)) if self.mass is None else np.sqrt(self.mass)
+
+    @property
+    def own(self) -> Any:
+        """Self pairs of each object, for each unit of its weight, which are no evidence (n,)."""
+        return np.ones(len(self.codes)) if self.mass is None else np.minimum(self.mass, 1.0)
 
     @property
     def unseen(self) -> np.ndarray:
@@ -90,12 +107,14 @@ class Table(NamedTuple):
 
     def objects(self, chosen: Any) -> Table:
         """The table of some of the objects."""
-        return self._replace(codes=self.codes[chosen], coverage=self.coverage[chosen])
+        mass = None if self.mass is None else self.mass[chosen]
+        return self._replace(codes=self.codes[chosen], coverage=self.coverage[chosen], mass=mass)
 
     def partitions(self, chosen: np.ndarray) -> Table:
         """The table of some of the partitions."""
         labels = np.where(self.seen()[:, chosen], self.codes[:, chosen].astype(np.int32), -1)
-        return encode(labels, self.weights[chosen], np.diff(self.offsets)[chosen] - 1)
+        sizes = np.diff(self.offsets)[chosen] - 1
+        return encode(labels, self.weights[chosen], sizes)._replace(mass=self.mass)
 
 
 def encode(
@@ -137,7 +156,7 @@ def reweight(table: Table, weights: np.ndarray) -> Table:
     column_weight = np.repeat(np.asarray(weights, dtype=np.float64), np.diff(table.offsets))
     column_weight[table.unseen] = 0.0
     coverage = np.concatenate(list(each_block(table, lambda rows: table.seen(rows) @ weights)))
-    return Table(table.codes, table.offsets, column_weight, coverage)
+    return table._replace(column_weight=column_weight, coverage=coverage)
 
 
 def recode(table: Table, labels: np.ndarray) -> Table:
@@ -211,22 +230,24 @@ def spectrum(
     make a cluster of every object that the partitions tend to leave alone. Where the objects fall
     into more than k groups that no partition joins, every choice of k directions among them solves
     the problem; the vectors then say who is in which of the k largest. ``start`` (n, k) are vectors
-    close to the answer.
+    close to the answer. Weights v of the objects make it  V^1/2 D^-1/2 C0 D^-1/2 V^1/2,  and n the
+    sum of them.
     """
     n, n_columns = table.codes.shape[0], int(table.offsets[-1])
     s, degree, together = table.scale, degrees(table), regularization + SMALLEST_REGULARIZATION
     scaling = (degree + together) ** -0.5
+    rooted = scaling * table.root
     t, column, own = (
-        (s * scaling)[:, None],
-        scaling[:, None],
-        ((table.coverage > 0) * scaling**2)[:, None],
+        (s * rooted)[:, None],
+        rooted[:, None],
+        (table.own * (table.coverage > 0) * scaling**2)[:, None],
     )
 
     def product(V: np.ndarray) -> np.ndarray:
         out = gather(table, scatter(table, t * V))
         out *= t
         out -= own * V
-        out += column * (together / n * (scaling @ V))
+        out += column * (together / table.total * (rooted @ V))
         return out
 
     if start is None and k < n_columns < n:
@@ -234,21 +255,30 @@ def spectrum(
     if start is not None:
         start = np.hstack([start, np.random.default_rng(0).standard_normal((n, 2))])
     found = leading_eigenvectors(_operator(n, product), k, start=start)
-    if found.following > APART and len(sizes := np.bincount(groups := separate_groups(table))) > k:
-        members = (groups[:, None] == np.argsort(-sizes, kind="stable")[:k]) * np.sqrt(
-            degree + 1.0
-        )[:, None]
+    if found.following > APART:
+        found = _of_groups(table, found, k, degree)
+    return found, scaling
+
+
+def _of_groups(table: Table, found: Spectrum, k: int, degree: np.ndarray) -> Spectrum:
+    """The vectors that tell the k largest of more than k separate groups apart."""
+    groups = separate_groups(table)
+    sizes = np.bincount(groups, table.mass)
+    if len(sizes) > k:
+        length = table.root * np.sqrt(degree + 1.0)
+        members = (groups[:, None] == np.argsort(-sizes, kind="stable")[:k]) * length[:, None]
         found = found._replace(
             values=np.ones(k), vectors=members / np.linalg.norm(members, axis=0), following=1.0
         )
-    return found, scaling
+    return found
 
 
 def degrees(table: Table) -> np.ndarray:
     """Similarity (n,) of every object to all others together, by the co-association."""
     s = table.scale
-    degree = s * gather(table, scatter(table, s[:, None]))[:, 0]
-    return np.maximum(degree - (table.coverage > 0), 0.0)
+    heavy = s if table.mass is None else s * table.mass
+    degree = s * gather(table, scatter(table, heavy[:, None]))[:, 0]
+    return np.maximum(degree - table.own * (table.coverage > 0), 0.0)
 
 
 def regularization(table: Table, bare: Spectrum) -> float:
@@ -263,7 +293,8 @@ def regularization(table: Table, bare: Spectrum) -> float:
     none.
     """
     inside = 1.0 if bare.values[-1] > APART else min(max(bare.following, 0.0), 1.0)
-    return REGULARIZATION * float(degrees(table).mean()) * (1.0 - inside)
+    mean = float(np.average(degrees(table), weights=table.mass))
+    return REGULARIZATION * mean * (1.0 - inside)
 
 
 def separate_groups(table: Table) -> np.ndarray:
@@ -311,12 +342,11 @@ def chance_level(table: Table) -> float:
     d counts the clusters of all partitions less one each (Marchenko and Pastur 1967, edge of the
     spectrum).
     """
-    share = table.coverage.sum() / max(
-        len(table.coverage) * table.weights.sum(), np.finfo(float).tiny
-    )
+    mass = np.ones(len(table.codes)) if table.mass is None else table.mass
+    share = (mass @ table.coverage) / max(table.total * table.weights.sum(), np.finfo(float).tiny)
     m = share * table.weights.sum() ** 2 / np.sum(table.weights**2)
     d = float(np.sum((np.diff(table.offsets) - 2)[table.weights > 0]))
-    return (1.0 + np.sqrt(d / max(1, int(np.count_nonzero(table.coverage))))) ** 2 / m
+    return (1.0 + np.sqrt(d / max(1.0, float(mass[table.coverage > 0].sum())))) ** 2 / m
 
 
 def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core import loop
+from ...core.types import Weights
 from ...numerics import label_table as tables
 from ...numerics.eigen import leading_eigenvectors, unit_rows
 from .reading import Reader, fit_reader
@@ -50,11 +51,11 @@ class Kernel(NamedTuple):
         return unit_rows(rows @ self.projection + self.constant)
 
 
-def _kernel(filled: np.ndarray, k: int) -> Kernel:
-    n = len(filled)
-    degree = filled.sum(axis=1)
-    extra = REGULARIZATION * degree.mean() / n
-    scaling = 1.0 / np.sqrt(degree + n * extra)
+def _kernel(filled: np.ndarray, k: int, mass: Weights) -> Kernel:
+    v = np.ones(len(filled)) if mass is None else mass
+    total, degree = float(v.sum()), filled @ v
+    extra = REGULARIZATION * float(v @ degree) / total**2
+    scaling = np.sqrt(v / (degree + total * extra))
     found = leading_eigenvectors(scaling[:, None] * (filled + extra) * scaling, k)
     values = np.where(found.values > 1e-12, found.values, np.inf)
     projection = scaling[:, None] * found.vectors / values
@@ -76,9 +77,10 @@ class ByCompletion:
         seen = table.coverage > 0
         for _ in range(N_ROUNDS):
             filled = np.where(np.isnan(self.ratios), U @ U.T, self.ratios)[:, seen]
-            kernel = _kernel(filled[seen], k)
+            mass = None if table.mass is None else table.mass[seen]
+            kernel = _kernel(filled[seen], k, mass)
             Z = kernel(filled)
-            reader: Reader = fit_reader(Z[seen], settings, U[seen])
+            reader: Reader = fit_reader(Z[seen], settings, U[seen], mass)
             # As they are read, without the doubt: it would build up from round to round.
             before, U = U, reader.plain(Z)
             if np.abs(U - before).max() <= SETTLED:

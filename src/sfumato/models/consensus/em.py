@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.optional import optional_module
+from ...core.types import Weights
 from ...numerics import distances, seeding
 
 __all__ = ["Mixtures", "fit_mixture", "join", "maximize"]
@@ -62,19 +63,21 @@ def join(mixtures: list[np.ndarray], n_axes: int) -> Mixtures:
     return Mixtures(np.concatenate(mixtures), offsets, n_axes)
 
 
-def fit_mixture(Y: np.ndarray, R: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+def fit_mixture(
+    Y: np.ndarray, R: np.ndarray, k: int, rng: np.random.Generator, mass: Weights = None
+) -> np.ndarray:
     """Coefficients (k, q) of a mixture fitted to ``Y`` (s, d), started by k-means on the same
-    objects in coordinates ``R``.
+    objects in coordinates ``R``; ``mass`` (s,) are weights of the objects.
     """
     n, d = Y.shape
-    labels = seeding.kmeans(R, np.ones(n), k, rng, n_steps=5)
+    labels = seeding.kmeans(R, np.ones(n) if mass is None else mass, k, rng, n_steps=5)
     share = (labels == np.arange(k)[:, None]).astype(np.float64)
     share = share[share.sum(axis=1) > 0]
     Z = distances.features(np.ascontiguousarray(Y.T), "full")
-    sums, before = share @ Z.T, -np.inf
+    sums, before = (share if mass is None else share * mass) @ Z.T, -np.inf
     for _ in range(MAX_STEPS):
         rows = maximize(sums, d)
-        sums, now = _expect(Z, rows)
+        sums, now = _expect(Z, rows, mass)
         if not np.isfinite(now):
             raise ArithmeticError("the likelihood is not finite")
         if now - before < TOLERANCE:
@@ -83,13 +86,14 @@ def fit_mixture(Y: np.ndarray, R: np.ndarray, k: int, rng: np.random.Generator) 
     return rows
 
 
-def _expect(Z: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float]:
+def _expect(Z: np.ndarray, rows: np.ndarray, mass: Weights) -> tuple[np.ndarray, float]:
     """The E step: sums (k, q) of z(y) weighted by the posterior, and the mean log-density."""
-    found = distances.fused_sums(Z, None, rows, 0, fuzzy=False)
+    found = distances.fused_sums(Z, mass, rows, 0, fuzzy=False)
     if found is not None:
-        return found[0], found[1] / Z.shape[1]
+        return found[0], found[1] / (Z.shape[1] if mass is None else float(mass.sum()))
     share, log_density = distances.softmax_columns(rows @ Z)
-    return share @ Z.T, float(log_density.mean())
+    share = share if mass is None else share * mass
+    return share @ Z.T, float(np.average(log_density, weights=mass))
 
 
 def maximize(sums: np.ndarray, d: int) -> np.ndarray:

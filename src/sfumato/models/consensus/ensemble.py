@@ -16,11 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
 from ...core.memory import InputSize, require
+from ...core.objects import distinct_rows
 from ...core.rows import _controller, in_threads
 from ...core.types import Array, ArrayLike
 from ...core.validation import as_generator, check_features, check_number
 from ...core.warn import warn
+from ...core.weights import check_weights
 from .members import LINKAGES, Failure, Plan, attempt, label
+from .sample import unless_ones
 
 __all__ = ["ClusteringEnsemble"]
 
@@ -97,6 +100,8 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     (3, 10)
     """
 
+    labelings_: np.ndarray
+
     def __init__(
         self,
         n_partitions=100,
@@ -122,13 +127,16 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> ClusteringEnsemble:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ClusteringEnsemble:
         """Make the partitions.
 
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
         y : ignored
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object. Equal rows are one object; an object of
+            weight 0 has no part in the partitions and is labelled afterwards.
 
         Returns
         -------
@@ -136,7 +144,9 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         self._check_parameters()
         self._check_room(X)
-        X = check_features(self, X, reset=True)
+        given = check_features(self, X, reset=True)
+        objects = distinct_rows(given, unless_ones(check_weights(sample_weight, given)))
+        X = given if objects.group is None else given[objects.first()]
         self._frame = _Frame.of(X)
         X = self._frame(X)
         jobs = self._jobs(as_generator(self.random_state))
@@ -149,8 +159,15 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self.feature_fraction,
             self.max_objects,
             _near(X, self.n_neighbors) if connected else None,
+            objects.weights,
         )
         self._keep(X, list(self._run(attempt, [(X, plan, *job) for job in jobs])))
+        self._object_labels: np.ndarray = self.labelings_
+        if objects.group is not None:
+            self.labelings_ = self._object_labels[np.maximum(objects.group, 0)]
+            absent = np.flatnonzero(objects.group < 0)
+            if absent.size:
+                self.labelings_[absent] = self.transform(given[absent])
         return self
 
     def _check_parameters(self) -> None:
@@ -238,12 +255,14 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             NearestNeighbors(n_neighbors=min(NEIGHBORS, X.shape[0])).fit(X) if by_neighbor else None
         )
 
-    def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None) -> np.ndarray:
+    def fit_transform(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> np.ndarray:
         """Make the partitions and return them, (n, m).
 
         -1 where a partition did not see an object.
         """
-        return self.fit(X, y).labelings_
+        return self.fit(X, y, sample_weight).labelings_
 
     def transform(self, X: Array) -> np.ndarray:
         """Labels of new objects by every partition, (n_new, m).
@@ -259,7 +278,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         )
         labels = np.empty((X.shape[0], len(self.members_)), dtype=np.int32)
         arguments = [
-            (X, member, self.labelings_[:, column], neighbors)
+            (X, member, self._object_labels[:, column], neighbors)
             for column, member in enumerate(self.members_)
         ]
         for column, result in enumerate(self._run(label, arguments)):

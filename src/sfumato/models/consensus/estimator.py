@@ -24,12 +24,14 @@ from ...core.validation import (
     check_n_clusters,
     check_number,
 )
+from ...core.weights import check_weights
 from ...memberships import cooccurrence
 from ..pairwise.estimator import COPIES
 from . import hard, soft
 from .ensemble import ClusteringEnsemble
 from .mixtures import MixtureEnsemble
 from .reading import Settings
+from .sample import unless_ones
 from .selection import SELECTIONS, table_of
 from .solvers import LINKAGES, NAMES, SCREEN, explicit_matrices
 
@@ -160,7 +162,13 @@ class EvidenceAccumulation(Clusterer):
         self.max_clusters = max_clusters
         self.n_bootstrap = n_bootstrap
 
-    def fit(self, X: Any, y: Any = None, partition_weight: Any = None) -> EvidenceAccumulation:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        partition_weight: Any = None,
+        sample_weight: Any = None,
+    ) -> EvidenceAccumulation:
         """Learn memberships.
 
         Parameters
@@ -171,6 +179,10 @@ class EvidenceAccumulation(Clusterer):
         y : ignored
         partition_weight : array of shape (m,), optional
             Weight of every partition of the ensemble.
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object, 0 as its absence; equal rows of features
+            are one object. Where only a sample of the objects is read, it is drawn from those with
+            a weight.
 
         Returns
         -------
@@ -183,15 +195,17 @@ class EvidenceAccumulation(Clusterer):
         if self._precomputed() and soft.is_list_of_memberships(X):
             H, offsets, weights = soft.check_given(X, partition_weight)
             self.n_features_in_ = len(offsets) - 1
-            self._fit_soft(H, offsets, weights, settings, rng)
+            mass = unless_ones(check_weights(sample_weight, H))
+            self._fit_soft(H, offsets, (weights, mass), settings, rng)
         elif self._takes_soft_evidence():
             self._check_room(X)
             X = check_features(self, X, reset=True)
             weights = soft.check_weights(partition_weight, self.ensemble)
-            self._fit_soft(X, None, weights, settings, rng)
+            mass = unless_ones(check_weights(sample_weight, X))
+            self._fit_soft(X, None, (weights, mass), settings, rng)
         else:
             self._check_room(X)
-            self._fit_hard(X, partition_weight, settings, rng)
+            self._fit_hard(X, partition_weight, sample_weight, settings, rng)
         return self
 
     def _streams(self) -> bool:
@@ -207,7 +221,7 @@ class EvidenceAccumulation(Clusterer):
         self,
         X: np.ndarray,
         offsets: Any,
-        weights: Weights,
+        weights: tuple[Weights, Weights],
         settings: Settings,
         rng: np.random.Generator,
     ) -> None:
@@ -215,7 +229,9 @@ class EvidenceAccumulation(Clusterer):
             check_n_clusters(self.n_clusters, X.shape[0])
         self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
         by_structure = self.selection is None and offsets is None
-        request = soft.Request(self.n_clusters, self.max_clusters, weights, settings, by_structure)
+        request = soft.Request(
+            self.n_clusters, self.max_clusters, weights[0], settings, by_structure, weights[1]
+        )
         if offsets is not None:
             fitted = soft.fit_given(X, offsets, request)
         else:
@@ -253,18 +269,24 @@ class EvidenceAccumulation(Clusterer):
             soft.warn_if_noise(chosen, rows.shape[0])
 
     def _fit_hard(
-        self, X: Any, partition_weight: Any, settings: Settings, rng: np.random.Generator
+        self,
+        X: Any,
+        partition_weight: Any,
+        sample_weight: Any,
+        settings: Settings,
+        rng: np.random.Generator,
     ) -> None:
         self._soft = None
-        C, self._dtype = hard.accumulate(self, X, partition_weight, rng)
-        self._hard = hard.fit_hard(self, C, settings)
+        C, self._dtype, objects = hard.accumulate(self, X, partition_weight, sample_weight, rng)
+        self._hard = hard.fit_hard(self, C, settings, objects)
         self.evidence_, self.coassociation_ = "labelings", C
         if hasattr(self._hard.solution, "misfit"):
             self.misfit_ = self._hard.solution.misfit
         if self.n_clusters == "auto":
             self.candidates_, self.scores_ = self._hard.candidates, self._hard.scores
             self.selection_criterion_ = hard.selection_of(self)
-        memberships = hard.vague(C.table, self._hard.solution.memberships)
+        memberships = self._hard.spread(C.table, self._hard.solution.memberships)
+        memberships = hard.vague(C.table, memberships)
         if self.n_bootstrap:
             draws = hard.draws(self._hard, C.table, memberships, self.n_bootstrap)
             self.uncertainty_ = hard.standard_errors(draws, memberships, self.n_bootstrap)
@@ -276,7 +298,9 @@ class EvidenceAccumulation(Clusterer):
             self.selection_ = table_of(self)
 
     @available_if(_takes_soft_evidence)
-    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> EvidenceAccumulation:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> EvidenceAccumulation:
         """Go on with a batch of new objects.
 
         The members stay as the first batch made them, the sums go on.
@@ -287,6 +311,7 @@ class EvidenceAccumulation(Clusterer):
         ----------
         X : array or sparse array of shape (n_batch, p)
         y : ignored
+        sample_weight : array of shape (n_batch,), optional
 
         Returns
         -------
@@ -294,9 +319,11 @@ class EvidenceAccumulation(Clusterer):
             ``memberships_`` are those of this batch.
         """
         if not hasattr(self, "memberships_"):
-            return self.fit(X)
+            return self.fit(X, sample_weight=sample_weight)
         X = check_features(self, X, reset=False)
-        fitted, history, n_iter = self._soft.absorb(Rows(X)), self.history_, self.n_iter_
+        weights = check_weights(sample_weight, X)
+        rows = Rows(X) if weights is None else Rows(X, weights)
+        fitted, history, n_iter = self._soft.absorb(rows), self.history_, self.n_iter_
         self._publish_soft(Rows(X), fitted)
         self.history_, self.n_iter_ = np.append(history, self.history_), n_iter + self.n_iter_
         return self
@@ -393,15 +420,21 @@ class EvidenceAccumulation(Clusterer):
         labels = ensemble.transform(check_features(self, X, reset=False))
         return self.coassociation_.recode(labels)
 
-    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+    def score(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """How well u_i'u_j agrees with the evidence about the objects X: higher is better.
 
         Labelings: minus the Brier score for what the partitions say, pair by pair. Soft evidence:
         minus the misfit of the cluster kernel.
         """
         if self._soft is not None:
-            return -self._soft.misfit(self._new_rows(X))
-        return -hard.brier_score(self._new_table(X), self.predict_proba(X).astype(np.float64))
+            rows = self._new_rows(X)
+            weights = check_weights(sample_weight, rows.X)
+            return -self._soft.misfit(rows if weights is None else Rows(rows.X, weights))
+        table = self._new_table(X)
+        table = table._replace(mass=check_weights(sample_weight, table.codes))
+        return -hard.brier_score(table, self.predict_proba(X).astype(np.float64))
 
     def cooccurrence_interval(
         self, pairs: ArrayLike, *, n_draws: int = 100, level: float = 0.9

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ...core.rows import Rows
+from ...core.types import Weights
 from ...numerics.axes import Axes
 from ...numerics.eigen import leading_eigenvectors, unit_rows
 from .ensemble import ClusteringEnsemble
@@ -144,14 +145,21 @@ def _scaled(H: Any, scale: Any) -> Any:
     return H * scale if np.ndim(scale) == 0 else H * scale[None, :]
 
 
-def balance(H: Any, weights: Any = None) -> Any:
+def _mean(H: Any, mass: Weights) -> np.ndarray:
+    """Mean column entries (K,), objects weighted by ``mass``."""
+    if mass is None:
+        return np.asarray(H.sum(axis=0)).ravel() / H.shape[0]
+    return np.asarray(H.T @ mass).ravel() / mass.sum()
+
+
+def balance(H: Any, weights: Any = None, mass: Weights = None) -> Any:
     """Scale of columns (n, K) that gives them mean degree one.
 
-    ``weights`` (K,) are those of the members.
+    ``weights`` (K,) are those of the members, ``mass`` (n,) those of the objects.
     """
     root = 1.0 if weights is None else np.sqrt(weights)
     H = _scaled(H, root)
-    mean = np.asarray(H.sum(axis=0)).ravel() / H.shape[0]
+    mean = _mean(H, mass)
     return root / max(float(np.sqrt(mean @ mean)), np.finfo(float).tiny)
 
 
@@ -161,29 +169,35 @@ def factorize(
     k: int,
     regularization: float = REGULARIZATION,
     weights: list[Any] | None = None,
+    mass: Weights = None,
 ) -> tuple[Factor, np.ndarray]:
     """Factor with ``k`` columns from the columns H (n, K) of a sample, one array for each kind, and
     its rows Z (n, k).
+
+    ``weights`` are those of the columns of each kind, ``mass`` (n,) those of the objects.
     """
     n = columns[0].shape[0]
+    total = float(n if mass is None else mass.sum())
     given = [None] * len(columns) if weights is None else weights
     scales = tuple(
-        balance(H, w) / np.sqrt(len(columns)) for H, w in zip(columns, given, strict=True)
+        balance(H, w, mass) / np.sqrt(len(columns)) for H, w in zip(columns, given, strict=True)
     )
     parts = [_scaled(H, scale) for H, scale in zip(columns, scales, strict=True)]
-    means = tuple(np.asarray(H.sum(axis=0)).ravel() / n for H in parts)
+    means = tuple(_mean(H, mass) for H in parts)
     degree = regularization + sum(H @ c for H, c in zip(parts, means, strict=True))
     root = np.sqrt(np.maximum(degree, np.finfo(float).tiny))[:, None]
+    if mass is not None:
+        root = root / np.sqrt(mass)[:, None]
 
     def product(V: np.ndarray) -> np.ndarray:
         V = V / root
-        total = regularization * V.sum(axis=0, keepdims=True)
-        return (total + sum(H @ (H.T @ V) for H in parts)) / (n * root)
+        everywhere = regularization * V.sum(axis=0, keepdims=True)
+        return (everywhere + sum(H @ (H.T @ V) for H in parts)) / (total * root)
 
     k = min(k, n)
     found = leading_eigenvectors(_Normalized(n, product), k)
     values = np.where(found.values > NULL, found.values, np.inf)
-    spread = found.vectors / root / (n * values)
+    spread = found.vectors / root / (total * values)
     projections = tuple(np.asarray(H.T @ spread) for H in parts)
     constant = regularization * spread.sum(axis=0)
     following = found.following if np.isfinite(found.following) else 0.0
@@ -223,21 +237,26 @@ def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tupl
     Two passes, nothing is kept but K x K numbers.
 
     For one kind of dense columns. ``past`` are the sums over earlier batches, which these are added
-    to.
+    to. A column of the rows holds the weights of the objects.
     """
     kind, scale, t = factor.kinds[0], factor.scales[0], factor.regularization
     columns = rows.through(lambda block: _scaled(kind(block), scale))
     if 8 * rows.shape[0] * len(factor.means[0]) <= KEPT:
         columns = columns.kept()
-    (total,) = columns.sum(lambda H: (H.sum(axis=0),))
-    n = rows.shape[0] + (0.0 if past is None else past.n)
-    total = np.append(total, np.sqrt(t) * rows.shape[0])
+
+    def first(H: np.ndarray, mass: Weights = None) -> tuple[np.ndarray, float]:
+        return (H.sum(axis=0), len(H)) if mass is None else (mass @ H, float(mass.sum()))
+
+    total, count = columns.sum(first)
+    n = count + (0.0 if past is None else past.n)
+    total = np.append(total, np.sqrt(t) * count)
     total = total if past is None else total + past.total
     mean = total / n
 
-    def gram(H: np.ndarray) -> tuple[np.ndarray]:
+    def gram(H: np.ndarray, mass: Weights = None) -> tuple[np.ndarray]:
         H = np.hstack([H, np.full((len(H), 1), np.sqrt(t))])
-        H /= np.sqrt(H @ mean)[:, None]
+        share = 1.0 / (H @ mean) if mass is None else mass / (H @ mean)
+        H *= np.sqrt(share)[:, None]
         return (H.T @ H,)
 
     (G,) = columns.sum(gram)

@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_feature_names
+from sklearn.utils.validation import _check_feature_names, has_fit_parameter
 
 from ...core.clusterer import plain_features
 from ...core.labels import check_labelings
+from ...core.objects import Objects, present_rows
 from ...core.structure import PREFIX, assess
 from ...core.validation import check_features, check_n_clusters
 from ...core.warn import EvidenceWarning, warn
+from ...core.weights import check_weights
 from ...memberships import align
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
@@ -26,6 +28,7 @@ from ...similarity.coassociation import Coassociation, check_partition_weight, c
 from .doubts import warn_if_noise, warn_of_gaps
 from .ensemble import ClusteringEnsemble
 from .reading import Settings
+from .sample import objects_of, unless_ones
 from .selection import choose
 from .solvers import LINKAGES, has_unseen_pairs, solve
 
@@ -51,20 +54,35 @@ class HardConsensus(NamedTuple):
     settings: Settings
     candidates: np.ndarray | None = None
     scores: np.ndarray | None = None
+    objects: Objects = Objects(0)
+
+    def spread(self, table: tables.Table, memberships: np.ndarray) -> np.ndarray:
+        """Memberships (n, k) of the rows of a table from those of the objects."""
+        group = self.objects.group
+        if group is None:
+            return memberships
+        U = memberships[np.maximum(group, 0)]
+        absent = np.flatnonzero(group < 0)
+        if absent.size:
+            U[absent] = self.solution.place(table.objects(absent))
+        return U
 
 
 def accumulate(
-    model: Any, X: Any, partition_weight: np.ndarray, rng: np.random.Generator
-) -> tuple[Coassociation, np.dtype]:
-    """Co-association of the labelings given, or of an ensemble fitted to the features, and the type
-    of memberships.
+    model: Any, X: Any, partition_weight: Any, sample_weight: Any, rng: np.random.Generator
+) -> tuple[Coassociation, np.dtype, Objects]:
+    """Co-association of the labelings given, or of an ensemble fitted to the features, the type of
+    memberships, and which rows are one object.
     """
     if model._precomputed():
         C = coassociation(X, partition_weight)
         _check_feature_names(model, X, reset=True)
         model.n_features_in_ = C.table.codes.shape[1]
-        return C, np.dtype(np.float64)
+        weights = unless_ones(check_weights(sample_weight, C))
+        return C, np.dtype(np.float64), present_rows(C.shape[0], weights)
     X = check_features(model, X, reset=True)
+    weights = unless_ones(check_weights(sample_weight, X))
+    objects = objects_of(X, weights, model.n_clusters)
     if model.n_clusters != "auto":
         check_n_clusters(model.n_clusters, X.shape[0])
     given = model.ensemble
@@ -76,18 +94,33 @@ def accumulate(
     model.ensemble_ = ClusteringEnsemble() if given is None else clone(given)
     if getattr(model.ensemble_, "random_state", 0) is None:
         model.ensemble_.set_params(random_state=int(rng.integers(2**31)))
-    labelings = model.ensemble_.fit_transform(X)
+    if sample_weight is None:
+        labelings = model.ensemble_.fit_transform(X)
+    elif has_fit_parameter(model.ensemble_, "sample_weight"):
+        labelings = model.ensemble_.fit_transform(X, sample_weight=sample_weight)
+    else:
+        raise ValueError(
+            f"ensemble={type(model.ensemble_).__name__} takes no sample_weight: use "
+            "ClusteringEnsemble or MixtureEnsemble"
+        )
     if not isinstance(model.ensemble_, ClusteringEnsemble):
         labelings = check_labelings(
             labelings, f"what ensemble={type(model.ensemble_).__name__} makes of X"
         )
-    weights = check_partition_weight(partition_weight, labelings.shape[1])
-    return Coassociation(tables.encode(labelings, weights)), X.dtype
+    shares = check_partition_weight(partition_weight, labelings.shape[1])
+    return Coassociation(tables.encode(labelings, shares)), X.dtype, objects
 
 
-def fit_hard(model: Any, C: Coassociation, settings: Settings) -> HardConsensus:
+def of_objects(table: tables.Table, objects: Objects) -> tables.Table:
+    """The table of the objects, with their weights, from that of the rows."""
+    if objects.group is not None:
+        table = table.objects(objects.first())
+    return table._replace(mass=objects.weights)
+
+
+def fit_hard(model: Any, C: Coassociation, settings: Settings, objects: Objects) -> HardConsensus:
     """The solution for the number of clusters asked for, or for the best one."""
-    table, k, candidates, scores = C.table, model.n_clusters, None, None
+    table, k, candidates, scores = of_objects(C.table, objects), model.n_clusters, None, None
     if table.coverage.max() <= 0:
         raise ValueError(
             "no partition with a weight above 0 saw any object: give labels other than -1 or NaN"
@@ -108,22 +141,27 @@ def fit_hard(model: Any, C: Coassociation, settings: Settings) -> HardConsensus:
     # The structure test multiplies by the co-association, in which an unseen pair counts as apart.
     tested = model.selection is None and seen > 1 and not has_unseen_pairs(table)
     if candidates is not None and scores is not None and tested:
-        k = _first_supported(model, C, candidates[np.argsort(-scores, kind="stable")], settings)
+        order = candidates[np.argsort(-scores, kind="stable")]
+        k = _first_supported(model, table, order, settings, objects)
     solution = solve(model.consensus, table, k, settings)
     warn_of_gaps(table)
     warn_if_noise(solution, table)
-    return HardConsensus(solution, model.consensus, settings, candidates, scores)
+    return HardConsensus(solution, model.consensus, settings, candidates, scores, objects)
 
 
-def _first_supported(model: Any, C: Coassociation, order: np.ndarray, settings: Settings) -> int:
+def _first_supported(
+    model: Any, table: tables.Table, order: np.ndarray, settings: Settings, objects: Objects
+) -> int:
     """The first number of clusters that the structure test supports; 1 if there is none."""
-    evidence, kind = (C, "similarity")
+    evidence, kind = Coassociation(table), "similarity"
     if not model._precomputed():
         evidence, kind = plain_features(model._evidence_), "features"
+        if evidence is not None and objects.group is not None:
+            evidence = evidence[objects.first()]
     for k in order.tolist():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            memberships = solve(model.consensus, C.table, k, settings).memberships
+            memberships = solve(model.consensus, table, k, settings).memberships
         found = None if evidence is None else assess(evidence, memberships, kind=kind)
         if found is None or found.supported:
             return int(k)
@@ -154,7 +192,7 @@ def vague(table: tables.Table, memberships: np.ndarray) -> np.ndarray:
 def draws(
     fitted: HardConsensus, table: tables.Table, memberships: np.ndarray, n_draws: int
 ) -> Iterator[np.ndarray]:
-    """Memberships from resampled partitions, matched to the fit."""
+    """Memberships of the rows from resampled partitions, matched to the fit."""
     rng = np.random.default_rng(fitted.settings.random_state)
     memberships = np.asarray(memberships, dtype=np.float64)
     m = len(table.weights)
@@ -165,13 +203,16 @@ def draws(
             f"could move: give at least {FEW}"
         )
     k, once = memberships.shape[1], fitted.settings._replace(n_init=1)
+    few = of_objects(table, fitted.objects)
+    start = memberships if few is table else fitted.solution.memberships
     for _ in range(n_draws):
         counts = np.bincount(rng.integers(m, size=m), minlength=m)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)
-            resampled = tables.reweight(table, table.weights * counts)
-            solution = solve(fitted.consensus, resampled, k, once, memberships)
-        yield align(solution.memberships, memberships)[:, :k]
+            resampled = tables.reweight(few, table.weights * counts)
+            solution = solve(fitted.consensus, resampled, k, once, start)
+            U = fitted._replace(solution=solution).spread(table, solution.memberships)
+        yield align(U, memberships)[:, :k]
 
 
 def standard_errors(

@@ -10,10 +10,11 @@ from scipy.cluster.hierarchy import linkage
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.utils.validation import has_fit_parameter
 
-from ...core.types import Array
+from ...core.types import Array, Weights
 
-__all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "cut", "label", "split"]
+__all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "copies", "cut", "label", "split"]
 
 LINKAGES = ("single", "complete", "average", "ward")
 LINKAGE_OBJECTS = 5000  # a tree of more objects would need more than 100 MB of distances
@@ -33,13 +34,17 @@ class Member(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What all partitions share; ``graph`` (n, n) joins near objects, or is None."""
+    """What all partitions share; ``graph`` (n, n) joins near objects, or is None.
+
+    ``weights`` (n,) are those of the objects, None if all are one.
+    """
 
     n_clusters: tuple[int, int]
     subsample: float
     feature_fraction: float
     max_objects: int
     graph: Any = None
+    weights: np.ndarray | None = None
 
 
 class Failure(NamedTuple):
@@ -80,7 +85,8 @@ def _partitions(
     everything = _take(X, features)
     results = []
     graph = None if plan.graph is None else plan.graph[sample][:, sample]
-    for member, labels in _cluster(everything[sample], algorithm, numbers, rng, graph):
+    own = None if plan.weights is None else plan.weights[sample]
+    for member, labels in _cluster(everything[sample], algorithm, numbers, rng, graph, own):
         member = member._replace(features=features)
         if wanted > limit:
             results.append((member, _extend(everything, sample, member, labels)))
@@ -92,30 +98,59 @@ def _partitions(
 
 
 def _cluster(
-    X: Any, algorithm: Any, numbers: np.ndarray, rng: np.random.Generator, graph: Any
+    X: Any,
+    algorithm: Any,
+    numbers: np.ndarray,
+    rng: np.random.Generator,
+    graph: Any,
+    weights: Weights = None,
 ) -> list[tuple[Member, np.ndarray]]:
     """Cluster the objects of a sample: members and their labels."""
     k, seed = int(numbers[0]), int(rng.integers(2**31))
     if not isinstance(algorithm, str):
-        return [_by_estimator(X, algorithm, k, seed)]
+        return [_by_estimator(X, algorithm, k, seed, weights)]
     if algorithm in ("k-means", "connected-k-means"):
-        model = KMeans(k, n_init=1, random_state=seed).fit(X)
+        model = KMeans(k, n_init=1, random_state=seed).fit(X, sample_weight=weights)
         if algorithm == "k-means" or graph is None:
             return [(Member(algorithm, k, centers=model.cluster_centers_), model.labels_)]
         labels = split(model.labels_, graph)
-        return [(Member(algorithm, int(labels.max()) + 1, centers=_means(X, labels)), labels)]
+        centers = _means(X, labels, weights)
+        return [(Member(algorithm, int(labels.max()) + 1, centers=centers), labels)]
     if X.shape[0] == 1:
         return [(Member(algorithm, 1), np.zeros(1, dtype=np.int32)) for _ in numbers]
-    tree = linkage(X.toarray() if sp.issparse(X) else X, algorithm)
-    return [(Member(algorithm, int(k)), cut(tree, int(k))) for k in numbers]
+    # Copies do not move the links of nearest and of farthest objects.
+    blind = weights is None or algorithm in ("single", "complete")
+    rows = np.arange(X.shape[0]) if blind else copies(np.asarray(weights), algorithm)
+    first = np.unique(rows, return_index=True)[1]
+    tree = linkage((X.toarray() if sp.issparse(X) else X)[rows], algorithm)
+    return [(Member(algorithm, int(k)), _numbered(cut(tree, int(k))[first])) for k in numbers]
 
 
-def _by_estimator(X: Array, estimator: Any, k: int, seed: int) -> tuple[Member, np.ndarray]:
+def _numbered(labels: np.ndarray) -> np.ndarray:
+    return np.unique(labels, return_inverse=True)[1].astype(np.int32)
+
+
+def copies(weights: np.ndarray, name: str) -> np.ndarray:
+    """Indices of as many copies of every object as it weighs, for what knows no weights."""
+    if not (weights == np.rint(weights)).all():
+        raise ValueError(f"{name} counts copies: sample_weight must hold whole numbers")
+    return np.repeat(np.arange(len(weights)), weights.astype(np.int64))
+
+
+def _by_estimator(
+    X: Array, estimator: Any, k: int, seed: int, weights: Weights
+) -> tuple[Member, np.ndarray]:
     model = clone(estimator)
     settings = {"n_clusters": k, "n_components": k, "random_state": seed}
     own = model.get_params()
     model.set_params(**{name: value for name, value in settings.items() if name in own})
-    labels = np.asarray(model.fit_predict(X))
+    if weights is None:
+        labels = np.asarray(model.fit_predict(X))
+    elif has_fit_parameter(model, "sample_weight"):
+        labels = np.asarray(model.fit(X, sample_weight=weights).labels_)
+    else:
+        rows = copies(weights, type(model).__name__)
+        labels = np.asarray(model.fit_predict(X[rows]))[np.unique(rows, return_index=True)[1]]
     return Member(
         type(model).__name__,
         len(np.unique(labels)),
@@ -149,12 +184,13 @@ def split(labels: np.ndarray, graph: Any) -> np.ndarray:
     return connected_components(kept, directed=False)[1].astype(np.int32)
 
 
-def _means(X: Array, labels: np.ndarray) -> np.ndarray:
+def _means(X: Array, labels: np.ndarray, weights: Weights = None) -> np.ndarray:
     """Mean of every cluster."""
-    members = sp.csr_array((np.ones(len(labels), dtype=X.dtype), (labels, np.arange(len(labels)))))
+    own = np.ones(len(labels)) if weights is None else weights
+    members = sp.csr_array((own.astype(X.dtype), (labels, np.arange(len(labels)))))
     total = members @ X
     total = total.toarray() if sp.issparse(total) else total
-    return total / np.bincount(labels)[:, None].astype(X.dtype)
+    return total / np.bincount(labels, own)[:, None].astype(X.dtype)
 
 
 def _extend(X: Array, sample: np.ndarray, member: Member, labels: np.ndarray) -> np.ndarray:

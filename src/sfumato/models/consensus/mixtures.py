@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
 from ...core.rows import Rows, in_threads
-from ...core.types import Array
+from ...core.types import Array, Weights
 from ...core.validation import as_generator, check_features, check_number
 from ...core.warn import warn
+from ...core.weights import check_weights
 from ...numerics.axes import Axes, by_radius, fit_axes
 from .em import fit_mixture, join
 from .members import Failure
-from .sample import sample_objects
+from .sample import distinct_sample, unless_ones
 
 __all__ = ["MixtureEnsemble"]
 
@@ -106,13 +107,15 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _streams(self) -> bool:
         return True
 
-    def fit(self, X: Any, y: Any = None) -> MixtureEnsemble:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MixtureEnsemble:
         """Fit the mixtures.
 
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
         y : ignored
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object, 0 as its absence.
 
         Returns
         -------
@@ -122,18 +125,22 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             check_number(getattr(self, name), name, low=1, integer=True)
         X = check_features(self, X, reset=True)
         rng = as_generator(self.random_state)
-        points = sample_objects(X, self.max_objects, rng)
-        self._fit_sample(points, fit_axes(points, self.n_axes), rng)
+        weights = unless_ones(check_weights(sample_weight, X))
+        points, mass = distinct_sample(X, self.max_objects, rng, weights)
+        self._fit_sample(points, fit_axes(points, self.n_axes, mass), rng, mass)
         return self
 
-    def _fit_sample(self, points: Array, axes: Axes, rng: np.random.Generator) -> None:
-        """Fit the members to objects in canonical order."""
+    def _fit_sample(
+        self, points: Array, axes: Axes, rng: np.random.Generator, mass: Weights = None
+    ) -> None:
+        """Fit the members to objects in canonical order, of these weights."""
         Y = axes(points)
-        Y = Y[by_radius(Y)]
+        order = by_radius(Y)
+        Y, mass = Y[order], None if mass is None else mass[order]
         R, n = Y @ axes.near, self._n_fitted(len(Y))
         low, high = self._range(n)
         seeds = rng.integers(2**63, size=self.n_members)
-        tasks = [(Y, R, n, (low, high), int(seed)) for seed in seeds]
+        tasks = [(Y, R, mass, n, (low, high), int(seed)) for seed in seeds]
         results: list[Any] = []
         report = loop._listener.get()
         for result in in_threads(_attempt, tasks, self.n_jobs):
@@ -224,11 +231,15 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return tags
 
 
-def _attempt(Y: np.ndarray, R: np.ndarray, n: int, sizes: tuple[int, int], seed: int) -> Any:
+def _attempt(
+    Y: np.ndarray, R: np.ndarray, mass: Weights, n: int, sizes: tuple[int, int], seed: int
+) -> Any:
     """A mixture, or what went wrong: one bad member must not cost the ensemble."""
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.permutation(len(Y))[:n])
     try:
-        return fit_mixture(Y[chosen], R[chosen], int(rng.integers(sizes[0], sizes[1] + 1)), rng)
+        k = int(rng.integers(sizes[0], sizes[1] + 1))
+        own = None if mass is None else mass[chosen]
+        return fit_mixture(Y[chosen], R[chosen], k, rng, own)
     except (ArithmeticError, np.linalg.LinAlgError) as error:
         return Failure("Gaussian mixture", f"{type(error).__name__}: {error}")

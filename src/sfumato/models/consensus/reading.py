@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...core import loop
+from ...core.types import Weights
 from ...core.warn import EvidenceWarning
 from ...numerics import simplex
 from ...selection.criteria import misfit
@@ -59,10 +60,15 @@ class Reader(NamedTuple):
         return simplex.normalize((1.0 - doubt) * U + doubt / U.shape[1])
 
 
-def fit_reader(Z: np.ndarray, settings: Settings, start: np.ndarray | None = None) -> Reader:
+def fit_reader(
+    Z: np.ndarray,
+    settings: Settings,
+    start: np.ndarray | None = None,
+    mass: Weights = None,
+) -> Reader:
     """The pairwise model on Z Z', Z (n, k) with rows of length one.
 
-    ``start`` (n, k) are memberships to begin with.
+    ``start`` (n, k) are memberships to begin with, ``mass`` (n,) weights of the objects.
     """
     k = Z.shape[1]
     model = PairwiseProbabilisticClustering(
@@ -72,7 +78,11 @@ def fit_reader(Z: np.ndarray, settings: Settings, start: np.ndarray | None = Non
         # Whether the answer means anything is asked of the misfit, not of each candidate.
         warnings.simplefilter("ignore", EvidenceWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(Factored(Z))
+        model.fit(Factored(Z), sample_weight=mass)
     U, a = model.memberships_, model.scale_
     run = loop.Run(None, model.objective_, model.history_, model.n_iter_, model.converged_)
-    return Reader(a * a * (U.T @ U), a * (Z.T @ U), misfit(Z, U), run)
+    if mass is None:
+        return Reader(a * a * (U.T @ U), a * (Z.T @ U), misfit(Z, U), run)
+    root = np.sqrt(mass)[:, None]
+    heavy = mass[:, None] * U
+    return Reader(a * a * (U.T @ heavy), a * (Z.T @ heavy), misfit(root * Z, root * U), run)

@@ -2,17 +2,57 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...core.arrays import is_numpy
+from ...core.objects import Objects, distinct_rows, present_rows
 from ...core.rows import Rows
-from ...core.types import Array
+from ...core.types import Array, Weights
 from ...numerics.axes import canonical_order
 
-__all__ = ["sample_objects"]
+__all__ = ["distinct_sample", "objects_of", "sample_objects", "unless_ones"]
+
+
+def unless_ones(weights: Weights) -> Weights:
+    """The weights, or None if every object counts once."""
+    return None if weights is None or bool((weights == 1.0).all()) else weights
+
+
+def distinct_sample(
+    X: Any, size: int, rng: np.random.Generator, weights: Weights = None, least: Any = 1
+) -> tuple[Any, Weights]:
+    """At most ``size`` different objects in canonical order, and their weights (None: all one).
+
+    Equal rows are one object of their joint weight, unless fewer than ``least`` would be left.
+    """
+    if weights is None:
+        points = sample_objects(X, size, rng)
+    else:
+        seed, kept = rng.integers(2**63), np.flatnonzero(weights > 0)
+        if isinstance(X, np.ndarray):
+            if kept.size > size:
+                smallest = np.argpartition(_hashes(X[kept], seed), size)[:size]
+                kept = kept[np.sort(smallest)]
+            points, weights = np.asarray(X[kept]), weights[kept]
+        elif kept.size <= size:
+            points, weights = _on_host(X[kept]), weights[kept]
+        else:
+            points, weights = _on_host(Rows(X, weights).sample(size, _generator(seed)).X), None
+    objects = objects_of(points, weights, least)
+    if objects.group is None:
+        return points, objects.weights
+    return points[objects.first()], objects.weights
+
+
+def objects_of(X: Any, weights: Weights, least: Any = 1) -> Objects:
+    """Equal rows as one object, unless fewer objects than ``least`` (a number) would be left."""
+    objects = distinct_rows(X, weights)
+    few = isinstance(least, Integral) and objects.size < int(least)
+    return present_rows(X.shape[0], weights) if few else objects
 
 
 def sample_objects(X: Array, size: int, rng: np.random.Generator) -> Any:
@@ -28,10 +68,19 @@ def sample_objects(X: Array, size: int, rng: np.random.Generator) -> Any:
     elif isinstance(X, np.ndarray):
         few = np.asarray(X[np.sort(np.argpartition(_hashes(X, seed), size)[:size])])
     else:
-        few = Rows(X, None).sample(size, np.random.default_rng(seed)).X
-    if not (is_numpy(few) or sp.issparse(few)):
-        few = np.asarray(few.cpu() if hasattr(few, "cpu") else few)
+        few = Rows(X, None).sample(size, _generator(seed)).X
+    few = _on_host(few)
     return few[canonical_order(few)]
+
+
+def _generator(seed: Any) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def _on_host(few: Any) -> Any:
+    if is_numpy(few) or sp.issparse(few):
+        return few
+    return np.asarray(few.cpu() if hasattr(few, "cpu") else few)
 
 
 def _hashes(X: np.ndarray, seed: Any) -> np.ndarray:

@@ -21,7 +21,7 @@ import numpy as np
 
 from ...core.rows import Rows
 from ...core.structure import PREFIX, assess
-from ...core.types import Array
+from ...core.types import Array, Weights
 from ...core.warn import warn
 from ...memberships import align, check_memberships
 from ...numerics.axes import Axes, by_radius, fit_axes
@@ -31,7 +31,7 @@ from .ensemble import ClusteringEnsemble
 from .evidence import CellColumns, Factor, GivenColumns, MixtureColumns, Sums, factorize, refine
 from .mixtures import MOST, MixtureEnsemble
 from .reading import Reader, Settings, fit_reader
-from .sample import sample_objects
+from .sample import distinct_sample, sample_objects
 
 __all__ = ["SoftConsensus", "fit_soft", "warn_if_noise"]
 
@@ -60,7 +60,8 @@ FEWEST = 50  # objects from which on noise can be told from clusters
 
 class Request(NamedTuple):
     """What is asked for: clusters (a number or "auto"), the most to try, weights of the members or
-    None, solver settings.
+    None, solver settings; ``mass`` are the weights of the objects, first of all rows, then of the
+    sample.
     """
 
     n_clusters: Any
@@ -68,6 +69,7 @@ class Request(NamedTuple):
     weights: np.ndarray | None
     settings: Settings
     by_structure: bool = False
+    mass: np.ndarray | None = None
 
 
 class Candidate(NamedTuple):
@@ -104,9 +106,11 @@ class SoftConsensus(NamedTuple):
     def misfit(self, rows: Rows) -> float:
         """Misfit of the cluster kernel of any objects."""
 
-        def sums(block: Array) -> tuple[np.ndarray, ...]:
+        def sums(block: Array, mass: Weights = None) -> tuple[np.ndarray, ...]:
             Z = self.chosen.factor(block)
             U = self.chosen.reader(Z)
+            if mass is not None:
+                Z, U = (np.sqrt(mass)[:, None] * part for part in (Z, U))
             return Z.T @ Z, Z.T @ U, U.T @ U
 
         return misfit_of_sums(*rows.sum(sums))
@@ -120,7 +124,7 @@ class SoftConsensus(NamedTuple):
             return self
         factor, sums = refine(self.chosen.factor, rows, self.chosen.n_clusters, self.sums)
         start = self(self.points)
-        reader = fit_reader(factor(self.points), self.request.settings, start)
+        reader = fit_reader(factor(self.points), self.request.settings, start, self.request.mass)
         chosen = self.chosen._replace(factor=factor, reader=reader)
         return self._replace(chosen=chosen, sums=sums)
 
@@ -139,8 +143,11 @@ class SoftConsensus(NamedTuple):
                 )
                 for kind, w in zip(kinds, own, strict=True)
             ]
-            factor, Z = factorize(kinds, columns, self.chosen.n_clusters, weights=weights)
-            reader = fit_reader(Z, settings, start)
+            mass = self.request.mass
+            factor, Z = factorize(
+                kinds, columns, self.chosen.n_clusters, weights=weights, mass=mass
+            )
+            reader = fit_reader(Z, settings, start, mass)
             U = rows.map(lambda block, f=factor, r=reader: r(f(block)))
             yield align(U, memberships)[:, : memberships.shape[1]]
 
@@ -153,17 +160,21 @@ def fit_soft(
     Then take the sums over all rows.
     """
     mixtures = MixtureEnsemble() if ensemble is None else ensemble
-    points = sample_objects(X, mixtures.max_objects, rng)
-    axes = fit_axes(points, mixtures.n_axes)
+    rows = None
+    if X.shape[0] > mixtures.max_objects:
+        rows = Rows(X) if request.mass is None else Rows(X, request.mass)
+    points, mass = distinct_sample(X, mixtures.max_objects, rng, request.mass, request.n_clusters)
+    request = request._replace(mass=mass)
+    axes = fit_axes(points, mixtures.n_axes, mass)
     kinds: dict[str, tuple[Any, ...]] = {
-        "mixtures": _mixtures(points, axes, request.n_clusters, mixtures, rng)
+        "mixtures": _mixtures(points, axes, request, mixtures, rng)
     }
     candidates = _candidates(kinds, points, request)
     if ensemble is None and max(each.score for each in candidates) < CLEAR:
-        cells = _cells(points, axes, rng)
+        cells = _cells(points, axes, mass, rng)
         more = {"cells": cells, "both": kinds["mixtures"] + cells}
         candidates += _candidates(more, points, request)
-    return _settle(X, points, candidates, request, rng)
+    return _settle(rows, points, candidates, request, rng)
 
 
 def fit_given(H: np.ndarray, offsets: np.ndarray, request: Request) -> SoftConsensus:
@@ -173,7 +184,11 @@ def fit_given(H: np.ndarray, offsets: np.ndarray, request: Request) -> SoftConse
     """
     kinds = {"given": (GivenColumns(offsets),)}
     rng = np.random.default_rng(request.settings.random_state)
-    return _settle(H, H, _candidates(kinds, H, request), request, rng)
+    points = H
+    if request.mass is not None:
+        points, mass = distinct_sample(H, len(H), rng, request.mass, request.n_clusters)
+        request = request._replace(mass=mass)
+    return _settle(None, points, _candidates(kinds, points, request), request, rng)
 
 
 def is_list_of_memberships(X: Any) -> bool:
@@ -225,24 +240,28 @@ def _member_weights(kinds: tuple[Any, ...], weights: np.ndarray | None) -> list[
 
 
 def _mixtures(
-    points: Array, axes: Axes, k: Any, mixtures: MixtureEnsemble, rng: np.random.Generator
+    points: Array, axes: Axes, request: Request, mixtures: MixtureEnsemble, rng: np.random.Generator
 ) -> tuple[MixtureColumns]:
     """Mixtures fitted to the sample, with at least as many components as there are clusters."""
+    k = request.n_clusters
     if mixtures.n_components is None and k != "auto":
         low, high = mixtures._range(mixtures._n_fitted(points.shape[0]))
         mixtures.set_params(n_components=(max(low, k), max(high, 2 * k)))
-    mixtures._fit_sample(points, axes, rng)
+    mixtures._fit_sample(points, axes, rng, request.mass)
     return (MixtureColumns(mixtures),)
 
 
-def _cells(points: Array, axes: Axes, rng: np.random.Generator) -> tuple[CellColumns]:
+def _cells(
+    points: Array, axes: Axes, mass: Weights, rng: np.random.Generator
+) -> tuple[CellColumns]:
     """Cells of the sample, in coordinates in which near neighbours spread evenly."""
     Y = axes(points)
-    Y = Y[by_radius(Y)][:: max(1, -(-len(Y) // MOST))]
+    few = by_radius(Y)[:: max(1, -(-len(Y) // MOST))]
+    Y, own = Y[few], None if mass is None else mass[few]
     ensemble = ClusteringEnsemble(
         N_PARTITIONS, n_neighbors=N_NEIGHBORS, random_state=int(rng.integers(2**31))
     )
-    return (CellColumns(ensemble.fit(Y @ axes.near), axes),)
+    return (CellColumns(ensemble.fit(Y @ axes.near, sample_weight=own), axes),)
 
 
 def _candidates(
@@ -270,62 +289,81 @@ def _of_one_kind(
 
     def factor(k: int) -> Factor:
         if not weak:
-            return factorize(group, columns, k, weights=weights)[0]
-        bare = factorize(group, columns, k, TINY, weights=weights)[0]
-        return factorize(group, columns, k, WEAK * (1.0 - bare.values[-1]) + TINY, weights=weights)[
-            0
-        ]
+            return factorize(group, columns, k, weights=weights, mass=request.mass)[0]
+        bare = factorize(group, columns, k, TINY, weights=weights, mass=request.mass)[0]
+        little = WEAK * (1.0 - bare.values[-1]) + TINY
+        return factorize(group, columns, k, little, weights=weights, mass=request.mass)[0]
 
     if request.n_clusters != "auto":
         whole = factor(request.n_clusters)
-        return [_candidate(name, whole, whole.rows(columns), request.settings)]
+        return [_candidate(name, whole, whole.rows(columns), request.settings, request.mass)]
     n, limit = columns[0].shape[0], request.max_clusters
     few = request.settings._replace(n_init=1)
     most = max(1, min(n - 1, FIRST_LIMIT if limit == "auto" else limit))
     while True:
         whole = factor(most)
         cuts = [whole.cut(k) for k in range(min(2, most), most + 1)]
-        found = [_candidate(name, cut, cut.rows(columns), few) for cut in cuts]
+        found = [_candidate(name, cut, cut.rows(columns), few, request.mass) for cut in cuts]
         best = max(found, key=lambda each: each.score).n_clusters
         if limit != "auto" or best < most or most >= n - 1:
             return found
         most = min(2 * most, n - 1)
 
 
-def _candidate(name: str, factor: Factor, Z: np.ndarray, settings: Settings) -> Candidate:
+def _candidate(
+    name: str, factor: Factor, Z: np.ndarray, settings: Settings, mass: Weights
+) -> Candidate:
     """Memberships of at most ``COMPARED`` objects, evenly spread, and how they score."""
-    k, few = Z.shape[1], Z[:: max(1, -(-len(Z) // COMPARED))]
-    reader = fit_reader(few, settings)
+    step = max(1, -(-len(Z) // COMPARED))
+    k, few, own = Z.shape[1], Z[::step], None if mass is None else mass[::step]
+    reader = fit_reader(few, settings, None, own)
     gap = 0.0 if k == 1 else float(eigengap(factor.values)[k - 1])
     score = gap * max(0.0, 1.0 - PENALTY * reader.misfit)
-    smallest = np.bincount(reader(few).argmax(axis=1), minlength=k).min()
-    if smallest < SMALLEST * len(few) / k:
+    sizes = np.bincount(reader(few).argmax(axis=1), own, minlength=k)
+    if sizes.min() < SMALLEST * sizes.sum() / k:
         score -= 1.0
     return Candidate(name, k, factor, reader, score)
 
 
 def _settle(
-    X: Array, points: Array, candidates: list[Candidate], request: Request, rng: np.random.Generator
+    rows: Rows | None,
+    points: Array,
+    candidates: list[Candidate],
+    request: Request,
+    rng: np.random.Generator,
 ) -> SoftConsensus:
-    """The best candidate, fitted again to the whole sample and to sums over all rows."""
+    """The best candidate, fitted again to the whole sample and to sums over all rows.
+
+    ``rows`` are None where the sample is all there is.
+    """
     scores = None
     if request.n_clusters == "auto" and request.by_structure:
         scores = _structure_scores(points, candidates)
     if scores is not None:
-        best, candidates = _best_supported(points, candidates, scores, request.settings)
+        best, candidates = _best_supported(points, candidates, scores, request)
     else:
         best = max(candidates, key=lambda each: (each.score, -each.reader.misfit))
     sums = None
-    if X.shape[0] > points.shape[0] and best.evidence == "mixtures":
-        several = X if X.shape[0] <= SUMMED else sample_objects(X, SUMMED, rng)
-        factor, sums = refine(best.factor, Rows(several), best.n_clusters)
+    mass = request.mass
+    if rows is not None and best.evidence == "mixtures":
+        factor, sums = refine(best.factor, _several(rows, rng), best.n_clusters)
         best = best._replace(factor=factor)
     if points.shape[0] > COMPARED or sums is not None or request.n_clusters == "auto":
-        best = best._replace(reader=fit_reader(best.factor(points), request.settings))
+        reader = fit_reader(best.factor(points), request.settings, None, mass)
+        best = best._replace(reader=reader)
     if scores is None:
         scores = [each.score for each in candidates]
     tried = tuple((each.n_clusters, s) for each, s in zip(candidates, scores, strict=True))
     return SoftConsensus(best, points, request, tried, sums)
+
+
+def _several(rows: Rows, rng: np.random.Generator) -> Rows:
+    """The rows, or at most ``SUMMED`` of them."""
+    if rows.shape[0] <= SUMMED:
+        return rows
+    if not rows.columns:
+        return Rows(sample_objects(rows.X, SUMMED, rng))
+    return Rows(rows.sample(SUMMED, rng).X)
 
 
 def _structure_scores(points: Array, candidates: list[Candidate]) -> list[float] | None:
@@ -341,7 +379,7 @@ def _structure_scores(points: Array, candidates: list[Candidate]) -> list[float]
 
 
 def _best_supported(
-    points: Array, candidates: list[Candidate], scores: list[float], settings: Settings
+    points: Array, candidates: list[Candidate], scores: list[float], request: Request
 ) -> tuple[Candidate, list[Candidate]]:
     """The best supported number of clusters, from the evidence with the smallest misfit; or one."""
     numbers = supported_numbers([each.n_clusters for each in candidates], scores)
@@ -354,7 +392,7 @@ def _best_supported(
         return min(supported, key=lambda each: each.reader.misfit), candidates
     warn(f"{PREFIX}no number of clusters that was tried is supported: one cluster is the answer")
     one = candidates[0].factor.cut(1)
-    reader = fit_reader(one(points), settings)
+    reader = fit_reader(one(points), request.settings, None, request.mass)
     return candidates[0]._replace(n_clusters=1, factor=one, reader=reader, score=0.0), candidates
 
 

@@ -42,6 +42,8 @@ NAMES = (
     "coassociation-likelihood",
     *LINKAGES,
 )
+# Consensus functions that know no weights; those by single and complete linkage need none
+BY_COPIES = ("coassociation-unweighted", "coassociation-likelihood", "average")
 DENSE = 1000  # objects up to which a plain matrix is quicker than the operator
 PLACED = 4096  # new objects placed at a time
 SCREEN = 20_000  # objects among which the starts are compared
@@ -62,6 +64,8 @@ def solve(
 
     ``start`` are memberships to begin with.
     """
+    if table.mass is not None and (not isinstance(consensus, str) or consensus in BY_COPIES):
+        return ByCopies(consensus, table, k, settings, start)
     if not isinstance(consensus, str):
         return ByEstimator(consensus, table, k, settings)
     if consensus == "cluster-kernel":
@@ -96,7 +100,7 @@ class ByKernel:
         self.regularization = tables.regularization(table, bare)
         spectrum, scaling = tables.spectrum(table, k, self.regularization, bare.vectors)
         values = np.where(spectrum.values > 1e-12, spectrum.values, np.inf)
-        self.projection = scaling[:, None] * (spectrum.vectors / values)
+        self.projection = (scaling * table.root)[:, None] * (spectrum.vectors / values)
         self.kernel = ClusterKernel(
             self._factor(table), self.projection, spectrum.values, spectrum.following
         )
@@ -114,15 +118,17 @@ class ByKernel:
         self, k: int, settings: Settings, start: np.ndarray | None
     ) -> PairwiseProbabilisticClustering:
         model = PairwiseProbabilisticClustering(k, similarity="precomputed", **settings._asdict())
-        Z = self.kernel.factor
+        Z, mass = self.kernel.factor, self.table.mass
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             # Groups that no partition joins are named by the consensus itself.
             warnings.filterwarnings("ignore", message=".*similar to no other")
             if start is None and len(Z) > SCREEN:
                 chosen = np.random.default_rng(settings.random_state).permutation(len(Z))[:SCREEN]
-                start = clone(model).fit(Factored(Z[chosen])).predict_proba(Factored(Z, Z[chosen]))
-            return model.set_params(init=start).fit(self.kernel)
+                own = None if mass is None else mass[chosen]
+                first = clone(model).fit(Factored(Z[chosen]), sample_weight=own)
+                start = first.predict_proba(Factored(Z, Z[chosen]))
+            return model.set_params(init=start).fit(self.kernel, sample_weight=mass)
 
     def place(self, new: tables.Table) -> np.ndarray:
         """Memberships of new objects.
@@ -137,7 +143,7 @@ class ByKernel:
         For the objects of the fit and for others in the same way.
         """
         return unit_rows(
-            Rows(objects, self.table, constant=self.regularization / len(self.table.codes))
+            Rows(objects, self.table, constant=self.regularization / self.table.total)
             @ self.projection
         )
 
@@ -251,6 +257,37 @@ class ByLinkage:
 def _row_keys(table: tables.Table) -> list[bytes]:
     """The labels of every object as a key."""
     return [row.tobytes() for row in table.codes.astype(np.int32)]
+
+
+class ByCopies:
+    """A consensus that knows no weights, on as many copies of every object as it weighs."""
+
+    def __init__(
+        self,
+        consensus: Any,
+        table: tables.Table,
+        k: int,
+        settings: Settings,
+        start: np.ndarray | None = None,
+    ) -> None:
+        mass = np.asarray(table.mass)
+        if not (mass == np.rint(mass)).all():
+            raise ValueError(
+                f"consensus={consensus!r} counts copies: sample_weight must hold whole numbers, "
+                "or use consensus='cluster-kernel' or 'coassociation'"
+            )
+        rows = np.repeat(np.arange(len(mass)), mass.astype(np.int64))
+        copies = table._replace(mass=None).objects(rows)
+        self.solution = solve(
+            consensus, copies, k, settings, None if start is None else start[rows]
+        )
+        first = np.cumsum(mass.astype(np.int64)) - mass.astype(np.int64)
+        self.memberships: np.ndarray = self.solution.memberships[first]
+        self.run: loop.Run = self.solution.run
+
+    def place(self, new: tables.Table) -> np.ndarray:
+        """Memberships of new objects."""
+        return self.solution.place(new)
 
 
 class ByEstimator:
