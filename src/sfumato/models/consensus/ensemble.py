@@ -21,9 +21,8 @@ from ...core.rows import _controller, in_threads
 from ...core.types import Array, ArrayLike
 from ...core.validation import as_generator, check_features, check_number
 from ...core.warn import warn
-from ...core.weights import check_weights
 from .members import LINKAGES, Failure, Plan, attempt, label
-from .sample import unless_ones
+from .sample import object_weights
 
 __all__ = ["ClusteringEnsemble"]
 
@@ -145,7 +144,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._check_parameters()
         self._check_room(X)
         given = check_features(self, X, reset=True)
-        objects = distinct_rows(given, unless_ones(check_weights(sample_weight, given)))
+        objects = distinct_rows(given, object_weights(sample_weight, given))
         X = given if objects.group is None else given[objects.first()]
         self._frame = _Frame.of(X)
         X = self._frame(X)

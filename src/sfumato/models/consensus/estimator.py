@@ -31,7 +31,6 @@ from . import hard, soft
 from .ensemble import ClusteringEnsemble
 from .mixtures import MixtureEnsemble
 from .reading import Settings
-from .sample import unless_ones
 from .selection import SELECTIONS, table_of
 from .solvers import LINKAGES, NAMES, SCREEN, explicit_matrices
 
@@ -195,13 +194,13 @@ class EvidenceAccumulation(Clusterer):
         if self._precomputed() and soft.is_list_of_memberships(X):
             H, offsets, weights = soft.check_given(X, partition_weight)
             self.n_features_in_ = len(offsets) - 1
-            mass = unless_ones(check_weights(sample_weight, H))
+            mass = soft.object_weights(sample_weight, H)
             self._fit_soft(H, offsets, (weights, mass), settings, rng)
         elif self._takes_soft_evidence():
             self._check_room(X)
             X = check_features(self, X, reset=True)
             weights = soft.check_weights(partition_weight, self.ensemble)
-            mass = unless_ones(check_weights(sample_weight, X))
+            mass = soft.object_weights(sample_weight, X)
             self._fit_soft(X, None, (weights, mass), settings, rng)
         else:
             self._check_room(X)

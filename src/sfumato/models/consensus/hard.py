@@ -20,7 +20,6 @@ from ...core.objects import Objects, present_rows
 from ...core.structure import PREFIX, assess
 from ...core.validation import check_features, check_n_clusters
 from ...core.warn import EvidenceWarning, warn
-from ...core.weights import check_weights
 from ...memberships import align
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
@@ -28,7 +27,7 @@ from ...similarity.coassociation import Coassociation, check_partition_weight, c
 from .doubts import warn_if_noise, warn_of_gaps
 from .ensemble import ClusteringEnsemble
 from .reading import Settings
-from .sample import objects_of, unless_ones
+from .sample import object_weights, objects_of
 from .selection import choose
 from .solvers import LINKAGES, has_unseen_pairs, solve
 
@@ -78,10 +77,10 @@ def accumulate(
         C = coassociation(X, partition_weight)
         _check_feature_names(model, X, reset=True)
         model.n_features_in_ = C.table.codes.shape[1]
-        weights = unless_ones(check_weights(sample_weight, C))
+        weights = object_weights(sample_weight, C)
         return C, np.dtype(np.float64), present_rows(C.shape[0], weights)
     X = check_features(model, X, reset=True)
-    weights = unless_ones(check_weights(sample_weight, X))
+    weights = object_weights(sample_weight, X)
     objects = objects_of(X, weights, model.n_clusters)
     if model.n_clusters != "auto":
         check_n_clusters(model.n_clusters, X.shape[0])

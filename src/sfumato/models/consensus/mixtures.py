@@ -17,11 +17,10 @@ from ...core.rows import Rows, in_threads
 from ...core.types import Array, Weights
 from ...core.validation import as_generator, check_features, check_number
 from ...core.warn import warn
-from ...core.weights import check_weights
 from ...numerics.axes import Axes, by_radius, fit_axes
 from .em import fit_mixture, join
 from .members import Failure
-from .sample import distinct_sample, unless_ones
+from .sample import distinct_sample, object_weights
 
 __all__ = ["MixtureEnsemble"]
 
@@ -125,7 +124,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             check_number(getattr(self, name), name, low=1, integer=True)
         X = check_features(self, X, reset=True)
         rng = as_generator(self.random_state)
-        weights = unless_ones(check_weights(sample_weight, X))
+        weights = object_weights(sample_weight, X)
         points, mass = distinct_sample(X, self.max_objects, rng, weights)
         self._fit_sample(points, fit_axes(points, self.n_axes, mass), rng, mass)
         return self

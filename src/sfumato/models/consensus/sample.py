@@ -12,13 +12,15 @@ from ...core.arrays import is_numpy
 from ...core.objects import Objects, distinct_rows, present_rows
 from ...core.rows import Rows
 from ...core.types import Array, Weights
+from ...core.weights import check_weights
 from ...numerics.axes import canonical_order
 
-__all__ = ["distinct_sample", "objects_of", "sample_objects", "unless_ones"]
+__all__ = ["distinct_sample", "object_weights", "objects_of", "sample_objects"]
 
 
-def unless_ones(weights: Weights) -> Weights:
-    """The weights, or None if every object counts once."""
+def object_weights(sample_weight: Any, X: Any) -> Weights:
+    """The weights of the objects, or None if every object counts once."""
+    weights = check_weights(sample_weight, X)
     return None if weights is None or bool((weights == 1.0).all()) else weights
 
 
