@@ -7,6 +7,7 @@ Similarity models fit the objects; every row then takes the memberships of its o
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +17,19 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..numerics.operators import dtype_of
 from ..similarity.operators import Factored
+from .weights import check_weights
 
-__all__ = ["Averaged", "Objects", "chained", "distinct_rows", "joined", "merged", "present_rows"]
+__all__ = [
+    "Averaged",
+    "Objects",
+    "chained",
+    "distinct_rows",
+    "joined",
+    "merged",
+    "object_weights",
+    "objects_of",
+    "present_rows",
+]
 
 
 ABSENT, UNKNOWN = -1, -2
@@ -200,3 +212,16 @@ def merged(weights: np.ndarray | None, component: np.ndarray) -> Objects:
     group = rank[inverse]
     own = np.ones(group.size) if weights is None else weights
     return Objects(group.size, group, np.bincount(group, own), own)
+
+
+def objects_of(X: Any, weights: np.ndarray | None, least: Any = 1) -> Objects:
+    """Equal rows as one object, unless fewer objects than ``least`` (a number) would be left."""
+    objects = distinct_rows(X, weights)
+    few = isinstance(least, Integral) and objects.size < int(least)
+    return present_rows(X.shape[0], weights) if few else objects
+
+
+def object_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    """The weights of the objects, or None if every object counts once."""
+    weights = check_weights(sample_weight, X)
+    return None if weights is None or bool((weights == 1.0).all()) else weights

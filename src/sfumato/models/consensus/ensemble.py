@@ -16,13 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
 from ...core.memory import InputSize, require
-from ...core.objects import distinct_rows
+from ...core.objects import distinct_rows, object_weights
 from ...core.rows import _controller, in_threads
 from ...core.types import Array, ArrayLike
 from ...core.validation import as_generator, check_features, check_number
 from ...core.warn import warn
 from .members import LINKAGES, Failure, Plan, attempt, label
-from .sample import object_weights
 
 __all__ = ["ClusteringEnsemble"]
 

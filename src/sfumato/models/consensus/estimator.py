@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_feature_names
 from ...core.base import Clusterer
 from ...core.clusterer import most_clusters
 from ...core.memory import InputSize
+from ...core.objects import object_weights
 from ...core.rows import Rows
 from ...core.structure import FEWEST
 from ...core.types import ArrayLike, Weights
@@ -194,13 +195,13 @@ class EvidenceAccumulation(Clusterer):
         if self._precomputed() and soft.is_list_of_memberships(X):
             H, offsets, weights = soft.check_given(X, partition_weight)
             self.n_features_in_ = len(offsets) - 1
-            mass = soft.object_weights(sample_weight, H)
+            mass = object_weights(sample_weight, H)
             self._fit_soft(H, offsets, (weights, mass), settings, rng)
         elif self._takes_soft_evidence():
             self._check_room(X)
             X = check_features(self, X, reset=True)
             weights = soft.check_weights(partition_weight, self.ensemble)
-            mass = soft.object_weights(sample_weight, X)
+            mass = object_weights(sample_weight, X)
             self._fit_soft(X, None, (weights, mass), settings, rng)
         else:
             self._check_room(X)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_feature_names, has_fit_parameter
 
 from ...core.clusterer import plain_features
 from ...core.labels import check_labelings
-from ...core.objects import Objects, present_rows
+from ...core.objects import Objects, object_weights, objects_of, present_rows
 from ...core.structure import PREFIX, assess
 from ...core.validation import check_features, check_n_clusters
 from ...core.warn import EvidenceWarning, warn
@@ -27,7 +27,6 @@ from ...similarity.coassociation import Coassociation, check_partition_weight, c
 from .doubts import warn_if_noise, warn_of_gaps
 from .ensemble import ClusteringEnsemble
 from .reading import Settings
-from .sample import object_weights, objects_of
 from .selection import choose
 from .solvers import LINKAGES, has_unseen_pairs, solve
 

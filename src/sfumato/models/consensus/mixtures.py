@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
+from ...core.objects import object_weights
 from ...core.rows import Rows, in_threads
 from ...core.types import Array, Weights
 from ...core.validation import as_generator, check_features, check_number
@@ -20,7 +21,7 @@ from ...core.warn import warn
 from ...numerics.axes import Axes, by_radius, fit_axes
 from .em import fit_mixture, join
 from .members import Failure
-from .sample import distinct_sample, object_weights
+from .sample import distinct_sample
 
 __all__ = ["MixtureEnsemble"]
 

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...core.arrays import is_numpy
-from ...core.objects import Objects, distinct_rows, present_rows
+from ...core.objects import objects_of
 from ...core.rows import Rows
 from ...core.types import Array, Weights
-from ...core.weights import check_weights
 from ...numerics.axes import canonical_order
 
-__all__ = ["distinct_sample", "object_weights", "objects_of", "sample_objects"]
-
-
-def object_weights(sample_weight: Any, X: Any) -> Weights:
-    """The weights of the objects, or None if every object counts once."""
-    weights = check_weights(sample_weight, X)
-    return None if weights is None or bool((weights == 1.0).all()) else weights
+__all__ = ["distinct_sample", "sample_objects"]
 
 
 def distinct_sample(
@@ -48,13 +40,6 @@ def distinct_sample(
     if objects.group is None:
         return points, objects.weights
     return points[objects.first()], objects.weights
-
-
-def objects_of(X: Any, weights: Weights, least: Any = 1) -> Objects:
-    """Equal rows as one object, unless fewer objects than ``least`` (a number) would be left."""
-    objects = distinct_rows(X, weights)
-    few = isinstance(least, Integral) and objects.size < int(least)
-    return present_rows(X.shape[0], weights) if few else objects
 
 
 def sample_objects(X: Array, size: int, rng: np.random.Generator) -> Any:

@@ -31,9 +31,9 @@ from .ensemble import ClusteringEnsemble
 from .evidence import CellColumns, Factor, GivenColumns, MixtureColumns, Sums, factorize, refine
 from .mixtures import MOST, MixtureEnsemble
 from .reading import Reader, Settings, fit_reader
-from .sample import distinct_sample, object_weights, sample_objects
+from .sample import distinct_sample, sample_objects
 
-__all__ = ["SoftConsensus", "fit_soft", "object_weights", "warn_if_noise"]
+__all__ = ["SoftConsensus", "fit_soft", "warn_if_noise"]
 
 N_PARTITIONS = 40  # of cells: as many as the choice needs, see the page on evidence accumulation
 # Of the graph that takes cells apart: with ten, rings of the dartboard are joined now and then
