@@ -21,6 +21,9 @@ PAGES = [
 BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 LEFT_OUT = {
     "tcp://scheduler": "needs a cluster of machines; tests/test_dask.py runs the same on one",
+    "hdbscan_model": "needs BERTopic; tests/test_bertopic.py runs the same",
+    "sfumato.anndata.cluster": "needs AnnData; tests/test_anndata.py runs the same",
+    "import mlflow": "needs MLflow",
 }
 FEWER = {  # the same calls, in seconds instead of minutes
     "GaussianMixture(3), X, n_resamples=100": "GaussianMixture(3, n_init=1), X, n_resamples=3",

@@ -101,6 +101,11 @@ class Clusterer(
         memberships = self.predict_proba(X)
         return namespace(memberships).argmax(memberships, axis=1)
 
+    @property
+    def probabilities_(self) -> Any:
+        """Memberships of the fitted objects, by the name under which topic models look for them."""
+        return self.memberships_
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "memberships_")
 
