@@ -31,6 +31,7 @@ __all__ = [
     "iterate",
     "progress",
     "replay",
+    "watched",
 ]
 
 Step = Callable[[Any], tuple[Any, Any]]
@@ -75,6 +76,11 @@ def checkpoints(keeper: Any) -> Iterator[None]:
         yield
     finally:
         _keeper.reset(token)
+
+
+def watched() -> bool:
+    """Whether somebody is told of every step, so that a loop must not run out of sight."""
+    return _listener.get() is not None or _keeper.get() is not None
 
 
 def iterate(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-__all__ = ["fuzzy_sums", "gaussian_sums"]
+__all__ = ["fuzzy_sums", "gaussian_sums", "gaussian_walk"]
 
 SMALL = 10**6  # multiplications that OpenBLAS makes without packing
 SHIFT = 300.0  # added to logits, so that a density far below the peak does not vanish
@@ -59,7 +59,7 @@ def gaussian_sums(
         *((Z.dtype, shape) for shape in shapes), (np.float64, (k, tile)), (np.float64, (2, tile))
     )
     arguments: Any = (*_alike(Z, weights, rows), sums, *scratch)
-    value = _gaussian(*arguments)
+    value = gaussian_walk(*arguments)
     return None if np.isnan(value) else (sums if ready else sums.T, value)
 
 
@@ -114,7 +114,8 @@ def _fuzzy(stack, weights, rows, sums, D, total, part):
 
 
 @njit(cache=True, nogil=True)
-def _gaussian(stack, weights, rows, sums, D, T, R, part, E, spare):
+def gaussian_walk(stack, weights, rows, sums, D, T, R, part, E, spare):
+    """Add to ``sums`` what a stack of blocks gives; the rest are arrays to work in."""
     total, turns, bits, value = spare[0], spare[1], E.view(np.int64), 0.0
     ready, tile, b = len(T) == 0, D.shape[1], stack.shape[2]
     tiles = -(-b // tile)

@@ -34,6 +34,7 @@ __all__ = [
     "n_parameters",
     "raised",
     "reduced",
+    "rounds",
 ]
 
 FAMILIES = (
@@ -320,7 +321,7 @@ def _sweep(axes: np.ndarray, rotated: np.ndarray, precisions: np.ndarray) -> flo
     not touch each other and are turned together.
     """
     largest = 0.0
-    for one, other in _rounds(axes.shape[-1]):
+    for one, other in rounds(axes.shape[-1]):
         gap = precisions[..., one] - precisions[..., other]
         difference = rotated[..., one, one] - rotated[..., other, other]
         a = 0.5 * np.sum(gap * difference, axis=-2)
@@ -346,7 +347,7 @@ def _turn(
 
 
 @lru_cache(maxsize=64)
-def _rounds(d: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+def rounds(d: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """All pairs of ``d`` axes in rounds of disjoint pairs, as in a tournament."""
     if d < 2:
         return ()

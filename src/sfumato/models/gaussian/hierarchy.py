@@ -11,8 +11,11 @@ and their principal axes scaled by the square roots of the singular values: half
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
+from ...core.optional import optional_module
 from ...numerics import seeding
 
 __all__ = ["hierarchy"]
@@ -41,15 +44,33 @@ def hierarchy(
         scatter -= mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
     center = weights @ Z / weights.sum()
     spread = float(weights @ np.sum((Z - center) ** 2, axis=1)) / (weights.sum() * Z.shape[1])
-    a, tiny = seeding.unit(weights) * spread, np.finfo(float).tiny
+    a = seeding.unit(weights) * spread
 
-    def cost(N: np.ndarray, W: np.ndarray) -> np.ndarray:
-        trace = np.trace(W, axis1=-2, axis2=-1)
-        inner = (trace + a) / N + np.maximum(np.linalg.det(W / N[..., None, None]), 0.0)
-        return N * np.log(np.maximum(inner, tiny))
-
-    found = seeding.merge(mass, mean, scatter, cost, set(sizes))
+    twin = optional_module(__package__, "compiled_hierarchy")
+    if twin is not None:
+        found = _partitions(twin.merges(mass, mean, scatter, a, min(sizes)), len(mass), sizes)
+    else:
+        found = seeding.merge(mass, mean, scatter, partial(_cost, a), set(sizes))
     return {k: labels[first] for k, labels in found.items()}
+
+
+def _cost(a: float, N: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """Costs of groups of mass ``N`` and scatter ``W``."""
+    trace = np.trace(W, axis1=-2, axis2=-1)
+    inner = (trace + a) / N + np.maximum(np.linalg.det(W / N[..., None, None]), 0.0)
+    return N * np.log(np.maximum(inner, np.finfo(float).tiny))
+
+
+def _partitions(pairs: np.ndarray, m: int, sizes: list[int]) -> dict[int, np.ndarray]:
+    """Group (m,) of every one of m first groups, for all wanted numbers, from merges in order."""
+    group, found = np.arange(m), {}
+    for k in range(m, min(sizes) - 1, -1):
+        if k in sizes:
+            found[k] = np.unique(group, return_inverse=True)[1]
+        if k > min(sizes):
+            i, j = pairs[m - k]
+            group[group == j] = i
+    return found
 
 
 def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...core import loop
 from ...core.arrays import to_numpy
+from ...core.optional import optional_module
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike
 from ...numerics import distances, families
@@ -30,6 +31,7 @@ __all__ = ["Likelihood", "View", "coordinates_for", "layout_for"]
 
 MOST_FEATURES = 48  # beyond, a product for each component costs less than d (d + 1) / 2 features
 AFFINE = ("EEE", "VEE", "EVV", "VVV")  # linear maps of the data carry the family into itself
+MOST_COMPILED = 16  # features up to which small problems run in the compiled loop
 MOST_KEPT = 2**22  # numbers of quadratic features that are kept instead of made in every pass
 
 
@@ -47,6 +49,11 @@ def layout_for(family: str, d: int, holes: bool) -> str:
     if holes:
         return "missing"
     return "direct" if families.kind_of(family) == "full" and d > MOST_FEATURES else "features"
+
+
+def _twin() -> Any:
+    """The compiled loop, or None where Numba is not installed."""
+    return optional_module(__package__, "compiled")
 
 
 @dataclass(frozen=True)
@@ -150,11 +157,42 @@ class Likelihood:
         """Accelerated EM until a step gains less than ``tol`` for each unit of weight."""
         if "float32" in str(self.rows.dtype):
             tol = max(tol, 5e-7)  # rounding alone moves the objective by so much
+        if (Z := self._small()) is not None:
+            twin, weights = _twin(), self.rows.columns[0]
+            end, history, done = twin.run(Z, weights, state, self.prior, max_iter, tol * self.total)
+            return loop.Run(end, history[-1], history, len(history), done)
         accelerated = loop.Squarem.accelerate(self.step, kernel.pack, self._unpack, larger=True)
         run = loop.iterate(
             accelerated, loop.Squarem(state), max_iter=max_iter, tol=tol, relative_to=self.total
         )
         return run._replace(state=run.state.settled)
+
+    def steps(self, states: list[State], n_steps: int) -> tuple[list[State], np.ndarray]:
+        """States after so many plain steps each, and the objectives one step before the end."""
+        if (Z := self._small()) is not None:
+            return _twin().steps(Z, self.rows.columns[0], states, self.prior, n_steps)
+        state, values = kernel.stack(states), np.zeros(len(states))
+        for _ in range(n_steps):
+            state, values = self.step(state)
+        return kernel.unstack(state), values
+
+    def _small(self) -> np.ndarray | None:
+        """z(x) (q, n) of all rows where the compiled loop takes them, else None."""
+        rows = self.rows
+        labels = rows.columns[1] if len(rows.columns) > 1 else None
+        if (
+            not self.view.expands
+            or rows.stack is None
+            or len(rows.stack) != 1
+            or rows.stack.shape[2] != rows.shape[0]
+            or rows.stack.dtype != np.float64
+            or rows.shape[1] > MOST_COMPILED
+            or self.frozen
+            or labels is not None
+            or loop.watched()
+        ):
+            return None
+        return None if _twin() is None else rows.stack[0]
 
     def _unpack(self, vector: np.ndarray, like: State) -> State:
         state = kernel.unpack(vector, like)

@@ -202,10 +202,7 @@ def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> lis
 
     Those without small components first, then by objective.
     """
-    state, values = kernel.stack(list(states)), np.zeros(len(states))
-    for _ in range(n_steps):
-        state, values = likelihood.step(state)
-    ends = kernel.unstack(state)
+    ends, values = likelihood.steps(list(states), n_steps)
     tiny = [bool(small(end, likelihood.count).any()) for end in ends]
     order = np.lexsort((-values, np.array(tiny)))
     different = [order[0]]

@@ -1,0 +1,101 @@
+"""The compiled loop against the plain one, in every family."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato import GaussianMixture
+from sfumato.core import loop
+from sfumato.models.gaussian import hierarchy, kernel, likelihood
+from sfumato.models.gaussian.data import MixtureData
+from sfumato.models.gaussian.prior import default_prior
+from sfumato.numerics import distances, families
+
+pytest.importorskip("numba")
+
+
+def problem(family, seed=0, n=120, d=3, k=3, noise=None, weighted=False, outlier=False):
+    rng = np.random.default_rng(seed)
+    X = 2.0 * rng.normal(size=(k, d))[rng.integers(k, size=n)] + rng.normal(size=(n, d))
+    if outlier:
+        X[0] += 400.0
+    weights = rng.integers(1, 4, size=n).astype(float) if weighted else None
+    data = MixtureData.measure(X, weights, None, (family,), 1)
+    whole = families.reduced(np.broadcast_to(np.eye(d), (k, d, d)), family)
+    shares = np.full(k + (noise is not None), 1.0 / (k + (noise is not None)))
+    state = kernel.State(shares, rng.normal(size=(k, d)), np.array(whole), family, 1e-9, noise)
+    return data, state
+
+
+def plain(monkeypatch):
+    monkeypatch.setattr(likelihood, "optional_module", lambda *_: None)
+
+
+def same(one, other):
+    np.testing.assert_allclose(one.weights, other.weights, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(one.means, other.means, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(kernel.matrices(one), kernel.matrices(other), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("prior", [False, True])
+@pytest.mark.parametrize("noise", [False, True])
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_a_run_equals_the_plain_run(family, noise, prior, monkeypatch):
+    density = np.full(3, -1.5) if noise else None
+    data, state = problem(family, noise=density, weighted=noise)
+    belief = default_prior(data.covariance(family), 3) if prior else None
+    fast = data.likelihood(family, prior=belief).run(state, 40, 1e-9)
+    plain(monkeypatch)
+    slow = data.likelihood(family, prior=belief).run(state, 40, 1e-9)
+    assert fast.n_iter == slow.n_iter
+    assert fast.converged == slow.converged
+    np.testing.assert_allclose(fast.history, slow.history, rtol=1e-10)
+    same(fast.state, slow.state)
+
+
+@pytest.mark.parametrize("family", ["VVV", "EEI", "VII", "VEV"])
+def test_short_runs_and_one_feature_and_outliers_equal_the_plain_ones(family, monkeypatch):
+    for settings in ({"d": 1}, {"outlier": True}, {"d": 5, "k": 2}):
+        data, state = problem(family, **settings)
+        states = [state, state._replace(means=state.means + 0.1)]
+        fast, values = data.likelihood(family).steps(states, 5)
+        with monkeypatch.context() as patch:
+            plain(patch)
+            slow, expected = data.likelihood(family).steps(states, 5)
+        np.testing.assert_allclose(values, expected, rtol=1e-10)
+        for one, other in zip(fast, slow, strict=True):
+            same(one, other)
+
+
+def test_whoever_watches_the_steps_sees_them_all():
+    data, state = problem("VVV")
+    seen = []
+    with loop.progress(lambda i, n, value: seen.append(value)):
+        run = data.likelihood("VVV").run(state, 30, 1e-8)
+    np.testing.assert_allclose(seen, run.history)
+    fast = data.likelihood("VVV").run(state, 30, 1e-8)
+    np.testing.assert_allclose(fast.history, run.history, rtol=1e-10)
+
+
+def test_merging_equals_the_plain_merging(monkeypatch):
+    for n, d in ((40, 2), (30, 5), (400, 2)):
+        X = np.random.default_rng(d).normal(size=(n, d))
+        weights = np.ones(n)
+        fast = hierarchy.hierarchy(X, weights, [2, 3, 7], np.random.default_rng(0))
+        with monkeypatch.context() as patch:
+            patch.setattr(hierarchy, "optional_module", lambda *_: None)
+            slow = hierarchy.hierarchy(X, weights, [2, 3, 7], np.random.default_rng(0))
+        for k in (2, 3, 7):
+            np.testing.assert_array_equal(fast[k], slow[k])
+
+
+def test_a_fit_without_numba_is_the_same_fit(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2)) + 4.0 * rng.integers(3, size=(80, 1))
+    fast = GaussianMixture(3, random_state=0).fit(X)
+    for module in (likelihood, hierarchy, distances):
+        monkeypatch.setattr(module, "optional_module", lambda *_: None)
+    slow = GaussianMixture(3, random_state=0).fit(X)
+    assert fast.covariance_type_ == slow.covariance_type_
+    np.testing.assert_allclose(fast.memberships_, slow.memberships_, atol=1e-6)
