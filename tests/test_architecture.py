@@ -9,10 +9,15 @@ import ast
 import graphlib
 import importlib
 import inspect
+import io
+import itertools
 import pkgutil
 import re
 import subprocess
 import sys
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -259,3 +264,63 @@ def test_a_file_of_a_model_imports_at_most_ten_modules(path):
     """The machinery of ``core`` counts as one, whatever its files."""
     others = {"core" if name.startswith("core") else name for name in imported(path)}
     assert len(others) <= WIDE.get(module(path), 10), sorted(others)
+
+
+RUN = 6  # lines that make a copy
+
+
+def declared(tree: ast.Module) -> Iterator[int]:
+    """Lines that must be written again and are no logic: texts, imports, lists of names,
+    signatures and parameters that are stored.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield from range(node.lineno, node.body[0].lineno)
+        dull = isinstance(node, (ast.Import, ast.ImportFrom))
+        dull |= isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        dull |= isinstance(node, ast.Assign) and (
+            ast.unparse(node.targets[0]) == "__all__"
+            or ast.unparse(node.targets[0]) == f"self.{ast.unparse(node.value)}"
+        )
+        if dull:
+            yield from range(node.lineno, node.end_lineno + 1)
+
+
+def lines_of_logic(path: Path) -> list[str]:
+    """Lines of a file without declarations and comments, white space folded."""
+    text = path.read_text()
+    left_out = set(declared(ast.parse(text)))
+    found = defaultdict(list)
+    dull = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in dull and token.start[0] not in left_out:
+            found[token.start[0]].append(token.string)
+    lines = [" ".join(found[number]) for number in sorted(found)]
+    return [line for line in lines if any(letter.isalnum() for letter in line)]
+
+
+def test_few_files_share_six_lines_of_logic():
+    places = defaultdict(list)
+    for path in FILES:
+        lines = lines_of_logic(path)
+        for first in range(len(lines) - RUN + 1):
+            places[tuple(lines[first : first + RUN])].append((module(path), first))
+    pairs = {
+        (one, other)
+        for group in places.values()
+        for (one, first), (other, second) in itertools.combinations(group, 2)
+        if one != other or second - first >= RUN
+    }
+    assert len(pairs) <= 10, sorted(pairs)
+
+
+def test_few_arguments_are_of_any_type():
+    annotations = [
+        ast.unparse(argument.annotation)
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.arguments)
+        for argument in ast.walk(node)
+        if isinstance(argument, ast.arg) and argument.annotation is not None
+    ]
+    assert annotations.count("Any") <= 0.18 * len(annotations)

@@ -17,8 +17,7 @@ from . import loop
 from .clusterer import Clusterer
 from .rows import Rows, one_blas_thread
 from .types import Array, ArrayLike
-from .validation import as_generator, check_features, check_n_clusters
-from .weights import check_weights
+from .validation import as_generator, check_features, check_n_clusters, check_weights
 
 __all__ = ["Clusterer", "InductiveClusterer"]
 

@@ -16,9 +16,8 @@ from .growth import first_sizes, more_sizes
 from .loop import Run
 from .rows import Rows
 from .types import Array, ArrayLike, Weights
-from .validation import check_choice, check_features, check_n_clusters, check_number
+from .validation import check_choice, check_features, check_n_clusters, check_number, check_weights
 from .warn import warn
-from .weights import check_weights
 
 __all__ = ["Candidate", "DensityMixture", "Fit"]
 

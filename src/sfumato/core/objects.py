@@ -17,7 +17,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..numerics.operators import dtype_of
 from ..similarity.operators import Factored
-from .weights import check_weights
+from .validation import check_weights
 
 __all__ = [
     "Averaged",

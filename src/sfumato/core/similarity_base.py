@@ -43,9 +43,8 @@ from .similarity_evidence import (
     smaller_pieces,
     take_rows,
 )
-from .validation import check_features, check_n_clusters, refuse_underflow
+from .validation import check_features, check_n_clusters, check_weights, refuse_underflow
 from .warn import warn
-from .weights import check_weights
 
 __all__ = ["SimilarityClusterer"]
 

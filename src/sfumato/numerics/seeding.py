@@ -220,7 +220,7 @@ def merge(
     for a in range(m - 1):
         others = np.arange(a + 1, m)
         rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
-    found = {m: encode(group)} if m in sizes else {}
+    found = {m: group.copy()} if m in sizes else {}
     for k in range(m - 1, min(sizes) - 1, -1):
         a, b = divmod(int(np.argmin(rise)), m)
         N, W = union(a, np.array([b]))
@@ -232,5 +232,5 @@ def merge(
         others = np.flatnonzero(alive & (np.arange(m) != a))
         rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
         if k in sizes:
-            found[k] = encode(group)
+            found[k] = np.unique(group, return_inverse=True)[1]
     return found

@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from ..core.arrays import reader
 from ..core.labels import check_labelings
-from ..core.weights import check_weights
+from ..core.validation import check_weights
 from ..memberships import one_hot
 
 __all__ = [

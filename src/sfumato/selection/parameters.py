@@ -11,8 +11,7 @@ from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
 
 from ..core.types import Array, ArrayLike, RandomState
-from ..core.validation import as_generator, check_choice, check_number
-from ..core.weights import check_weights
+from ..core.validation import as_generator, check_choice, check_number, check_weights
 from ._evidence import memberships_of, with_clusters
 from .choose import Progress
 from .resampling import Interval

@@ -14,9 +14,8 @@ from ..core.arrays import namespace, to_numpy
 from ..core.matrices import check_rows, check_similarity
 from ..core.memory import reserve
 from ..core.types import ArrayLike, Similarity
-from ..core.validation import check_choice, check_number
+from ..core.validation import check_choice, check_number, check_weights
 from ..core.warn import warn
-from ..core.weights import check_weights
 from ..numerics.operators import Scaled, Shifted, as_dense, degrees, dtype_of
 from ..numerics.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
 

@@ -17,9 +17,8 @@ from ...core.clusterer import plain_features
 from ...core.memory import InputSize
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import check_features, check_number
+from ...core.validation import check_features, check_number, check_weights
 from ...core.warn import warn
-from ...core.weights import check_weights
 from ...selection.automatic import AutomaticClusters
 from . import kernel
 

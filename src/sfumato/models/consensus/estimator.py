@@ -24,8 +24,8 @@ from ...core.validation import (
     check_features,
     check_n_clusters,
     check_number,
+    check_weights,
 )
-from ...core.weights import check_weights
 from ...memberships import cooccurrence
 from ..pairwise.estimator import COPIES
 from . import hard, soft

@@ -30,9 +30,9 @@ from ...core.validation import (
     check_features,
     check_n_clusters,
     check_number,
+    check_weights,
 )
 from ...core.warn import warn
-from ...core.weights import check_weights
 from ...numerics import seeding
 from . import gibbs, priors, sampling, variational
 from .kernel import Concentration

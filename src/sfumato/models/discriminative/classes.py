@@ -13,8 +13,7 @@ import scipy.sparse as sp
 
 from ...core.arrays import to_numpy
 from ...core.types import ArrayLike
-from ...core.validation import refuse_mask
-from ...core.weights import check_weights
+from ...core.validation import check_weights, refuse_mask
 
 __all__ = ["class_rows", "known_classes", "prior_counts", "weighted", "weights_as_counts"]
 

@@ -13,9 +13,14 @@ from ...core.arrays import is_numpy, to_numpy
 from ...core.memory import InputSize, reserve
 from ...core.similarity_base import SimilarityClusterer, as_dense
 from ...core.types import ArrayLike, Similarity, Weights
-from ...core.validation import as_generator, check_choice, check_n_clusters, check_number
+from ...core.validation import (
+    as_generator,
+    check_choice,
+    check_n_clusters,
+    check_number,
+    check_weights,
+)
 from ...core.warn import warn
-from ...core.weights import check_weights
 from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
 from ...numerics.kmeans import orthogonal_rows
 from ...numerics.simplex import normalize

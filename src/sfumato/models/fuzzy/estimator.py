@@ -11,9 +11,8 @@ from ...core import loop
 from ...core.base import InductiveClusterer
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import check_choice, check_features, check_number
+from ...core.validation import check_choice, check_features, check_number, check_weights
 from ...core.warn import warn
-from ...core.weights import check_weights
 from ...numerics import distances, seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticClusters

@@ -44,7 +44,7 @@ class _Problem:
         weights[0], means[0] = state.weights, state.means
         shapes[0] = state.covariances.reshape(shapes.shape[1:])
 
-    def arguments(self) -> tuple[Any, ...]:
+    def arguments(self) -> Any:
         return (
             self.Z, self.weights, self.count, self.family, self.turns, self.fixed,
             *self.prior, *self.slots,

@@ -8,17 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ...core.arrays import is_numpy, to_numpy
 from ...core.rows import Rows
 from ...numerics import distances, families, seeding
 from ...numerics.coordinates import Coordinates, measure
 from .likelihood import AFFINE, MOST_KEPT, Likelihood, View, coordinates_for, layout_for
-from .parameters import has_holes
+from .missing import complete
 from .prior import Prior
-from .starts import Sample, complete
+from .starts import Sample
 
-__all__ = ["MixtureData"]
+__all__ = ["MixtureData", "has_holes"]
 
 SAMPLE = 4096  # objects that a start looks at
 
@@ -155,3 +156,12 @@ class MixtureData:
             return box - np.log(coordinates.scale / feature.scale)
         mixed = float(np.linalg.slogdet(coordinates.mix)[1])
         return box - mixed / len(box)
+
+
+def has_holes(rows: Rows) -> bool:
+    """Whether a value is missing (NaN)."""
+    if not is_numpy(rows.X) or sp.issparse(rows.X):
+        return False
+    return bool(np.isnan(rows.sum(lambda X, *_: (np.sum(X, dtype=np.float64),))[0])) and bool(
+        rows.sum(lambda X, *_: (int(np.isnan(X).sum()),))[0]
+    )

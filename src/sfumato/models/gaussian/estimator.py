@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from ...conjugate import NormalInverseWishart
 from ...core.arrays import to_numpy
@@ -18,13 +17,16 @@ from ...core.validation import (
     check_features,
     check_n_clusters,
     check_number,
+    check_weights,
 )
 from ...core.warn import warn
-from ...core.weights import check_weights
 from ...numerics.families import ALIASES, FAMILIES
-from . import parameters, search
+from . import search
+from .average import Member, averaged, mapping
 from .data import MixtureData
-from .fitted import FittedMixture, Member, averaged
+from .fitted import FittedMixture
+from .likelihood import outer_covariances, precision_factors
+from .parameters import Given, check_frozen, check_given, partial_labels
 
 __all__ = ["GaussianMixture"]
 
@@ -205,7 +207,7 @@ class GaussianMixture(FittedMixture):
         weights = check_weights(sample_weight, X)
         sizes = search.sizes_of(self.n_clusters, n)
         k = check_n_clusters(max(sizes), n) if len(sizes) == 1 else max(sizes)
-        labels, self._classes = parameters.partial_labels(y, n, k)
+        labels, self._classes = (None, None) if y is None else partial_labels(y, n, k)
         if self._classes is not None:  # fewer components than known labels have no place for them
             sizes = [k for k in sizes if k >= len(self._classes)]
         settings = self._settings(frozen, sizes, d, labels is not None)
@@ -230,29 +232,31 @@ class GaussianMixture(FittedMixture):
             check_number(self.noise, "noise", low=0.0, high=1.0, strict=True)
         if not (self.prior is None or isinstance(self.prior, NormalInverseWishart)):
             check_choice(self.prior, "prior", ("default",))
-        given = {
+        if isinstance(self.frozen, tuple) and not self.frozen:
+            return ()
+        return check_frozen(self.frozen, self._first_values())
+
+    def _first_values(self) -> dict[str, ArrayLike | None]:
+        return {
             "weights": self.weights_init,
             "means": self.means_init,
             "covariances": self.covariances_init,
         }
-        return parameters.check_frozen(self.frozen, given)
 
     def _settings(
         self, frozen: tuple[str, ...], sizes: list[int], d: int, labelled: bool
     ) -> search.Settings:
         """The checked parameters as one record."""
-        given = (self.weights_init, self.means_init, self.covariances_init)
-        if len(sizes) > 1 and any(value is not None for value in given):
+        values, first = self._first_values(), Given()
+        begun = any(value is not None for value in values.values())
+        if begun and len(sizes) > 1:
             raise ValueError(
                 "weights_init, means_init and covariances_init need one number of components, got "
                 f"n_clusters={self.n_clusters!r}"
             )
-        k = sizes[0]
-        first = parameters.Given(
-            parameters.check_weights_init(self.weights_init, (k + (self.noise is not None),)),
-            parameters.check_initial(self.means_init, "means_init", (k, d)),
-            parameters.check_covariances_init(self.covariances_init, self.covariance_type, k, d),
-        )
+        if begun:
+            noise = self.noise is not None
+            first = check_given(values, self.covariance_type, sizes[0], d, noise=noise)
         if isinstance(self.prior, NormalInverseWishart) and np.shape(self.prior.mean) != (d,):
             raise ValueError(
                 f"prior must have a mean of shape ({d},), one for each feature, got shape "
@@ -269,7 +273,7 @@ class GaussianMixture(FittedMixture):
             tol=self.tol,
             seed=int(as_generator(self.random_state).integers(2**63)),
             given=first,
-            fixed=labelled or bool(first),
+            fixed=labelled or begun,
         )
 
     def _publish_search(
@@ -312,8 +316,8 @@ class GaussianMixture(FittedMixture):
             fit = search.on_all(data, fits[i], settings)
             view, state = fit.likelihood.view, fit.run.state
             U = fit.likelihood.rows.map(view.posterior(state, 0))
-            mapping = _mapping(to_numpy(U), reference)
-            parts.append((Member(float(weights[i]), view, state, mapping), U))
+            columns = mapping(to_numpy(U), reference)
+            parts.append((Member(float(weights[i]), view, state, columns), U))
         self._members = tuple(member for member, _ in parts)
         return averaged(parts)
 
@@ -353,15 +357,23 @@ class GaussianMixture(FittedMixture):
             f"covariance_type than {candidate.covariance_type!r}"
         )
 
+    def _judged(self, evidence: Any) -> tuple[Any, str]:
+        """The features in the coordinates of the fit: units must not hide the clusters."""
+        X, kind = super()._judged(evidence)
+        return (None, kind) if X is None else (self._view.coordinates.inner(X), kind)
 
-def _mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Matrix (k, k') that carries memberships ``U`` (n, k) to clusters of ``reference`` (n, k').
+    def _publish_parameters(self) -> None:
+        """Parameters in the units of the data, in float64: squares need not fit into float32."""
+        state, coordinates = self._state, self._view.coordinates
+        self.weights_ = state.weights
+        self.means_ = coordinates.outer(state.means)
+        self.covariances_ = outer_covariances(state, self.covariance_type_, coordinates)
+        self.precisions_cholesky_ = precision_factors(state, self.covariance_type_, coordinates)
+        for name in self._frozen:  # as given, without the rounding of the way in and out
+            setattr(self, f"{name}_", getattr(self._given, name))
 
-    Clusters are matched one to one where there are as many; otherwise by the share of their mass
-    that they have in common with every cluster.
-    """
-    together = U.T.astype(np.float64) @ reference
-    if U.shape[1] == reference.shape[1]:
-        order = linear_sum_assignment(-together)[1]
-        return np.eye(len(order))[order]
-    return together / np.maximum(together.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags

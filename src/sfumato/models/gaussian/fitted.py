@@ -5,36 +5,32 @@ Memberships and densities of new objects, criteria, draws, merging.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ...core.arrays import namespace, to_numpy
+from ...core.arrays import to_numpy
 from ...core.base import Clusterer, blended, weight_of
 from ...core.loop import Run
 from ...core.rows import Rows
-from ...core.validation import as_generator, check_choice, check_features, check_number
-from ...core.weights import check_weights
+from ...core.validation import (
+    as_generator,
+    check_choice,
+    check_features,
+    check_number,
+    check_weights,
+)
 from ...numerics import families
-from . import kernel, merge, missing, parameters
+from . import kernel, merge, missing
+from .average import Member, averaged
+from .data import has_holes
 from .kernel import State, Stats
-from .likelihood import Likelihood, View
+from .likelihood import Likelihood, View, unmixed
 from .merge import MergeTree
-from .parameters import Given, has_holes, partial_labels, unmixed
+from .parameters import Given, partial_labels
 from .prior import Prior
 
-__all__ = ["FittedMixture", "Member"]
-
-
-class Member(NamedTuple):
-    """A mixture of an average: its weight, view and state, and how its columns map to the
-    clusters.
-    """
-
-    weight: float
-    view: View
-    state: State
-    mapping: np.ndarray
+__all__ = ["FittedMixture"]
 
 
 class FittedMixture(Clusterer):
@@ -205,18 +201,6 @@ class FittedMixture(Clusterer):
         k = self.memberships_.shape[1] - (self._state.noise is not None)
         return merge.merge_tree(to_numpy(self.memberships_)[:, :k].astype(np.float64))
 
-    def _publish_parameters(self) -> None:
-        """Parameters in the units of the data, in float64: squares need not fit into float32."""
-        state, coordinates = self._state, self._view.coordinates
-        self.weights_ = state.weights
-        self.means_ = coordinates.outer(state.means)
-        self.covariances_ = parameters.outer_covariances(state, self.covariance_type_, coordinates)
-        self.precisions_cholesky_ = parameters.precision_factors(
-            state, self.covariance_type_, coordinates
-        )
-        for name in self._frozen:  # as given, without the rounding of the way in and out
-            setattr(self, f"{name}_", getattr(self._given, name))
-
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn from one batch; the first one starts the model, later ones move it.
 
@@ -246,11 +230,6 @@ class FittedMixture(Clusterer):
         rows = self._view.rows(X, check_weights(sample_weight, X), labels, n_jobs=self.n_jobs)
         self._absorb(rows, first)
         return self
-
-    def _judged(self, evidence: Any) -> tuple[Any, str]:
-        """The features in the coordinates of the fit: units must not hide the clusters."""
-        X, kind = super()._judged(evidence)
-        return (None, kind) if X is None else (self._view.coordinates.inner(X), kind)
 
     def _known(self, y: Any, n: int) -> np.ndarray | None:
         """Known labels of a batch as components."""
@@ -282,19 +261,3 @@ class FittedMixture(Clusterer):
         self._publish(U, Run(self._state, value, np.array([value]), 1, True))
         self._publish_parameters()
         self.history_, self.n_iter_ = np.append(past, value), n_iter + 1
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
-
-
-def averaged(parts: list[tuple[Member, Any]]) -> Any:
-    """Memberships (n, k) averaged over mixtures, each mapped to the clusters of the best one."""
-    xp = namespace(parts[0][1])
-    total: Any = 0.0
-    for member, U in parts:
-        mapping = xp.asarray(member.weight * member.mapping, dtype=U.dtype, device=U.device)
-        total = total + U @ mapping
-    return total / xp.sum(total, axis=1, keepdims=True)

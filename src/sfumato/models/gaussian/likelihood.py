@@ -27,7 +27,8 @@ from . import direct, kernel, missing
 from .kernel import State, Stats
 from .prior import Prior
 
-__all__ = ["Likelihood", "View", "coordinates_for", "layout_for"]
+__all__ = ["Likelihood", "View", "coordinates_for", "inner_covariances", "layout_for"]
+__all__ += ["outer_covariances", "precision_factors", "unmixed"]
 
 MOST_FEATURES = 48  # beyond, a product for each component costs less than d (d + 1) / 2 features
 AFFINE = ("EEE", "VEE", "EVV", "VVV")  # linear maps of the data carry the family into itself
@@ -224,3 +225,60 @@ class Likelihood:
     def n_parameters(self, k: int, noise: bool = False) -> int:
         """Free parameters of a mixture of ``k`` components."""
         return families.n_parameters(self.view.family, k, len(self.view.coordinates.scale), noise)
+
+
+def inner_covariances(
+    covariances: np.ndarray, covariance_type: str, k: int, coordinates: Coordinates
+) -> np.ndarray:
+    """Covariances shaped as the family needs them, in inner coordinates."""
+    family = families.family_of(covariance_type)
+    if covariance_type in ("diag", "spherical"):
+        scale = _own_scale(covariance_type, coordinates)
+        return covariances * scale * scale
+    M = coordinates.inner_matrix()
+    inner = M.T @ covariances @ M
+    inner = np.broadcast_to(inner, (k, *inner.shape[-2:]))
+    return families.reduced(inner, family)
+
+
+def _own_scale(covariance_type: str, coordinates: Coordinates) -> Any:
+    """What every feature is multiplied by, or all of them alike; its square may overflow."""
+    return coordinates.scale if covariance_type == "diag" else coordinates.scale[0]
+
+
+def outer_covariances(state: State, covariance_type: str, coordinates: Coordinates) -> np.ndarray:
+    """Covariances in the units of the data, shaped by their type, exactly symmetric."""
+    if covariance_type in ("diag", "spherical"):
+        scale = _own_scale(covariance_type, coordinates)
+        return state.covariances / scale / scale
+    A = coordinates.outer_matrix()
+    inner = kernel.matrices(state)
+    back = A.T @ (inner[0] if covariance_type == "tied" else inner) @ A
+    return (back + np.swapaxes(back, -1, -2)) / 2.0
+
+
+def precision_factors(state: State, covariance_type: str, coordinates: Coordinates) -> np.ndarray:
+    """C with C C' the inverse of a covariance in the units of the data, upper triangular."""
+    if covariance_type in ("diag", "spherical"):
+        return _own_scale(covariance_type, coordinates) / np.sqrt(state.covariances)
+    full = kernel.matrices(state)
+    full = full[0] if covariance_type == "tied" else full
+    inner = np.swapaxes(np.linalg.inv(np.linalg.cholesky(full)), -1, -2)
+    factor = np.swapaxes(coordinates.inner_matrix() @ inner, -1, -2)[..., ::-1]
+    upper = np.linalg.qr(factor)[1]
+    upper = np.swapaxes(upper, -1, -2)[..., ::-1, ::-1]
+    return upper * np.sign(np.diagonal(upper, axis1=-2, axis2=-1))[..., None, :]
+
+
+def unmixed(state: State, coordinates: Coordinates) -> tuple[State, Coordinates]:
+    """The same mixture in coordinates that keep features apart, as missing values need."""
+    if coordinates.mix is None:
+        return state, coordinates
+    A = np.linalg.inv(coordinates.mix)
+    noise = state.noise
+    if noise is not None:
+        noise = np.full_like(noise, (noise.sum() - np.linalg.slogdet(A)[1]) / len(noise))
+    apart = state._replace(
+        means=state.means @ A, covariances=A.T @ state.covariances @ A, noise=noise
+    )
+    return apart, coordinates._replace(mix=None)

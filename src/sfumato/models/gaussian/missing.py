@@ -17,9 +17,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...numerics import distances, families
-from .kernel import LOG_2PI, State, Stats, matrices, restrict
+from .kernel import LOG_2PI, State, Stats, matrices, restrict, update
 
-__all__ = ["impute", "kind_of_sums", "memberships", "summarize"]
+__all__ = ["complete", "impute", "kind_of_sums", "memberships", "summarize"]
 
 
 def kind_of_sums(family: str) -> str:
@@ -169,3 +169,13 @@ def impute(X: np.ndarray, state: State) -> np.ndarray:
         for j, c in enumerate(matrices(state))
     )
     return np.where(np.isnan(X), expected, X)
+
+
+def complete(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Objects with missing values filled by their expected values under one Gaussian."""
+    d = X.shape[1]
+    state = State(np.ones(1), np.zeros((1, d)), np.eye(d)[None], "VVV", 1e-6)
+    for _ in range(10):
+        stats = summarize(X, weights, state)
+        state = update(stats, state, kind="full")
+    return impute(X, state)

@@ -1,33 +1,14 @@
-"""Parameters that users give and read: checked, and carried between units and inner coordinates."""
+"""Values that users give for a fit to begin with or to keep, and partial labels: checked."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from ...core.arrays import is_numpy
-from ...core.rows import Rows
 from ...core.types import ArrayLike
-from ...numerics import families
-from ...numerics.coordinates import Coordinates
-from .kernel import State, matrices
 
-__all__ = [
-    "Given",
-    "check_covariances_init",
-    "check_frozen",
-    "check_initial",
-    "check_weights_init",
-    "has_holes",
-    "inner_covariances",
-    "outer_covariances",
-    "partial_labels",
-    "precision_factors",
-    "shape_of",
-    "unmixed",
-]
+__all__ = ["Given", "check_frozen", "check_given", "partial_labels"]
 
 
 class Given(NamedTuple):
@@ -37,16 +18,15 @@ class Given(NamedTuple):
     means: np.ndarray | None = None
     covariances: np.ndarray | None = None
 
-    def __bool__(self) -> bool:
-        return any(value is not None for value in self)
 
-
-def has_holes(rows: Rows) -> bool:
-    """Whether a value is missing (NaN)."""
-    if not is_numpy(rows.X) or sp.issparse(rows.X):
-        return False
-    return bool(np.isnan(rows.sum(lambda X, *_: (np.sum(X, dtype=np.float64),))[0])) and bool(
-        rows.sum(lambda X, *_: (int(np.isnan(X).sum()),))[0]
+def check_given(
+    values: dict[str, ArrayLike | None], covariance_type: str, k: int, d: int, *, noise: bool
+) -> Given:
+    """First values as finite arrays of the right shapes; weights sum to one."""
+    return Given(
+        _check_weights(values["weights"], (k + noise,)),
+        _check_initial(values["means"], "means_init", (k, d)),
+        _check_covariances(values["covariances"], covariance_type, k, d),
     )
 
 
@@ -130,7 +110,7 @@ def check_frozen(frozen: Any, given: dict[str, Any]) -> tuple[str, ...]:
     return tuple(frozen)
 
 
-def check_initial(value: object, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
+def _check_initial(value: object, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
     """A given first parameter as a finite float64 array of this shape."""
     if value is None:
         return None
@@ -150,25 +130,23 @@ def check_initial(value: object, name: str, shape: tuple[int, ...]) -> np.ndarra
     return array
 
 
-def check_weights_init(value: object, shape: tuple[int, ...]) -> np.ndarray | None:
+def _check_weights(value: object, shape: tuple[int, ...]) -> np.ndarray | None:
     """Given first weights, nonnegative, made to sum to one."""
-    weights = check_initial(value, "weights_init", shape)
+    weights = _check_initial(value, "weights_init", shape)
     if weights is not None and (weights.min() < 0 or weights.sum() <= 0):
         raise ValueError(f"weights_init must be nonnegative with a positive sum, got {weights}")
     return None if weights is None else weights / weights.sum()
 
 
-def shape_of(covariance_type: str, k: int, d: int) -> tuple[int, ...]:
+def _shape_of(covariance_type: str, k: int, d: int) -> tuple[int, ...]:
     """Shape of ``covariances_``: scikit-learn's for its names, matrices for the others."""
     shapes: dict[str, tuple[int, ...]] = {"tied": (d, d), "diag": (k, d), "spherical": (k,)}
     return shapes.get(covariance_type, (k, d, d))
 
 
-def check_covariances_init(
-    value: object, covariance_type: str, k: int, d: int
-) -> np.ndarray | None:
+def _check_covariances(value: object, covariance_type: str, k: int, d: int) -> np.ndarray | None:
     """Given first covariances: symmetric positive definite matrices, or positive numbers."""
-    covariances = check_initial(value, "covariances_init", shape_of(covariance_type, k, d))
+    covariances = _check_initial(value, "covariances_init", _shape_of(covariance_type, k, d))
     if covariances is None:
         return None
     if covariance_type in ("diag", "spherical"):
@@ -190,60 +168,3 @@ def check_covariances_init(
             "not positive"
         ) from None
     return (covariances + transposed) / 2.0
-
-
-def inner_covariances(
-    covariances: np.ndarray, covariance_type: str, k: int, coordinates: Coordinates
-) -> np.ndarray:
-    """Covariances shaped as the family needs them, in inner coordinates."""
-    family = families.family_of(covariance_type)
-    if covariance_type in ("diag", "spherical"):
-        scale = _own_scale(covariance_type, coordinates)
-        return covariances * scale * scale
-    M = coordinates.inner_matrix()
-    inner = M.T @ covariances @ M
-    inner = np.broadcast_to(inner, (k, *inner.shape[-2:]))
-    return families.reduced(inner, family)
-
-
-def _own_scale(covariance_type: str, coordinates: Coordinates) -> Any:
-    """What every feature is multiplied by, or all of them alike; its square may overflow."""
-    return coordinates.scale if covariance_type == "diag" else coordinates.scale[0]
-
-
-def outer_covariances(state: State, covariance_type: str, coordinates: Coordinates) -> np.ndarray:
-    """Covariances in the units of the data, shaped by their type, exactly symmetric."""
-    if covariance_type in ("diag", "spherical"):
-        scale = _own_scale(covariance_type, coordinates)
-        return state.covariances / scale / scale
-    A = coordinates.outer_matrix()
-    inner = matrices(state)
-    back = A.T @ (inner[0] if covariance_type == "tied" else inner) @ A
-    return (back + np.swapaxes(back, -1, -2)) / 2.0
-
-
-def precision_factors(state: State, covariance_type: str, coordinates: Coordinates) -> np.ndarray:
-    """C with C C' the inverse of a covariance in the units of the data, upper triangular."""
-    if covariance_type in ("diag", "spherical"):
-        return _own_scale(covariance_type, coordinates) / np.sqrt(state.covariances)
-    full = matrices(state)
-    full = full[0] if covariance_type == "tied" else full
-    inner = np.swapaxes(np.linalg.inv(np.linalg.cholesky(full)), -1, -2)
-    factor = np.swapaxes(coordinates.inner_matrix() @ inner, -1, -2)[..., ::-1]
-    upper = np.linalg.qr(factor)[1]
-    upper = np.swapaxes(upper, -1, -2)[..., ::-1, ::-1]
-    return upper * np.sign(np.diagonal(upper, axis1=-2, axis2=-1))[..., None, :]
-
-
-def unmixed(state: State, coordinates: Coordinates) -> tuple[State, Coordinates]:
-    """The same mixture in coordinates that keep features apart, as missing values need."""
-    if coordinates.mix is None:
-        return state, coordinates
-    A = np.linalg.inv(coordinates.mix)
-    noise = state.noise
-    if noise is not None:
-        noise = np.full_like(noise, (noise.sum() - np.linalg.slogdet(A)[1]) / len(noise))
-    apart = state._replace(
-        means=state.means @ A, covariances=A.T @ state.covariances @ A, noise=noise
-    )
-    return apart, coordinates._replace(mix=None)

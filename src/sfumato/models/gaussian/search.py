@@ -22,8 +22,8 @@ from ...numerics.families import FAMILIES, family_of
 from . import direct, kernel, starts
 from .data import MixtureData
 from .kernel import State
-from .likelihood import MOST_FEATURES, Likelihood
-from .parameters import Given, inner_covariances
+from .likelihood import MOST_FEATURES, Likelihood, inner_covariances
+from .parameters import Given
 from .prior import Prior, default_prior, inner_prior
 
 __all__ = ["Candidate", "Fit", "ModelSearch", "Settings", "fit_all", "fit_growing", "on_all"]

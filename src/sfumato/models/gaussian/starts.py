@@ -17,12 +17,12 @@ from scipy.optimize import linear_sum_assignment
 
 from ...core import loop
 from ...numerics import distances, families, seeding
-from . import kernel, missing, moves
+from . import kernel, moves
 from .hierarchy import hierarchy
-from .kernel import State, Stats
+from .kernel import State
 from .likelihood import Likelihood
 
-__all__ = ["Limits", "Sample", "best_run", "collapsed", "complete", "from_memberships", "match"]
+__all__ = ["Limits", "Sample", "best_run", "collapsed", "from_memberships", "match"]
 __all__ += ["moved_run", "partitions", "small"]
 
 KINDS = ("whitened", "standardized", "units", "objects")  # of starts after the first, in turn
@@ -216,16 +216,6 @@ def _agree(runs: list[loop.Run], same: float) -> bool:
     """Whether enough of the runs found the best optimum."""
     values = sorted((float(run.objective) for run in runs), reverse=True)
     return len(values) >= AGREEING and values[0] - values[AGREEING - 1] <= same
-
-
-def complete(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Objects with missing values filled by their expected values under one Gaussian."""
-    d = X.shape[1]
-    state = State(np.ones(1), np.zeros((1, d)), np.eye(d)[None], "VVV", 1e-6)
-    for _ in range(10):
-        stats: Stats = missing.summarize(X, weights, state)
-        state = kernel.update(stats, state, kind="full")
-    return missing.impute(X, state)
 
 
 def collapsed(state: State, count: float, thinnest: float) -> np.ndarray:

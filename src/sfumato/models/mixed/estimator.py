@@ -13,8 +13,7 @@ from ...core.arrays import to_numpy
 from ...core.mixture_base import DensityMixture
 from ...core.rows import Rows
 from ...core.types import ArrayLike, RandomState
-from ...core.validation import as_generator, check_features, check_number
-from ...core.weights import check_weights
+from ...core.validation import as_generator, check_features, check_number, check_weights
 from ...numerics import seeding
 from ...numerics.coordinates import measure
 from . import kernel

@@ -13,9 +13,8 @@ from ...core.base import weight_of
 from ...core.mixture_base import DensityMixture
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState, Weights
-from ...core.validation import as_generator, check_choice, check_number
+from ...core.validation import as_generator, check_choice, check_number, check_weights
 from ...core.warn import warn
-from ...core.weights import check_weights
 from ...numerics import families, seeding
 from ...numerics.coordinates import measure
 from . import kernel, starts

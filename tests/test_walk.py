@@ -1,0 +1,54 @@
+"""How many files a reader passes who follows a fit from call to call.
+
+A file counts if one of its functions is called; imports alone do not, nor do compiled twins, which
+repeat the mathematics of a kernel. The limits hold what has been reached and may only fall. The
+files of either walk together have more than 4000 lines: with much fewer files, each of them would
+be too long to read.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import pytest
+
+import sfumato
+
+ROOT = Path(sfumato.__file__).parent
+LIMITS = {"GaussianMixture": 20, "EvidenceAccumulation": 33}
+
+
+def blobs() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return np.concatenate([rng.normal(center, 1.0, (30, 2)) for center in ((0, 0), (9, 0), (0, 9))])
+
+
+def walked(estimator, X: np.ndarray) -> set[str]:
+    """Files below ``sfumato`` in which functions are called during a fit."""
+    estimator.fit(X)  # what is loaded or compiled once is no part of the walk
+    seen: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name != "<module>":
+            seen.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        estimator.fit(X)
+    finally:
+        sys.setprofile(None)
+    names = (Path(name) for name in seen)
+    return {
+        str(path.relative_to(ROOT))
+        for path in names
+        if path.is_relative_to(ROOT) and not path.stem.startswith("compiled")
+    }
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_fit_passes_few_files(name):
+    files = walked(getattr(sfumato, name)(3, random_state=0), blobs())
+    assert len(files) <= LIMITS[name], sorted(files)
