@@ -55,8 +55,8 @@ def test_a_search_that_grew_goes_on_with_the_best_families():
     angle = np.repeat(np.arange(10), 10) * np.pi / 5
     X = 12.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.5 * rng.normal(size=(100, 2))
     model = GaussianMixture("auto", random_state=0, n_init=1).fit(X)
-    types = {row.covariance_type for row in model.search_}
     assert model.n_clusters_ == 10
+    types = {row.covariance_type for row in model.search_ if row.n_clusters != 10}
     assert model.covariance_type_ in types
     assert 1 <= len(types) <= 3
     assert {row.n_clusters for row in model.search_} == set(range(1, 19))

@@ -14,15 +14,18 @@ def slow_depth(Y, labels, m):
     """The formula of the module, one object and one edge at a time."""
     n, q = Y.shape
     gaps = np.linalg.norm(Y[:, None] - Y[None], axis=2)
-    density = -q * np.log(np.sort(gaps, axis=1)[:, m])
-    borders = []
+    radius = np.sort(gaps, axis=1)[:, m]
+    borders = ({}, {})  # of every object of either side, the distances half-way along its edges
     for i in range(n):
         for j in np.argsort(gaps[i])[1 : m + 1]:
             if labels[i] != labels[j]:
                 middle = np.sort(np.linalg.norm(Y - (Y[i] + Y[j]) / 2, axis=1))[m - 1]
-                borders.append(-q * np.log(middle))
-    inside = min(np.median(density[labels == c]) for c in (0, 1))
-    return np.sqrt(m) * (inside - np.median(borders))
+                for end in (i, j):
+                    borders[labels[end]].setdefault(end, []).append(middle)
+    fewer = min(borders, key=len)
+    inside = max(np.median(radius[labels == c]) for c in (0, 1))
+    border = np.median([np.median(own) for own in fewer.values()])
+    return np.sqrt(m) * q * (np.log(border) - np.log(inside))
 
 
 def test_depth_equals_the_slow_loop(rng):
@@ -40,6 +43,25 @@ def test_a_gap_is_deep_and_a_cut_is_not(rng):
     assert valleys(cloud, cut).z[0] < 1.5 < 2 < valleys(apart, cut).z[0]
     far = valleys(rng.normal(size=(300, 2)) + 50 * cut[:, None], cut)
     assert len(far.z) == len(far.pairs) == 0
+
+
+def test_strays_are_no_border_and_small_clusters_have_few_neighbours(rng):
+    far = np.array([[9.0, 0.0]])
+    Y = np.concatenate([rng.normal(size=(150, 2)), rng.normal(size=(60, 2)) + far])
+    labels = np.repeat([0, 1], [150, 60])
+    labels[[0, 1, 2]] = 1  # three objects of the first group
+    assert len(valleys(Y, labels).z) == 0
+    labels[:20] = 1
+    assert valleys(Y, labels).z[0] < 0
+    small = np.concatenate([rng.normal(size=(270, 2)), rng.normal(size=(30, 2)) + 0.8 * far])
+    assert valleys(small, np.repeat([0, 1], [270, 30])).z.min(initial=9) > 1
+
+
+def test_a_cut_through_a_thread_is_a_border(rng):
+    thread = np.sort(rng.random(400))[:, None]
+    found = valleys(thread, np.repeat([0, 1], 200))
+    assert len(found.z) == 1
+    assert found.z[0] < 1.5
 
 
 def test_pieces_of_a_cluster_are_counted(rng):

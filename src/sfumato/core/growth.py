@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from .warn import warn
 
-__all__ = ["first_sizes", "more_sizes"]
+__all__ = ["MOST", "first_sizes", "more_sizes"]
 
-MOST = 9  # clusters that "auto" tries at first, as R's mclust does
+MOST = 9  # clusters that "auto" of the mixtures tries at first, as R's mclust does
 GROWTH = 4  # times as many may be tried while the best number is the largest one tried
 OBJECTS = 3  # least mean number of objects in a cluster beyond the first numbers
 
 
-def first_sizes(n_objects: int) -> list[int]:
+def first_sizes(n_objects: int, max_clusters: int = MOST) -> list[int]:
     """Numbers of clusters to begin with."""
-    return list(range(1, min(MOST, n_objects) + 1))
+    return list(range(1, min(max_clusters, n_objects) + 1))
 
 
-def more_sizes(best: int, largest: int, n_objects: int) -> list[int]:
+def more_sizes(best: int, largest: int, n_objects: int, max_clusters: int = MOST) -> list[int]:
     """Numbers to try next, none if the best is not the largest; a warning if there are no more."""
     if best < largest or largest == n_objects:
         return []
-    cap = min(GROWTH * MOST, n_objects // OBJECTS)
+    cap = min(GROWTH * max_clusters, n_objects // OBJECTS)
     if largest >= cap:
         warn(
             f"the best number of clusters is the largest one tried, {largest}: there may be more; "
-            f"give the numbers to try, e.g. n_clusters=range(1, {2 * largest})"
+            f"raise max_clusters, or give the numbers to try, n_clusters=range(1, {2 * largest})"
         )
         return []
     return list(range(largest + 1, min(2 * largest, cap) + 1))

@@ -14,31 +14,15 @@ import numpy as np
 from .base import InductiveClusterer, weight_of
 from .growth import first_sizes, more_sizes
 from .loop import Run
+from .model_search import ModelCandidate, ModelSearch
 from .rows import Rows
 from .types import Array, ArrayLike, Weights
 from .validation import check_choice, check_features, check_n_clusters, check_number, check_weights
 from .warn import warn
 
-__all__ = ["Candidate", "DensityMixture", "Fit"]
+__all__ = ["DensityMixture", "Fit"]
 
 COLLAPSED = "a cluster holds too few objects for its shape, or has no width"
-
-
-class Candidate(NamedTuple):
-    """One setting that was tried: criteria (lower is better), or NaN and why it failed."""
-
-    setting: dict[str, Any]
-    bic: float
-    icl: float
-    aic: float
-    log_likelihood: float
-    n_parameters: int
-    reason: str = ""
-
-    def failed(self, reason: str) -> Candidate:
-        """The same setting without criteria, so that it neither wins nor has a probability."""
-        nan = float("nan")
-        return self._replace(bic=nan, icl=nan, aic=nan, log_likelihood=nan, reason=reason)
 
 
 class Fit(NamedTuple):
@@ -68,6 +52,10 @@ class DensityMixture(InductiveClusterer):
     _setting: dict[str, Any]
 
     @abstractmethod
+    def _tabulate(self) -> None:
+        """Set ``selection_`` where the number of clusters was searched for."""
+
+    @abstractmethod
     def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> Any:
         """A first state; ``turn`` counts the starts, so that they may take turns in their kind."""
 
@@ -94,7 +82,7 @@ class DensityMixture(InductiveClusterer):
         wanted = self.n_clusters
         if isinstance(wanted, str):
             check_choice(wanted, "n_clusters", ("auto",))
-            return first_sizes(n_objects)
+            return first_sizes(n_objects, self.max_clusters)
         if not isinstance(wanted, Iterable):
             return [check_n_clusters(wanted, n_objects)]
         sizes = [check_n_clusters(k, n_objects) for k in wanted]
@@ -108,11 +96,12 @@ class DensityMixture(InductiveClusterer):
         """Numbers that "auto" tries next; none where even the best candidate has collapsed."""
         if failed or not isinstance(self.n_clusters, str):
             return []
-        return more_sizes(best["n_clusters"], tried[-1], n_objects)
+        return more_sizes(best["n_clusters"], tried[-1], n_objects, self.max_clusters)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
+        check_number(self.max_clusters, "max_clusters", low=2, integer=True)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn the mixture.
@@ -149,8 +138,9 @@ class DensityMixture(InductiveClusterer):
         assert best is not None
         _, self._setting, run, candidate = best
         self._finish(rows, self._ordered(run))
-        self.search_ = table
+        self.search_ = ModelSearch(table, self.criterion)
         self.log_likelihood_ = candidate.log_likelihood
+        self._tabulate()
         if all(row.setting["n_clusters"] > 1 for row in table):
             self._warn_if_one_is_enough(rows, candidate)
         return self
@@ -173,11 +163,11 @@ class DensityMixture(InductiveClusterer):
         runs = [self._run(rows, state, total) for state in firsts]
         return [run for run in runs if self._is_sound(rows, run.state)] or runs
 
-    def _candidate(self, rows: Rows, state: Any) -> Candidate:
+    def _candidate(self, rows: Rows, state: Any) -> ModelCandidate:
         fit, p = self._fit_of(rows, state), self._n_parameters()
         deviance = -2.0 * fit.log_likelihood
         bic = deviance + p * np.log(fit.total)
-        return Candidate(
+        return ModelCandidate(
             dict(self._setting),
             float(bic),
             float(bic + fit.uncertainty),
@@ -186,7 +176,7 @@ class DensityMixture(InductiveClusterer):
             p,
         )
 
-    def _warn_if_one_is_enough(self, rows: Rows, chosen: Candidate) -> None:
+    def _warn_if_one_is_enough(self, rows: Rows, chosen: ModelCandidate) -> None:
         """Compare with one cluster of the same shape: structureless data get a warning."""
         mine = self._setting
         self._setting = {**mine, "n_clusters": 1}

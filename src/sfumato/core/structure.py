@@ -1,8 +1,10 @@
 """Are there clusters at all, and do the data tell all of them apart: asked after every fit.
 
 Features: ``numerics.valleys`` measures the valley z between every two clusters that touch. Where
-the density is flat, the least favourable case without clusters, z of one pair is about normal; all
-m pairs exceed the smallest z with probability (1 - Phi)^m. That is the p value.
+the density is flat, the least favourable case without clusters, z of one pair is about normal. All
+clusters stand apart only if every pair does, so the p value is that of the shallowest valley: the
+hypothesis that some two clusters are one cloud is rejected at a level only if each pair is (an
+intersection-union test, which needs no correction for the number of pairs).
 
 Similarities and labelings: of the space of the k leading eigenvectors of the normalised similarity,
 the share of its worst direction that the labels leave unexplained. Blocks leave almost nothing.
@@ -25,12 +27,15 @@ from .arrays import is_numpy, to_numpy
 from .types import ArrayLike
 from .warn import warn
 
-__all__ = ["LEVEL", "PREFIX", "Structure", "assess", "warn_about_structure"]
+__all__ = ["LEVEL", "LOOKS", "PREFIX", "Structure", "assess", "convinces", "warn_about_structure"]
 
 LEVEL = 0.05  # false alarms that are accepted
-# Mean and standard deviation of z for k-means and Gaussian mixtures of 2 clusters on uniform clouds
-# in 2, 5 and 10 dimensions, 100 to 800 objects. Other noise has smaller z (docs/choose.md).
-FLAT = (-0.25, 0.75)
+# These come from ``python -m benchmarks.calibration``, on uniform clouds.
+# Mean and standard deviation of z for two clusters of one cloud by k-means, mixtures and Ward's
+# method, 2, 5 and 10 dimensions, 100 to 400 objects. Other noise has smaller z (docs/choose.md).
+FLAT = (-0.2, 0.82)
+# Tests that a search over all numbers of clusters is worth: its candidates are alike.
+LOOKS = 3
 # The same of the unexplained share, for spectral clusterings of neighbour graphs of uniform clouds
 # in the plane, 2 clusters, 150 objects. More clusters, and random similarities, leave more.
 WAVES = (0.215, 0.045)
@@ -55,6 +60,11 @@ class Structure(NamedTuple):
     n_apart: int
     supported: bool
     split: int | None
+
+
+def convinces(found: Structure) -> bool:
+    """Whether the clusters are supported though several numbers of clusters were tried."""
+    return found.supported and found.p_value <= LEVEL / LOOKS
 
 
 def assess(
@@ -102,17 +112,16 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     found = valleys(discriminating_coordinates(X, codes), codes)
     split = np.flatnonzero(found.pieces > 1)
     first = int(names[split[0]]) if len(split) else None
-    m = len(found.z)
-    if m == 0:
+    if len(found.z) == 0:
         return Structure(np.inf, 0.0, 0.0, len(names), len(names) == k, first)
-    threshold = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL ** (1 / m)))
+    threshold = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL))
     if X.shape[1] > MOST and len(names) - 1 > MOST:
         # Few common directions may hide the gap between two of many clusters: look along its own.
         shallow = found.z <= threshold
         own = [_between(X, codes, pair) for pair in found.pairs[shallow]]
         found.z[shallow] = np.maximum(own, found.z[shallow])
     least = float(found.z.min())
-    p_value = float(ndtr(-(least - FLAT[0]) / FLAT[1]) ** m)
+    p_value = float(ndtr(-(least - FLAT[0]) / FLAT[1]))
     shallow = found.pairs[found.z <= threshold]
     joined = sp.csr_array((np.ones(len(shallow)), shallow.T), shape=(len(names), len(names)))
     apart = int(connected_components(joined, directed=False)[0])
@@ -132,18 +141,42 @@ def _of_similarity(
     W: Any, few: np.ndarray | None, labels: np.ndarray, sizes: np.ndarray
 ) -> Structure:
     W = W if few is None else _part(W, few)
-    k = len(sizes)
+    k, large = len(sizes), sizes >= SMALLEST
     degree = np.maximum(to_numpy(degrees(W)).astype(np.float64), np.finfo(float).tiny)
     vectors = to_numpy(leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors)
     blocks = np.zeros((labels.max() + 1, vectors.shape[1]))
     np.add.at(blocks, labels, np.sqrt(degree)[:, None] * vectors)
     mass = np.maximum(np.bincount(labels, degree), np.finfo(float).tiny)
-    explained = np.linalg.svd(blocks / np.sqrt(mass)[:, None], compute_uv=False)
-    left = 1.0 - float(explained[k - 1] if len(explained) >= k else 0.0) ** 2
+    left = _unexplained(blocks, mass, k)
     threshold = WAVES[0] + WAVES[1] * float(ndtri(LEVEL))
     p_value = float(ndtr((left - WAVES[0]) / WAVES[1]))
-    apart = int((sizes >= SMALLEST).sum()) if left < threshold else 1
+    apart = _groups(blocks, mass, k, threshold) if left >= threshold else int(large.sum())
     return Structure(left, threshold, p_value, apart, apart == k, None)
+
+
+def _unexplained(blocks: np.ndarray, mass: np.ndarray, k: int) -> float:
+    """Share of the worst direction of the first k eigenvectors that varies within the groups."""
+    explained = np.linalg.svd(blocks[:, :k] / np.sqrt(mass)[:, None], compute_uv=False)
+    return 1.0 - float(explained[k - 1] if len(explained) >= k else 0.0) ** 2
+
+
+def _groups(blocks: np.ndarray, mass: np.ndarray, k: int, threshold: float) -> int:
+    """Largest number of groups of clusters that stand apart; the nearest two are joined in turn."""
+    while k > 2:
+        k -= 1
+        while len(mass) > k:
+            means = blocks[:, :k] / mass[:, None]
+            squares = ((means[:, None] - means[None]) ** 2).sum(axis=2)
+            cost = squares / (1 / mass[:, None] + 1 / mass[None])  # as in Ward's method
+            a, b = np.unravel_index(
+                np.argmin(cost + np.diag(np.full(len(mass), np.inf))), cost.shape
+            )
+            blocks[a] += blocks[b]
+            mass[a] += mass[b]
+            blocks, mass = np.delete(blocks, b, axis=0), np.delete(mass, b)
+        if _unexplained(blocks, mass, k) < threshold:
+            return k
+    return 1
 
 
 def _readable(evidence: ArrayLike) -> bool:

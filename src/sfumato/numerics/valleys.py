@@ -3,12 +3,14 @@
 Objects are placed on the directions that part the clusters (eigenvectors of S_w^-1 S_b). With
 r_m(y) the distance to the m-th neighbour of a point y in q dimensions, log density is -q log r_m(y)
 up to a constant, with standard deviation 1 / sqrt(m) whatever q is. For two clusters a and b that
-are neighbours in the graph of m nearest neighbours,
+are neighbours in the graph of nearest neighbours,
 
     z_ab = sqrt(m) ( min(g_a, g_b) - g_ab )
 
-where g_a is the median log density in a, and g_ab that at the midpoints of the edges from a to b.
-A valley gives a large z; a cut through one cloud gives z near or below 0.
+where g_a is the median log density in a, and g_ab that of the border: the midpoints of the edges
+from a to b. Every object of the side with fewer border objects counts once, by the median over its
+edges: a single stray inside the other cluster has many edges. A valley gives a large z; a cut
+through one cloud gives z near or below 0.
 """
 
 from __future__ import annotations
@@ -29,6 +31,13 @@ MOST = (
 )
 BORDER = 200  # edges of a border that are looked at: the median needs no more
 NEIGHBOURS = 0.8  # times sqrt(n): of 0.5, 0.8 and 1.2 the most powerful on blobs and moons, n = 200
+# Of the smaller of two clusters, a quarter are neighbours at most: more would reach beyond it. Set
+# on groups of sizes 6:3:1, of 2, 3 and 4.
+QUARTER = 4
+LEAST = 5  # neighbours that a density needs
+# Share of the smaller cluster that may be strays in the other; never as many as the m / 2 objects
+# on either side of a cut through a thread.
+STRAYS = 0.1
 
 
 class Valleys(NamedTuple):
@@ -85,37 +94,48 @@ def discriminating_coordinates(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def valleys(Y: np.ndarray, labels: np.ndarray) -> Valleys:
     """Depth of the valleys between clusters that touch, for objects at Y (n, q), labels (n,)."""
-    n, q = Y.shape
+    n = len(Y)
     k = int(labels.max()) + 1
     m = int(np.clip(round(NEIGHBOURS * np.sqrt(n)), 3, n - 1))
     tree = cKDTree(Y)
     distances, neighbours = tree.query(Y, m + 1)
-    tiny = 1e-12 * max(float(distances[:, -1].max()), np.finfo(float).tiny)
-    density = -q * np.log(np.maximum(distances[:, -1], tiny))
     i, j = np.repeat(np.arange(n), m), neighbours[:, 1:].ravel()
     pieces = _pieces(i, j, labels, k, m)
     across = labels[i] != labels[j]
     i, j = i[across], j[across]
-    key = np.minimum(labels[i], labels[j]) * k + np.maximum(labels[i], labels[j])
     first = labels[i] < labels[j]
     lower, upper = np.where(first, i, j), np.where(first, j, i)
+    key = labels[lower] * k + labels[upper]
     found = np.unique(key)
-    for side in (lower, upper):  # one or two strays inside another cluster are no border
+    sizes = np.bincount(labels, minlength=k)
+    for side in (lower, upper):  # a few strays inside another cluster are no border
         owner, counts = np.unique(np.unique(key * n + side) // n, return_counts=True)
-        found = np.intersect1d(found, owner[counts > 2])
+        least = np.minimum(sizes[owner // k], sizes[owner % k]) * STRAYS
+        found = np.intersect1d(found, owner[counts > np.clip(least, 2, max(2, m / 3))])
     pairs = np.column_stack([found // k, found % k])
-    if not len(found):
-        return Valleys(pairs, np.empty(0), pieces)
     few = _few_of_each(key, BORDER)
-    i, j, key = i[few], j[few], key[few]
-    radius = tree.query((Y[i] + Y[j]) / 2, [m])[0][:, 0]
-    border = -q * np.log(np.maximum(radius, tiny))
-    inside = np.array([np.median(density[labels == c]) for c in range(k)])
-    depth = [
-        inside[pair].min() - np.median(border[key == code])
-        for pair, code in zip(pairs, found, strict=True)
-    ]
-    return Valleys(pairs, np.sqrt(m) * np.array(depth), pieces)
+    lower, upper, key = lower[few], upper[few], key[few]
+    members = [np.flatnonzero(labels == c) for c in range(k)]
+    z = np.empty(len(found))
+    for at, (pair, code) in enumerate(zip(pairs, found, strict=True)):
+        edges = key == code
+        both = [members[c] for c in pair]
+        own = int(np.clip(min(map(len, both)) // QUARTER, min(LEAST, m), m))
+        inside = max(float(np.median(distances[rows, own])) for rows in both)
+        border = _border(tree, lower[edges], upper[edges], own)
+        tiny = 1e-12 * max(inside, border, np.finfo(float).tiny)
+        depth = Y.shape[1] * (np.log(max(border, tiny)) - np.log(max(inside, tiny)))
+        z[at] = np.sqrt(own) * depth
+    return Valleys(pairs, z, pieces)
+
+
+def _border(tree: cKDTree, lower: np.ndarray, upper: np.ndarray, m: int) -> float:
+    """Distance to the m-th neighbour half-way along the edges, the median over objects."""
+    Y = tree.data
+    radius = tree.query((Y[lower] + Y[upper]) / 2, [m])[0][:, 0]
+    side = min(lower, upper, key=lambda ends: len(np.unique(ends)))
+    starts, owner = np.unique(side, return_inverse=True)
+    return float(np.median([np.median(radius[owner == each]) for each in range(len(starts))]))
 
 
 def _few_of_each(key: np.ndarray, most: int) -> np.ndarray:

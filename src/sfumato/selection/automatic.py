@@ -1,7 +1,8 @@
-"""``n_clusters="auto"`` for models without a criterion of their own."""
+"""``n_clusters="auto"``: the answer of ``choose_n_clusters``, and the table of candidates."""
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,21 @@ from sklearn.base import clone
 from ..core.arrays import is_numpy, reader
 from ..core.types import ArrayLike
 from ..core.validation import check_choice, check_number
-from .choose import Choice, choose_n_clusters
+from .choose import Choice, choose_n_clusters, reported
+from .own import of_mixture
 
-__all__ = ["AutomaticClusters"]
+__all__ = ["AutomaticClusters", "AutomaticMixture"]
+
+
+class AutomaticMixture:
+    """A mixture that chooses among candidates by its ``criterion``, and keeps ``selection_``."""
+
+    n_clusters: Any
+    selection_: Choice
+
+    def _tabulate(self) -> None:
+        if not isinstance(self.n_clusters, Integral):
+            self.selection_ = reported(of_mixture(self))._replace(estimator=None)
 
 
 class AutomaticClusters:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from ..core.structure import FEWEST, LEVEL, PREFIX, Structure
+from ..core.structure import FEWEST, LEVEL, LOOKS, PREFIX, Structure, convinces
 from ..core.types import ArrayLike, RandomState
 from ..core.validation import as_generator, check_number
 from ..core.warn import warn
@@ -79,7 +79,7 @@ def choose_n_clusters(
     evidence: ArrayLike,
     candidates: Iterable[int] | None = None,
     *,
-    max_clusters: int = MAX_CLUSTERS,
+    max_clusters: int | None = None,
     criterion: str | Callable[[Trial, int], Any] = "auto",
     n_splits: int = 5,
     sample_weight: ArrayLike | None = None,
@@ -103,8 +103,9 @@ def choose_n_clusters(
         ``ensemble="precomputed"``.
     candidates : iterable of int, optional
         By default 1 to ``max_clusters``, and more while the best is the largest one tried.
-    max_clusters : int
-        Largest number tried at first; four times as many at most, with a warning.
+    max_clusters : int, optional
+        Largest number tried at first, by default the estimator's own ``max_clusters`` (20 where it
+        has none); four times as many at most, with a warning.
     criterion : str or callable
         "auto": what the estimator chooses by if it has a criterion of its own (mixtures: BIC,
         consensus: ``selection``), else "structure": the largest number whose clusters all stand
@@ -141,7 +142,8 @@ def choose_n_clusters(
     data = as_evidence(estimator, evidence, sample_weight)
     n = data.n_objects
     sizes = None if candidates is None else _checked(candidates, n)
-    max_clusters = check_number(max_clusters, "max_clusters", low=2, integer=True)
+    if max_clusters is not None:
+        max_clusters = check_number(max_clusters, "max_clusters", low=2, integer=True)
     n_splits = check_number(n_splits, "n_splits", low=1, integer=True)
     if own.infers(estimator):
         return reported(own.inferred(estimator, data, sizes, criterion), progress)
@@ -150,6 +152,8 @@ def choose_n_clusters(
         return reported(own.search(estimator, data, sizes, max_clusters, name), progress)
     seed = int(as_generator(random_state).integers(2**31))
     trial = Trial(estimator, data, n_splits, seed, {})
+    if max_clusters is None:
+        max_clusters = estimator.get_params(deep=False).get("max_clusters", MAX_CLUSTERS)
     table = _tried(trial, function, sizes, min(max_clusters, n), n_jobs, progress)
     order = _ranked(table, name)
     return _settled(trial, name, _with_probabilities(table, name), order, 1 in (sizes or [1]))
@@ -274,13 +278,14 @@ def _ranked(table: tuple[Candidate, ...], name: str) -> list[int]:
 def _with_probabilities(table: tuple[Candidate, ...], name: str) -> tuple[Candidate, ...]:
     """Posterior weights of information criteria; else how often a candidate wins if scores vary.
 
-    For the structure test, p / 0.05 is read as the chance that these clusters are not there.
+    For the structure test, p over its largest convincing value is read as the chance that these
+    clusters are not there.
     """
     scores = np.array([row.score for row in table])
     if name in INFORMATION:
         shares = criterion_weights(-scores)
     elif name == "structure":
-        absent = np.minimum(10.0 ** -np.nan_to_num(scores) / LEVEL, 1.0)
+        absent = np.minimum(10.0 ** -np.nan_to_num(scores) * LOOKS / LEVEL, 1.0)
         later = np.append(np.cumprod(absent[::-1])[::-1][1:], 1.0)
         shares = (1 - absent) * later
         shares[[row.n_clusters == 1 for row in table]] = absent.prod()
@@ -305,7 +310,7 @@ def _settled(
     for k in order[:1] if name in INFORMATION else order:
         found = trial.structure(k) if k > 1 else None
         supported = k > 1 and (found is None or found.supported)
-        if supported or name in INFORMATION:
+        if name in INFORMATION or (k > 1 and (found is None or convinces(found))):
             _heard(trial.fit(k))
             return Choice(k, preferred, name, table, found, supported, trial.fit(k))
     chosen = 1 if one else max(preferred, min(row.n_clusters for row in table))

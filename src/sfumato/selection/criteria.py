@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.structure import LEVEL, Structure
+from ..core.structure import LEVEL, LOOKS, Structure
 from ..core.types import Array, ArrayLike
 from ..metrics import adjusted_rand_index, fuzzy_silhouette
 
@@ -51,9 +51,6 @@ __all__ = [
     "supported_numbers",
 ]
 
-# p value below which more clusters are believed though fewer are supported too. Labels that follow
-# chance gaps of a sample pass 0.001 now and then: set on overlapping groups and circles.
-SURE = 0.0001
 # Chosen on 45 small data sets of many shapes, checked on 66 further artificial ones.
 SMALL_MISFIT = 0.005  # a misfit below this is as good as none
 MISFIT_PENALTY = 5.0  # a misfit of 1/5 takes away all of an eigengap
@@ -135,24 +132,19 @@ def structure_score(structure: Structure) -> float:
 
 
 def supported_numbers(n_clusters: Any, scores: Any) -> list[int]:
-    """Numbers of clusters that the structure test supports, best first.
+    """Numbers of clusters that the structure test supports, the largest first.
 
-    Clusters may have clusters inside, so of the numbers with p at most 0.0001 the largest comes
-    first; the others, down to p = 0.05, follow by their scores.
+    Clusters may have clusters inside, so the largest number says most. Many numbers were tried: to
+    keep false alarms of the whole search at 5 %, p must be at most 0.05 / 3 (``core.structure``).
 
     Examples
     --------
     >>> from sfumato.selection.criteria import supported_numbers
     >>> supported_numbers([2, 3, 4, 5], [5.0, 6.0, 1.4, 0.0])
-    [3, 2, 4]
+    [3, 2]
     """
-    ceiling = -np.log10(SURE)
-    passed = [
-        (min(float(score), ceiling), int(k))
-        for k, score in zip(n_clusters, scores, strict=True)
-        if score >= -np.log10(LEVEL)
-    ]
-    return [k for _, k in sorted(passed, reverse=True)]
+    numbers = zip(n_clusters, scores, strict=True)
+    return sorted({int(k) for k, score in numbers if score >= -np.log10(LEVEL / LOOKS)})[::-1]
 
 
 def bic(log_likelihood: float, n_parameters: float, n_objects: float) -> float:

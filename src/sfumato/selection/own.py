@@ -1,8 +1,9 @@
 """Estimators that choose the number of clusters by a criterion of their own.
 
 They are known by their parameters: mixtures have ``criterion`` (BIC, ICL or AIC, lower is better)
-and leave a table of candidates; the consensus has ``selection`` and leaves ``candidates_`` with
-``scores_``. Their own search is used as it is, so that every way of asking gives one answer.
+and leave ``search_``, the table of candidates; the consensus has ``selection`` and leaves
+``candidates_`` with ``scores_``. Their own search is used as it is, so that every way of asking
+gives one answer.
 A Dirichlet process infers the number (``chooses_n_clusters`` is "always"): one fit has it
 with its posterior.
 """
@@ -15,8 +16,10 @@ import numpy as np
 from sklearn.base import clone
 
 from ._evidence import Evidence
+from .criteria import supported_numbers
 
-__all__ = ["POSTERIOR", "Search", "criteria_of", "inferred", "infers", "of_consensus", "search"]
+__all__ = ["POSTERIOR", "Search", "criteria_of", "inferred", "infers", "of_consensus", "of_mixture"]
+__all__ += ["search"]
 
 INFORMATION = ("bic", "icl", "aic")
 LINKAGES = ("single", "average", "complete")
@@ -75,7 +78,7 @@ def inferred(estimator: Any, data: Evidence, sizes: list[int] | None, criterion:
 
 
 def search(
-    estimator: Any, data: Evidence, sizes: list[int] | None, largest: int, name: str
+    estimator: Any, data: Evidence, sizes: list[int] | None, largest: int | None, name: str
 ) -> Search:
     """Let the estimator choose among ``sizes``, or among its own candidates."""
     parameters = estimator.get_params(deep=False)
@@ -90,23 +93,20 @@ def search(
         model.set_params(n_clusters=sizes)
     elif sizes is not None:
         model.set_params(max_clusters=max(2, max(sizes)))
+    elif largest is not None:
+        model.set_params(max_clusters=largest)
     model = data.fit(model)
     if mixture:
-        return _of_mixture(model, model.criterion)
+        return of_mixture(model)
     return _among(of_consensus(model), data, sizes)
 
 
-def _of_mixture(model: Any, name: str) -> Search:
-    best: dict[int, tuple[float, str]] = {}
-    for row in getattr(model, "candidates_", None) or model.search_:
-        k = row.n_clusters if hasattr(row, "n_clusters") else row.setting["n_clusters"]
-        score = -float(getattr(row, name))
-        known = best.get(k, (np.nan, getattr(row, "reason", "")))
-        better = np.isfinite(score) and not score <= known[0]
-        best[k] = (score, "") if better else known
-    sizes = sorted(best)
-    scores = np.array([best[k][0] for k in sizes])
-    return Search(name, sizes, scores, [best[k][1] for k in sizes], _found(model), model)
+def of_mixture(model: Any) -> Search:
+    """The search over numbers of clusters that a fitted mixture has made."""
+    best, name = model.search_.best_of_each(), model.search_.criterion
+    scores = np.array([-float(getattr(row, name)) for row in best.values()])
+    reasons = [row.reason for row in best.values()]
+    return Search(name, list(best), scores, reasons, _found(model), model)
 
 
 def _found(model: Any) -> int:
@@ -128,6 +128,9 @@ def _among(found: Search, data: Evidence, sizes: list[int] | None) -> Search:
     kept = [i for i, k in enumerate(found.sizes) if k in sizes]
     numbers, scores, model = [found.sizes[i] for i in kept], found.scores[kept], found.estimator
     if numbers and model.n_clusters_ not in sizes:
-        best = numbers[int(np.nanargmax(scores))]
+        order = np.argsort(-scores, kind="stable")
+        best = numbers[int(order[0])]
+        if found.criterion == "structure":
+            best = next(iter(supported_numbers(numbers, scores)), best)
         model = data.fit(clone(model).set_params(n_clusters=best))
     return Search(found.criterion, numbers, scores, [""] * len(numbers), _found(model), model)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names
 
 from ...core.base import Clusterer
-from ...core.clusterer import most_clusters
+from ...core.clusterer import most_clusters, plain_features
 from ...core.memory import InputSize
 from ...core.objects import object_weights
 from ...core.rows import Rows
-from ...core.structure import FEWEST
+from ...core.structure import FEWEST, PREFIX, assess
 from ...core.types import ArrayLike, Weights
 from ...core.validation import (
     as_generator,
@@ -26,6 +27,7 @@ from ...core.validation import (
     check_number,
     check_weights,
 )
+from ...core.warn import warn
 from ...memberships import cooccurrence
 from ..pairwise.estimator import COPIES
 from . import hard, soft
@@ -46,7 +48,8 @@ class EvidenceAccumulation(Clusterer):
     Parameters
     ----------
     n_clusters : int or "auto", default="auto"
-        ``"auto"`` scores 2, ..., ``max_clusters`` by ``selection`` and takes the best.
+        ``"auto"`` takes the largest number whose clusters all stand apart, or the best by
+        ``selection``; the answer k is the same fit as with ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
         What makes evidence from features. None: small Gaussian mixtures and fine connected k-means
         partitions, of which the evidence with the smallest misfit is kept (mixtures, cells or
@@ -70,9 +73,9 @@ class EvidenceAccumulation(Clusterer):
         ``"lifetime"``: the range of thresholds for which a linkage tree has k clusters. None:
         lifetime for linkages, held-out for the published models, eigengap otherwise. Soft evidence
         knows ``"eigengap"`` only.
-    max_clusters : int or "auto"
-        Largest number of clusters that ``n_clusters="auto"`` tries; ``"auto"`` doubles it while the
-        best number is the largest one tried.
+    max_clusters : int
+        Largest number of clusters that ``n_clusters="auto"`` tries at first; it tries up to four
+        times as many while the best number is the largest one tried.
     n_bootstrap : int
         Resamples of the partitions from which ``uncertainty_`` is worked out; 0 leaves it out.
     n_init, max_iter, tol : int, int, float
@@ -146,7 +149,7 @@ class EvidenceAccumulation(Clusterer):
         ensemble=None,
         consensus="cluster-kernel",
         selection=None,
-        max_clusters="auto",
+        max_clusters=20,
         n_bootstrap=0,
         n_init=4,
         max_iter=500,
@@ -225,19 +228,41 @@ class EvidenceAccumulation(Clusterer):
         settings: Settings,
         rng: np.random.Generator,
     ) -> None:
-        if self.n_clusters != "auto":
-            check_n_clusters(self.n_clusters, X.shape[0])
         self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
         by_structure = self.selection is None and offsets is None
         request = soft.Request(
             self.n_clusters, self.max_clusters, weights[0], settings, by_structure, weights[1]
         )
-        if offsets is not None:
-            fitted = soft.fit_given(X, offsets, request)
-        else:
+
+        def fitted(n_clusters: Any) -> soft.SoftConsensus:
+            asked = request._replace(n_clusters=n_clusters)
+            if offsets is not None:
+                return soft.fit_given(X, offsets, asked)
             ensemble = None if self.ensemble is None else clone(self.ensemble)
-            fitted = soft.fit_soft(X, ensemble, request, rng)
-        self._publish_soft(Rows(X), fitted)
+            return soft.fit_soft(X, ensemble, asked, deepcopy(rng))
+
+        if self.n_clusters == "auto":
+            self._publish_soft(Rows(X), self._chosen(X, fitted))
+        else:
+            check_n_clusters(self.n_clusters, X.shape[0])
+            self._publish_soft(Rows(X), fitted(self.n_clusters))
+
+    def _chosen(self, X: np.ndarray, fitted: Callable[[Any], soft.SoftConsensus]) -> Any:
+        """The fit with the best number of clusters that stands; it is the fit with that number."""
+        search = fitted("auto")
+        self.candidates_, self.scores_ = search.tried()
+        by_structure = search.request.by_structure and X.shape[0] >= FEWEST
+        self.selection_criterion_ = "structure" if by_structure else "eigengap"
+        evidence = plain_features(X)
+        for k in search.order:
+            found = fitted(k)
+            if not by_structure or evidence is None:
+                return found
+            structure = assess(evidence, Rows(X).map(found), kind="features")
+            if structure is None or structure.supported:  # the search was strict already
+                return found
+        warn(f"{PREFIX}no number of clusters that was tried is supported: one is the answer")
+        return fitted(1)
 
     _soft: Any
     _hard: Any
@@ -253,10 +278,6 @@ class EvidenceAccumulation(Clusterer):
         ensembles = [kind.ensemble for kind in chosen.factor.kinds if hasattr(kind, "ensemble")]
         if ensembles:
             self.ensemble_ = ensembles[0] if len(ensembles) == 1 else tuple(ensembles)
-        if self.n_clusters == "auto":
-            self.candidates_, self.scores_ = fitted.tried()
-            by_structure = fitted.request.by_structure and rows.shape[0] >= FEWEST
-            self.selection_criterion_ = "structure" if by_structure else "eigengap"
         memberships = rows.map(lambda block: fitted(block).astype(self._dtype, copy=False))
         if self.n_bootstrap:
             self.uncertainty_ = hard.standard_errors(
@@ -332,10 +353,7 @@ class EvidenceAccumulation(Clusterer):
         self._check_loop_parameters()
         if not (isinstance(self.n_clusters, str) and self.n_clusters == "auto"):
             check_number(self.n_clusters, "n_clusters (an integer or 'auto')", low=1, integer=True)
-        if not (isinstance(self.max_clusters, str) and self.max_clusters == "auto"):
-            check_number(
-                self.max_clusters, "max_clusters (an integer or 'auto')", low=2, integer=True
-            )
+        check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         if check_number(self.n_bootstrap, "n_bootstrap", low=0, integer=True) == 1:
             raise ValueError(
                 "n_bootstrap must be 0 or at least 2, got 1: one resample says nothing of the "

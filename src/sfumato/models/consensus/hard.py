@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_feature_names, has_fit_parameter
 from ...core.clusterer import plain_features
 from ...core.labels import check_labelings
 from ...core.objects import Objects, object_weights, objects_of, present_rows
-from ...core.structure import PREFIX, assess
+from ...core.structure import PREFIX, assess, convinces
 from ...core.validation import check_features, check_n_clusters
 from ...core.warn import EvidenceWarning, warn
 from ...memberships import align
@@ -161,7 +161,7 @@ def _first_supported(
             warnings.simplefilter("ignore")
             memberships = solve(model.consensus, table, k, settings).memberships
         found = None if evidence is None else assess(evidence, memberships, kind=kind)
-        if found is None or found.supported:
+        if found is None or convinces(found):
             return int(k)
     warn(f"{PREFIX}no number of clusters that was tried is supported: one cluster is the answer")
     return 1

@@ -22,7 +22,7 @@ __all__ = ["SELECTIONS", "choose", "table_of"]
 
 SELECTIONS = ("eigengap", "held-out", "lifetime")
 N_FOLDS = 3
-FIRST_LIMIT = 10  # clusters tried first where no largest number is given
+GROWTH = 4  # times the largest number may be tried while the best number is the largest one tried
 # Of skill: the largest number of clusters so close to the best is taken, since clusters may have
 # clusters inside
 INDIFFERENT = 0.02
@@ -31,16 +31,16 @@ INDIFFERENT = 0.02
 def choose(
     selection: str, consensus: Any, table: tables.Table, largest: int, settings: Settings
 ) -> tuple[int, np.ndarray, np.ndarray]:
-    """Number of clusters, the numbers tried (2, ..., ``largest`` at most), and their scores.
+    """Number of clusters, the numbers tried (2, ..., ``largest`` or more), and their scores.
 
-    ``largest="auto"`` doubles from ``FIRST_LIMIT`` while the best number is the largest one tried.
+    Twice as many are tried while the best number is the largest one tried.
     """
-    limit = FIRST_LIMIT if largest == "auto" else largest
+    limit, cap = largest, min(GROWTH * largest, len(table.codes))
     while True:
         k, candidates, scores = _choose(selection, consensus, table, limit, settings)
-        if largest != "auto" or k < limit or limit >= len(table.codes):
+        if k < limit or limit >= cap:
             return k, candidates, scores
-        limit *= 2
+        limit = min(2 * limit, cap)
 
 
 def table_of(model: Any) -> Choice:

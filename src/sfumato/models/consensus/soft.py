@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.rows import Rows
-from ...core.structure import PREFIX, assess
+from ...core.structure import assess
 from ...core.types import Array, Weights
 from ...core.warn import warn
 from ...memberships import align, check_memberships
@@ -41,7 +41,7 @@ N_NEIGHBORS = 7
 CLEAR = 0.8  # score of mixtures from which on cells are not asked
 SUMMED = 50_000  # objects that the sums are taken over at most
 COMPARED = 1500  # objects that candidates are compared on
-FIRST_LIMIT = 20  # clusters tried first by max_clusters="auto"
+GROWTH = 4  # times ``max_clusters`` may be tried while the best number is the largest one tried
 PENALTY = 7.0  # times the misfit, which takes that share from the eigengap
 # Of n / k objects: a candidate with a smaller cluster cuts off strays, and is taken only if all do
 SMALLEST = 0.1
@@ -59,13 +59,13 @@ FEWEST = 50  # objects from which on noise can be told from clusters
 
 
 class Request(NamedTuple):
-    """What is asked for: clusters (a number or "auto"), the most to try, weights of the members or
-    None, solver settings; ``mass`` are the weights of the objects, first of all rows, then of the
-    sample.
+    """What is asked for: clusters (a number or "auto"), the most to try at first, weights of the
+    members or None, solver settings; ``mass`` are the weights of the objects, first of all rows,
+    then of the sample.
     """
 
     n_clusters: Any
-    max_clusters: Any
+    max_clusters: int
     weights: np.ndarray | None
     settings: Settings
     by_structure: bool = False
@@ -85,7 +85,8 @@ class Candidate(NamedTuple):
 class SoftConsensus(NamedTuple):
     """A fitted consensus of soft evidence.
 
-    The candidate chosen, the objects it was compared on, all (k, score).
+    The candidate chosen, the objects it was compared on, all (k, score). ``order`` are numbers of
+    clusters, best first, of a search that leaves the last word to fits with these numbers.
     """
 
     chosen: Candidate
@@ -93,6 +94,7 @@ class SoftConsensus(NamedTuple):
     request: Request
     scores: tuple[tuple[int, float], ...]
     sums: Sums | None = None
+    order: tuple[int, ...] = ()
 
     def __call__(self, block: Any) -> np.ndarray:
         """Memberships (b, k) of a block of objects."""
@@ -174,6 +176,9 @@ def fit_soft(
         cells = _cells(points, axes, mass, rng)
         more = {"cells": cells, "both": kinds["mixtures"] + cells}
         candidates += _candidates(more, points, request)
+        kinds |= more
+    if request.n_clusters == "auto":
+        return _searched(kinds, points, candidates, request)
     return _settle(rows, points, candidates, request, rng)
 
 
@@ -188,7 +193,10 @@ def fit_given(H: np.ndarray, offsets: np.ndarray, request: Request) -> SoftConse
     if request.mass is not None:
         points, mass = distinct_sample(H, len(H), rng, request.mass, request.n_clusters)
         request = request._replace(mass=mass)
-    return _settle(None, points, _candidates(kinds, points, request), request, rng)
+    candidates = _candidates(kinds, points, request)
+    if request.n_clusters == "auto":
+        return _searched(kinds, points, candidates, request)
+    return _settle(None, points, candidates, request, rng)
 
 
 def is_list_of_memberships(X: Any) -> bool:
@@ -297,17 +305,11 @@ def _of_one_kind(
     if request.n_clusters != "auto":
         whole = factor(request.n_clusters)
         return [_candidate(name, whole, whole.rows(columns), request.settings, request.mass)]
-    n, limit = columns[0].shape[0], request.max_clusters
     few = request.settings._replace(n_init=1)
-    most = max(1, min(n - 1, FIRST_LIMIT if limit == "auto" else limit))
-    while True:
-        whole = factor(most)
-        cuts = [whole.cut(k) for k in range(min(2, most), most + 1)]
-        found = [_candidate(name, cut, cut.rows(columns), few, request.mass) for cut in cuts]
-        best = max(found, key=lambda each: each.score).n_clusters
-        if limit != "auto" or best < most or most >= n - 1:
-            return found
-        most = min(2 * most, n - 1)
+    most = max(1, min(columns[0].shape[0] - 1, request.max_clusters))
+    whole = factor(most)
+    cuts = [whole.cut(k) for k in range(min(2, most), most + 1)]
+    return [_candidate(name, cut, cut.rows(columns), few, request.mass) for cut in cuts]
 
 
 def _candidate(
@@ -325,6 +327,31 @@ def _candidate(
     return Candidate(name, k, factor, reader, score)
 
 
+def _searched(
+    kinds: dict[str, tuple[Any, ...]], points: Array, candidates: list[Candidate], request: Request
+) -> SoftConsensus:
+    """A search over numbers of clusters, which goes on while the best is the largest one tried."""
+    most, cap = request.max_clusters, min(GROWTH * request.max_clusters, points.shape[0] - 1)
+    while True:
+        scores = _structure_scores(points, candidates) if request.by_structure else None
+        if scores is None:
+            best = max(candidates, key=lambda each: (each.score, -each.reader.misfit))
+            scores, order = [each.score for each in candidates], [best.n_clusters]
+        else:
+            order = supported_numbers([each.n_clusters for each in candidates], scores)
+        if not order or order[0] < most or most >= cap:
+            break
+        most = min(2 * most, cap)
+        candidates = _candidates(kinds, points, request._replace(max_clusters=most))
+    if order and order[0] == most == GROWTH * request.max_clusters:
+        warn(
+            f"the best number of clusters is the largest one tried, {most}: there may be more; "
+            "raise max_clusters"
+        )
+    tried = tuple((each.n_clusters, s) for each, s in zip(candidates, scores, strict=True))
+    return SoftConsensus(candidates[0], points, request, tried, order=tuple(order))
+
+
 def _settle(
     rows: Rows | None,
     points: Array,
@@ -336,24 +363,16 @@ def _settle(
 
     ``rows`` are None where the sample is all there is.
     """
-    scores = None
-    if request.n_clusters == "auto" and request.by_structure:
-        scores = _structure_scores(points, candidates)
-    if scores is not None:
-        best, candidates = _best_supported(points, candidates, scores, request)
-    else:
-        best = max(candidates, key=lambda each: (each.score, -each.reader.misfit))
+    best = max(candidates, key=lambda each: (each.score, -each.reader.misfit))
     sums = None
     mass = request.mass
     if rows is not None and best.evidence == "mixtures":
         factor, sums = refine(best.factor, _several(rows, rng), best.n_clusters)
         best = best._replace(factor=factor)
-    if points.shape[0] > COMPARED or sums is not None or request.n_clusters == "auto":
+    if points.shape[0] > COMPARED or sums is not None:
         reader = fit_reader(best.factor(points), request.settings, None, mass)
         best = best._replace(reader=reader)
-    if scores is None:
-        scores = [each.score for each in candidates]
-    tried = tuple((each.n_clusters, s) for each, s in zip(candidates, scores, strict=True))
+    tried = tuple((each.n_clusters, each.score) for each in candidates)
     return SoftConsensus(best, points, request, tried, sums)
 
 
@@ -376,24 +395,6 @@ def _structure_scores(points: Array, candidates: list[Candidate]) -> list[float]
     if all(each is None for each in found):
         return None
     return [0.0 if each is None else structure_score(each) for each in found]
-
-
-def _best_supported(
-    points: Array, candidates: list[Candidate], scores: list[float], request: Request
-) -> tuple[Candidate, list[Candidate]]:
-    """The best supported number of clusters, from the evidence with the smallest misfit; or one."""
-    numbers = supported_numbers([each.n_clusters for each in candidates], scores)
-    if numbers:
-        supported = [
-            each
-            for each, score in zip(candidates, scores, strict=True)
-            if each.n_clusters == numbers[0] and score > 0
-        ]
-        return min(supported, key=lambda each: each.reader.misfit), candidates
-    warn(f"{PREFIX}no number of clusters that was tried is supported: one cluster is the answer")
-    one = candidates[0].factor.cut(1)
-    reader = fit_reader(one(points), request.settings, None, request.mass)
-    return candidates[0]._replace(n_clusters=1, factor=one, reader=reader, score=0.0), candidates
 
 
 def warn_if_noise(chosen: Candidate, n_objects: int) -> None:

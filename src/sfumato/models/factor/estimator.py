@@ -23,6 +23,7 @@ from ...core.validation import (
 from ...core.warn import warn
 from ...numerics import seeding
 from ...numerics.coordinates import measure
+from ...selection.automatic import AutomaticMixture
 from . import kernel, starts
 
 __all__ = ["FactorMixture"]
@@ -31,7 +32,7 @@ SAMPLE = 2048  # objects that a start looks at
 MOST_FACTORS = 6  # that "auto" tries
 
 
-class FactorMixture(DensityMixture):
+class FactorMixture(AutomaticMixture, DensityMixture):
     """Posterior probabilities of Gaussian clusters in many features.
 
     Mixture of factor analyzers [1]_ [2]_: within a cluster features are correlated through a few
@@ -42,13 +43,15 @@ class FactorMixture(DensityMixture):
     Parameters
     ----------
     n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to 9, and more,
-        up to 36, while the best is the largest one tried.
+        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
+        ``max_clusters``, and more while the best is the largest one tried.
     n_factors : int, sequence of int or "auto", default=2
         Number of factors of every cluster; of several (``"auto"``: 1 to 6) the best by
         ``criterion``.
     shared_noise : bool, default=False
         Whether all clusters have the same noise variances ``Psi``.
+    max_clusters : int, default=9
+        Largest number that "auto" tries at first; four times as many at most.
     criterion : {"bic", "icl", "aic"}, default="bic"
         How to choose the numbers of clusters and of factors.
     reg_covar : float, default=1e-3
@@ -80,9 +83,10 @@ class FactorMixture(DensityMixture):
         Noise variances, the diagonals of ``Psi``.
     n_factors_ : int
         Number of factors.
-    search_ : list
-        The candidates with their ``bic``, ``icl``, ``aic`` and ``log_likelihood``; NaN and a
-        ``reason`` where a cluster collapsed.
+    search_ : ModelSearch
+        Every candidate, its criteria, or the reason why it failed; prints as a table.
+    selection_ : Choice
+        The best candidate of every number of clusters, if several were tried.
     log_likelihood_, objective_ : float
         Log-likelihood of the fitted objects; ``history_`` at every step.
     n_clusters_, n_iter_, converged_ : int, int, bool
@@ -122,6 +126,7 @@ class FactorMixture(DensityMixture):
         *,
         n_factors: Any = 2,
         shared_noise: bool = False,
+        max_clusters: int = 9,
         criterion: str = "bic",
         reg_covar: float = 1e-3,
         n_init: int = 4,
@@ -135,6 +140,7 @@ class FactorMixture(DensityMixture):
         )
         self.n_factors = n_factors
         self.shared_noise = shared_noise
+        self.max_clusters = max_clusters
         self.criterion = criterion
         self.reg_covar = reg_covar
         self.n_jobs = n_jobs

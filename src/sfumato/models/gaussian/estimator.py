@@ -9,6 +9,7 @@ import numpy as np
 
 from ...conjugate import NormalInverseWishart
 from ...core.arrays import to_numpy
+from ...core.model_search import ModelCandidate, ModelSearch
 from ...core.rows import one_blas_thread
 from ...core.types import ArrayLike, RandomState
 from ...core.validation import (
@@ -21,6 +22,7 @@ from ...core.validation import (
 )
 from ...core.warn import warn
 from ...numerics.families import ALIASES, FAMILIES
+from ...selection.automatic import AutomaticMixture
 from . import search
 from .average import Member, averaged, mapping
 from .data import MixtureData
@@ -33,7 +35,7 @@ __all__ = ["GaussianMixture"]
 LEAST_WEIGHT = 1e-3  # of a candidate in an average: less moves no membership by as much
 
 
-class GaussianMixture(FittedMixture):
+class GaussianMixture(AutomaticMixture, FittedMixture):
     """Posterior probabilities of Gaussian components, fitted by maximum likelihood.
 
     Expectation and maximisation [1]_ on row blocks with safeguarded squared extrapolation [2]_.
@@ -44,8 +46,10 @@ class GaussianMixture(FittedMixture):
     Parameters
     ----------
     n_clusters : int, "auto" or a sequence of int, default="auto"
-        Number of components; a sequence tries its members, "auto" 1 to 9, and more, up to 36,
+        Number of components; a sequence tries its members, "auto" 1 to ``max_clusters``, and more
         while the best is the largest one tried (with the families of the three best candidates).
+    max_clusters : int, default=9
+        Largest number that "auto" tries at first; four times as many at most.
     covariance_type : str, default="auto"
         Family of the covariances: "full", "tied", "diag", "spherical", or one of mclust's names
         EII, VII, EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE, EEV, VEV, EVV, VVV, whose letters say
@@ -99,6 +103,8 @@ class GaussianMixture(FittedMixture):
         The type that was fitted.
     search_ : ModelSearch
         Every candidate, its criteria, or the reason why it failed; prints as a table.
+    selection_ : Choice
+        The best candidate of every number of components, if several were tried.
     objective_ : float
         Log-likelihood, with a prior plus the logarithm of the prior density; ``history_`` at every
         step.
@@ -149,6 +155,7 @@ class GaussianMixture(FittedMixture):
         self,
         n_clusters: int | str | Sequence[int] = "auto",
         *,
+        max_clusters: int = 9,
         covariance_type: str = "auto",
         criterion: str = "bic",
         average: bool = False,
@@ -168,6 +175,7 @@ class GaussianMixture(FittedMixture):
         super().__init__(
             n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
         )
+        self.max_clusters = max_clusters
         self.covariance_type = covariance_type
         self.criterion = criterion
         self.average = average
@@ -205,7 +213,7 @@ class GaussianMixture(FittedMixture):
         X = check_features(self, X, reset=True, missing=True)
         n, d = X.shape
         weights = check_weights(sample_weight, X)
-        sizes = search.sizes_of(self.n_clusters, n)
+        sizes = search.sizes_of(self.n_clusters, n, self.max_clusters)
         k = check_n_clusters(max(sizes), n) if len(sizes) == 1 else max(sizes)
         labels, self._classes = (None, None) if y is None else partial_labels(y, n, k)
         if self._classes is not None:  # fewer components than known labels have no place for them
@@ -215,11 +223,13 @@ class GaussianMixture(FittedMixture):
         names = tuple(ALIASES.get(name, name) for name in types)
         data = MixtureData.measure(X, weights, labels, names, self.n_jobs)
         if isinstance(self.n_clusters, str):
-            fits = search.fit_growing(data, sizes, types, settings)
+            fits = search.fit_growing(data, sizes, types, settings, self.max_clusters)
+            fits = search.settled(data, fits, types, settings)
         else:
             fits = search.fit_all(data, [k for k in sizes if k <= n], types, settings)
         self._publish_search(data, fits, settings)
         self._compare_with_one(data, settings)
+        self._tabulate()
         return self
 
     def _check_parameters(self) -> tuple[str, ...]:
@@ -227,6 +237,7 @@ class GaussianMixture(FittedMixture):
         self._check_loop_parameters()
         check_choice(self.covariance_type, "covariance_type", (*ALIASES, *FAMILIES, "auto"))
         check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
+        check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         check_number(self.reg_covar, "reg_covar", low=0.0, high=1.0, strict=True)
         if self.noise is not None:
             check_number(self.noise, "noise", low=0.0, high=1.0, strict=True)
@@ -281,7 +292,7 @@ class GaussianMixture(FittedMixture):
     ) -> None:
         """The best fit, the table, and the average if there is one."""
         best = search.on_all(data, search.choose(fits, self.criterion), settings)
-        self.search_ = search.ModelSearch([fit.candidate for fit in fits], self.criterion)
+        self.search_ = ModelSearch([fit.candidate for fit in fits], self.criterion)
         self.covariance_type_ = best.candidate.covariance_type
         self._prior, self._frozen, self._given = (
             best.likelihood.prior,
@@ -348,7 +359,7 @@ class GaussianMixture(FittedMixture):
                     f"{self.covariance_type_!r}"
                 )
 
-    def _warn_if_collapsed(self, candidate: search.Candidate) -> None:
+    def _warn_if_collapsed(self, candidate: ModelCandidate) -> None:
         if not candidate.reason:
             return
         warn(

@@ -16,6 +16,7 @@ import numpy as np
 from ...conjugate import NormalInverseWishart
 from ...core import loop
 from ...core.growth import first_sizes, more_sizes
+from ...core.model_search import ModelCandidate, ModelSearch
 from ...core.validation import check_number
 from ...numerics import distances, families, seeding
 from ...numerics.families import FAMILIES, family_of
@@ -26,8 +27,8 @@ from .likelihood import MOST_FEATURES, Likelihood, inner_covariances
 from .parameters import Given
 from .prior import Prior, default_prior, inner_prior
 
-__all__ = ["Candidate", "Fit", "ModelSearch", "Settings", "fit_all", "fit_growing", "on_all"]
-__all__ += ["choose", "one_component", "sizes_of", "types_of"]
+__all__ = ["Fit", "Settings", "choose", "fit_all", "fit_growing", "on_all", "settled"]
+__all__ += ["one_component", "sizes_of", "types_of"]
 
 SCREEN = (2000, 8192)  # fewest and most objects of the sample on which starts compete
 OBJECTS_PER_PARAMETER = 3  # of such a sample: with fewer than two, likelihoods mean little
@@ -43,81 +44,12 @@ TIE = 1e-3  # criteria that differ by less are equal: rounding must not choose
 AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
 
 
-class Candidate(NamedTuple):
-    """One model that was tried: criteria (lower is better), or NaN and the reason why it failed."""
-
-    n_clusters: int
-    covariance_type: str
-    bic: float = np.nan
-    icl: float = np.nan
-    aic: float = np.nan
-    log_likelihood: float = np.nan
-    n_parameters: int = 0
-    reason: str = ""
-
-
 class Fit(NamedTuple):
     """A fitted candidate: how it sees data, and where EM ended."""
 
-    candidate: Candidate
+    candidate: ModelCandidate
     likelihood: Likelihood
     run: loop.Run
-
-
-class ModelSearch(Sequence[Candidate]):
-    """The candidates of a search in the order they were tried; prints as a table like mclust's.
-
-    Parameters
-    ----------
-    candidates : sequence of Candidate
-    criterion : {"bic", "icl", "aic"}
-        What was minimised.
-    """
-
-    def __init__(self, candidates: Sequence[Candidate], criterion: str) -> None:
-        self.candidates, self.criterion = tuple(candidates), criterion
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.candidates[index]
-
-    def __len__(self) -> int:
-        return len(self.candidates)
-
-    def best(self, n: int = 3) -> list[Candidate]:
-        """The ``n`` best candidates, best first; equal ones by their number of parameters."""
-        sound = [row for row in self.candidates if np.isfinite(getattr(row, self.criterion))]
-        return sorted(sound, key=lambda row: (getattr(row, self.criterion), row.n_parameters))[:n]
-
-    def table(self) -> tuple[list[int], list[str], np.ndarray]:
-        """Sizes, covariance types, and the criterion (sizes, types), NaN where a fit failed."""
-        sizes = sorted({row.n_clusters for row in self.candidates})
-        types = list(dict.fromkeys(row.covariance_type for row in self.candidates))
-        values = np.full((len(sizes), len(types)), np.nan)
-        for row in self.candidates:
-            at = sizes.index(row.n_clusters), types.index(row.covariance_type)
-            values[at] = getattr(row, self.criterion)
-        return sizes, types, values
-
-    def __repr__(self) -> str:
-        sizes, types, values = self.table()
-        width = max(11, *(len(name) + 2 for name in types))
-        lines = [f"{self.criterion.upper()} (lower is better):"]
-        for start in range(0, len(types), 7):
-            part = slice(start, start + 7)
-            lines.append("k".rjust(3) + "".join(name.rjust(width) for name in types[part]))
-            lines += [
-                f"{k:3d}" + "".join(_cell(value).rjust(width) for value in row[part])
-                for k, row in zip(sizes, values, strict=True)
-            ]
-        best = ", ".join(
-            f"{row.covariance_type},{row.n_clusters} {getattr(row, self.criterion):.3f}"
-            for row in self.best()
-        )
-        return "\n".join([*lines, f"best three: {best}"])
-
-
-def _cell(value: float) -> str:
-    return f"{value:.3f}" if np.isfinite(value) else "NA"
 
 
 @dataclass(frozen=True)
@@ -150,7 +82,7 @@ def types_of(covariance_type: str, frozen: tuple[str, ...], n: int, d: int) -> t
     return tuple(name for name in FAMILIES if d <= MOST_COMMON_AXES or name not in ("EVE", "VVE"))
 
 
-def sizes_of(n_clusters: Any, n_objects: int) -> list[int]:
+def sizes_of(n_clusters: Any, n_objects: int, max_clusters: int) -> list[int]:
     """Numbers of components to try."""
     if isinstance(n_clusters, str):
         if n_clusters != "auto":
@@ -158,7 +90,7 @@ def sizes_of(n_clusters: Any, n_objects: int) -> list[int]:
                 "n_clusters must be an integer, a sequence of integers or 'auto', got "
                 f"{n_clusters!r}"
             )
-        return first_sizes(n_objects)
+        return first_sizes(n_objects, max_clusters)
     several = list(n_clusters) if isinstance(n_clusters, (Sequence, np.ndarray)) else [n_clusters]
     if not several:
         raise ValueError(
@@ -192,7 +124,11 @@ def fit_all(
 
 
 def fit_growing(
-    data: MixtureData, sizes: list[int], types: Sequence[str], settings: Settings
+    data: MixtureData,
+    sizes: list[int],
+    types: Sequence[str],
+    settings: Settings,
+    max_clusters: int,
 ) -> list[Fit]:
     """Fit the candidates of "auto": more components while the best number is the largest one tried.
 
@@ -201,12 +137,33 @@ def fit_growing(
     """
     n = data.X.shape[0]
     fits = fit_all(data, sizes, types, settings)
-    while more := more_sizes(choose(fits, settings.criterion).candidate.n_clusters, sizes[-1], n):
+    while True:
+        best = choose(fits, settings.criterion).candidate.n_clusters
+        more = more_sizes(best, sizes[-1], n, max_clusters)
+        if not more:
+            return fits
         sizes = sizes + more
         table = ModelSearch([fit.candidate for fit in fits], settings.criterion)
         going = {row.covariance_type for row in table.best(GOING_ON)}
         types = [name for name in types if name in going]
         fits = fit_all(data, sizes, types, settings)
+
+
+def settled(
+    data: MixtureData, fits: list[Fit], types: Sequence[str], settings: Settings
+) -> list[Fit]:
+    """The fits with those of the best number made as if that number had been given.
+
+    Starts depend on the numbers that are tried together, so the rows of that number change a
+    little; if another number is the best then, it is settled too.
+    """
+    done: set[int] = set()
+    while (k := choose(fits, settings.criterion).candidate.n_clusters) not in done:
+        own = fit_all(data, [k], types, settings)
+        first = next(i for i, fit in enumerate(fits) if fit.candidate.n_clusters == k)
+        others = [fit for fit in fits if fit.candidate.n_clusters != k]
+        fits = [*others[:first], *own, *others[first:]]
+        done.add(k)
     return fits
 
 
@@ -363,10 +320,11 @@ def _rated(likelihood: Likelihood, run: loop.Run, covariance_type: str) -> Fit:
     sure = likelihood.log_certainty(run.state)
     icl = bic - 2.0 * sure * likelihood.count / likelihood.total
     spikes = starts.collapsed(run.state, likelihood.count, likelihood.view.coordinates.thinnest)
-    candidate = Candidate(k, covariance_type, bic, icl, aic, value, p)
+    setting = {"n_clusters": k, "covariance_type": covariance_type}
+    candidate = ModelCandidate(setting, bic, icl, aic, value, p)
     if spikes.any() and likelihood.prior is None:
         reason = f"component {np.flatnonzero(spikes)[0]} of {k} collapsed"
-        candidate = Candidate(k, covariance_type, n_parameters=p, reason=reason)
+        candidate = candidate.failed(reason)
     return Fit(candidate, likelihood, run)
 
 
@@ -409,7 +367,7 @@ def _put_in(state: State, covariance_type: str, data: MixtureData, settings: Set
     return state
 
 
-def one_component(data: MixtureData, covariance_type: str, settings: Settings) -> Candidate:
+def one_component(data: MixtureData, covariance_type: str, settings: Settings) -> ModelCandidate:
     """The candidate of one component, whose maximum takes a single step."""
     family = family_of(covariance_type)
     alone = replace(settings, given=Given(), frozen=(), fixed=False)

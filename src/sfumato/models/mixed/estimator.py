@@ -16,6 +16,7 @@ from ...core.types import ArrayLike, RandomState
 from ...core.validation import as_generator, check_features, check_number, check_weights
 from ...numerics import seeding
 from ...numerics.coordinates import measure
+from ...selection.automatic import AutomaticMixture
 from . import kernel
 from .columns import Column, as_frame, code_array, code_frame, decode
 
@@ -24,7 +25,7 @@ __all__ = ["MixedMixture"]
 SAMPLE = 4096  # objects that a start looks at
 
 
-class MixedMixture(DensityMixture):
+class MixedMixture(AutomaticMixture, DensityMixture):
     """Posterior probabilities of clusters in a table whose columns are of different kinds.
 
     The latent class model [1]_: within a cluster columns are independent, each one normal,
@@ -34,8 +35,8 @@ class MixedMixture(DensityMixture):
     Parameters
     ----------
     n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to 9, and more,
-        up to 36, while the best is the largest one tried.
+        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
+        ``max_clusters``, and more while the best is the largest one tried.
     columns : dict, optional
         Kind of columns, by name or position: ``"normal"``, ``"log-normal"``, ``"categorical"``,
         ``"counts"`` or ``"binary"``. Others are read from the types of a data frame: floats are
@@ -43,6 +44,8 @@ class MixedMixture(DensityMixture):
         are binary if they have two values, counts if none is negative and some are zero,
         categorical if they have at most ten values, all positive, and normal otherwise. The columns
         of an array are normal.
+    max_clusters : int, default=9
+        Largest number that "auto" tries at first; four times as many at most.
     criterion : {"bic", "icl", "aic"}, default="bic"
         How to choose the number of clusters.
     smoothing : float, default=1.0
@@ -72,8 +75,10 @@ class MixedMixture(DensityMixture):
         probability of every level.
     columns_ : dict
         Kind of every column.
-    search_ : list
-        The candidates with their ``bic``, ``icl``, ``aic`` and ``log_likelihood``.
+    search_ : ModelSearch
+        Every candidate, its criteria, or the reason why it failed; prints as a table.
+    selection_ : Choice
+        The best candidate of every number of clusters, if several were tried.
     log_likelihood_ : float
         Log-likelihood of the fitted objects.
     objective_ : float
@@ -118,6 +123,7 @@ class MixedMixture(DensityMixture):
         n_clusters: int | str | Sequence[int] = "auto",
         *,
         columns: ArrayLike | None = None,
+        max_clusters: int = 9,
         criterion: str = "bic",
         smoothing: float = 1.0,
         n_init: int = 10,
@@ -130,6 +136,7 @@ class MixedMixture(DensityMixture):
             n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
         )
         self.columns = columns
+        self.max_clusters = max_clusters
         self.criterion = criterion
         self.smoothing = smoothing
         self.n_jobs = n_jobs

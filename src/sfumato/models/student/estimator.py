@@ -17,6 +17,7 @@ from ...core.validation import as_generator, check_choice, check_number, check_w
 from ...core.warn import warn
 from ...numerics import families, seeding
 from ...numerics.coordinates import measure
+from ...selection.automatic import AutomaticMixture
 from . import kernel, starts
 
 __all__ = ["StudentMixture"]
@@ -29,7 +30,7 @@ UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
 CLOSED = ("EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE", "VVV")
 
 
-class StudentMixture(DensityMixture):
+class StudentMixture(AutomaticMixture, DensityMixture):
     """Posterior probabilities of clusters with heavy tails.
 
     A mixture of multivariate t distributions [1]_, fitted by EM: an object far from its cluster
@@ -39,14 +40,16 @@ class StudentMixture(DensityMixture):
     Parameters
     ----------
     n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to 9, and more,
-        up to 36, while the best is the largest one tried.
+        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
+        ``max_clusters``, and more while the best is the largest one tried.
     covariance_type : str, default="full"
         Family of the scale matrices: one of the fourteen names of R's mclust (``"VVV"``, ``"EEE"``,
         ...), ``"full"``, ``"tied"``, ``"diag"``, ``"spherical"``, or ``"auto"`` for the best of all
         fourteen by ``criterion``.
     degrees_of_freedom : {"common", "each"} or float, default="common"
         One number for all clusters, one for each, both found between 1 and 200, or a given one.
+    max_clusters : int, default=9
+        Largest number that "auto" tries at first; four times as many at most.
     criterion : {"bic", "icl", "aic"}, default="bic"
         How to choose the number of clusters and the family.
     reg_covar : float, default=1e-9
@@ -78,9 +81,10 @@ class StudentMixture(DensityMixture):
         Degrees of freedom ``nu``.
     covariance_type_ : str
         The family.
-    search_ : list
-        The candidates with their ``bic``, ``icl``, ``aic`` and ``log_likelihood``; NaN and a
-        ``reason`` where a cluster collapsed.
+    search_ : ModelSearch
+        Every candidate, its criteria, or the reason why it failed; prints as a table.
+    selection_ : Choice
+        The best candidate of every number of clusters, if several were tried.
     log_likelihood_, objective_ : float
         Log-likelihood of the fitted objects; ``history_`` at every step.
     n_clusters_, n_iter_, converged_ : int, int, bool
@@ -121,6 +125,7 @@ class StudentMixture(DensityMixture):
         *,
         covariance_type: str = "full",
         degrees_of_freedom: Any = "common",
+        max_clusters: int = 9,
         criterion: str = "bic",
         reg_covar: float = 1e-9,
         n_init: int = 10,
@@ -134,6 +139,7 @@ class StudentMixture(DensityMixture):
         )
         self.covariance_type = covariance_type
         self.degrees_of_freedom = degrees_of_freedom
+        self.max_clusters = max_clusters
         self.criterion = criterion
         self.reg_covar = reg_covar
         self.n_jobs = n_jobs
