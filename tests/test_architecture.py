@@ -323,4 +323,4 @@ def test_few_arguments_are_of_any_type():
         for argument in ast.walk(node)
         if isinstance(argument, ast.arg) and argument.annotation is not None
     ]
-    assert annotations.count("Any") <= 0.18 * len(annotations)
+    assert annotations.count("Any") < 0.15 * len(annotations)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.types import Estimator
 from ..io import InputError, Roles, Table, read
 from ..io.output import Output, check_file
 from .evidence import on_one_scale, prepare
@@ -35,7 +36,7 @@ class Asked(NamedTuple):
 
 
 def automatic(
-    model: str, estimator: Any, table: Table, seed: int, terminal: Terminal
+    model: str, estimator: Estimator, table: Table, seed: int, terminal: Terminal
 ) -> tuple[list[str], dict[str, Any] | None]:
     """Set the estimator to the number of clusters that the data support.
 
@@ -61,7 +62,7 @@ def _curve(choice: Any) -> dict[str, Any]:
 
 
 def _search(
-    estimator: Any,
+    estimator: Estimator,
     table: Table,
     model: str,
     candidates: range | None,

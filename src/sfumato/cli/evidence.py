@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from ..core.labels import encode
 from ..core.text import plain
+from ..core.types import Estimator
 from ..io import InputError, Roles, Table
 from ..io.columns import encode as encode_columns
 from .scaling import rescale, restored, scaled
@@ -30,7 +31,7 @@ def on_one_scale(
     table: Table,
     asked: str,
     model: str,
-    estimator: Any,
+    estimator: Estimator,
     similarity: str | None,
     terminal: Terminal,
 ) -> Table:
@@ -141,7 +142,9 @@ def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal
     return table.values if scaling is None else scaled(table, scaling).values
 
 
-def prepare(estimator: Any, table: Table, model: str, roles: Roles) -> tuple[Any, dict[str, Any]]:
+def prepare(
+    estimator: Estimator, table: Table, model: str, roles: Roles
+) -> tuple[Any, dict[str, Any]]:
     """What ``fit`` takes: features, a similarity or labelings, with classes and weights where the
     model wants them.
     """
@@ -165,7 +168,7 @@ def prepare(estimator: Any, table: Table, model: str, roles: Roles) -> tuple[Any
     return values, extra
 
 
-def _takes_missing(estimator: Any) -> bool:
+def _takes_missing(estimator: Estimator) -> bool:
     return bool(estimator.__sklearn_tags__().input_tags.allow_nan)
 
 

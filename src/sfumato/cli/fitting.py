@@ -16,7 +16,7 @@ import numpy as np
 from .. import __version__
 from ..core.loop import progress
 from ..core.text import plain
-from ..core.types import ArrayLike
+from ..core.types import ArrayLike, Estimator
 from ..io import InputError, Roles, Table, read
 from ..io.checkpoint import Checkpoint, check_checkpoint
 from ..io.output import Output
@@ -115,7 +115,7 @@ def _refuse_features(table: Table) -> None:
 
 
 def fit_and_write(
-    request: Request, estimator: Any, table: Table, terminal: Terminal, output: Output | None
+    request: Request, estimator: Estimator, table: Table, terminal: Terminal, output: Output | None
 ) -> None:
     """Fit the estimator to the table and write the result folder."""
     from .summary import show, summarize, write_report
@@ -165,7 +165,7 @@ def fit_and_write(
 
 
 def _checkpoint(
-    request: Request, estimator: Any, table: Table, terminal: Terminal, output: Output | None
+    request: Request, estimator: Estimator, table: Table, terminal: Terminal, output: Output | None
 ) -> Checkpoint | None:
     if output is None or request.resume is None:
         return None
@@ -182,14 +182,14 @@ def _beside(out: Path) -> Path:
     return out.with_name(f"{out.name}.checkpoint")
 
 
-def _task(request: Request, estimator: Any, table: Table) -> str:
+def _task(request: Request, estimator: Estimator, table: Table) -> str:
     parameters = {key: repr(value) for key, value in sorted(estimator.get_params().items())}
     asked = [request.model, parameters, list(request.roles), request.scale]
     return json.dumps([__version__, *asked, table.digest])
 
 
 def _fit(
-    estimator: Any,
+    estimator: Estimator,
     evidence: ArrayLike,
     extra: dict[str, Any],
     request: Request,
@@ -229,7 +229,7 @@ def _mapped(table: Table) -> tuple[int, int, int] | None:
 
 
 @contextmanager
-def _watched(estimator: Any, name: str, terminal: Terminal) -> Iterator[None]:
+def _watched(estimator: Estimator, name: str, terminal: Terminal) -> Iterator[None]:
     starts, most = 0, getattr(estimator, "n_init", 1) or 1
     with terminal.progress(f"fitting {name}") as advance:
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.text import plain
-from ..core.types import Array
+from ..core.types import Array, Estimator
 from ..io import InputError, Table
 from ..io.columns import encoded_names
 
@@ -39,7 +39,7 @@ class Scaling(NamedTuple):
 
 
 def rescale(
-    table: Table, asked: str, model: str, estimator: Any, similarity: str | None
+    table: Table, asked: str, model: str, estimator: Estimator, similarity: str | None
 ) -> Scaling:
     """How the columns are brought to one footing, and missing cells filled in.
 
@@ -77,7 +77,7 @@ def _groups(table: Table) -> list[int]:
     return [len(group) for group in groups]
 
 
-def _kind(table: Table, asked: str, model: str, estimator: Any, notes: list[str]) -> str:
+def _kind(table: Table, asked: str, model: str, estimator: Estimator, notes: list[str]) -> str:
     if asked != "auto":
         if asked != "none":
             notes.append(f"columns are scaled ({asked}), as asked")
@@ -131,7 +131,7 @@ def _moments(X: np.ndarray, kind: str, groups: list[int]) -> tuple[np.ndarray, n
     return center, np.where(scale > 0, scale, 1.0)
 
 
-def _fill(table: Table, estimator: Any, model: str, notes: list[str]) -> list[float] | None:
+def _fill(table: Table, estimator: Estimator, model: str, notes: list[str]) -> list[float] | None:
     """What stands in for missing cells in a model that takes none.
 
     The median, or shares of a category.

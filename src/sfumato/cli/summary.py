@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import __version__, metrics, plot, report
 from ..core.labels import encode
+from ..core.types import Estimator
 from ..io import Result, Table
 from ..io.columns import reading
 from ..io.results import has_noise
@@ -35,7 +36,7 @@ AGREEMENTS: dict[str, Any] = {
 
 def summarize(
     request: Any,
-    estimator: Any,
+    estimator: Estimator,
     table: Table,
     said: list[str],
     curve: dict[str, Any] | None,
@@ -100,7 +101,7 @@ def summarize(
     return Result(U, ids, summary, pictures)
 
 
-def _structure(estimator: Any) -> dict[str, Any] | None:
+def _structure(estimator: Estimator) -> dict[str, Any] | None:
     """What the structure test said of the fit, if it had anything to say."""
     found = getattr(estimator, "structure_", None)
     if found is None:
@@ -112,7 +113,7 @@ def _structure(estimator: Any) -> dict[str, Any] | None:
     }
 
 
-def _spread(estimator: Any) -> dict[str, float]:
+def _spread(estimator: Estimator) -> dict[str, float]:
     """How far memberships moved between resamples of the partitions, where the model was asked."""
     errors = getattr(estimator, "uncertainty_", None)
     return {} if errors is None else {"mean standard error of a membership": float(np.mean(errors))}
@@ -148,7 +149,7 @@ def agreement(reference: np.ndarray, clustering: np.ndarray) -> dict[str, float]
     return found | {"Brier score": metrics.brier_score(*sides)}
 
 
-def _pictures(request: Any, estimator: Any, table: Table, U: np.ndarray) -> dict[str, Any]:
+def _pictures(request: Any, estimator: Estimator, table: Table, U: np.ndarray) -> dict[str, Any]:
     """What the report needs beyond memberships, small whatever the number of objects."""
     history = np.asarray(estimator.history_, dtype=float)
     held: dict[str, Any] = {
@@ -191,7 +192,7 @@ def _described(table: Table, U: np.ndarray, shown: np.ndarray) -> dict[str, Any]
     return report.describe(values, U, columns=table.columns, shown=shown)
 
 
-def _own_curve(estimator: Any) -> dict[str, Any] | None:
+def _own_curve(estimator: Estimator) -> dict[str, Any] | None:
     """The scores that a model compared to choose its number of clusters itself."""
     tried = getattr(estimator, "search_", getattr(estimator, "candidates_", ()))
     if hasattr(estimator, "scores_"):

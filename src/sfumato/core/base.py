@@ -95,7 +95,7 @@ class InductiveClusterer(Clusterer):
             return run._replace(state=run.state.settled)
         return iterate(step, state)
 
-    def _prepare(self, X: Any, sample_weight: Any) -> Rows:
+    def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
         """Validated features and weights, ready to be cut into blocks.
 
         Models that centre or scale do it here.
@@ -103,7 +103,9 @@ class InductiveClusterer(Clusterer):
         X = check_features(self, X, reset=True)
         return Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
         """Learn memberships from features.
 
         Parameters
@@ -217,7 +219,9 @@ class InductiveClusterer(Clusterer):
         ready = self._ready(self._state)
         return self._rows(X).map(lambda block: self._assign(block, ready))
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Objective per unit of weight at the fitted state, with the sign that makes higher
         better.
         """

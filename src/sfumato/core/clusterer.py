@@ -64,7 +64,7 @@ class Clusterer(
         return False
 
     @abstractmethod
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Any:
         """Learn memberships."""
 
     @abstractmethod

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from .arrays import to_numpy
 from .labels import check_labelings
-from .types import Array
+from .types import Array, ArrayLike
 from .warn import warn
 
 __all__ = [
@@ -51,7 +51,14 @@ class Known(NamedTuple):
     signs: np.ndarray | None = None
 
     @classmethod
-    def of(cls, must_link: Any, cannot_link: Any, y: Any, X: Any, n_clusters: int) -> Known:
+    def of(
+        cls,
+        must_link: ArrayLike | None,
+        cannot_link: ArrayLike | None,
+        y: ArrayLike | None,
+        X: Any,
+        n_clusters: int,
+    ) -> Known:
         """All constraints, checked against each other; a contradiction is named by its rows."""
         if must_link is None and cannot_link is None and y is None:
             return cls()
@@ -182,7 +189,9 @@ def matching(U: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return linear_sum_assignment(-votes)[1]
 
 
-def _split(must_link: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _split(
+    must_link: ArrayLike | None, n: int, name: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs without weights, pairs with weights, and these."""
     pairs, weights = check_pairs(() if must_link is None else must_link, n, name)
     soft = ~np.isnan(weights)
@@ -210,7 +219,7 @@ def _with_classes(
     return np.vstack([apart, more]), np.concatenate([strength, np.full(len(more), np.nan)])
 
 
-def refuse_constraints(y: Any, *given: Any) -> None:
+def refuse_constraints(y: ArrayLike | None, *given: Any) -> None:
     """Refuse constraints where the number of clusters is still to be found."""
     labelled = y is not None and known_labels(y, np.size(y), np.size(y) + 1) is not None
     if labelled or any(part is not None for part in given):
@@ -250,7 +259,7 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     return rows, weights
 
 
-def known_labels(y: Any, n: int, n_clusters: int) -> np.ndarray | None:
+def known_labels(y: ArrayLike | None, n: int, n_clusters: int) -> np.ndarray | None:
     """Cluster of each labelled row (n,), by sorted labels, -1 elsewhere.
 
     None without any -1, or without labels.

@@ -103,7 +103,9 @@ class DensityMixture(InductiveClusterer):
         check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
         """Learn the mixture.
 
         Parameters

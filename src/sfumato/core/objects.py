@@ -17,6 +17,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..numerics.operators import dtype_of
 from ..similarity.operators import Factored
+from .types import ArrayLike
 from .validation import check_weights
 
 __all__ = [
@@ -221,7 +222,7 @@ def objects_of(X: Any, weights: np.ndarray | None, least: Any = 1) -> Objects:
     return present_rows(X.shape[0], weights) if few else objects
 
 
-def object_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+def object_weights(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None:
     """The weights of the objects, or None if every object counts once."""
     weights = check_weights(sample_weight, X)
     return None if weights is None or bool((weights == 1.0).all()) else weights

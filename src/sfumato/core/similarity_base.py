@@ -43,6 +43,7 @@ from .similarity_evidence import (
     smaller_pieces,
     take_rows,
 )
+from .types import ArrayLike, Similarity
 from .validation import check_features, check_n_clusters, check_weights, refuse_underflow
 from .warn import warn
 
@@ -73,9 +74,9 @@ class SimilarityClusterer(Clusterer):
     def _evidence(
         self,
         X: Any,
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
         known: Known | None = None,
-        pair_weight: Any = None,
+        pair_weight: ArrayLike | Similarity | None = None,
     ) -> Evidence:
         """The similarity among objects, and what is needed for new ones.
 
@@ -113,11 +114,11 @@ class SimilarityClusterer(Clusterer):
     def _constrained(
         self,
         X: Any,
-        y: Any,
-        sample_weight: Any,
-        pair_weight: Any,
-        must_link: Any,
-        cannot_link: Any,
+        y: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        pair_weight: ArrayLike | Similarity | None,
+        must_link: ArrayLike | None,
+        cannot_link: ArrayLike | None,
     ) -> tuple[Evidence, Known]:
         """The evidence of a fit with what is known of some objects, all of it checked."""
         self._check_parameters()
@@ -161,7 +162,7 @@ class SimilarityClusterer(Clusterer):
         self._joint_factor = getattr(evidence.W, "factor", None)
         return evidence
 
-    def _given(self, X: Any, pair_weight: Any) -> tuple[Any, Any]:
+    def _given(self, X: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, Any]:
         """A precomputed similarity, and the weights of its pairs where not all are one."""
         names = X if hasattr(X, "columns") else None
         foreign = reader(X)
@@ -181,7 +182,7 @@ class SimilarityClusterer(Clusterer):
         check_n_clusters(self.n_clusters, W.shape[0])
         return W, pairs
 
-    def _from_features(self, X: Any, sample_weight: Any) -> tuple[Objects, Any]:
+    def _from_features(self, X: Any, sample_weight: ArrayLike | None) -> tuple[Objects, Any]:
         """Objects and their similarity; for a cluster kernel, the graph behind it."""
         function = self._function()
         X = check_features(self, X, reset=True, missing=function is knn)

@@ -15,6 +15,7 @@ from ..numerics.operators import degrees, diagonal_of
 from ..similarity.operators import Factored
 from .arrays import is_numpy
 from .objects import Objects
+from .types import ArrayLike, Similarity
 from .validation import refuse_mask
 
 __all__ = [
@@ -120,7 +121,7 @@ def has_gaps(W: Any) -> bool:
     return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
-def measured(W: Any, pair_weight: Any) -> tuple[Any, Any]:
+def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, Any]:
     """The similarity with 0 where it is NaN, and the weights of its pairs (n, n), 0 there.
 
     None if all pairs count alike.

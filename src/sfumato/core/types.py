@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "ArrayLike", "RandomState", "Similarity", "Weights"]
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+__all__ = ["Array", "ArrayLike", "Estimator", "RandomState", "Similarity", "Weights"]
 
 
 class Array(Protocol):
@@ -65,3 +68,5 @@ class Similarity(Protocol):
 ArrayLike: TypeAlias = npt.ArrayLike | Array
 Weights: TypeAlias = np.ndarray | None
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
+# A model with scikit-learn's methods; the name alone, so that importing it costs nothing.
+Estimator: TypeAlias = "BaseEstimator"

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from .arrays import is_numpy, namespace, reader
-from .types import Array, RandomState
+from .types import Array, ArrayLike, Estimator, RandomState
 
 __all__ = [
     "as_generator",
@@ -109,7 +109,7 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
 
 
 def check_features(
-    estimator: Any, X: Any, *, reset: bool, missing: bool = False, sparse: bool = True
+    estimator: Estimator, X: Any, *, reset: bool, missing: bool = False, sparse: bool = True
 ) -> Any:
     """Features (n, p): finite, real, float32 or float64; CSR if sparse.
 
@@ -142,7 +142,7 @@ def check_features(
     return X
 
 
-def check_weights(sample_weight: Any, X: Any, *, any_size: bool = False) -> Any:
+def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = False) -> Any:
     """Nonnegative finite weights with a positive sum, in float64, or ``None``.
 
     Of a size that can be summed, unless ``any_size``.
@@ -171,7 +171,7 @@ def check_weights(sample_weight: Any, X: Any, *, any_size: bool = False) -> Any:
     return weights
 
 
-def refuse_spread(estimator: Any, X: Any) -> None:
+def refuse_spread(estimator: Estimator, X: Any) -> None:
     """Refuse a dask array where the estimator needs all objects in one place."""
     if reader(X) is None or estimator._streams():
         return
@@ -220,7 +220,7 @@ def _largest(X: Any) -> float:
     return float(max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None)))
 
 
-def _check_foreign(estimator: Any, X: Array, reset: bool) -> Any:
+def _check_foreign(estimator: Estimator, X: Array, reset: bool) -> Any:
     """Features on another array library: checked there, without a copy."""
     xp = namespace(X)
     check_width(estimator, X, reset)
@@ -231,7 +231,7 @@ def _check_foreign(estimator: Any, X: Array, reset: bool) -> Any:
     return X
 
 
-def check_width(estimator: Any, X: Array, reset: bool) -> None:
+def check_width(estimator: Estimator, X: Array, reset: bool) -> None:
     """Refuse features that are not two-dimensional, or not as many as were fitted."""
     if X.ndim != 2:
         raise ValueError(

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 import dask
 
 from ..core.rows import Rows, add
+from ..core.types import Estimator
 from ..core.validation import check_width
 from ._cluster import check_array, client, pinned, same
 
@@ -173,7 +174,7 @@ class Features:
         return out
 
 
-def check_features(estimator: Any, X: da.Array, reset: bool, missing: bool) -> Features:
+def check_features(estimator: Estimator, X: da.Array, reset: bool, missing: bool) -> Features:
     """A dask array as features of an estimator: of the fitted width, finite, squares finite."""
     X = check_array(X, "X")
     check_width(estimator, X, reset)

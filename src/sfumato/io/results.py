@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 
 from ..core.text import plain, to_cell
+from ..core.types import Estimator
 from ..memberships import check_memberships
 from ._tables import InputError, Roles
 from .reading import kind_of, read
@@ -80,7 +81,7 @@ def write_result(
     folder: Path,
     result: Result,
     *,
-    model: Any = None,
+    model: Estimator = None,
     table: str = "csv",
     report: Callable[[float], None] | None = None,
 ) -> None:

@@ -78,7 +78,7 @@ def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
 
 
 def as_sides(
-    reference: ArrayLike, clustering: ArrayLike, sample_weight: Any, unseen: str
+    reference: ArrayLike, clustering: ArrayLike, sample_weight: ArrayLike | None, unseen: str
 ) -> tuple[Side, Side, Any]:
     """Both sides of a comparison with the weights, of the objects that both of them saw."""
     check_choice(unseen, "unseen", ("ignore", "cluster"))
@@ -110,7 +110,7 @@ def _seen(values: np.ndarray) -> np.ndarray:
     return np.ones(len(values), dtype=bool)
 
 
-def as_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+def as_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray | None:
     """Nonnegative finite weights (n,) with a positive sum, or ``None``."""
     if sample_weight is None:
         return None
@@ -181,7 +181,7 @@ def squared_norms(side: Side) -> np.ndarray | float:
 def measure(
     function: Callable[[np.ndarray | None], float],
     n: int,
-    sample_weight: Any,
+    sample_weight: ArrayLike | None,
     interval: float | None,
     random_state: Any,
 ) -> float | Estimate:

@@ -25,7 +25,7 @@ def _dense(clustering: ArrayLike) -> np.ndarray:
 
 
 def _mean(
-    values: np.ndarray, sample_weight: Any, interval: float | None, random_state: Any
+    values: np.ndarray, sample_weight: ArrayLike | None, interval: float | None, random_state: Any
 ) -> float | Estimate:
     return measure(
         lambda weights: np.average(values, weights=weights),

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.arrays import to_numpy
 from ..core.text import plain
+from ..core.types import Estimator
 from ..io.columns import encode, encoded_names
 from ..io.moving import whole_file
 from ..memberships import check_memberships
@@ -169,7 +170,7 @@ def render(
     )
 
 
-def _of_model(model: Any) -> dict[str, Any]:
+def _of_model(model: Estimator) -> dict[str, Any]:
     """What a fitted model knows of its own fit."""
     history = np.asarray(getattr(model, "history_", ()), dtype=np.float64)
     return {

@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from ..core.arrays import reader
 from ..core.labels import check_labelings
+from ..core.types import ArrayLike, Estimator
 from ..core.validation import check_weights
 from ..memberships import one_hot
 
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 
-def with_clusters(estimator: Any, n_clusters: int, rng: np.random.Generator | None) -> Any:
+def with_clusters(estimator: Estimator, n_clusters: int, rng: np.random.Generator | None) -> Any:
     """An unfitted copy with so many clusters, and a seed drawn from ``rng`` if it is given."""
     parameters = estimator.get_params(deep=False)
     settings = {"n_clusters" if "n_clusters" in parameters else "n_components": n_clusters}
@@ -40,14 +41,14 @@ def with_clusters(estimator: Any, n_clusters: int, rng: np.random.Generator | No
     return clone(estimator).set_params(**settings)
 
 
-def memberships_of(model: Any, evidence: Any) -> np.ndarray:
+def memberships_of(model: Estimator, evidence: Any) -> np.ndarray:
     """Memberships of new objects; one-hot where the model has only labels."""
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(evidence))
     return one_hot(np.asarray(model.predict(evidence)), getattr(model, "n_clusters", None))
 
 
-def labels_of(model: Any, evidence: Any) -> np.ndarray:
+def labels_of(model: Estimator, evidence: Any) -> np.ndarray:
     """Labels of the fitted objects."""
     return np.asarray(model.labels_ if hasattr(model, "labels_") else model.predict(evidence))
 
@@ -68,7 +69,7 @@ class Features(NamedTuple):
     def part(self, rows: np.ndarray) -> Features:
         return Features(self.data[rows], None if self.weights is None else self.weights[rows])
 
-    def fit(self, model: Any) -> Any:
+    def fit(self, model: Estimator) -> Any:
         return (
             model.fit(self.data)
             if self.weights is None
@@ -126,7 +127,7 @@ class Similarity(NamedTuple):
     def part(self, rows: np.ndarray) -> Similarity:
         return Similarity(self.data[rows][:, rows])
 
-    def fit(self, model: Any) -> Any:
+    def fit(self, model: Estimator) -> Any:
         return model.fit(self.data)
 
     def seen_from(self, rows: np.ndarray, new: Any = slice(None)) -> Any:
@@ -174,7 +175,7 @@ class Labelings(NamedTuple):
     def part(self, columns: np.ndarray) -> Labelings:
         return Labelings(self.data[:, columns])
 
-    def fit(self, model: Any) -> Any:
+    def fit(self, model: Estimator) -> Any:
         return model.fit(self.data)
 
     def seen_from(self, columns: np.ndarray, new: Any = slice(None)) -> Any:
@@ -221,7 +222,9 @@ def _labels_of_halves(evidence: Any, first: Any, second: Any, rng: np.random.Gen
     return pairs
 
 
-def as_evidence(estimator: Any, data: Any, sample_weight: Any = None) -> Evidence:
+def as_evidence(
+    estimator: Estimator, data: Any, sample_weight: ArrayLike | None = None
+) -> Evidence:
     """The evidence as the estimator reads it.
 
     ``ensemble``, ``similarity``, ``affinity`` or ``metric`` may be "precomputed".

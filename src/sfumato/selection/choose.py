@@ -10,7 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from ..core.structure import FEWEST, LEVEL, LOOKS, PREFIX, Structure, convinces
-from ..core.types import ArrayLike, RandomState
+from ..core.types import ArrayLike, Estimator, RandomState
 from ..core.validation import as_generator, check_number
 from ..core.warn import warn
 from . import own
@@ -75,7 +75,7 @@ class Choice(NamedTuple):
 
 
 def choose_n_clusters(
-    estimator: Any,
+    estimator: Estimator,
     evidence: ArrayLike,
     candidates: Iterable[int] | None = None,
     *,
@@ -166,7 +166,7 @@ def _checked(candidates: Iterable[int], n: int) -> list[int]:
     return sizes
 
 
-def _criterion(criterion: Any, estimator: Any, data: Evidence) -> tuple[str, Any]:
+def _criterion(criterion: Any, estimator: Estimator, data: Evidence) -> tuple[str, Any]:
     """Name and function of a criterion; no function where the estimator chooses by itself."""
     if callable(criterion):
         return getattr(criterion, "__name__", "criterion"), criterion
@@ -322,7 +322,7 @@ def _settled(
     return Choice(chosen, preferred, name, table, found, False, trial.fit(chosen))
 
 
-def _heard(model: Any) -> None:
+def _heard(model: Estimator) -> None:
     """Fits are silent while candidates are compared; what the chosen one has to say is said."""
     if hasattr(model, "_warn_about_structure"):
         model._warn_about_structure()

@@ -11,7 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from ..core.types import Array, ArrayLike, RandomState
+from ..core.types import Array, ArrayLike, Estimator, RandomState
 from ..core.validation import as_generator, check_number
 from ..core.warn import warn
 from .choose import Progress
@@ -36,7 +36,7 @@ class LikelihoodRatio(NamedTuple):
 
 
 def bootstrap_likelihood_ratio(
-    estimator: Any,
+    estimator: Estimator,
     X: Array,
     *,
     max_clusters: int = 9,
@@ -123,7 +123,7 @@ def bootstrap_likelihood_ratio(
     return LikelihoodRatio(highest, tuple(tests))
 
 
-def _check(estimator: Any, X: ArrayLike) -> None:
+def _check(estimator: Estimator, X: ArrayLike) -> None:
     for method in ("sample", "score"):
         if not hasattr(estimator, method):
             raise TypeError(
@@ -146,7 +146,7 @@ def _has_gaps(frame: Any) -> bool:
     return bool(found.any())
 
 
-def _fit(estimator: Any, X: ArrayLike, n_clusters: int, seed: int) -> Any:
+def _fit(estimator: Estimator, X: ArrayLike, n_clusters: int, seed: int) -> Any:
     parameters = estimator.get_params(deep=False)
     settings: dict[str, Any] = {
         "n_clusters" if "n_clusters" in parameters else "n_components": n_clusters
@@ -158,7 +158,7 @@ def _fit(estimator: Any, X: ArrayLike, n_clusters: int, seed: int) -> Any:
         return clone(estimator).set_params(**settings).fit(X)
 
 
-def _draw(estimator: Any, null: Any, X: Array, k: int, rng: np.random.Generator) -> float:
+def _draw(estimator: Estimator, null: Any, X: Array, k: int, rng: np.random.Generator) -> float:
     """The statistic on data drawn from the mixture of ``k`` clusters."""
     seed = int(rng.integers(2**31))
     drawn = _with_seed(null, seed).sample(X.shape[0])[0]
@@ -170,7 +170,7 @@ def _draw(estimator: Any, null: Any, X: Array, k: int, rng: np.random.Generator)
     return 2.0 * X.shape[0] * (other.score(drawn) - one.score(drawn))
 
 
-def _with_seed(model: Any, seed: int) -> Any:
+def _with_seed(model: Estimator, seed: int) -> Any:
     """The fitted model with another seed: drawing must not change the model that is shared."""
     twin = copy(model)
     if "random_state" in twin.get_params(deep=False):

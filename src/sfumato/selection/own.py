@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from ..core.types import Estimator
 from ._evidence import Evidence
 from .criteria import supported_numbers
 
@@ -37,7 +38,7 @@ class Search(NamedTuple):
     estimator: Any
 
 
-def criteria_of(estimator: Any) -> tuple[str, ...]:
+def criteria_of(estimator: Estimator) -> tuple[str, ...]:
     """Names of the criteria by which the estimator chooses itself; empty if it does not."""
     parameters = estimator.get_params(deep=False)
     if "n_clusters" not in parameters:
@@ -54,12 +55,14 @@ def criteria_of(estimator: Any) -> tuple[str, ...]:
     return ("structure", "eigengap", "held-out") if soft else ("eigengap", "held-out")
 
 
-def infers(estimator: Any) -> bool:
+def infers(estimator: Estimator) -> bool:
     """Whether every fit finds the number of clusters, and ``n_clusters`` is no more than a cap."""
     return getattr(estimator, "chooses_n_clusters", None) == "always"
 
 
-def inferred(estimator: Any, data: Evidence, sizes: list[int] | None, criterion: Any) -> Search:
+def inferred(
+    estimator: Estimator, data: Evidence, sizes: list[int] | None, criterion: Any
+) -> Search:
     """One fit, with the posterior over the number of clusters as scores."""
     name = type(estimator).__name__
     if criterion not in ("auto", POSTERIOR):
@@ -78,7 +81,7 @@ def inferred(estimator: Any, data: Evidence, sizes: list[int] | None, criterion:
 
 
 def search(
-    estimator: Any, data: Evidence, sizes: list[int] | None, largest: int | None, name: str
+    estimator: Estimator, data: Evidence, sizes: list[int] | None, largest: int | None, name: str
 ) -> Search:
     """Let the estimator choose among ``sizes``, or among its own candidates."""
     parameters = estimator.get_params(deep=False)
@@ -101,7 +104,7 @@ def search(
     return _among(of_consensus(model), data, sizes)
 
 
-def of_mixture(model: Any) -> Search:
+def of_mixture(model: Estimator) -> Search:
     """The search over numbers of clusters that a fitted mixture has made."""
     best, name = model.search_.best_of_each(), model.search_.criterion
     scores = np.array([-float(getattr(row, name)) for row in best.values()])
@@ -109,11 +112,11 @@ def of_mixture(model: Any) -> Search:
     return Search(name, list(best), scores, reasons, _found(model), model)
 
 
-def _found(model: Any) -> int:
+def _found(model: Estimator) -> int:
     return int(model.n_clusters_) - (getattr(model, "noise", None) is not None)
 
 
-def of_consensus(model: Any) -> Search:
+def of_consensus(model: Estimator) -> Search:
     """The search that a consensus fitted with ``n_clusters="auto"`` has made."""
     numbers = [int(k) for k in model.candidates_]
     scores = np.asarray(model.scores_, dtype=np.float64)

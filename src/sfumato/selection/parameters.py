@@ -10,7 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
 
-from ..core.types import Array, ArrayLike, RandomState
+from ..core.types import Array, ArrayLike, Estimator, RandomState
 from ..core.validation import as_generator, check_choice, check_number, check_weights
 from ._evidence import memberships_of, with_clusters
 from .choose import Progress
@@ -51,7 +51,7 @@ class ParameterUncertainty(NamedTuple):
 
 
 def parameter_intervals(
-    estimator: Any,
+    estimator: Estimator,
     X: ArrayLike,
     n_resamples: int = 200,
     *,
@@ -134,7 +134,7 @@ def parameter_intervals(
     return ParameterUncertainty(values, draws, model)
 
 
-def parameters_of(model: Any) -> dict[str, np.ndarray]:
+def parameters_of(model: Estimator) -> dict[str, np.ndarray]:
     """Published parameters of a model by name."""
     found = {
         name.removesuffix("_"): np.asarray(getattr(model, name), dtype=np.float64)
@@ -146,11 +146,11 @@ def parameters_of(model: Any) -> dict[str, np.ndarray]:
     return found
 
 
-def _seeded(estimator: Any, n_clusters: Any, rng: np.random.Generator) -> Any:
+def _seeded(estimator: Estimator, n_clusters: Any, rng: np.random.Generator) -> Any:
     return with_clusters(estimator, n_clusters, rng)
 
 
-def _fixed(estimator: Any, model: Any) -> Any:
+def _fixed(estimator: Estimator, model: Estimator) -> Any:
     """The estimator with what the fit to all objects has chosen."""
     fixed = _seeded(estimator, int(model.n_clusters_), np.random.default_rng(0))
     chosen = {
@@ -163,12 +163,12 @@ def _fixed(estimator: Any, model: Any) -> Any:
     return fixed.set_params(**chosen)
 
 
-def _fit(model: Any, X: ArrayLike, weights: np.ndarray | None) -> Any:
+def _fit(model: Estimator, X: ArrayLike, weights: np.ndarray | None) -> Any:
     return model.fit(X) if weights is None else model.fit(X, sample_weight=weights)
 
 
 def _resampled(
-    estimator: Any,
+    estimator: Estimator,
     X: Array,
     weights: np.ndarray | None,
     method: str,
@@ -191,7 +191,7 @@ def _resampled(
         return _in_order(model, reference, memberships_of(model, X))
 
 
-def _in_order(model: Any, reference: np.ndarray, found: np.ndarray) -> dict[str, np.ndarray]:
+def _in_order(model: Estimator, reference: np.ndarray, found: np.ndarray) -> dict[str, np.ndarray]:
     """Parameters with clusters in the order of the reference; a noise column keeps its place."""
     k = reference.shape[1] - (getattr(model, "noise", None) is not None)
     order = linear_sum_assignment(reference[:, :k].T @ found[:, :k], maximize=True)[1]

@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from ..core.memory import reserve
-from ..core.types import ArrayLike, RandomState
+from ..core.types import ArrayLike, Estimator, RandomState
 from ..core.validation import as_generator, check_number
 from ..memberships import align, cooccurrence
 from ._evidence import Evidence, as_evidence, memberships_of, with_clusters
@@ -61,7 +61,7 @@ def _percentiles(values: np.ndarray, level: float) -> np.ndarray:
 
 
 def bootstrap(
-    estimator: Any,
+    estimator: Estimator,
     evidence: ArrayLike,
     n_resamples: int = 100,
     *,
@@ -137,7 +137,7 @@ def bootstrap(
 
 
 def _resampled(
-    estimator: Any, evidence: Evidence, n_clusters: int, rng: np.random.Generator
+    estimator: Estimator, evidence: Evidence, n_clusters: int, rng: np.random.Generator
 ) -> np.ndarray:
     chosen = evidence.resample(rng)
     with warnings.catch_warnings():

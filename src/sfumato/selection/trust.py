@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 
-from ..core.types import ArrayLike, RandomState
+from ..core.types import ArrayLike, Estimator, RandomState
 from ..core.validation import check_number
 from ..datasets import make_gaussians
 from ..memberships import align, check_memberships, cooccurrence, harden
@@ -56,7 +56,7 @@ def fit_temperature(
     *,
     pairs: Any = None,
     together: Any = None,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """The temperature at which co-occurrences meet the truth best (least Brier score).
 
@@ -187,7 +187,7 @@ def calibration_report(
     return rows
 
 
-def _reliability(estimator: Any, draw: Any) -> tuple[float, ...]:
+def _reliability(estimator: Estimator, draw: Any) -> tuple[float, ...]:
     model = clone(estimator).set_params(n_clusters=draw.memberships.shape[1])
     if "random_state" in model.get_params(deep=False):
         model.set_params(random_state=0)

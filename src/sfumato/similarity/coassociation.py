@@ -209,7 +209,9 @@ def _multiply(left: kernel.Table, right: kernel.Table, V: Any) -> np.ndarray:
     return left.scale[:, None].astype(dtype) * kernel.gather(left, sums)
 
 
-def check_partition_weight(partition_weight: Any, n_partitions: int) -> np.ndarray | None:
+def check_partition_weight(
+    partition_weight: ArrayLike | None, n_partitions: int
+) -> np.ndarray | None:
     """Weights of the partitions: one for each, nonnegative, finite, not all zero."""
     if partition_weight is None:
         return None

@@ -124,7 +124,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         check_number(self.beta, "beta", low=0)
         self._visited: list[tuple[float, float]] = []
 
-    def _prepare(self, X: Any, sample_weight: Any) -> Rows:
+    def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
         try:
             X = check_features(self, X, reset=True)
             Q, largest = self._distributions(X)
@@ -311,7 +311,9 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
             .astype(X.dtype, copy=False)
         )
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """The objective of rows of counts at the fitted clusters, its sign turned so that higher is
         better.
 
@@ -354,7 +356,7 @@ def _divided(X: Any, divisor: np.ndarray) -> Any:
     )
 
 
-def _mass(X: Any, largest: np.ndarray, sample_weight: Any) -> np.ndarray:
+def _mass(X: Any, largest: np.ndarray, sample_weight: ArrayLike | None) -> np.ndarray:
     """p(x), in proportion to the total of each row and its weight."""
     with np.errstate(over="ignore"):
         weights = check_weights(sample_weight, X, any_size=True)

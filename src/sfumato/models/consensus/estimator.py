@@ -168,9 +168,9 @@ class EvidenceAccumulation(Clusterer):
     def fit(
         self,
         X: Any,
-        y: Any = None,
-        partition_weight: Any = None,
-        sample_weight: Any = None,
+        y: ArrayLike | None = None,
+        partition_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> EvidenceAccumulation:
         """Learn memberships.
 
@@ -292,8 +292,8 @@ class EvidenceAccumulation(Clusterer):
     def _fit_hard(
         self,
         X: Any,
-        partition_weight: Any,
-        sample_weight: Any,
+        partition_weight: ArrayLike | None,
+        sample_weight: ArrayLike | None,
         settings: Settings,
         rng: np.random.Generator,
     ) -> None:

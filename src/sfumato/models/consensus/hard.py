@@ -18,6 +18,7 @@ from ...core.clusterer import plain_features
 from ...core.labels import check_labelings
 from ...core.objects import Objects, object_weights, objects_of, present_rows
 from ...core.structure import PREFIX, assess, convinces
+from ...core.types import ArrayLike, Estimator
 from ...core.validation import check_features, check_n_clusters
 from ...core.warn import EvidenceWarning, warn
 from ...memberships import align
@@ -67,7 +68,11 @@ class HardConsensus(NamedTuple):
 
 
 def accumulate(
-    model: Any, X: Any, partition_weight: Any, sample_weight: Any, rng: np.random.Generator
+    model: Estimator,
+    X: Any,
+    partition_weight: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    rng: np.random.Generator,
 ) -> tuple[Coassociation, np.dtype, Objects]:
     """Co-association of the labelings given, or of an ensemble fitted to the features, the type of
     memberships, and which rows are one object.
@@ -116,7 +121,9 @@ def of_objects(table: tables.Table, objects: Objects) -> tables.Table:
     return table._replace(mass=objects.weights)
 
 
-def fit_hard(model: Any, C: Coassociation, settings: Settings, objects: Objects) -> HardConsensus:
+def fit_hard(
+    model: Estimator, C: Coassociation, settings: Settings, objects: Objects
+) -> HardConsensus:
     """The solution for the number of clusters asked for, or for the best one."""
     table, k, candidates, scores = of_objects(C.table, objects), model.n_clusters, None, None
     if table.coverage.max() <= 0:
@@ -148,7 +155,7 @@ def fit_hard(model: Any, C: Coassociation, settings: Settings, objects: Objects)
 
 
 def _first_supported(
-    model: Any, table: tables.Table, order: np.ndarray, settings: Settings, objects: Objects
+    model: Estimator, table: tables.Table, order: np.ndarray, settings: Settings, objects: Objects
 ) -> int:
     """The first number of clusters that the structure test supports; 1 if there is none."""
     evidence, kind = Coassociation(table), "similarity"
@@ -167,7 +174,7 @@ def _first_supported(
     return 1
 
 
-def selection_of(model: Any) -> str:
+def selection_of(model: Estimator) -> str:
     """The criterion by which ``n_clusters="auto"`` is decided."""
     if model.selection is not None:
         return model.selection

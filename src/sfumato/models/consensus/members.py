@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import has_fit_parameter
 
-from ...core.types import Array, Weights
+from ...core.types import Array, Estimator, Weights
 
 __all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "copies", "cut", "label", "split"]
 
@@ -138,7 +138,7 @@ def copies(weights: np.ndarray, name: str) -> np.ndarray:
 
 
 def _by_estimator(
-    X: Array, estimator: Any, k: int, seed: int, weights: Weights
+    X: Array, estimator: Estimator, k: int, seed: int, weights: Weights
 ) -> tuple[Member, np.ndarray]:
     model = clone(estimator)
     settings = {"n_clusters": k, "n_components": k, "random_state": seed}

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...core import loop
 from ...core.objects import object_weights
 from ...core.rows import Rows, in_threads
-from ...core.types import Array, Weights
+from ...core.types import Array, ArrayLike, Weights
 from ...core.validation import as_generator, check_features, check_number
 from ...core.warn import warn
 from ...numerics.axes import Axes, by_radius, fit_axes
@@ -107,7 +107,9 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _streams(self) -> bool:
         return True
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MixtureEnsemble:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> MixtureEnsemble:
         """Fit the mixtures.
 
         Parameters

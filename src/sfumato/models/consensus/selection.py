@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.types import Estimator
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
 from ...selection import criteria
@@ -43,7 +44,7 @@ def choose(
         limit = min(2 * limit, cap)
 
 
-def table_of(model: Any) -> Choice:
+def table_of(model: Estimator) -> Choice:
     """The candidates of a consensus fitted with ``n_clusters="auto"``, as ``choose_n_clusters``
     gives them, without the estimator.
     """

@@ -21,7 +21,7 @@ import numpy as np
 
 from ...core.rows import Rows
 from ...core.structure import assess
-from ...core.types import Array, Weights
+from ...core.types import Array, ArrayLike, Weights
 from ...core.warn import warn
 from ...memberships import align, check_memberships
 from ...numerics.axes import Axes, by_radius, fit_axes
@@ -205,7 +205,7 @@ def is_list_of_memberships(X: Any) -> bool:
 
 
 def check_given(
-    matrices: Any, partition_weight: Any, offsets: np.ndarray | None = None
+    matrices: Any, partition_weight: ArrayLike | None, offsets: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Membership matrices side by side, where each begins, and their weights.
 
@@ -228,7 +228,9 @@ def check_given(
     return np.hstack(checked), begins, weights
 
 
-def check_weights(partition_weight: Any, ensemble: MixtureEnsemble | None) -> np.ndarray | None:
+def check_weights(
+    partition_weight: ArrayLike | None, ensemble: MixtureEnsemble | None
+) -> np.ndarray | None:
     """Weights of the members of one ensemble."""
     if partition_weight is None:
         return None

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ...core import loop
+from ...core.types import Estimator
 from ...core.warn import EvidenceWarning
 from ...memberships import one_hot
 from ...numerics import label_sweep as sweeps
@@ -296,7 +297,9 @@ class ByEstimator:
     Sfumato's multiply with the operator, others get the matrix, or 1 - matrix as distances.
     """
 
-    def __init__(self, estimator: Any, table: tables.Table, k: int, settings: Settings) -> None:
+    def __init__(
+        self, estimator: Estimator, table: tables.Table, k: int, settings: Settings
+    ) -> None:
         self.table, self.model = table, clone(estimator)
         known = self.model.get_params()
         wanted = {

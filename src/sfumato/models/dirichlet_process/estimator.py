@@ -165,7 +165,9 @@ class DirichletProcessMixture(Clusterer):
         self.thinning = thinning
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DirichletProcessMixture:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> DirichletProcessMixture:
         """Learn clusters and their number.
 
         Parameters
@@ -201,7 +203,7 @@ class DirichletProcessMixture(Clusterer):
 
     _posterior: variational.Approximation | sampling.Posterior
 
-    def _prepare(self, X: Any, sample_weight: Any) -> tuple[Any, Rows, Any]:
+    def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> tuple[Any, Rows, Any]:
         """Checked features, their rows with weights, and the component with its prior."""
         X = check_features(self, X, reset=True, missing=self._takes_missing())
         with np.errstate(over="ignore"):

@@ -18,7 +18,7 @@ from ...core.validation import check_weights, refuse_mask
 __all__ = ["class_rows", "known_classes", "prior_counts", "weighted", "weights_as_counts"]
 
 
-def class_rows(y: Any, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
+def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
     """Class distributions (n, classes), a sparse one-hot matrix for labels, and the classes.
 
     ``classes`` fixes the columns; without it they are the sorted labels, or 0, 1, ... for
@@ -65,7 +65,7 @@ def weighted(P: Any, weights: Any) -> Any:
     )
 
 
-def weights_as_counts(sample_weight: Any, X: Any) -> Any:
+def weights_as_counts(sample_weight: ArrayLike | None, X: Any) -> Any:
     """Weights, or ``None``, with a sum that can be told from none and from infinity."""
     with np.errstate(over="ignore"):
         weights = check_weights(sample_weight, X)

@@ -168,7 +168,9 @@ class DiscriminativeClustering(Clusterer):
     def _streams(self) -> bool:
         return True
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DiscriminativeClustering:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> DiscriminativeClustering:
         """Learn clusters of ``X`` that tell the classes ``y`` apart.
 
         Parameters

@@ -107,7 +107,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         self.solver = solver
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> CompletelyPositiveFactorization:
         """Learn memberships.
 

@@ -157,7 +157,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
             if getattr(self, name) is not None:
                 check_number(getattr(self, name), name, low=0.0, high=np.inf, strict=True)
 
-    def _prepare(self, X: Any, sample_weight: Any) -> Rows:
+    def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
         X = check_features(self, X, reset=True)
         weights = check_weights(sample_weight, X)
         plain = Rows(X, weights, n_jobs=self.n_jobs)

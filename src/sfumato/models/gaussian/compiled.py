@@ -44,10 +44,10 @@ class _Problem:
         weights[0], means[0] = state.weights, state.means
         shapes[0] = state.covariances.reshape(shapes.shape[1:])
 
-    def arguments(self) -> Any:
+    def arguments(self, *limits: Any) -> tuple[Any, ...]:
         return (
             self.Z, self.weights, self.count, self.family, self.turns, self.fixed,
-            *self.prior, *self.slots,
+            *self.prior, *self.slots, *limits,
         )  # fmt: skip
 
     def state(self, slot: int, like: State) -> State:
@@ -90,7 +90,7 @@ def run(
     problem = _Problem(Z, weights, state, prior)
     problem.put(state)
     history = np.empty(max_iter)
-    n_iter, slot, converged = _run(*problem.arguments(), history, threshold, True)
+    n_iter, slot, converged = _run(*problem.arguments(history, threshold, True))
     return problem.state(slot, state), history[:n_iter], converged
 
 
@@ -106,7 +106,7 @@ def steps(
     ends, values, history = [], np.zeros(len(states)), np.empty(n_steps)
     for i, state in enumerate(states):
         problem.put(state)
-        slot = _run(*problem.arguments(), history, -1.0, False)[1]
+        slot = _run(*problem.arguments(history, -1.0, False))[1]
         values[i] = history[-1]
         ends.append(problem.state(slot, state))
     return ends, values

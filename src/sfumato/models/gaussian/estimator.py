@@ -189,7 +189,9 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         self.n_jobs = n_jobs
 
     @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
         """Learn the mixture.
 
         Parameters

@@ -13,6 +13,7 @@ from ...core.arrays import to_numpy
 from ...core.base import Clusterer, blended, weight_of
 from ...core.loop import Run
 from ...core.rows import Rows
+from ...core.types import ArrayLike
 from ...core.validation import (
     as_generator,
     check_choice,
@@ -96,18 +97,20 @@ class FittedMixture(Clusterer):
             volume = coordinates.log_volume()
         return self._posterior(X, self._view, self._state, 1) + volume
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Log-likelihood per unit of weight."""
         return self._log_likelihood(X, sample_weight)[0]
 
-    def _log_likelihood(self, X: Any, sample_weight: Any) -> tuple[float, float]:
+    def _log_likelihood(self, X: Any, sample_weight: ArrayLike | None) -> tuple[float, float]:
         """Mean log-density and total weight."""
         values = to_numpy(self.score_samples(X)).astype(np.float64)
         weights = check_weights(sample_weight, X)
         total = len(values) if weights is None else weights.sum()
         return float(np.average(values, weights=weights)), float(total)
 
-    def bic(self, X: Any, sample_weight: Any = None) -> float:
+    def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
         """Bayesian information criterion, ``-2 log L + p log n``: lower is better.
 
         R's mclust gives the negative of it.
@@ -115,12 +118,12 @@ class FittedMixture(Clusterer):
         mean, total = self._log_likelihood(X, sample_weight)
         return float(-2.0 * mean * total + self._n_parameters() * np.log(total))
 
-    def aic(self, X: Any, sample_weight: Any = None) -> float:
+    def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
         """Akaike's information criterion, ``-2 log L + 2 p``: lower is better."""
         mean, total = self._log_likelihood(X, sample_weight)
         return float(-2.0 * mean * total + 2.0 * self._n_parameters())
 
-    def icl(self, X: Any, sample_weight: Any = None) -> float:
+    def icl(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
         """Integrated completed likelihood criterion, lower is better.
 
         ``bic - 2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the form that
@@ -201,7 +204,9 @@ class FittedMixture(Clusterer):
         k = self.memberships_.shape[1] - (self._state.noise is not None)
         return merge.merge_tree(to_numpy(self.memberships_)[:, :k].astype(np.float64))
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def partial_fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
         """Learn from one batch; the first one starts the model, later ones move it.
 
         Parameters
@@ -231,7 +236,7 @@ class FittedMixture(Clusterer):
         self._absorb(rows, first)
         return self
 
-    def _known(self, y: Any, n: int) -> np.ndarray | None:
+    def _known(self, y: ArrayLike | None, n: int) -> np.ndarray | None:
         """Known labels of a batch as components."""
         labels, classes = partial_labels(y, n, len(self._state.means), self._classes)
         if classes is not None and self._classes is None:

@@ -31,7 +31,7 @@ def check_given(
 
 
 def partial_labels(
-    y: Any, n: int, n_clusters: int, classes: np.ndarray | None = None
+    y: ArrayLike | None, n: int, n_clusters: int, classes: np.ndarray | None = None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Known labels as components 0, 1, ..., -1 for unknown, and the label of each component.
 
@@ -57,7 +57,7 @@ def partial_labels(
     return np.where(known, np.searchsorted(classes, y), -1), classes
 
 
-def _integers(y: ArrayLike, n: int) -> np.ndarray | None:
+def _integers(y: ArrayLike | None, n: int) -> np.ndarray | None:
     """``y`` as integers (n,); None where it is no partial labelling.
 
     There is none, or names or numbers without a sign of unknown.

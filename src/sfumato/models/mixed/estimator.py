@@ -201,7 +201,7 @@ class MixedMixture(AutomaticMixture, DensityMixture):
         """Columns of different kinds have no common density."""
         return None, ""
 
-    def _prepare(self, X: Any, sample_weight: Any) -> Rows:
+    def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
         codes = self._read(X, reset=True)
         plain = Rows(codes, check_weights(sample_weight, codes), n_jobs=self.n_jobs)
         empty = np.flatnonzero(np.isnan(plain.extremes()[0]))

@@ -14,7 +14,7 @@ from ...core.constraints import match_columns, refuse_constraints
 from ...core.memory import InputSize
 from ...core.rows import one_blas_thread
 from ...core.similarity_base import SimilarityClusterer, as_dense
-from ...core.types import ArrayLike
+from ...core.types import ArrayLike, Similarity
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import simplex
@@ -144,12 +144,12 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
     def fit(
         self,
         X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
-        pair_weight: Any = None,
-        must_link: Any = None,
-        cannot_link: Any = None,
+        pair_weight: ArrayLike | Similarity | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
     ) -> PairwiseProbabilisticClustering:
         """Learn memberships.
 

@@ -137,12 +137,12 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
     def fit(
         self,
         X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
-        pair_weight: Any = None,
-        must_link: Any = None,
-        cannot_link: Any = None,
+        pair_weight: ArrayLike | Similarity | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
     ) -> SpectralClustering:
         """Learn memberships.
 
