@@ -247,3 +247,24 @@ def test_cluster_numbers_are_bars_of_probability():
     ax = plot.cluster_numbers({3: 0.9, 2: 0.1}, chosen=3, ax=Figure().subplots())
     assert [bar.get_height() for bar in ax.patches] == [0.1, 0.9]
     assert ax.patches[0].get_facecolor() != ax.patches[1].get_facecolor()
+
+
+def test_weights_count_as_copies():
+    U = np.array([[0.9, 0.1], [0.3, 0.7], [0.6, 0.4]])
+    rows, labels = np.array([0, 0, 2, 2, 2]), np.array(["a", "b", "b"])
+    heights = [
+        [
+            bar.get_height()
+            for bar in plot.uncertainty(V, sample_weight=w, ax=Figure().subplots()).patches
+        ]
+        for V, w in ((U, [2, 0, 3]), (U[rows], None))
+    ]
+    assert heights[0] == heights[1]
+    written = [
+        {
+            text.get_text()
+            for text in plot.contingency(c, V, sample_weight=w, ax=Figure().subplots()).texts
+        }
+        for c, V, w in ((labels, U, [2, 0, 3]), (labels[rows], U[rows], None))
+    ]
+    assert written[0] == written[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core.types import ArrayLike
+from ..core.weights import check_weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -245,6 +246,7 @@ def uncertainty(
     *,
     names: Sequence[Any] | None = None,
     bins: int = 20,
+    sample_weight: ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Any:
     """Histogram of every object's largest membership, stacked by cluster.
@@ -257,6 +259,8 @@ def uncertainty(
     names : sequence of k names, optional
         Names of the clusters.
     bins : int
+    sample_weight : array of shape (n,), optional
+        A weight of w counts as w copies of the object.
     ax : matplotlib axes, optional
 
     Returns
@@ -273,9 +277,11 @@ def uncertainty(
     k = U.shape[1]
     labels, own, largest = cluster_names(names, k), U.argmax(axis=1), U.max(axis=1)
     edges = np.linspace(min(1.0 / k, 0.9), 1.0, bins + 1)
+    weights = np.ones(len(U)) if sample_weight is None else check_weights(sample_weight, U)
+    within = np.clip(largest, edges[0], 1.0)
     counts = np.array(
         [
-            np.histogram(np.clip(largest[own == cluster], edges[0], 1.0), edges)[0]
+            np.histogram(within[own == cluster], edges, weights=weights[own == cluster])[0]
             for cluster in range(k)
         ]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core.types import ArrayLike, Similarity
+from ..core.weights import check_weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,7 +141,9 @@ def heat_map(means: np.ndarray, n: int, name: str, ax: Axes) -> Any:
     return ax
 
 
-def _crossed(labels: ArrayLike, clusters: ArrayLike) -> tuple[list[str], np.ndarray]:
+def _crossed(
+    labels: ArrayLike, clusters: ArrayLike, sample_weight: ArrayLike | None
+) -> tuple[list[str], np.ndarray]:
     """Names of the classes, and the sum of memberships of their objects in every cluster."""
     kinds, codes = np.unique(np.asarray(labels), return_inverse=True)
     U = to_numpy(clusters)
@@ -152,7 +155,8 @@ def _crossed(labels: ArrayLike, clusters: ArrayLike) -> tuple[list[str], np.ndar
             f"labels must hold one label for each of {len(U)} objects, got {codes.shape}"
         )
     table = np.zeros((len(kinds), U.shape[1]))
-    np.add.at(table, codes, U)
+    weights = check_weights(sample_weight, U)
+    np.add.at(table, codes, U if weights is None else weights[:, None] * U)
     return [str(kind) for kind in kinds], table
 
 
@@ -164,6 +168,7 @@ def contingency(
     column_names: Sequence[Any] | None = None,
     row_title: Any = "class",
     column_title: Any = "cluster",
+    sample_weight: ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Any:
     """Table of two labelings: counts (soft counts too) written on a heat map of the row shares.
@@ -177,6 +182,8 @@ def contingency(
         With labels: the clusters they are compared with.
     row_names, column_names : sequences of names, optional
     row_title, column_title : names of the two labelings
+    sample_weight : array of shape (n,), optional
+        With labels: a weight of w counts as w copies of the object.
     ax : matplotlib axes, optional
 
     Returns
@@ -189,7 +196,7 @@ def contingency(
     >>> ax = plot.contingency([[48, 2], [3, 47]], row_names=["red", "blue"])
     """
     if memberships is not None:
-        kinds, table = _crossed(table, memberships)
+        kinds, table = _crossed(table, memberships, sample_weight)
         row_names = kinds if row_names is None else row_names
     table = to_numpy(table)
     if table.ndim != 2:
