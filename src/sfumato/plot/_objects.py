@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core.types import ArrayLike
-from ..core.weights import check_weights
+from ..core.validation import check_weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,10 +11,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core.arrays import is_numpy, to_numpy
+from ...core.linked import Linked
 from ...core.rows import Rows
 from ...numerics import distances, families, seeding
 from ...numerics.coordinates import Coordinates, measure
-from .likelihood import AFFINE, MOST_KEPT, Likelihood, View, coordinates_for, layout_for
+from .likelihood import (
+    AFFINE,
+    MOST_KEPT,
+    Likelihood,
+    LinkedRows,
+    View,
+    coordinates_for,
+    layout_for,
+)
 from .missing import complete
 from .prior import Prior
 from .starts import Sample
@@ -43,7 +52,8 @@ class MixtureData:
     """Features with weights and known labels, in the coordinates of every family.
 
     ``holes`` says whether values are missing; ``total`` is the weight of all objects, ``count``
-    their number (copies where weights are whole numbers).
+    their number (copies where weights are whole numbers). ``linked`` are rows that the user
+    linked, with their features, weights and labels, and whether they are among those of ``X``.
     """
 
     X: Any
@@ -54,6 +64,7 @@ class MixtureData:
     total: float
     count: float
     n_jobs: int | None
+    linked: tuple[Linked, Any, np.ndarray, Any, bool] | None = None
     _rows: dict[Any, Rows] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -101,7 +112,24 @@ class MixtureData:
         if key not in self._rows:
             rows = view.rows(self.X, self.weights, self.labels, n_jobs=self.n_jobs)
             self._rows[key] = rows.kept()
-        return Likelihood(view, self._rows[key], self.total, self.count, frozen, prior)
+        rows, linked = self._rows[key], None
+        if self.linked is not None:
+            links, X, *others = self.linked
+            block = view.rows(X).map(lambda block: block)
+            linked = LinkedRows(links, block, *others)
+        return Likelihood(view, rows, self.total, self.count, frozen, prior, linked)
+
+    def with_links(self, links: Linked | None) -> MixtureData:
+        """The same data, some rows of which are linked."""
+        if links is None:
+            return self
+        if not is_numpy(self.X):
+            raise ValueError("must_link and cannot_link need X as a NumPy array")
+        chosen = links.rows
+        weights = np.ones(chosen.size) if self.weights is None else self.weights[chosen]
+        labels = None if self.labels is None else self.labels[chosen]
+        X = np.asarray(self.X[chosen], dtype=np.float64)
+        return replace(self, linked=(links, X, weights, labels, True))
 
     def screen(self, size: int, rng: np.random.Generator) -> MixtureData:
         """A sample of so many objects, drawn by weight, in the same coordinates."""
@@ -113,6 +141,7 @@ class MixtureData:
             labels=rows.columns[1],
             total=float(size),
             count=float(size),
+            linked=None if self.linked is None else (*self.linked[:-1], False),
             _rows={},
         )
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from ...conjugate import NormalInverseWishart
 from ...core.arrays import to_numpy
+from ...core.constraints import Known
+from ...core.linked import Linked
 from ...core.model_search import ModelCandidate, ModelSearch
 from ...core.rows import one_blas_thread
 from ...core.types import ArrayLike, RandomState
@@ -190,7 +192,13 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
 
     @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other
     def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
     ) -> Any:
         """Learn the mixture.
 
@@ -204,6 +212,13 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             ignored, as in other clusterers.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
+        must_link : array of shape (m, 2) or (m, 3), optional
+            Pairs of rows that belong together: they share one row of memberships. With a third
+            column of weights w, labels that part the pair are less probable by exp(-w) instead.
+        cannot_link : array of shape (m, 2) or (m, 3), optional
+            Pairs of rows that belong apart: labels that join them are ruled out or, with a third
+            column of weights w, less probable by exp(-w). A warning counts the pairs that labels do
+            not honour.
 
         Returns
         -------
@@ -223,13 +238,19 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         settings = self._settings(frozen, sizes, d, labels is not None)
         types = search.types_of(self.covariance_type, frozen, n, d)
         names = tuple(ALIASES.get(name, name) for name in types)
+        linked = must_link is not None or cannot_link is not None
+        known = Known.of(must_link, cannot_link, y, X, k) if linked else Known()
+        if linked and self.average:
+            raise ValueError("average=True takes no must_link or cannot_link: leave it False")
         data = MixtureData.measure(X, weights, labels, names, self.n_jobs)
+        data = data.with_links(Linked.of(known) if linked else None)
         if isinstance(self.n_clusters, str):
             fits = search.fit_growing(data, sizes, types, settings, self.max_clusters)
             fits = search.settled(data, fits, types, settings)
         else:
             fits = search.fit_all(data, [k for k in sizes if k <= n], types, settings)
         self._publish_search(data, fits, settings)
+        known.warn_of_broken(self.labels_)
         self._compare_with_one(data, settings)
         self._tabulate()
         return self
@@ -302,7 +323,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             settings.given,
         )
         self._view, self._state, self._members = best.likelihood.view, best.run.state, ()
-        U = best.likelihood.rows.map(self._view.posterior(self._state, 0))
+        U = best.likelihood.memberships(self._state)
         if self.average and len(fits) > 1:
             U = self._average(data, fits, best, settings)
         history = best.run.history + best.likelihood.log_volume()
@@ -339,7 +360,8 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         self._beside_one = None
         k = len(self._state.means)
         tried = {row.n_clusters for row in self.search_}
-        if 1 in tried or data.holes or data.labels is not None or settings.frozen:
+        known = data.labels is not None or data.linked is not None
+        if 1 in tried or data.holes or known or settings.frozen:
             return
         own = next(
             row

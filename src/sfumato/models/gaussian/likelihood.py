@@ -18,6 +18,7 @@ import numpy as np
 
 from ...core import loop
 from ...core.arrays import to_numpy
+from ...core.linked import Linked
 from ...core.optional import optional_module
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike
@@ -27,8 +28,8 @@ from . import direct, kernel, missing
 from .kernel import State, Stats
 from .prior import Prior
 
-__all__ = ["Likelihood", "View", "coordinates_for", "inner_covariances", "layout_for"]
-__all__ += ["outer_covariances", "precision_factors", "unmixed"]
+__all__ = ["Likelihood", "LinkedRows", "View", "coordinates_for", "inner_covariances"]
+__all__ += ["layout_for", "outer_covariances", "precision_factors", "unmixed"]
 
 MOST_FEATURES = 48  # beyond, a product for each component costs less than d (d + 1) / 2 features
 AFFINE = ("EEE", "VEE", "EVV", "VVV")  # linear maps of the data carry the family into itself
@@ -121,6 +122,48 @@ class View:
 
 
 @dataclass(frozen=True)
+class LinkedRows:
+    """Rows that the user linked, as the view wants them (m, q), with weights and known labels.
+
+    ``counted`` says whether they stand among the rows of the likelihood too.
+    """
+
+    links: Linked
+    block: np.ndarray
+    weights: np.ndarray
+    labels: np.ndarray | None
+    counted: bool
+
+    def memberships(self, view: View, state: State) -> tuple[np.ndarray, float]:
+        """Memberships (m, k) by the links, and their part of the log-likelihood."""
+        U, level = (
+            to_numpy(view.posterior(state, which)(self.block, None, None)).astype(np.float64)
+            for which in (0, 1)
+        )
+        logits = np.log(np.maximum(U, np.finfo(float).tiny)) + level[:, None]
+        return self.links.couple(logits, self.weights)
+
+    def change(self, stats: Stats, view: View, state: State) -> Stats:
+        """Statistics with those of the linked rows by their links."""
+        if state.means.ndim == 3:
+            parts = [
+                self.change(Stats(sums, value), view, one)
+                for sums, value, one in zip(*stats, kernel.unstack(state), strict=True)
+            ]
+            values = np.array([part.objective for part in parts])
+            return Stats(np.stack([part.sums for part in parts]), values)
+        R, value = self.memberships(view, state)
+        summarize, sums = view.summarizer(state), stats.sums
+        if self.counted:
+            plain = summarize(self.block, self.weights, self.labels)
+            sums, value = sums - plain.sums, value - plain.objective
+        for j in range(R.shape[1]):  # a label for all makes the statistics those of one column
+            own = np.full(len(R), j)
+            sums = sums + summarize(self.block, self.weights * R[:, j], own).sums
+        return Stats(sums, stats.objective + value)
+
+
+@dataclass(frozen=True)
 class Likelihood:
     """Log-likelihood (with a prior: log posterior) on rows, and how EM climbs it."""
 
@@ -130,10 +173,19 @@ class Likelihood:
     count: float  # number of objects: copies where weights are whole numbers
     frozen: tuple[str, ...] = ()
     prior: Prior | None = None
+    linked: LinkedRows | None = None
 
     def sum(self, state: State) -> Stats:
         """Statistics of all rows at a state."""
-        return self.rows.sum(self.view.summarizer(state))
+        stats = self.rows.sum(self.view.summarizer(state))
+        return stats if self.linked is None else self.linked.change(stats, self.view, state)
+
+    def memberships(self, state: State) -> Any:
+        """Memberships (n, k) of all rows."""
+        U = self.rows.map(self.view.posterior(state, 0))
+        if self.linked is not None:
+            U[self.linked.links.rows] = self.linked.memberships(self.view, state)[0]
+        return U
 
     def update(self, stats: Stats, state: State) -> State:
         """The M step."""
@@ -190,6 +242,7 @@ class Likelihood:
             or rows.shape[1] > MOST_COMPILED
             or self.frozen
             or labels is not None
+            or self.linked is not None
             or loop.watched()
         ):
             return None

@@ -1,0 +1,149 @@
+"""Memberships of rows that the user linked, in models whose rows are independent given parameters.
+
+Rows that must be together are a unit with one label; the label z of a unit has the log-probability
+
+    log p(z) = sum of log p(x_i, z) over its rows  +  sum over linked units of pull [z = z']  + c
+
+with a pull above zero together and below zero apart. Units joined by pulls are a piece. The
+marginals of a piece are exact as long as its labels have few joint states; beyond, mean field from
+a greedy labelling, the surest unit first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.special import logsumexp, softmax
+
+from .constraints import Known
+from .types import Weights
+
+__all__ = ["HARD", "Linked", "Piece"]
+
+HARD = 1e6  # pull, in nats, of a pair without a weight: no likelihood of a few objects outweighs it
+MOST_STATES = 4096  # joint states of a piece that are enumerated
+N_SWEEPS = 100
+SETTLED = 1e-9  # largest change of a membership at which mean field stops
+
+
+class Piece(NamedTuple):
+    """Units (s,) joined by pulls (s, s), symmetric with zero diagonal."""
+
+    units: np.ndarray
+    pull: np.ndarray
+
+
+class Linked(NamedTuple):
+    """Rows (m,) that are linked or labelled.
+
+    ``unit`` (m,) is the unit of each, ``labels`` (u,) the known cluster of each unit or -1.
+    """
+
+    rows: np.ndarray
+    unit: np.ndarray
+    labels: np.ndarray
+    pieces: tuple[Piece, ...]
+
+    @classmethod
+    def of(cls, known: Known, hard: float = HARD) -> Linked | None:
+        """The linked rows of what is known; None without any. ``hard`` pulls where no weight is."""
+        if known.links is None:
+            return None
+        n = known.component.size if known.component is not None else int(known.links.max()) + 1
+        component = np.arange(n) if known.component is None else known.component
+        labels = np.full(n, -1) if known.labels is None else known.labels
+        several = np.bincount(component)[component] > 1
+        touched = np.zeros(n, dtype=bool)
+        pairs = np.empty((0, 2), dtype=np.intp) if known.pairs is None else known.pairs
+        touched[pairs.ravel()] = True
+        rows = np.flatnonzero(several | touched | (labels >= 0))
+        _, unit = np.unique(component[rows], return_inverse=True)
+        of_unit = np.full(unit.max() + 1, -1)
+        np.maximum.at(of_unit, unit, labels[rows])
+        at = np.searchsorted(rows, pairs)
+        pull = np.nan_to_num(np.empty(0) if known.weights is None else known.weights, nan=-hard)
+        return cls(rows, unit, of_unit, _pieces(unit[at], pull, of_unit.size))
+
+    def of_units(self, values: np.ndarray) -> np.ndarray:
+        """Sums (u, k) of the values (m, k) of the rows of every unit."""
+        total = np.zeros((self.labels.size, values.shape[1]))
+        np.add.at(total, self.unit, values)
+        return total
+
+    def couple(self, logits: np.ndarray, weights: Weights = None) -> tuple[np.ndarray, float]:
+        """Memberships (m, k) of the rows, and the logarithm of the sum over all their labels.
+
+        ``logits`` (m, k) are log p(x_i, z); weights (m,) multiply them: copies of a linked row
+        share its label.
+        """
+        A = self.of_units(logits if weights is None else weights[:, None] * logits)
+        known = np.flatnonzero(self.labels >= 0)
+        own = self.labels[known]
+        kept = A[known, own]
+        A[known] = -10.0 * HARD * self.labels.size
+        A[known, own] = kept
+        R, value = softmax(A, axis=1), 0.0
+        alone = np.ones(len(A), dtype=bool)
+        for piece in self.pieces:
+            alone[piece.units] = False
+            R[piece.units], part = _of_piece(A[piece.units], piece.pull)
+            value += part
+        return R[self.unit], value + float(logsumexp(A[alone], axis=1).sum())
+
+
+def _pieces(ends: np.ndarray, pull: np.ndarray, size: int) -> tuple[Piece, ...]:
+    """Units that pulls between their ``ends`` (q, 2) join, directly or through others."""
+    apart = ends[:, 0] != ends[:, 1]
+    ends, pull = ends[apart], pull[apart]
+    one_way = sp.coo_array((pull, (ends[:, 0], ends[:, 1])), shape=(size, size)).tocsr()
+    matrix = one_way + one_way.T
+    piece = connected_components(matrix != 0, directed=False)[1]
+    found = []
+    for number in np.unique(piece[ends.ravel()]):
+        units = np.flatnonzero(piece == number)
+        found.append(Piece(units, matrix[units][:, units].toarray()))
+    return tuple(found)
+
+
+def _of_piece(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
+    s, k = A.shape
+    return _exact(A, pull) if s * np.log(k) <= np.log(MOST_STATES) else _mean_field(A, pull)
+
+
+def _exact(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
+    """Marginals (s, k) over all k^s labellings, and the logarithm of their sum."""
+    s, k = A.shape
+    T: Any = np.zeros((k,) * s)
+    for a in range(s):
+        T = T + A[a].reshape((k,) + (1,) * (s - 1 - a))
+        for b in range(a + 1, s):
+            if pull[a, b]:
+                both = (pull[a, b] * np.eye(k)).reshape(
+                    (k,) + (1,) * (b - a - 1) + (k,) + (1,) * (s - 1 - b)
+                )
+                T = T + both
+    value = float(logsumexp(T))
+    P = np.exp(T - value)
+    marginals = [P.sum(axis=tuple(c for c in range(s) if c != a)) for a in range(s)]
+    return np.stack(marginals), value
+
+
+def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
+    """Independent memberships (s, k) nearest to the joint labels, and the bound that they give."""
+    s, k = A.shape
+    R = np.zeros((s, k))
+    two = np.partition(A, -2, axis=1)[:, -2:] if k > 1 else np.zeros((s, 2))
+    for a in np.argsort(two[:, 0] - two[:, 1], kind="stable"):
+        R[a, np.argmax(A[a] + pull[a] @ R)] = 1.0
+    for _ in range(N_SWEEPS):
+        before = R.copy()
+        for a in range(s):
+            R[a] = softmax(A[a] + pull[a] @ R)
+        if np.abs(R - before).max() <= SETTLED:
+            break
+    entropy = -np.sum(R * np.log(np.maximum(R, np.finfo(float).tiny)))
+    value = float(np.sum(R * A) + 0.5 * np.sum(pull * (R @ R.T)) + entropy)
+    return R, value
