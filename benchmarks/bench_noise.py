@@ -12,18 +12,23 @@ import numpy as np
 
 import sfumato
 
-from .choose_sets import FAMILIES, NOISE, SET_NOISE
+from .choose_sets import ASIDE, FAMILIES, NOISE, SET, SET_NOISE
 from .timing import Line
 
 TITLE = "The structure test: noise and false warnings, every model"
 DRAWS = int(os.environ.get("SFUMATO_DRAWS", "2"))
+FIRST = int(os.environ.get("SFUMATO_FIRST", "0"))  # draw to begin with, for a run in parts
 OBJECTS, CONFIDENT = 150, 0.75
+SEEDS = {"noise": 11000, "structure": 12000}  # nothing was set on draws with these seeds
 
 
 def _models(k: int) -> dict[str, Any]:
     return {
         "fuzzy c-means": sfumato.FuzzyCMeans(k, random_state=0),
         "Gaussian mixture": sfumato.GaussianMixture(k, n_init=2, random_state=0),
+        "Student mixture": sfumato.StudentMixture(k, n_init=2, random_state=0),
+        "factor mixture": sfumato.FactorMixture(k, n_factors=1, n_init=2, random_state=0),
+        "mixed mixture": sfumato.MixedMixture(k, n_init=2, random_state=0),
         "Dirichlet process": sfumato.DirichletProcessMixture(n_init=1, random_state=0),
         "spectral": sfumato.SpectralClustering(k, random_state=0),
         "completely positive": sfumato.CompletelyPositiveFactorization(k, n_init=1, random_state=0),
@@ -58,8 +63,8 @@ def _fit(model: Any, evidence: np.ndarray) -> tuple[bool, bool]:
 
 def _noise_fits(k: int) -> Iterator[tuple[str, str, bool]]:
     """Kind of noise, model, and whether the fit is confident without a warning."""
-    for seed in range(DRAWS):
-        rng = np.random.default_rng(1000 + seed)
+    for draw in range(FIRST, FIRST + DRAWS):
+        rng = np.random.default_rng(SEEDS["noise"] + draw)
         for kind, make in NOISE.items():
             X = make(OBJECTS, rng)
             for name, model in _models(k).items():
@@ -74,10 +79,12 @@ def _noise_fits(k: int) -> Iterator[tuple[str, str, bool]]:
 
 def _structured_fits() -> Iterator[tuple[str, str, bool]]:
     """Family, model, and whether a fit with the true number that finds the groups warned."""
-    for seed in range(DRAWS):
-        rng = np.random.default_rng(2000 + seed)
-        for family in list(FAMILIES)[1:17:2] + ["heavy tails", "skewed"]:
-            X, truth = FAMILIES[family](2 * OBJECTS, rng)
+    for draw in range(FIRST, FIRST + DRAWS):
+        for place, (family, make) in enumerate(FAMILIES.items()):
+            if family not in ASIDE + SET[1:]:
+                continue
+            rng = np.random.default_rng([SEEDS["structure"], draw, place])
+            X, truth = make(2 * OBJECTS, rng)
             for name, model in _models(int(truth.max()) + 1).items():
                 _, warned = _fit(model, X)
                 found = sfumato.metrics.adjusted_rand_index(truth, model.labels_) > 0.8
@@ -102,9 +109,10 @@ def run() -> list[Line]:
         aside = _share([s for kind, _, s in fits if kind not in SET_NOISE])
         lines.append(Line("the same on noise kept aside", aside, math.nan, "", "%", "5"))
     fits = list(_structured_fits())
-    named = sorted({f"{family}: {name}" for family, name, warned in fits if warned})
-    note = f"{len(fits)} fits that found the groups; warned: {'; '.join(named) or 'none'}"
-    lines.append(
-        Line("false warnings", _share([w for _, _, w in fits]), math.nan, "", "%", "5", note)
-    )
+    for what, families in {"ten families kept aside": ASIDE, "six that set it": SET}.items():
+        own = [fit for fit in fits if fit[0] in families]
+        named = sorted({f"{family}: {name}" for family, name, warned in own if warned})
+        note = f"{len(own)} fits that found the groups; warned: {'; '.join(named) or 'none'}"
+        share = _share([warned for _, _, warned in own])
+        lines.append(Line(f"false warnings, {what}", share, math.nan, "", "%", "5", note))
     return lines

@@ -81,6 +81,15 @@ def test_similarities(form):
         assert estimator.structure_.statistic > estimator.structure_.threshold
 
 
+def test_too_many_clusters_of_a_similarity_are_counted():
+    W = make_block_similarity(150, 3, stay=0.9, noise=0.1, random_state=0).evidence
+    truth = SpectralClustering(3, similarity="precomputed", random_state=0).fit(W).labels_
+    labels = 2 * truth + np.arange(150) % 2  # every block is cut in two
+    found = assess(W, one_hot(labels), kind="similarity")
+    assert not found.supported
+    assert found.n_apart == 3
+
+
 def test_labelings():
     model = EvidenceAccumulation(3, ensemble="precomputed", consensus="average")
     good = make_labelings(120, 3, n_partitions=30, noise=0.1, random_state=0).evidence
@@ -136,3 +145,24 @@ def test_many_groups_in_several_dimensions_are_told_apart():
     noise = np.random.default_rng(0).random((420, 6))
     cells = KMeans(12, n_init=1, random_state=0).fit_predict(noise)
     assert not assess(noise, one_hot(cells), kind="features").supported
+
+
+def test_rounded_numbers_and_strays_are_read_as_numbers():
+    rng = np.random.default_rng(0)
+    group = np.arange(200) % 2
+    counts = rng.poisson(np.array([5, 100])[group])[:, None]
+    found = assess(np.sqrt(counts), one_hot(group), kind="features")
+    assert found.supported
+    assert found.split is None
+    strays = group.copy()
+    strays[:4:2] = 1
+    assert assess(np.sqrt(counts), one_hot(strays), kind="features").supported
+
+
+def test_every_pair_of_clusters_must_stand_apart():
+    X = make_gaussians(240, 4, separation=9, random_state=0)
+    halves = X.labels + 4 * ((X.labels == 0) & (np.arange(240) % 2 == 0))
+    found = assess(X.evidence, one_hot(halves), kind="features")
+    assert not found.supported
+    assert found.n_apart == 4
+    assert found.p_value > 0.05

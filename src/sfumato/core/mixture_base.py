@@ -71,6 +71,10 @@ class DensityMixture(InductiveClusterer):
         """Whether no cluster has collapsed; models that cannot collapse need not say."""
         return True
 
+    def _failure(self, rows: Rows, state: Any) -> str:
+        """Why a candidate must not win, or ""; one that was asked for by its number always may."""
+        return "" if self._is_sound(rows, state) else COLLAPSED
+
     def _read(self, X: Array, *, reset: bool) -> Any:
         return check_features(self, X, reset=reset, missing=True, sparse=False)
 
@@ -129,10 +133,10 @@ class DensityMixture(InductiveClusterer):
             for setting in self._settings(sizes):
                 self._setting = setting
                 run = self._best_run(rows)
-                tried, sound = self._candidate(rows, run.state), self._is_sound(rows, run.state)
-                table.append(tried if sound else tried.failed(COLLAPSED))
-                # What is not sound has no claim to its likelihood: it wins only over its like.
-                value = (not sound, getattr(tried, self.criterion))
+                tried, reason = self._candidate(rows, run.state), self._failure(rows, run.state)
+                table.append(tried.failed(reason) if reason else tried)
+                # What failed has no claim to its likelihood: it wins only over its like.
+                value = (bool(reason), getattr(tried, self.criterion))
                 if best is None or value < best[0]:
                     best = (value, setting, run, tried)
             assert best is not None

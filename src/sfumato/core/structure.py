@@ -22,7 +22,13 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtr, ndtri
 
 from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
-from ..numerics.valleys import MOST, discriminating_coordinates, leading_coordinates, valleys
+from ..numerics.valleys import (
+    MOST,
+    discriminating_coordinates,
+    leading_coordinates,
+    valleys,
+    without_ties,
+)
 from .arrays import is_numpy, to_numpy
 from .types import ArrayLike
 from .warn import warn
@@ -106,7 +112,7 @@ def assess(
 
 def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     names, codes = np.unique(labels, return_inverse=True)
-    X = leading_coordinates(X)
+    X = leading_coordinates(without_ties(X))
     if X.shape[1] == 0 or len(names) < 2:
         return Structure(-np.inf, 0.0, 1.0, 1, False, None)
     found = valleys(discriminating_coordinates(X, codes), codes)

@@ -23,8 +23,15 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-__all__ = ["Valleys", "discriminating_coordinates", "leading_coordinates", "valleys"]
+__all__ = [
+    "Valleys",
+    "discriminating_coordinates",
+    "leading_coordinates",
+    "valleys",
+    "without_ties",
+]
 
+FEW_VALUES = 5  # from which on a column of rounded numbers is one of numbers
 FEW = 10  # principal axes that are kept of wider data
 MOST = (
     4  # dimensions in which distances to neighbours still show the density of some hundred objects
@@ -71,6 +78,23 @@ def leading_coordinates(X: np.ndarray, k: int = FEW) -> np.ndarray:
         return X @ axes
     values, vectors = eigh(X @ X.T, subset_by_index=[n - k, n - 1])
     return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def without_ties(X: np.ndarray) -> np.ndarray:
+    """Features whose rounded columns are spread evenly, up to half-way to the nearest value.
+
+    Copies of a value have no distance to each other, so counts would fall into pieces. Columns of
+    fewer than five values are left alone: what lies between two categories is empty.
+    """
+    rng, X = np.random.default_rng(0), X.copy()
+    for column in X.T:
+        values, places = np.unique(column, return_inverse=True)
+        if not FEW_VALUES <= len(values) <= len(column) / 2:
+            continue
+        gaps = np.diff(values)
+        reach = np.minimum(np.append(gaps, np.inf), np.append(np.inf, gaps))
+        column += reach[places] * (rng.random(len(column)) - 0.5)
+    return X
 
 
 def discriminating_coordinates(X: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -250,3 +250,20 @@ def test_na_of_nullable_columns_is_missing(cells, dtype, kind):
     expected = MixedMixture(1, columns={"c": kind}, random_state=0).fit(plain)
     np.testing.assert_allclose(found.log_likelihood_, expected.log_likelihood_)
     np.testing.assert_allclose(found.score_samples(table), expected.score_samples(plain))
+
+
+def test_the_structure_test_reads_numbers_unless_categories_tell_clusters_apart():
+    rng = np.random.default_rng(0)
+    noise = pd.DataFrame(
+        {"a": rng.random(150), "b": rng.random(150), "c": rng.choice(["x", "y"], 150)}
+    )
+    with pytest.warns(EvidenceWarning, match="no separate clusters"):
+        model = MixedMixture(3, n_init=2, random_state=0).fit(noise)
+    assert not model.structure_.supported
+    group = np.arange(150) % 3
+    apart = noise.assign(a=rng.normal(size=150) + 8 * group, b=rng.poisson(5 + 60 * group))
+    model = MixedMixture(3, n_init=2, random_state=0).fit(apart[["a", "b"]])
+    assert model.structure_.supported
+    names = noise.assign(c=np.array(list("xyz"))[group], d=np.array(list("uvw"))[group])
+    model = MixedMixture(3, n_init=5, random_state=0).fit(names)
+    assert not hasattr(model, "structure_")

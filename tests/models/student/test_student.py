@@ -149,3 +149,23 @@ def test_a_collapsed_candidate_neither_wins_nor_has_a_probability():
     assert choice.distribution[8] == 0.0
     assert "too few objects" in choice.table[-1].failure
     assert [row.failure for row in choice.table[:-1]] == [None, None]
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 3])
+def test_auto_leaves_outliers_to_the_tails(n_groups):
+    rng = np.random.default_rng(n_groups)
+    truth = np.repeat(np.arange(n_groups), 80)
+    groups = np.array([[0, 0], [8, 0], [0, 8]])[truth] + rng.normal(size=(len(truth), 2))
+    X = np.concatenate([groups, rng.uniform(-20, 25, (8, 2))])
+    model = StudentMixture("auto", max_clusters=4, n_init=3, tol=1e-5, random_state=0).fit(X)
+    assert model.n_clusters_ == n_groups
+    assert any("lies around" in row.reason for row in model.search_)
+
+
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+def test_clusters_of_two_objects_do_not_break_a_fit():
+    rng = np.random.default_rng(1)
+    groups = [rng.normal(size=(80, 2)) + center for center in ([0, 0], [8, 0])]
+    X = np.concatenate([*groups, rng.uniform(-20, 25, size=(10, 2))])
+    model = StudentMixture(6, n_init=4, random_state=0).fit(X)
+    assert np.isfinite(model.memberships_).all()

@@ -17,7 +17,7 @@ from ...core.validation import as_generator, check_features, check_number, check
 from ...numerics import seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticMixture
-from . import kernel
+from . import judged, kernel
 from .columns import Column, as_frame, code_array, code_frame, decode
 
 __all__ = ["MixedMixture"]
@@ -198,8 +198,11 @@ class MixedMixture(AutomaticMixture, DensityMixture):
         return codes
 
     def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
-        """Columns of different kinds have no common density."""
-        return None, ""
+        """The columns of numbers, unless those of categories tell the clusters apart."""
+        codes = to_numpy(self._read(evidence, reset=False))
+        if judged.told_apart(codes, self._columns, to_numpy(self.labels_)):
+            return None, ""
+        return judged.numbers(codes, self._columns), "features"
 
     def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
         codes = self._read(X, reset=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ class StudentMixture(AutomaticMixture, DensityMixture):
     Parameters
     ----------
     n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
+        Number of clusters; of several the best by ``criterion``, unless one of its clusters is wide
+        and lies around another, as a cluster of outliers does. ``"auto"`` tries 1 to
         ``max_clusters``, and more while the best is the largest one tried.
     covariance_type : str, default="full"
         Family of the scale matrices: one of the fourteen names of R's mclust (``"VVV"``, ``"EEE"``,
@@ -218,6 +220,16 @@ class StudentMixture(AutomaticMixture, DensityMixture):
 
     def _is_sound(self, rows: Rows, state: kernel.State) -> bool:
         return not starts.collapsed(state, weight_of(rows), self._rule_of())
+
+    def _failure(self, rows: Rows, state: kernel.State) -> str:
+        """Where the number is searched for, outliers are left to the tails."""
+        reason = super()._failure(rows, state)
+        around = None if reason or isinstance(self.n_clusters, Integral) else starts.around(state)
+        if around is None:
+            return reason
+        return (
+            f"cluster {around[0]} lies around cluster {around[1]}: outliers are left to the tails"
+        )
 
     def _run(self, rows: Rows, state: Any, total: float) -> loop.Run:
         if self._setting["covariance_type"] in CLOSED:

@@ -114,8 +114,20 @@ def ready(state: State) -> Ready:
     """What a pass over the rows needs of a state, computed once."""
     if state.scales.ndim == 2:
         return Ready(state, 1.0 / np.sqrt(state.scales), np.log(state.scales).sum(axis=1))
-    factors = np.linalg.inv(np.linalg.cholesky(state.scales))
+    try:
+        lower = np.linalg.cholesky(state.scales)
+    except np.linalg.LinAlgError:  # a cluster of two objects is flat but for rounding
+        state = state._replace(scales=_with_width(state.scales))
+        lower = np.linalg.cholesky(state.scales)
+    factors = np.linalg.inv(lower)
     return Ready(state, factors, -2.0 * _log_diagonal(factors))
+
+
+def _with_width(scales: np.ndarray) -> np.ndarray:
+    """The matrices (k, d, d) with no eigenvalue lost in the rounding of the largest."""
+    values, vectors = np.linalg.eigh(scales)
+    least = 100 * np.finfo(float).eps * values[:, -1:]
+    return (vectors * np.maximum(values, least)[:, None]) @ np.swapaxes(vectors, 1, 2)
 
 
 def _log_diagonal(factors: np.ndarray) -> np.ndarray:

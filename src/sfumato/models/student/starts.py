@@ -7,15 +7,20 @@ outliers do not begin as clusters of their own.
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import chdtri
 
 from ...numerics import seeding
 from .kernel import Rule, State, Stats, update
 
-__all__ = ["collapsed", "from_labels", "partition"]
+__all__ = ["around", "collapsed", "from_labels", "partition"]
 
 FAR = 5.0  # median absolute deviations (scaled as for a normal) beyond which a start looks away
 MOST_FAR = 0.2  # share of the objects that may be far; with more, there is no bulk to be far from
 FREEDOM = 5.0  # degrees of freedom that a run begins with, unless they are given
+# A cluster of outliers: its 90 % ellipse holds the mean of a cluster of a quarter of its mean
+# variance or less. Set on three groups with a uniform background; two groups of standard deviations
+# 1 and 2 that touch are far from it.
+INSIDE, WIDE = 0.9, 4.0
 HOWS = ("agglomerate", "whitened", "standardized", "objects")
 
 
@@ -97,3 +102,17 @@ def collapsed(state: State, count: float, rule: Rule) -> bool:
     few = state.weights.min() * count < min(need, 0.5 * count / k)
     least = state.scales.min() if state.scales.ndim == 2 else np.linalg.eigvalsh(state.scales).min()
     return bool(few or least <= 1.5 * rule.floor)
+
+
+def around(state: State) -> tuple[int, int] | None:
+    """The first cluster that is wide and has another one's mean inside, and that other; or None."""
+    k, d = state.means.shape
+    full = state.scales if state.scales.ndim == 3 else state.scales[:, :, None] * np.eye(d)
+    volume = np.linalg.slogdet(full)[1] / d
+    for wide in range(k):
+        gaps = state.means - state.means[wide]
+        distances = np.einsum("ij,ij->i", gaps, np.linalg.solve(full[wide], gaps.T).T)
+        inside = (distances < chdtri(d, 1 - INSIDE)) & (volume[wide] - volume > np.log(WIDE))
+        if inside.any():
+            return wide, int(np.argmax(inside))
+    return None
