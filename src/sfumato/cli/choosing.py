@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from .terminal import Terminal
 __all__ = ["Asked", "automatic", "choose"]
 
 
-class Asked(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Asked:
     """What ``sfumato choose`` was asked for."""
 
     data: str

@@ -8,8 +8,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,31 +32,32 @@ from .terminal import Terminal
 __all__ = ["Request", "demonstrate", "run"]
 
 
-class Request(NamedTuple):
-    """What was asked for."""
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What was asked for: the data and how to read them, the model, and where the result goes."""
 
     data: str
     roles: Roles
-    model: Any  # a name; None for the first choice
-    clusters: str | None
-    seed: int
-    similarity: str | None
-    settings: tuple[str, ...]
-    out: Path
-    table: str
-    force: bool
-    strict: bool
-    resume: bool | None  # None: a short fit that keeps no checkpoints
-    as_json: bool
-    quiet: bool
     scale: str = "auto"
+    model: Any = None  # a name; None for the first choice
+    clusters: str | None = None
+    similarity: str | None = None
+    settings: tuple[str, ...] = ()
+    seed: int = 0
+    out: Path
+    table: str = "csv"
+    force: bool = False
+    strict: bool = False
+    resume: bool | None = None  # None: a short fit that keeps no checkpoints
+    as_json: bool = False
+    quiet: bool = False
 
 
 def run(request: Request) -> None:
     """The whole of ``sfumato fit`` and ``sfumato consensus``."""
     unnamed = request.model is None
     if request.model is None:
-        request = request._replace(model=first_choice(weighted=request.roles.weight is not None))
+        request = replace(request, model=first_choice(weighted=request.roles.weight is not None))
     check_model(request.model)
     clusters = None if request.clusters is None else parse_clusters(request.clusters, request.model)
     if request.table not in ("csv", "parquet"):
@@ -72,10 +74,10 @@ def run(request: Request) -> None:
             terminal.remark(f"ids are taken from column '{table.id_column}'")
         if unnamed and any(column.categories and column.used for column in table.fields or ()):
             weighted = request.roles.weight is not None
-            request = request._replace(model=first_choice(weighted=weighted, categories=True))
+            request = replace(request, model=first_choice(weighted=weighted, categories=True))
         if request.clusters is None:  # asks the model, which is loaded only when there are data
             clusters = parse_clusters(None, request.model)
-        request = request._replace(clusters="auto" if clusters is None else str(clusters))
+        request = replace(request, clusters="auto" if clusters is None else str(clusters))
         estimator = make(
             request.model,
             clusters,
@@ -268,20 +270,14 @@ def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:
     )
     terminal = Terminal(as_json=as_json)
     request = Request(
-        "iris",
-        Roles(classes="species"),
-        "consensus",
-        "3",
-        seed,
-        None,
-        (),
-        out,
-        "csv",
-        force,
-        False,
-        None,
-        as_json,
-        False,
+        data="iris",
+        roles=Roles(classes="species"),
+        model="consensus",
+        clusters="3",
+        seed=seed,
+        out=out,
+        force=force,
+        as_json=as_json,
     )
     with _claimed(request) as output:
         terminal.say(

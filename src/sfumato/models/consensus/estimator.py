@@ -258,7 +258,7 @@ class EvidenceAccumulation(Clusterer):
             found = fitted(k)
             if not by_structure or evidence is None:
                 return found
-            structure = assess(evidence, Rows(X).map(found), kind="features")
+            structure = assess(evidence, Rows(X).map(found.__call__), kind="features")
             if structure is None or structure.supported:  # the search was strict already
                 return found
         warn(f"{PREFIX}no number of clusters that was tried is supported: one is the answer")
