@@ -7,7 +7,8 @@ its mean, across its longest axis or the one along which it looks most like two 
 
     r_l' = r_l [v (x - mu_l) > 0],   r_j' = r_l [v (x - mu_l) <= 0],    then one M step
 
-Components that share their covariance may also go to where the density is least.
+Components that share their covariance may also go to where the density is least. The two halves of
+a move by themselves lead from a mixture to one of another size: ``fewer`` and ``more``.
 """
 
 from __future__ import annotations
@@ -20,12 +21,10 @@ from ...numerics import distances, families
 from . import direct
 from .kernel import State, Stats, update
 
-__all__ = ["swaps"]
+__all__ = ["fewer", "more", "swaps"]
 
-LOST, CUT = (
-    4,
-    5,
-)  # components that may go, those least missed; components that may be cut, the widest
+LOST = 4  # components that may go, those least missed
+CUT = 5  # components that may be cut, the widest
 
 
 def swaps(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[State]:
@@ -36,8 +35,7 @@ def swaps(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[State]:
     k = len(state.means)
     L = direct.logits(X, state)
     Z = distances.features(X.T, families.kind_of(state.family))
-    missed = [weights @ distances.softmax_columns(np.delete(L, j, axis=0))[1] for j in range(k)]
-    for j in np.argsort(missed, kind="stable")[::-1][:LOST]:
+    for j in _least_missed(L, weights, k)[:LOST]:
         others = L.copy()
         others[j] = -np.inf
         R, level = distances.softmax_columns(others)
@@ -52,6 +50,31 @@ def swaps(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[State]:
                 halves[j] = np.where(side, 0.0, R[cut])
                 halves[cut] = np.where(side, R[cut], 0.0)
                 yield update(Stats(halves @ Z.T, 0.0), state)
+
+
+def fewer(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[np.ndarray]:
+    """Weighted memberships (k - 1, n) of mixtures that lost a component, those least missed."""
+    L = direct.logits(X, state)[: len(state.means)]
+    for j in _least_missed(L, weights, len(L))[:CUT]:
+        yield distances.softmax_columns(np.delete(L, j, axis=0))[0] * weights
+
+
+def more(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[np.ndarray]:
+    """Weighted memberships (k + 1, n) of mixtures one component of which is cut in two."""
+    R = distances.softmax_columns(direct.logits(X, state)[: len(state.means)])[0] * weights
+    sides, spread = _sides(X, R)
+    for cut in np.argsort(-spread, kind="stable")[:CUT]:
+        for side in sides[cut]:
+            halves = np.concatenate([R, np.where(side, 0.0, R[cut])[None]])
+            halves[cut] *= side
+            yield halves
+
+
+def _least_missed(L: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray:
+    """The ``k`` components in the order of the log-likelihood without them, highest first."""
+    without = [np.delete(L, j, axis=0) for j in range(k)]
+    values = [weights @ distances.softmax_columns(rest)[1] for rest in without]
+    return np.argsort(values, kind="stable")[::-1]
 
 
 def _outlying(

@@ -20,7 +20,7 @@ from ...core.model_search import ModelCandidate, ModelSearch
 from ...core.validation import check_number
 from ...numerics import distances, families, seeding
 from ...numerics.families import FAMILIES, family_of
-from . import direct, kernel, starts
+from . import direct, kernel, moves, starts
 from .data import MixtureData
 from .kernel import State
 from .likelihood import MOST_FEATURES, Likelihood, inner_covariances
@@ -35,6 +35,7 @@ OBJECTS_PER_PARAMETER = 3  # of such a sample: with fewer than two, likelihoods 
 DONORS = 4  # candidates of a size from whose memberships the others start
 SEARCH_STARTS = 4  # of every size where several families are tried
 SEARCH_STEPS = 6  # that starts of a search make together
+NEIGHBOURS = 2  # runs of every candidate from the mixtures with one component more or less
 TIGHT_OBJECTS = 500  # up to which every candidate of a search converges to the full tolerance
 LOOSE_TOL = 1e-4  # gain for each object at which the candidates of larger searches stop
 POLISHED = 3  # best candidates of those, which go on to the full tolerance
@@ -117,10 +118,44 @@ def fit_all(
     groups = starts.partitions(sample, sizes, n_starts, rng, nested)
     loose = len(types) > 1 and few.count > TIGHT_OBJECTS
     first = replace(settings, tol=max(settings.tol, LOOSE_TOL)) if loose else settings
-    fits = [fit for k in sizes for fit in _fit_size(few, sample, groups[k], k, types, first)]
+    problems = [[_problem(few, sample, k, name, first) for name in types] for k in sizes]
+    fits = [
+        _fit_size(same, sample, groups[k], first) for k, same in zip(sizes, problems, strict=True)
+    ]
+    if len(types) > 1 and len(sizes) > 1 and not (loose or settings.fixed):
+        _compare_sizes(sizes, problems, fits, first)
+    table = [fit for same in fits for fit in same]
     if loose:
-        _polish(fits, settings)
-    return fits
+        _polish(table, settings)
+    return table
+
+
+def _compare_sizes(
+    sizes: Sequence[int], problems: list[list[_Problem]], fits: list[list[Fit]], settings: Settings
+) -> None:
+    """Start every candidate also from its neighbours with one component more or less, in place."""
+    place = {k: i for i, k in enumerate(sizes)}
+    limits = starts.Limits(settings.max_iter, settings.tol, SEARCH_STEPS, NEIGHBOURS)
+    for k in sorted(place):
+        for t, problem in enumerate(problems[place[k]]):
+            R: list[np.ndarray] = []
+            for other, move in ((k - 1, moves.more), (k + 1, moves.fewer)):
+                if k > 1 and other in place and other > 1:
+                    state = fits[place[other]][t].run.state
+                    R += move(problem.X, problem.weights, state)
+            if R:
+                fits[place[k]][t] = _improved(problem, fits[place[k]][t], np.stack(R), limits)
+
+
+def _improved(problem: _Problem, fit: Fit, R: np.ndarray, limits: starts.Limits) -> Fit:
+    """The better of a fit and of the best run from weighted memberships ``R`` (starts, k, n)."""
+    likelihood = problem.likelihood
+    inner = fit.run._replace(objective=fit.run.objective - likelihood.log_volume())
+    run, _ = starts.best_run(likelihood, problem.states(R), limits, inner)
+    if run is inner:
+        return fit
+    run = run._replace(state=kernel.ordered(run.state))
+    return _rated(likelihood, run, problem.covariance_type)
 
 
 def fit_growing(
@@ -200,19 +235,14 @@ def on_all(data: MixtureData, fit: Fit, settings: Settings) -> Fit:
 
 
 def _fit_size(
-    data: MixtureData,
-    sample: starts.Sample,
-    groups: np.ndarray,
-    k: int,
-    types: Sequence[str],
-    settings: Settings,
+    problems: list[_Problem], sample: starts.Sample, groups: np.ndarray, settings: Settings
 ) -> list[Fit]:
     """Fits of one size, one for each type; several types also start where the others ended."""
+    k = len(problems[0].blank.means)
     if sample.labels is not None:
         groups = np.stack([starts.match(g, sample.labels, sample.weights, k) for g in groups])
     R = (groups[:, None, :] == np.arange(k)[:, None]) * sample.weights
-    problems = [_problem(data, sample, k, name, settings) for name in types]
-    if len(types) == 1:
+    if len(problems) == 1:
         runs = [_alone(problems[0], R, settings)]
     else:
         limits = starts.Limits(settings.max_iter, settings.tol, SEARCH_STEPS, 1)
