@@ -105,8 +105,9 @@ def _sides(X: np.ndarray, R: np.ndarray) -> tuple[list[list[np.ndarray]], np.nda
         Y = X - means[j]
         values, axes = np.linalg.eigh((Y.T * r) @ Y)
         projected = Y @ axes
-        second = np.maximum(r @ projected**2, 1e-100)
-        kurtosis = mass[j] * (r @ projected**4) / second**2
+        squares = projected * projected
+        second = np.maximum(r @ squares, 1e-100)
+        kurtosis = mass[j] * (r @ (squares * squares)) / second**2
         chosen = {len(values) - 1, int(np.argmin(kurtosis))}
         sides.append([projected[:, axis] > 0.0 for axis in sorted(chosen)])
         spread[j] = values[-1]

@@ -119,43 +119,44 @@ def fit_all(
     loose = len(types) > 1 and few.count > TIGHT_OBJECTS
     first = replace(settings, tol=max(settings.tol, LOOSE_TOL)) if loose else settings
     problems = [[_problem(few, sample, k, name, first) for name in types] for k in sizes]
-    fits = [
+    runs = [
         _fit_size(same, sample, groups[k], first) for k, same in zip(sizes, problems, strict=True)
     ]
     if len(types) > 1 and len(sizes) > 1 and not (loose or settings.fixed):
-        _compare_sizes(sizes, problems, fits, first)
-    table = [fit for same in fits for fit in same]
+        _compare_sizes(sizes, problems, runs, first)
+    fits = [
+        problem.rated(run)
+        for pair in zip(problems, runs, strict=True)
+        for problem, run in zip(*pair, strict=True)
+    ]
     if loose:
-        _polish(table, settings)
-    return table
+        _polish(fits, settings)
+    return fits
 
 
 def _compare_sizes(
-    sizes: Sequence[int], problems: list[list[_Problem]], fits: list[list[Fit]], settings: Settings
+    sizes: Sequence[int],
+    problems: list[list[_Problem]],
+    runs: list[list[loop.Run]],
+    settings: Settings,
 ) -> None:
     """Start every candidate also from its neighbours with one component more or less, in place."""
     place = {k: i for i, k in enumerate(sizes)}
     limits = starts.Limits(settings.max_iter, settings.tol, SEARCH_STEPS, NEIGHBOURS)
-    for k in sorted(place):
-        for t, problem in enumerate(problems[place[k]]):
-            R: list[np.ndarray] = []
-            for other, move in ((k - 1, moves.more), (k + 1, moves.fewer)):
-                if k > 1 and other in place and other > 1:
-                    state = fits[place[other]][t].run.state
-                    R += move(problem.X, problem.weights, state)
-            if R:
-                fits[place[k]][t] = _improved(problem, fits[place[k]][t], np.stack(R), limits)
-
-
-def _improved(problem: _Problem, fit: Fit, R: np.ndarray, limits: starts.Limits) -> Fit:
-    """The better of a fit and of the best run from weighted memberships ``R`` (starts, k, n)."""
-    likelihood = problem.likelihood
-    inner = fit.run._replace(objective=fit.run.objective - likelihood.log_volume())
-    run, _ = starts.best_run(likelihood, problem.states(R), limits, inner)
-    if run is inner:
-        return fit
-    run = run._replace(state=kernel.ordered(run.state))
-    return _rated(likelihood, run, problem.covariance_type)
+    for k in sorted(set(place) - {1}):
+        neighbours = [
+            (place[other], move)
+            for other, move in ((k - 1, moves.more), (k + 1, moves.fewer))
+            if other > 1 and other in place
+        ]
+        for t, problem in enumerate(problems[place[k]] if neighbours else ()):
+            R = [
+                memberships
+                for i, move in neighbours
+                for memberships in move(problem.X, problem.weights, runs[i][t].state)
+            ]
+            states, run = problem.states(np.stack(R)), runs[place[k]][t]
+            runs[place[k]][t] = starts.best_run(problem.likelihood, states, limits, run)[0]
 
 
 def fit_growing(
@@ -236,8 +237,8 @@ def on_all(data: MixtureData, fit: Fit, settings: Settings) -> Fit:
 
 def _fit_size(
     problems: list[_Problem], sample: starts.Sample, groups: np.ndarray, settings: Settings
-) -> list[Fit]:
-    """Fits of one size, one for each type; several types also start where the others ended."""
+) -> list[loop.Run]:
+    """Runs of one size, one for each type; several types also start where the others ended."""
     k = len(problems[0].blank.means)
     if sample.labels is not None:
         groups = np.stack([starts.match(g, sample.labels, sample.weights, k) for g in groups])
@@ -249,11 +250,7 @@ def _fit_size(
         runs = [starts.best_run(p.likelihood, p.states(R, True), limits)[0] for p in problems]
         if len(R) > 1 and not settings.fixed:
             runs = _exchanged(problems, runs, limits)
-    if not settings.fixed:
-        runs = [run._replace(state=kernel.ordered(run.state)) for run in runs]
-    return [
-        _rated(p.likelihood, run, p.covariance_type) for p, run in zip(problems, runs, strict=True)
-    ]
+    return runs
 
 
 @dataclass(frozen=True)
@@ -282,7 +279,15 @@ class _Problem:
         if plain:
             first = starts.from_memberships(self.X, R[0], self.blank, unit, shrink=False)
             states = [first, *states]
+        if not self.settings.given:
+            return states
         return [_put_in(s, self.covariance_type, self.data, self.settings) for s in states]
+
+    def rated(self, run: loop.Run) -> Fit:
+        """The fit with its criteria, components in an order that equal fits share."""
+        if not self.settings.fixed:
+            run = run._replace(state=kernel.ordered(run.state))
+        return _rated(self.likelihood, run, self.covariance_type)
 
     def memberships(self, state: State) -> np.ndarray:
         """Weighted memberships (k, n) of the sample, without noise."""
