@@ -27,6 +27,7 @@ from ...numerics.families import ALIASES, FAMILIES
 from ...selection.automatic import AutomaticMixture
 from . import search
 from .average import Member, averaged, mapping
+from .candidate import Fit, Settings, one_component
 from .data import MixtureData
 from .fitted import FittedMixture
 from .likelihood import outer_covariances, precision_factors
@@ -279,7 +280,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
 
     def _settings(
         self, frozen: tuple[str, ...], sizes: list[int], d: int, labelled: bool
-    ) -> search.Settings:
+    ) -> Settings:
         """The checked parameters as one record."""
         values, first = self._first_values(), Given()
         begun = any(value is not None for value in values.values())
@@ -296,7 +297,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
                 f"prior must have a mean of shape ({d},), one for each feature, got shape "
                 f"{np.shape(self.prior.mean)}"
             )
-        return search.Settings(
+        return Settings(
             criterion=self.criterion,
             reg_covar=self.reg_covar,
             noise=self.noise,
@@ -310,9 +311,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             fixed=labelled or begun,
         )
 
-    def _publish_search(
-        self, data: MixtureData, fits: list[search.Fit], settings: search.Settings
-    ) -> None:
+    def _publish_search(self, data: MixtureData, fits: list[Fit], settings: Settings) -> None:
         """The best fit, the table, and the average if there is one."""
         best = search.on_all(data, search.choose(fits, self.criterion), settings)
         self.search_ = ModelSearch([fit.candidate for fit in fits], self.criterion)
@@ -334,9 +333,9 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
     def _average(
         self,
         data: MixtureData,
-        fits: list[search.Fit],
-        best: search.Fit,
-        settings: search.Settings,
+        fits: list[Fit],
+        best: Fit,
+        settings: Settings,
     ) -> Any:
         """Memberships averaged over the candidates, and what new objects need for the same."""
         values = np.array([fit.candidate.bic for fit in fits])
@@ -355,7 +354,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         self._members = tuple(member for member, _ in parts)
         return averaged(parts)
 
-    def _compare_with_one(self, data: MixtureData, settings: search.Settings) -> None:
+    def _compare_with_one(self, data: MixtureData, settings: Settings) -> None:
         """Warn where one component describes the data no worse."""
         self._beside_one = None
         k = len(self._state.means)
@@ -371,7 +370,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         types = (
             ("EII", "EEI", "EEE") if self.covariance_type == "auto" else (self.covariance_type_,)
         )
-        one = min(search.one_component(data, name, settings).bic for name in types)
+        one = min(one_component(data, name, settings).bic for name in types)
         if np.isfinite(own.bic):
             self._beside_one = (own.bic, one)
             if own.bic > one:

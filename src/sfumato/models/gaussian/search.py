@@ -8,27 +8,24 @@ on a sample, their likelihood for each object being that of all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from ...conjugate import NormalInverseWishart
 from ...core import loop
 from ...core.growth import first_sizes, more_sizes
-from ...core.model_search import ModelCandidate, ModelSearch
+from ...core.model_search import ModelSearch
 from ...core.validation import check_number
-from ...numerics import distances, families, seeding
+from ...numerics import families
 from ...numerics.families import FAMILIES, family_of
-from . import direct, kernel, moves, starts
+from . import moves, starts
+from .candidate import Fit, Problem, Settings, rated
+from .candidate import problem as problem_of
 from .data import MixtureData
-from .kernel import State
-from .likelihood import MOST_FEATURES, Likelihood, inner_covariances
-from .parameters import Given
-from .prior import Prior, default_prior, inner_prior
+from .likelihood import MOST_FEATURES
 
-__all__ = ["Fit", "Settings", "choose", "fit_all", "fit_growing", "on_all", "settled"]
-__all__ += ["one_component", "sizes_of", "types_of"]
+__all__ = ["choose", "fit_all", "fit_growing", "on_all", "settled", "sizes_of", "types_of"]
 
 SCREEN = (2000, 8192)  # fewest and most objects of the sample on which starts compete
 OBJECTS_PER_PARAMETER = 3  # of such a sample: with fewer than two, likelihoods mean little
@@ -43,31 +40,6 @@ GOING_ON = 3  # best candidates whose types are tried with more components
 MOST_COMMON_AXES = 10  # features up to which "auto" tries EVE and VVE, whose axes converge slowly
 TIE = 1e-3  # criteria that differ by less are equal: rounding must not choose
 AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
-
-
-class Fit(NamedTuple):
-    """A fitted candidate: how it sees data, and where EM ended."""
-
-    candidate: ModelCandidate
-    likelihood: Likelihood
-    run: loop.Run
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a fit needs to know beside the data: the parameters of the estimator, checked."""
-
-    criterion: str
-    reg_covar: float
-    noise: float | None
-    frozen: tuple[str, ...]
-    prior: str | NormalInverseWishart | None
-    n_init: int
-    max_iter: int
-    tol: float
-    seed: int
-    given: Given
-    fixed: bool  # whether components are numbered by labels or first values
 
 
 def types_of(covariance_type: str, frozen: tuple[str, ...], n: int, d: int) -> tuple[str, ...]:
@@ -118,16 +90,16 @@ def fit_all(
     groups = starts.partitions(sample, sizes, n_starts, rng, nested)
     loose = len(types) > 1 and few.count > TIGHT_OBJECTS
     first = replace(settings, tol=max(settings.tol, LOOSE_TOL)) if loose else settings
-    problems = [[_problem(few, sample, k, name, first) for name in types] for k in sizes]
+    problems = [[problem_of(few, sample, k, name, first) for name in types] for k in sizes]
     runs = [
         _fit_size(same, sample, groups[k], first) for k, same in zip(sizes, problems, strict=True)
     ]
     if len(types) > 1 and len(sizes) > 1 and not (loose or settings.fixed):
         _compare_sizes(sizes, problems, runs, first)
     fits = [
-        problem.rated(run)
+        each.rate(run)
         for pair in zip(problems, runs, strict=True)
-        for problem, run in zip(*pair, strict=True)
+        for each, run in zip(*pair, strict=True)
     ]
     if loose:
         _polish(fits, settings)
@@ -136,7 +108,7 @@ def fit_all(
 
 def _compare_sizes(
     sizes: Sequence[int],
-    problems: list[list[_Problem]],
+    problems: list[list[Problem]],
     runs: list[list[loop.Run]],
     settings: Settings,
 ) -> None:
@@ -209,7 +181,7 @@ def _polish(fits: list[Fit], settings: Settings) -> None:
     for i in np.argsort(values, kind="stable")[:POLISHED]:
         fit = fits[i]
         run = fit.likelihood.run(fit.run.state, settings.max_iter, settings.tol)
-        fits[i] = _rated(fit.likelihood, run, fit.candidate.covariance_type)
+        fits[i] = rated(fit.likelihood, run, fit.candidate.covariance_type)
 
 
 def choose(fits: Sequence[Fit], criterion: str) -> Fit:
@@ -232,11 +204,11 @@ def on_all(data: MixtureData, fit: Fit, settings: Settings) -> Fit:
     family = fit.likelihood.view.family
     likelihood = data.likelihood(family, settings.frozen, fit.likelihood.prior)
     run = likelihood.run(fit.run.state, settings.max_iter, settings.tol)
-    return _rated(likelihood, run, fit.candidate.covariance_type)
+    return rated(likelihood, run, fit.candidate.covariance_type)
 
 
 def _fit_size(
-    problems: list[_Problem], sample: starts.Sample, groups: np.ndarray, settings: Settings
+    problems: list[Problem], sample: starts.Sample, groups: np.ndarray, settings: Settings
 ) -> list[loop.Run]:
     """Runs of one size, one for each type; several types also start where the others ended."""
     k = len(problems[0].blank.means)
@@ -253,62 +225,7 @@ def _fit_size(
     return runs
 
 
-@dataclass(frozen=True)
-class _Problem:
-    """One candidate: its likelihood, a blank state, and the sample in its coordinates."""
-
-    data: MixtureData
-    likelihood: Likelihood
-    covariance_type: str
-    blank: State
-    X: np.ndarray
-    weights: np.ndarray
-    settings: Settings
-
-    def states(self, R: np.ndarray, plain: bool = False) -> list[State]:
-        """Starts from weighted groups ``R`` (starts, k, n) of the sample.
-
-        ``plain`` adds the first one without shrinkage, in front.
-        """
-        if self.settings.given.means is not None:
-            means = np.array(self.settings.given.means)
-            nearest = seeding.nearest(self.X, self.likelihood.view.coordinates.inner(means))
-            R = (nearest == np.arange(len(means))[:, None])[None] * self.weights
-        unit = seeding.unit(self.weights)
-        states = kernel.unstack(starts.from_memberships(self.X, R, self.blank, unit))
-        if plain:
-            first = starts.from_memberships(self.X, R[0], self.blank, unit, shrink=False)
-            states = [first, *states]
-        if not self.settings.given:
-            return states
-        return [_put_in(s, self.covariance_type, self.data, self.settings) for s in states]
-
-    def rated(self, run: loop.Run) -> Fit:
-        """The fit with its criteria, components in an order that equal fits share."""
-        if not self.settings.fixed:
-            run = run._replace(state=kernel.ordered(run.state))
-        return _rated(self.likelihood, run, self.covariance_type)
-
-    def memberships(self, state: State) -> np.ndarray:
-        """Weighted memberships (k, n) of the sample, without noise."""
-        L = direct.logits(self.X, state)[: len(state.means)]
-        return distances.softmax_columns(L)[0] * self.weights
-
-
-def _problem(
-    data: MixtureData,
-    sample: starts.Sample,
-    k: int,
-    covariance_type: str,
-    settings: Settings,
-) -> _Problem:
-    family = family_of(covariance_type)
-    likelihood = data.likelihood(family, settings.frozen, _prior(data, family, k, settings))
-    blank, X = _blank(data, family, k, settings), data.inner(sample, family)
-    return _Problem(data, likelihood, covariance_type, blank, X, sample.weights, settings)
-
-
-def _alone(problem: _Problem, R: np.ndarray, settings: Settings) -> loop.Run:
+def _alone(problem: Problem, R: np.ndarray, settings: Settings) -> loop.Run:
     """The best run of the only candidate, components moved where starts did not agree."""
     likelihood, k = problem.likelihood, len(problem.blank.means)
     limits = starts.Limits(settings.max_iter, settings.tol)
@@ -324,7 +241,7 @@ def _alone(problem: _Problem, R: np.ndarray, settings: Settings) -> loop.Run:
 
 
 def _exchanged(
-    problems: list[_Problem], runs: list[loop.Run], limits: starts.Limits
+    problems: list[Problem], runs: list[loop.Run], limits: starts.Limits
 ) -> list[loop.Run]:
     """Runs after every candidate has also started from the memberships that others ended with.
 
@@ -341,72 +258,3 @@ def _exchanged(
         others = problem.states(R[[j for j in donors if j != i][:DONORS]])
         results.append(starts.best_run(problem.likelihood, others, limits, run)[0])
     return results
-
-
-def _rated(likelihood: Likelihood, run: loop.Run, covariance_type: str) -> Fit:
-    """A fit with its criteria; a collapsed component is a failure and says so."""
-    k, noise = len(run.state.means), run.state.noise is not None
-    p = likelihood.n_parameters(k, noise)
-    value = float(likelihood.sum(run.state).objective) + likelihood.log_volume()
-    run = run._replace(objective=value + float(likelihood.log_prior(run.state)))
-    scaled = value * likelihood.count / likelihood.total
-    log_n = np.log(likelihood.count)
-    bic, aic = -2.0 * scaled + p * log_n, -2.0 * scaled + 2.0 * p
-    sure = likelihood.log_certainty(run.state)
-    icl = bic - 2.0 * sure * likelihood.count / likelihood.total
-    spikes = starts.collapsed(run.state, likelihood.count, likelihood.view.coordinates.thinnest)
-    setting = {"n_clusters": k, "covariance_type": covariance_type}
-    candidate = ModelCandidate(setting, bic, icl, aic, value, p)
-    if spikes.any() and likelihood.prior is None:
-        reason = f"component {np.flatnonzero(spikes)[0]} of {k} collapsed"
-        candidate = candidate.failed(reason)
-    return Fit(candidate, likelihood, run)
-
-
-def _prior(data: MixtureData, family: str, k: int, settings: Settings) -> Prior | None:
-    if settings.prior is None:
-        return None
-    if isinstance(settings.prior, str):
-        return default_prior(data.covariance(family), k)
-    return inner_prior(settings.prior, data.coordinates(family))
-
-
-def _blank(data: MixtureData, family: str, k: int, settings: Settings) -> State:
-    """Components that are all the whole data, with noise."""
-    d = data.X.shape[1]
-    whole = np.broadcast_to(data.covariance(family), (k, d, d))
-    weights, noise = np.full(k, 1.0 / k), None
-    if settings.noise is not None:
-        weights = np.append((1.0 - settings.noise) * weights, settings.noise)
-        noise = data.noise_density(family)
-    covariances = np.array(families.reduced(whole, family))
-    return State(weights, np.zeros((k, d)), covariances, family, settings.reg_covar, noise)
-
-
-def _put_in(state: State, covariance_type: str, data: MixtureData, settings: Settings) -> State:
-    """The state with the parameters that the user gave."""
-    weights, means, covariances = settings.given
-    coordinates = data.coordinates(state.family)
-    if weights is not None:
-        state = state._replace(weights=weights)
-    if means is not None:
-        state = state._replace(means=np.asarray(coordinates.inner(means.copy()), dtype=np.float64))
-    if covariances is not None:
-        name = "VVV" if covariance_type == "auto" else covariance_type
-        inner = inner_covariances(covariances, name, len(state.means), coordinates)
-        if "covariances" not in settings.frozen:
-            mass = np.full(len(inner), 1.0 / len(inner))
-            scatter = inner * kernel.spread(mass, inner)
-            inner = families.covariances(state.family, scatter, mass, None, state.floor)
-        state = state._replace(covariances=inner)
-    return state
-
-
-def one_component(data: MixtureData, covariance_type: str, settings: Settings) -> ModelCandidate:
-    """The candidate of one component, whose maximum takes a single step."""
-    family = family_of(covariance_type)
-    alone = replace(settings, given=Given(), frozen=(), fixed=False)
-    likelihood = data.likelihood(family, (), _prior(data, family, 1, alone))
-    state = likelihood.step(_blank(data, family, 1, replace(alone, noise=None)))[0]
-    run = loop.Run(state, 0.0, np.empty(0), 1, True)
-    return _rated(likelihood, run, covariance_type).candidate

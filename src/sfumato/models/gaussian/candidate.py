@@ -1,0 +1,168 @@
+"""One candidate of a search: so many components of a family on given data, and its criteria."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ...conjugate import NormalInverseWishart
+from ...core import loop
+from ...core.model_search import ModelCandidate
+from ...numerics import distances, families, seeding
+from ...numerics.families import family_of
+from . import direct, kernel, starts
+from .data import MixtureData
+from .kernel import State
+from .likelihood import Likelihood, inner_covariances
+from .parameters import Given
+from .prior import Prior, default_prior, inner_prior
+
+__all__ = ["Fit", "Problem", "Settings", "one_component", "problem", "rated"]
+
+
+class Fit(NamedTuple):
+    """A fitted candidate: how it sees data, and where EM ended."""
+
+    candidate: ModelCandidate
+    likelihood: Likelihood
+    run: loop.Run
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a fit needs to know beside the data: the parameters of the estimator, checked."""
+
+    criterion: str
+    reg_covar: float
+    noise: float | None
+    frozen: tuple[str, ...]
+    prior: str | NormalInverseWishart | None
+    n_init: int
+    max_iter: int
+    tol: float
+    seed: int
+    given: Given
+    fixed: bool  # whether components are numbered by labels or first values
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One candidate: its likelihood, a blank state, and the sample in its coordinates."""
+
+    data: MixtureData
+    likelihood: Likelihood
+    covariance_type: str
+    blank: State
+    X: np.ndarray
+    weights: np.ndarray
+    settings: Settings
+
+    def states(self, R: np.ndarray, plain: bool = False) -> list[State]:
+        """Starts from weighted groups ``R`` (starts, k, n) of the sample.
+
+        ``plain`` adds the first one without shrinkage, in front.
+        """
+        if self.settings.given.means is not None:
+            means = np.array(self.settings.given.means)
+            nearest = seeding.nearest(self.X, self.likelihood.view.coordinates.inner(means))
+            R = (nearest == np.arange(len(means))[:, None])[None] * self.weights
+        unit = seeding.unit(self.weights)
+        states = kernel.unstack(starts.from_memberships(self.X, R, self.blank, unit))
+        if plain:
+            first = starts.from_memberships(self.X, R[0], self.blank, unit, shrink=False)
+            states = [first, *states]
+        if not self.settings.given:
+            return states
+        return [_put_in(s, self.covariance_type, self.data, self.settings) for s in states]
+
+    def rate(self, run: loop.Run) -> Fit:
+        """The fit with its criteria, components in an order that equal fits share."""
+        if not self.settings.fixed:
+            run = run._replace(state=kernel.ordered(run.state))
+        return rated(self.likelihood, run, self.covariance_type)
+
+    def memberships(self, state: State) -> np.ndarray:
+        """Weighted memberships (k, n) of the sample, without noise."""
+        L = direct.logits(self.X, state)[: len(state.means)]
+        return distances.softmax_columns(L)[0] * self.weights
+
+
+def problem(
+    data: MixtureData, sample: starts.Sample, k: int, covariance_type: str, settings: Settings
+) -> Problem:
+    """The candidate of ``k`` components of a covariance type."""
+    family = family_of(covariance_type)
+    likelihood = data.likelihood(family, settings.frozen, _prior(data, family, k, settings))
+    blank, X = _blank(data, family, k, settings), data.inner(sample, family)
+    return Problem(data, likelihood, covariance_type, blank, X, sample.weights, settings)
+
+
+def rated(likelihood: Likelihood, run: loop.Run, covariance_type: str) -> Fit:
+    """A fit with its criteria; a collapsed component is a failure and says so."""
+    k, noise = len(run.state.means), run.state.noise is not None
+    p = likelihood.n_parameters(k, noise)
+    value = float(likelihood.sum(run.state).objective) + likelihood.log_volume()
+    run = run._replace(objective=value + float(likelihood.log_prior(run.state)))
+    scaled = value * likelihood.count / likelihood.total
+    log_n = np.log(likelihood.count)
+    bic, aic = -2.0 * scaled + p * log_n, -2.0 * scaled + 2.0 * p
+    sure = likelihood.log_certainty(run.state)
+    icl = bic - 2.0 * sure * likelihood.count / likelihood.total
+    spikes = starts.collapsed(run.state, likelihood.count, likelihood.view.coordinates.thinnest)
+    setting = {"n_clusters": k, "covariance_type": covariance_type}
+    candidate = ModelCandidate(setting, bic, icl, aic, value, p)
+    if spikes.any() and likelihood.prior is None:
+        reason = f"component {np.flatnonzero(spikes)[0]} of {k} collapsed"
+        candidate = candidate.failed(reason)
+    return Fit(candidate, likelihood, run)
+
+
+def _prior(data: MixtureData, family: str, k: int, settings: Settings) -> Prior | None:
+    if settings.prior is None:
+        return None
+    if isinstance(settings.prior, str):
+        return default_prior(data.covariance(family), k)
+    return inner_prior(settings.prior, data.coordinates(family))
+
+
+def _blank(data: MixtureData, family: str, k: int, settings: Settings) -> State:
+    """Components that are all the whole data, with noise."""
+    d = data.X.shape[1]
+    whole = np.broadcast_to(data.covariance(family), (k, d, d))
+    weights, noise = np.full(k, 1.0 / k), None
+    if settings.noise is not None:
+        weights = np.append((1.0 - settings.noise) * weights, settings.noise)
+        noise = data.noise_density(family)
+    covariances = np.array(families.reduced(whole, family))
+    return State(weights, np.zeros((k, d)), covariances, family, settings.reg_covar, noise)
+
+
+def _put_in(state: State, covariance_type: str, data: MixtureData, settings: Settings) -> State:
+    """The state with the parameters that the user gave."""
+    weights, means, covariances = settings.given
+    coordinates = data.coordinates(state.family)
+    if weights is not None:
+        state = state._replace(weights=weights)
+    if means is not None:
+        state = state._replace(means=np.asarray(coordinates.inner(means.copy()), dtype=np.float64))
+    if covariances is not None:
+        name = "VVV" if covariance_type == "auto" else covariance_type
+        inner = inner_covariances(covariances, name, len(state.means), coordinates)
+        if "covariances" not in settings.frozen:
+            mass = np.full(len(inner), 1.0 / len(inner))
+            scatter = inner * kernel.spread(mass, inner)
+            inner = families.covariances(state.family, scatter, mass, None, state.floor)
+        state = state._replace(covariances=inner)
+    return state
+
+
+def one_component(data: MixtureData, covariance_type: str, settings: Settings) -> ModelCandidate:
+    """The candidate of one component, whose maximum takes a single step."""
+    family = family_of(covariance_type)
+    alone = replace(settings, given=Given(), frozen=(), fixed=False)
+    likelihood = data.likelihood(family, (), _prior(data, family, 1, alone))
+    state = likelihood.step(_blank(data, family, 1, replace(alone, noise=None)))[0]
+    run = loop.Run(state, 0.0, np.empty(0), 1, True)
+    return rated(likelihood, run, covariance_type).candidate
