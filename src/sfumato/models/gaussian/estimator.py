@@ -27,7 +27,6 @@ from ...numerics.families import ALIASES, FAMILIES
 from ...selection.automatic import AutomaticMixture
 from . import search
 from .average import Member, averaged, mapping
-from .candidate import Fit, Settings, one_component
 from .data import MixtureData
 from .fitted import FittedMixture
 from .likelihood import outer_covariances, precision_factors
@@ -280,7 +279,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
 
     def _settings(
         self, frozen: tuple[str, ...], sizes: list[int], d: int, labelled: bool
-    ) -> Settings:
+    ) -> search.Settings:
         """The checked parameters as one record."""
         values, first = self._first_values(), Given()
         begun = any(value is not None for value in values.values())
@@ -297,7 +296,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
                 f"prior must have a mean of shape ({d},), one for each feature, got shape "
                 f"{np.shape(self.prior.mean)}"
             )
-        return Settings(
+        return search.Settings(
             criterion=self.criterion,
             reg_covar=self.reg_covar,
             noise=self.noise,
@@ -311,7 +310,9 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             fixed=labelled or begun,
         )
 
-    def _publish_search(self, data: MixtureData, fits: list[Fit], settings: Settings) -> None:
+    def _publish_search(
+        self, data: MixtureData, fits: list[search.Fit], settings: search.Settings
+    ) -> None:
         """The best fit, the table, and the average if there is one."""
         best = search.on_all(data, search.choose(fits, self.criterion), settings)
         self.search_ = ModelSearch([fit.candidate for fit in fits], self.criterion)
@@ -333,9 +334,9 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
     def _average(
         self,
         data: MixtureData,
-        fits: list[Fit],
-        best: Fit,
-        settings: Settings,
+        fits: list[search.Fit],
+        best: search.Fit,
+        settings: search.Settings,
     ) -> Any:
         """Memberships averaged over the candidates, and what new objects need for the same."""
         values = np.array([fit.candidate.bic for fit in fits])
@@ -354,7 +355,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         self._members = tuple(member for member, _ in parts)
         return averaged(parts)
 
-    def _compare_with_one(self, data: MixtureData, settings: Settings) -> None:
+    def _compare_with_one(self, data: MixtureData, settings: search.Settings) -> None:
         """Warn where one component describes the data no worse."""
         self._beside_one = None
         k = len(self._state.means)
@@ -370,7 +371,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         types = (
             ("EII", "EEI", "EEE") if self.covariance_type == "auto" else (self.covariance_type_,)
         )
-        one = min(one_component(data, name, settings).bic for name in types)
+        one = min(search.one_component(data, name, settings).bic for name in types)
         if np.isfinite(own.bic):
             self._beside_one = (own.bic, one)
             if own.bic > one:

@@ -20,12 +20,13 @@ from ...core.validation import check_number
 from ...numerics import families
 from ...numerics.families import FAMILIES, family_of
 from . import moves, starts
-from .candidate import Fit, Problem, Settings, rated
+from .candidate import Fit, Problem, Settings, one_component, rated
 from .candidate import problem as problem_of
 from .data import MixtureData
 from .likelihood import MOST_FEATURES
 
-__all__ = ["choose", "fit_all", "fit_growing", "on_all", "settled", "sizes_of", "types_of"]
+__all__ = ["Fit", "Settings", "choose", "fit_all", "fit_growing", "on_all", "settled", "sizes_of"]
+__all__ += ["one_component", "types_of"]
 
 SCREEN = (2000, 8192)  # fewest and most objects of the sample on which starts compete
 OBJECTS_PER_PARAMETER = 3  # of such a sample: with fewer than two, likelihoods mean little
