@@ -277,20 +277,6 @@ def test_inspect(run, data, tmp_path):
             2,
             "--similarity does not apply to fuzzy-c-means",
         ),
-        (
-            [
-                "fit",
-                "data.csv",
-                "--class-column",
-                "kind",
-                "--model",
-                "consensus",
-                "--weight-column",
-                "weight",
-            ],
-            2,
-            "takes no weights",
-        ),
         (["fit", "data.csv", "--drop", "kind", "--model", "discriminative"], 2, "--class-column"),
         (
             ["fit", "data.csv", *ROLES, "--set", "max_iter=1", "--strict", "--set", "tol=0"],

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.types import ArrayLike, RandomState
 from ..memberships import cooccurrence
+from ._pairs import adjusted_rand, brier, count_pairs, score
 from ._sides import (
     Estimate,
     Side,
@@ -23,7 +24,6 @@ from ._sides import (
     is_hard,
     measure,
 )
-from .pairs import adjusted_rand, brier, count_pairs, score
 
 __all__ = ["CalibrationCurve", "brier_score", "calibration_curve", "stability"]
 

@@ -153,7 +153,7 @@ def cluster_kernel(
     degree = _positive_degrees(K, weights)
     A = normalized_operator(K, degree, weights)
     above, spectrum = _spectrum(A, n, n_components, transfer, cut)
-    _question_cut(spectrum, above, transfer)
+    _warn_if_cut_is_arbitrary(spectrum, above, transfer)
     xp = namespace(spectrum.values)
     values = xp.clip(spectrum.values, min=0.0)
     usable = xp.where(
@@ -237,9 +237,9 @@ def _transferred(values: Array, above: int, transfer: str, power: float) -> Any:
     return values
 
 
-def _question_cut(spectrum: Spectrum, above: int, transfer: str) -> None:
-    """Where the eigenvalues on both sides of the cut are equal, which eigenvectors stay is a matter
-    of rounding.
+def _warn_if_cut_is_arbitrary(spectrum: Spectrum, above: int, transfer: str) -> None:
+    """Warn where eigenvalues on both sides of the cut are equal: rounding then decides which
+    eigenvectors stay.
     """
     if transfer not in ("step", "linear-step") or above == spectrum.vectors.shape[0]:
         return

@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array
 
 from ..core.memory import reserve
 from ..core.types import Array, ArrayLike
 from ..core.validation import check_number, refuse_overflow
 from ..core.warn import warn
+from .neighbors import finder_of, known_weights, links, neighbor_distances, reach, shares
 from .operators import Factored
 
 __all__ = ["cosine", "gaussian", "knn", "self_tuning"]
-
-FEW = 2000  # objects whose neighbours are found before threads have been started
 
 
 def gaussian(
@@ -142,108 +140,12 @@ def knn(
     X, Y = _features(X, Y, missing=True)
     known = X if Y is None else Y
     n_neighbors = check_number(n_neighbors, "n_neighbors", low=1, integer=True)
-    weights = _known_weights(weights, known.shape[0])
-    finder = _finder(known, X, metric)
+    weights = known_weights(weights, known.shape[0])
+    finder = finder_of(known, X, metric)
     if Y is None:
-        graph = _shares(*_reach(finder, None, n_neighbors, weights), n_neighbors, weights, known)
+        graph = shares(*reach(finder, None, n_neighbors, weights), n_neighbors, weights, known)
         return sp.csr_array((graph + graph.T) * 0.5)
-    return _links(finder, X, known, n_neighbors, weights)
-
-
-def _known_weights(weights: Any, n: int) -> np.ndarray:
-    """Weights of the known objects, ones by default."""
-    if weights is None:
-        return np.ones(n)
-    weights = np.asarray(weights, dtype=np.float64)
-    if weights.shape != (n,) or not (weights > 0).all() or not np.isfinite(weights).all():
-        raise ValueError(
-            f"weights must hold a positive number for each of the {n} known objects, got shape "
-            f"{weights.shape}"
-        )
-    return weights
-
-
-def _finder(known: Any, queries: Any, metric: str) -> NearestNeighbors:
-    missing = any(not sp.issparse(part) and np.isnan(part).any() for part in (known, queries))
-    if missing and metric != "euclidean":
-        raise ValueError(f"metric={metric!r} takes no missing values: use 'euclidean', or impute")
-    if missing and (np.isnan(known).all(axis=1).any() or np.isnan(queries).all(axis=1).any()):
-        raise ValueError("X has rows without any measured value: drop them")
-    jobs = -1 if queries.shape[0] > FEW else None
-    try:
-        return NearestNeighbors(metric="nan_euclidean" if missing else metric, n_jobs=jobs).fit(
-            known
-        )
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"metric={metric!r} does not work on these features: {error}") from error
-
-
-def _reach(
-    finder: NearestNeighbors, queries: Any, n_neighbors: float, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and indices (n, q) of so many neighbours that their weights add up to
-    ``n_neighbors``, where they can.
-
-    Without queries these are the known objects, each of which finds itself first.
-    """
-    n = weights.size
-    q = min(int(n_neighbors), n)
-    rows = finder._fit_X if queries is None else queries
-    while True:
-        distance, index = finder.kneighbors(rows, q)
-        if q == n or (weights[index].sum(axis=1) >= n_neighbors).all():
-            return distance, index
-        q = min(2 * q, n)
-
-
-def _shares(
-    distance: np.ndarray, index: np.ndarray, n_neighbors: int, weights: np.ndarray, known: Any
-) -> sp.csr_array:
-    """Share of each neighbour's copies that are among the nearest, (n, m)."""
-    weight = weights[index]
-    before = np.cumsum(weight, axis=1) - weight
-    share = np.clip((n_neighbors - before) / weight, 0.0, 1.0)
-    share[np.isnan(distance)] = 0.0
-    starts = np.arange(0, share.size + 1, share.shape[1])
-    graph = sp.csr_array(
-        (share.ravel().astype(known.dtype), index.ravel(), starts),
-        shape=(len(index), weights.size),
-    )
-    graph.eliminate_zeros()
-    return graph
-
-
-def _links(
-    finder: NearestNeighbors, X: Array, known: Array, n_neighbors: int, weights: np.ndarray
-) -> sp.csr_array:
-    """Half a link to each neighbour, half from each known object that would count x among its own.
-
-    The latter are sought among five times as many neighbours (and at least 64).
-    """
-    n_neighbors = min(n_neighbors, int(np.ceil(weights.sum())))
-    reach = _distance_at(*_reach(finder, None, n_neighbors, weights), n_neighbors, weights)
-    distance, index = _reach(finder, X, max(5 * n_neighbors, 64), weights)
-    own = _distance_at(distance, index, n_neighbors, weights)
-    weight = 0.5 * (distance <= own[:, None]) + 0.5 * (distance <= reach[index])
-    starts = np.arange(0, weight.size + 1, weight.shape[1])
-    rows = sp.csr_array(
-        (weight.ravel().astype(X.dtype), index.ravel(), starts), shape=(X.shape[0], known.shape[0])
-    )
-    rows.eliminate_zeros()
-    return rows
-
-
-def _distance_at(
-    distance: np.ndarray, index: np.ndarray, mass: float, weights: np.ndarray
-) -> np.ndarray:
-    """Distance (n,) at which the weights of the neighbours add up to ``mass``.
-
-    The largest where they do not.
-    """
-    enough = np.cumsum(weights[index], axis=1) >= mass * (1 - 1e-12)
-    last = np.where(enough.any(axis=1), enough.argmax(axis=1), index.shape[1] - 1)
-    found = np.take_along_axis(distance, last[:, None], axis=1)[:, 0]
-    return np.where(np.isnan(found), np.fmax.reduce(distance, axis=1), found)
+    return links(finder, X, known, n_neighbors, weights)
 
 
 def cosine(X: ArrayLike, Y: ArrayLike | None = None) -> Factored:
@@ -307,27 +209,6 @@ def _squared_distances(X: Any, Y: Any) -> np.ndarray:
         center = known.mean(axis=0)
         X, Y = X - center, None if Y is None else Y - center
     return euclidean_distances(X, Y, squared=True)
-
-
-def neighbor_distances(
-    known: Any, n_neighbors: int, queries: Any = None, *, weights: Any = None
-) -> np.ndarray:
-    """Distance to the n-th neighbour (n,).
-
-    An object is not its own neighbour, but its copies are.
-    """
-    n = known.shape[0]
-    if n == 1 and queries is None:
-        return np.ones(1)
-    finder = NearestNeighbors(n_jobs=-1 if n > FEW else None).fit(known)
-    if weights is None:
-        if queries is None:
-            return finder.kneighbors(known, min(n_neighbors, n - 1) + 1)[0][:, -1]
-        return finder.kneighbors(queries, min(n_neighbors, n))[0][:, -1]
-    weights = _known_weights(weights, n)
-    mass = n_neighbors + (queries is None)
-    distance, index = _reach(finder, queries, mass, weights)
-    return _distance_at(distance, index, mass, weights)
 
 
 def _median(values: np.ndarray, weights: Any) -> float:

@@ -265,7 +265,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         objective = -self.relevance_ if hard else self.compression_ - state.beta * self.relevance_
         history = run.history if hard else run.history - state.beta * kernel.entropy(self._marginal)
         self._publish(memberships, run._replace(history=history), objective)
-        self._question()
+        self._warn_if_nothing_is_kept()
 
     def _curve(self) -> np.ndarray:
         """For every beta of the annealing the best of all solutions met, whatever beta and start
@@ -277,7 +277,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         best = (met[:, 0] - betas[:, None] * met[:, 1]).argmin(axis=1)
         return np.column_stack([betas, met[best]])
 
-    def _question(self) -> None:
+    def _warn_if_nothing_is_kept(self) -> None:
         if self.n_clusters > 1 and self.relevance_ <= 1e-3 * self.information_ + 1e-12:
             warn(
                 f"the clusters keep {self.relevance_:.2g} of the {self.information_:.2g} nats "

@@ -6,7 +6,7 @@ the categories alone tell the clusters apart, the numbers need not, and the test
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,7 +19,11 @@ HALF = 0.5  # of the errors without categories that they must save to tell clust
 
 def numbers(codes: np.ndarray, columns: Sequence[Column]) -> np.ndarray | None:
     """The columns of numbers, on scales on which clusters are about round; None without any."""
-    scales = {"normal": np.asarray, "log-normal": np.log, "counts": np.sqrt}
+    scales: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "normal": np.asarray,
+        "log-normal": np.log,
+        "counts": np.sqrt,
+    }
     found = [
         scales[column.kind](codes[:, j])
         for j, column in enumerate(columns)

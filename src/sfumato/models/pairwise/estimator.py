@@ -299,8 +299,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         self.gap_ = (float(run.objective) - self.lower_bound_) / problem.W.norm
         self._set_likelihood(problem, float(run.objective))
         if bounded or problem.exclude:
-            self._question_structure(problem, float(run.objective))
-        self._question_vertices(memberships)
+            self._warn_if_noise(problem, float(run.objective))
+        self._warn_if_unidentified(memberships)
         self._publish(self._spread(memberships, X), run)
 
     def _set_likelihood(self, problem: kernel.Problem, objective: float) -> None:
@@ -323,7 +323,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         free = problem.W.n * (self.n_clusters - 1) + (problem.scale is None) + 1
         self.bic_ = -2.0 * self.log_likelihood_ + free * np.log(pairs)
 
-    def _question_structure(self, problem: kernel.Problem, objective: float) -> None:
+    def _warn_if_noise(self, problem: kernel.Problem, objective: float) -> None:
         """Warn where k clusters explain no more of W beyond its mean than they would of noise."""
         n = problem.W.n
         explained, noise = kernel.explained(problem, objective, self.n_clusters)
@@ -338,7 +338,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
                 f"{max(0.0, explained) / problem.W.norm:.1%} of them beyond their mean"
             )
 
-    def _question_vertices(self, memberships: ArrayLike) -> None:
+    def _warn_if_unidentified(self, memberships: ArrayLike) -> None:
         highest = namespace(memberships).max(memberships, axis=0)
         if self.n_clusters > 1 and float(highest.min()) < 0.75:
             warn(

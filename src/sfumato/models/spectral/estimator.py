@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
@@ -21,17 +20,10 @@ from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import kmeans as kernel
 from ...numerics.eigen import Spectrum, leading_eigenvectors, unit_rows
-from ...numerics.operators import (
-    Shifted,
-    degrees,
-    diagonal_of,
-    dtype_of,
-    magnitudes,
-    normalized_operator,
-)
+from ...numerics.operators import dtype_of, magnitudes, normalized_operator
 from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticClusters
-from ...similarity import ClusterKernel
+from . import graph
 
 __all__ = ["SpectralClustering"]
 
@@ -181,13 +173,13 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         evidence, known = self._constrained(
             X, y, sample_weight, pair_weight, must_link, cannot_link
         )
-        W, weights = _measured(evidence, known, self._group), evidence.weights
+        W, weights = graph.linked(evidence, known, self._group), evidence.weights
         if self.method == "ng-jordan-weiss" and W.shape[0] > 1:
-            W = _without_diagonal(W, weights)
-        degree = _connected_degrees(W, weights)
+            W = graph.without_diagonal(W, weights)
+        degree = graph.connected_degrees(W, weights)
         operator = normalized_operator(W, degree, weights)
         spectrum = leading_eigenvectors(operator, self.n_clusters)
-        self._scaling, self._rotation = operator.scaling, _over_eigenvalues(spectrum)
+        self._scaling, self._rotation = operator.scaling, graph.over_eigenvalues(spectrum)
         self._weights = weights
         self.eigenvalues_ = spectrum.values
         self.eigengap_ = float(spectrum.values[-1]) - spectrum.following
@@ -195,12 +187,12 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         scaling = operator.scaling if weights is None else operator.scaling / weights
         Z = self._row(spectrum.vectors, scaling)
         memberships, run = self._round_joined(Z, degree, weights, known)
-        memberships = _share(memberships, degree)
+        memberships = graph.share(memberships, degree)
         labels = namespace(memberships).argmax(memberships, axis=1)
         volume = degree if weights is None else degree * weights
         self.cost_ = kernel.spectral_cost(spectrum.vectors, volume, labels, self.n_clusters)
-        self._question(spectrum)
-        self.embedding_ = Z if self._group is None else _of_rows(Z, self._group)
+        self._warn_if_arbitrary(spectrum)
+        self.embedding_ = Z if self._group is None else graph.of_rows(Z, self._group)
         self._publish(self._spread(memberships, X), run)
         known.warn_of_broken(self.labels_)
         return self
@@ -292,8 +284,8 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
             .tolist()
         )
 
-    def _question(self, spectrum: Spectrum) -> None:
-        """Say so where the eigenvectors do not single out n_clusters clusters."""
+    def _warn_if_arbitrary(self, spectrum: Spectrum) -> None:
+        """Warn where the eigenvectors do not single out n_clusters clusters."""
         k, n = spectrum.vectors.shape[1], spectrum.vectors.shape[0]
         if not 1 < k < n:
             return
@@ -333,7 +325,7 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         else:
             distances = kernel.squared_distances(Z, self.cluster_centers_)
             memberships = kernel.memberships(distances, self.temperature_, self._dimension)
-        return _share(memberships, degree)
+        return graph.share(memberships, degree)
 
     def _embed(self, rows: Any) -> tuple[Any, Any]:
         """New objects in the embedding of the fitted ones by their similarities, and their
@@ -378,84 +370,3 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         spread = float(np.square(Z - fitted.mean(axis=0)).sum())
         left = float(kernel.squared_distances(Z, centers).min(axis=1).sum())
         return 1.0 - left / spread if spread > 0 else 0.0
-
-
-def _measured(evidence: Evidence, known: Known, group: Any) -> Any:
-    """The similarity with links as edges.
-
-    What a pair lacks in weight is filled with what its objects have on average.
-    """
-    W = evidence.W
-    if evidence.pairs is not None:
-        v = np.ones(len(W)) if evidence.weights is None else evidence.weights
-        trust = evidence.pairs / evidence.pairs.max()
-        covered = trust @ v
-        mean = (trust * W) @ v / np.where(covered > 0, covered, 1.0)
-        level = float(v @ (trust * W) @ v) / float(v @ covered)
-        expected = np.outer(mean, mean) / level if level > 0 else np.zeros_like(W)
-        W = trust * W + (1.0 - trust) * expected
-    if known.links is None or isinstance(W, ClusterKernel):
-        return W
-    W = W.toarray() if hasattr(W, "factor") else W
-    if not (isinstance(W, np.ndarray) or sp.issparse(W)):
-        raise ValueError(
-            "must_link, cannot_link and y need a similarity that is an array, sparse or factored"
-        )
-    size = W.shape[0]
-    W = W + known.edges(group, size, float(abs(W).sum()) / size)
-    return sp.csr_array(W) if sp.issparse(W) else np.asarray(W)
-
-
-def _without_diagonal(W: Any, weights: Any) -> Any:
-    """W without similarities of objects to themselves.
-
-    Copies of an object keep those to each other.
-    """
-    diagonal = diagonal_of(W)
-    if weights is not None:
-        diagonal = diagonal * np.minimum(1.0, 1.0 / weights).astype(dtype_of(W))
-    return sp.csr_array(W - sp.diags_array(diagonal)) if sp.issparse(W) else Shifted(W, -diagonal)
-
-
-def _of_rows(Z: Any, group: np.ndarray) -> np.ndarray:
-    """The embedding of all rows; zeros for rows that were no part of the fit."""
-    rows = np.zeros((group.size, Z.shape[1]), dtype=Z.dtype)
-    rows[group >= 0] = Z[group[group >= 0]]
-    return rows
-
-
-def _connected_degrees(W: Similarity, weights: Any) -> Any:
-    """Degrees; a W without any similarity is refused."""
-    degree = degrees(magnitudes(W), weights)
-    if bool((degree < 0).any()):
-        raise ValueError(
-            "W has negative degrees (row sums): similarities must be nonnegative, e.g. shift or "
-            "clip them"
-        )
-    if not bool((degree > 0).any()):
-        raise ValueError(
-            "W is zero everywhere: no object is similar to any other, so there is nothing to "
-            "cluster"
-        )
-    return degree
-
-
-def _over_eigenvalues(spectrum: Spectrum) -> Any:
-    """E diag(1 / lambda); eigenvalues at rounding level cannot place anything new."""
-    xp = namespace(spectrum.values)
-    usable = (
-        xp.abs(spectrum.values) > spectrum.vectors.shape[0] * xp.finfo(spectrum.values.dtype).eps
-    )
-    return spectrum.vectors * xp.where(
-        usable,
-        1 / xp.where(usable, spectrum.values, xp.ones_like(spectrum.values)),
-        xp.zeros_like(spectrum.values),
-    )
-
-
-def _share(memberships: Array, degree: Array) -> Any:
-    """Objects without any similarity belong to every cluster alike."""
-    xp = namespace(memberships)
-    return xp.where(
-        (degree > 0)[:, None], memberships, xp.full_like(memberships, 1 / memberships.shape[1])
-    )

@@ -1,0 +1,100 @@
+"""The graph that is cut: links as edges, degrees, and what eigenvectors say of new objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core.arrays import namespace
+from ...core.constraints import Known
+from ...core.similarity_evidence import Evidence
+from ...core.types import Array, Similarity
+from ...numerics.eigen import Spectrum
+from ...numerics.operators import Shifted, degrees, diagonal_of, dtype_of, magnitudes
+from ...similarity import ClusterKernel
+
+__all__ = ["connected_degrees", "linked", "of_rows", "over_eigenvalues", "share"]
+__all__ += ["without_diagonal"]
+
+
+def linked(evidence: Evidence, known: Known, group: Any) -> Any:
+    """The similarity with links as edges.
+
+    What a pair lacks in weight is filled with what its objects have on average.
+    """
+    W = evidence.W
+    if evidence.pairs is not None:
+        v = np.ones(len(W)) if evidence.weights is None else evidence.weights
+        trust = evidence.pairs / evidence.pairs.max()
+        covered = trust @ v
+        mean = (trust * W) @ v / np.where(covered > 0, covered, 1.0)
+        level = float(v @ (trust * W) @ v) / float(v @ covered)
+        expected = np.outer(mean, mean) / level if level > 0 else np.zeros_like(W)
+        W = trust * W + (1.0 - trust) * expected
+    if known.links is None or isinstance(W, ClusterKernel):
+        return W
+    W = W.toarray() if hasattr(W, "factor") else W
+    if not (isinstance(W, np.ndarray) or sp.issparse(W)):
+        raise ValueError(
+            "must_link, cannot_link and y need a similarity that is an array, sparse or factored"
+        )
+    size = W.shape[0]
+    W = W + known.edges(group, size, float(abs(W).sum()) / size)
+    return sp.csr_array(W) if sp.issparse(W) else np.asarray(W)
+
+
+def without_diagonal(W: Any, weights: Any) -> Any:
+    """W without similarities of objects to themselves.
+
+    Copies of an object keep those to each other.
+    """
+    diagonal = diagonal_of(W)
+    if weights is not None:
+        diagonal = diagonal * np.minimum(1.0, 1.0 / weights).astype(dtype_of(W))
+    return sp.csr_array(W - sp.diags_array(diagonal)) if sp.issparse(W) else Shifted(W, -diagonal)
+
+
+def of_rows(Z: Any, group: np.ndarray) -> np.ndarray:
+    """The embedding of all rows; zeros for rows that were no part of the fit."""
+    rows = np.zeros((group.size, Z.shape[1]), dtype=Z.dtype)
+    rows[group >= 0] = Z[group[group >= 0]]
+    return rows
+
+
+def connected_degrees(W: Similarity, weights: Any) -> Any:
+    """Degrees; a W without any similarity is refused."""
+    degree = degrees(magnitudes(W), weights)
+    if bool((degree < 0).any()):
+        raise ValueError(
+            "W has negative degrees (row sums): similarities must be nonnegative, e.g. shift or "
+            "clip them"
+        )
+    if not bool((degree > 0).any()):
+        raise ValueError(
+            "W is zero everywhere: no object is similar to any other, so there is nothing to "
+            "cluster"
+        )
+    return degree
+
+
+def over_eigenvalues(spectrum: Spectrum) -> Any:
+    """E diag(1 / lambda); eigenvalues at rounding level cannot place anything new."""
+    xp = namespace(spectrum.values)
+    usable = (
+        xp.abs(spectrum.values) > spectrum.vectors.shape[0] * xp.finfo(spectrum.values.dtype).eps
+    )
+    return spectrum.vectors * xp.where(
+        usable,
+        1 / xp.where(usable, spectrum.values, xp.ones_like(spectrum.values)),
+        xp.zeros_like(spectrum.values),
+    )
+
+
+def share(memberships: Array, degree: Array) -> Any:
+    """Objects without any similarity belong to every cluster alike."""
+    xp = namespace(memberships)
+    return xp.where(
+        (degree > 0)[:, None], memberships, xp.full_like(memberships, 1 / memberships.shape[1])
+    )
