@@ -41,6 +41,7 @@ def peers(a, b):
     }
 
 
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
 def test_all_equal_scikit_learn():
     @settings(max_examples=500, deadline=None, derandomize=True)
     @given(two_labelings())

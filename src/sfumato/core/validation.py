@@ -27,6 +27,7 @@ __all__ = [
     "refuse_overflow",
     "refuse_same_names",
     "refuse_spread",
+    "refuse_subnormal",
     "refuse_underflow",
 ]
 
@@ -210,6 +211,18 @@ def refuse_underflow(X: Any, name: str) -> None:
             f"{name} has no value larger than {largest:.0e}, and their squares underflow: change "
             "units, "
             f"e.g. {name} / {largest:.0e}"
+        )
+
+
+def refuse_subnormal(X: Any, name: str) -> None:
+    """Refuse numbers that are not all zero, but one over which is infinite, or nearly so."""
+    if not (isinstance(X, np.ndarray) or sp.issparse(X)):
+        return
+    largest = _largest(X)
+    if 0 < largest < float(np.finfo(X.dtype).tiny) * 1e3:
+        raise ValueError(
+            f"{name} has no value larger than {largest:.0e}, too small to be measured by: change "
+            f"units, e.g. {name} * 1e{int(np.ceil(-np.log10(largest)))}"
         )
 
 

@@ -242,7 +242,10 @@ def _unit_rows(X: Any) -> Any:
     """Rows of length one; divided by their largest entry first, whose square may overflow."""
     if sp.issparse(X):
         largest = np.asarray(np.abs(X).max(axis=1).todense()).ravel()
-        X = sp.csr_array(sp.diags_array(1.0 / np.where(largest > 0, largest, 1.0)) @ X)
+        X = sp.csr_array(X)
+        # Divided, not multiplied: one over a very small number is infinite.
+        divisors = np.repeat(np.where(largest > 0, largest, 1.0), np.diff(X.indptr))
+        X = sp.csr_array((X.data / divisors.astype(X.dtype), X.indices, X.indptr), shape=X.shape)
         length = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
         return sp.csr_array(sp.diags_array(1.0 / np.where(length > 0, length, 1.0)) @ X)
     largest = np.abs(X).max(axis=1, keepdims=True)

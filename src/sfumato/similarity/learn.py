@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,11 @@ from .spectral_cost import Cost, neighbor_cost, scale_gradient, spectral_cost
 
 __all__ = ["learn_scales"]
 
+Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 START_WIDTHS = (1.0, 2.0, 4.0)
+N_NESTED = 2  # starts with few features that are descended from
+NESTED_WIDTHS = (2.0, 4.0, 8.0)  # the fewer features, the narrower the kernel
+SILENT = -6.0  # logarithm of the scale of a feature that such a start leaves out
 
 
 def learn_scales(
@@ -76,16 +81,31 @@ def learn_scales(
 
     flat = [np.full(spread.size, np.log(width / np.sqrt(spread.size))) for width in START_WIDTHS]
     guided = [_descend(neighbor_cost, sets, start, 0.0, max_iter, tol).x for start in flat]
-    ends = [
-        _descend(spectral_cost, sets, start, penalty, max_iter, tol) for start in (*flat, *guided)
-    ]
+    nested = _nested(guided, _objective(spectral_cost, sets, penalty))
+    starts = (*flat, *guided, *nested)
+    ends = [_descend(spectral_cost, sets, start, penalty, max_iter, tol) for start in starts]
     return np.exp(min(ends, key=lambda end: end.fun).x) / spread
 
 
-def _descend(
-    cost: Cost, sets: list[Any], start: np.ndarray, penalty: float, max_iter: int, tol: float
-) -> Any:
-    """Minimise the penalised cost, summed over the data sets, by the logarithms of the scales."""
+def _nested(guided: list[np.ndarray], objective: Objective) -> list[np.ndarray]:
+    """The best starts with the 1, 2, 4, ... features of the largest scales alone: from all
+    features together, a descent often ends before it has silenced those that say nothing.
+    """
+    candidates = []
+    for scales in guided:
+        order, size = np.argsort(-scales, kind="stable"), 1
+        while size < scales.size:
+            start = np.full_like(scales, SILENT)
+            level = scales[order[:size]] - scales[order[0]]
+            for width in NESTED_WIDTHS:
+                start[order[:size]] = level + np.log(width)
+                candidates.append(start.copy())
+            size *= 2
+    return sorted(candidates, key=lambda start: objective(start)[0])[:N_NESTED]
+
+
+def _objective(cost: Cost, sets: list[Any], penalty: float) -> Objective:
+    """The penalised cost, summed over the data sets, and its gradient."""
 
     def objective(log_scales: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = (
@@ -97,10 +117,17 @@ def _descend(
             value, gradient = value + more, gradient + slope
         return value, gradient
 
+    return objective
+
+
+def _descend(
+    cost: Cost, sets: list[Any], start: np.ndarray, penalty: float, max_iter: int, tol: float
+) -> Any:
+    """Minimise the penalised cost by the logarithms of the scales."""
     bounds = [(-9.0, 5.0)] * start.size
     options = {"maxiter": max_iter, "gtol": tol}
     return minimize(
-        objective,
+        _objective(cost, sets, penalty),
         np.clip(start, -9, 5),
         jac=True,
         method="L-BFGS-B",

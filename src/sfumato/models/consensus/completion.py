@@ -59,9 +59,8 @@ def _kernel(filled: np.ndarray, k: int, mass: Weights) -> Kernel:
     found = leading_eigenvectors(scaling[:, None] * (filled + extra) * scaling, k)
     values = np.where(found.values > 1e-12, found.values, np.inf)
     projection = scaling[:, None] * found.vectors / values
-    return Kernel(
-        projection, extra * projection.sum(axis=0), np.append(found.values, found.following)
-    )
+    following = found.following if np.isfinite(found.following) else 0.0  # none is left
+    return Kernel(projection, extra * projection.sum(axis=0), np.append(found.values, following))
 
 
 class ByCompletion:

@@ -19,7 +19,7 @@ from ...core.memory import InputSize, require
 from ...core.objects import distinct_rows, object_weights
 from ...core.rows import _controller, in_threads
 from ...core.types import Array, ArrayLike
-from ...core.validation import as_generator, check_features, check_number
+from ...core.validation import as_generator, check_features, check_number, refuse_subnormal
 from ...core.warn import warn
 from .members import LINKAGES, Failure, Plan, attempt, label
 
@@ -145,6 +145,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._check_parameters()
         self._check_room(X)
         given = check_features(self, X, reset=True)
+        refuse_subnormal(given, "X")
         objects = distinct_rows(given, object_weights(sample_weight, given))
         X = given if objects.group is None else given[objects.first()]
         self._frame = _Frame.of(X)

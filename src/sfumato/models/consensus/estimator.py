@@ -26,6 +26,7 @@ from ...core.validation import (
     check_n_clusters,
     check_number,
     check_weights,
+    refuse_subnormal,
 )
 from ...core.warn import warn
 from ...memberships import cooccurrence
@@ -203,6 +204,7 @@ class EvidenceAccumulation(Clusterer):
         elif self._takes_soft_evidence():
             self._check_room(X)
             X = check_features(self, X, reset=True)
+            refuse_subnormal(X, "X")
             weights = soft.check_weights(partition_weight, self.ensemble)
             mass = object_weights(sample_weight, X)
             self._fit_soft(X, None, (weights, mass), settings, rng)

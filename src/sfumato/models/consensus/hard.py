@@ -19,7 +19,7 @@ from ...core.labels import check_labelings
 from ...core.objects import Objects, object_weights, objects_of, present_rows
 from ...core.structure import PREFIX, assess, convinces
 from ...core.types import ArrayLike, Estimator
-from ...core.validation import check_features, check_n_clusters
+from ...core.validation import check_features, check_n_clusters, refuse_subnormal
 from ...core.warn import EvidenceWarning, warn
 from ...memberships import align
 from ...numerics import label_table as tables
@@ -84,6 +84,7 @@ def accumulate(
         weights = object_weights(sample_weight, C)
         return C, np.dtype(np.float64), present_rows(C.shape[0], weights)
     X = check_features(model, X, reset=True)
+    refuse_subnormal(X, "X")
     weights = object_weights(sample_weight, X)
     objects = objects_of(X, weights, model.n_clusters)
     if model.n_clusters != "auto":

@@ -16,7 +16,7 @@ from ...core import loop
 from ...core.objects import object_weights
 from ...core.rows import Rows, in_threads
 from ...core.types import Array, ArrayLike, Weights
-from ...core.validation import as_generator, check_features, check_number
+from ...core.validation import as_generator, check_features, check_number, refuse_subnormal
 from ...core.warn import warn
 from ...numerics.axes import Axes, by_radius, fit_axes
 from .em import fit_mixture, join
@@ -126,6 +126,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         for name in ("n_members", "n_axes", "max_objects"):
             check_number(getattr(self, name), name, low=1, integer=True)
         X = check_features(self, X, reset=True)
+        refuse_subnormal(X, "X")
         rng = as_generator(self.random_state)
         weights = object_weights(sample_weight, X)
         points, mass = distinct_sample(X, self.max_objects, rng, weights)
