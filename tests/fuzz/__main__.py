@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import io
 import sys
 import time
@@ -20,6 +21,8 @@ from . import targets
 from .judge import FindingError
 
 WEIGHTS = {targets.estimator: 0.62, targets.function: 0.35, targets.command: 0.03}
+if importlib.util.find_spec("typer") is None:  # no command line without its extra
+    WEIGHTS = {targets.estimator: 0.65, targets.function: 0.35}
 
 
 def run_case(seed: int) -> str:
