@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from fuzz.__main__ import run_case
 
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, MixtureEnsemble
-from sfumato.similarity import cosine
+from sfumato.similarity import cosine, doubly_stochastic, knn
 
 SEED, CHUNKS, SIZE = 20_000_000, 16, 20
 
@@ -42,6 +42,18 @@ def test_subnormal_features_are_refused_by_name(kind, form):
     model = kind(random_state=0)
     with pytest.raises(ValueError, match="X has no value larger than 1e-309.*change units"):
         model.fit(form(np.linspace(1e-310, 1e-309, 20).reshape(10, 2)))
+
+
+def test_neighbours_whose_distances_overflow_are_refused_by_name():
+    with pytest.raises(ValueError, match="X has values as large as 1e\\+301.*change units"):
+        knn(sp.csr_array(np.array([[1e301, 1.0], [0.0, 1e300]])))
+
+
+def test_a_scaling_that_ends_in_nothing_is_refused_by_name():
+    """The pattern has total support, but no matrix with these weights as its row sums."""
+    W = np.array([[0.0, 2.6, 0.4], [2.6, 0.2, 0.3], [0.4, 0.3, 0.0]])
+    with pytest.raises(ValueError, match="cannot be made doubly stochastic"):
+        doubly_stochastic(sp.csr_array(W), weights=[0.02, 0.3, 0.9])
 
 
 def test_a_consensus_with_as_many_clusters_as_seen_objects_and_pairs_that_nobody_saw():

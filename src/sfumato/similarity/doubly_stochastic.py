@@ -103,6 +103,7 @@ def doubly_stochastic(
     return _scale(W, tol, max_iter, v)
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what diverges is named below
 def _scale(
     W: Similarity, tol: float, max_iter: int, weights: np.ndarray | None
 ) -> DoublyStochastic:
@@ -126,13 +127,15 @@ def _scale(
         worst = float(error.max())
         if worst <= tol:
             return DoublyStochastic(W, z / v)
+        if not np.isfinite(worst):  # weights that no matrix of this pattern has as its sums
+            break
         if worst < 0.7 * before or worst > 1:
             z = fixed_point(W, z, v)
         else:
             z = xp.exp(newton(lambda y: entropy_dual(W, y, v), xp.log(z)))
         before = worst
     _refuse(
-        np.flatnonzero(to_numpy(error) > tol),
+        np.flatnonzero(~(to_numpy(error) <= tol)),  # NaN among them
         f"do not reach a row sum of one within {tol:g} in max_iter={max_iter} steps",
     )
     raise AssertionError

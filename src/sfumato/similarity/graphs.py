@@ -141,6 +141,8 @@ def knn(
     known = X if Y is None else Y
     n_neighbors = check_number(n_neighbors, "n_neighbors", low=1, integer=True)
     weights = known_weights(weights, known.shape[0])
+    refuse_overflow(X, "X")
+    refuse_overflow(known, "Y")
     finder = finder_of(known, X, metric)
     if Y is None:
         graph = shares(*reach(finder, None, n_neighbors, weights), n_neighbors, weights, known)
