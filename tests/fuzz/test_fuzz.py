@@ -1,4 +1,4 @@
-"""One minute of the fuzz run, with the same cases everywhere, and what longer runs found, shrunk."""
+"""A minute of the fuzz run, the same cases everywhere, and what longer runs found, shrunk."""
 
 import contextlib
 import io
@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fuzz.__main__ import run_case
 
+from fuzz.__main__ import run_case
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, MixtureEnsemble
 from sfumato.similarity import cosine, doubly_stochastic, knn
 
