@@ -312,7 +312,8 @@ def test_memory_has_its_own_exit_code(run, data, monkeypatch):
 def test_debug_shows_the_traceback(run):
     assert "Traceback" not in run("fit", "nothing.csv")[2]
     assert "Traceback" in run("fit", "nothing.csv", "--debug")[2]
-    assert "--debug" in run("fit", "--help")[1]
+    for command in ([], ["fit"], ["predict"], ["models"]):
+        assert "--debug" in run(*command, "--help")[1]
 
 
 def test_help_says_which_model_is_taken(run):

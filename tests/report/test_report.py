@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from sfumato import plot, report
+from sfumato import GaussianMixture, plot, report
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -132,6 +132,23 @@ def test_trust_says_whether_the_search_ended():
     U = soft()
     assert "converged after 2 iterations" in report.render(U, converged=True, history=[2.0, 1.0])
     assert "before it converged" in report.render(U, converged=False, history=[2.0, 1.0])
+
+
+@pytest.mark.parametrize(("agreement", "said"), [(0.93, "stable"), (0.31, "other clusters")])
+def test_trust_says_whether_halves_agree(agreement, said):
+    U = [[0.9, 0.1], [0.2, 0.8]]
+    page = report.render(U, stability=agreement)
+    assert f"agree to {agreement}" in page
+    assert said in page
+    assert "clustered apart" not in report.render(U)
+
+
+def test_the_numbers_that_a_model_compared_are_drawn():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)) + 9 * (np.arange(60) % 2)[:, None]
+    model = GaussianMixture([1, 2, 3], covariance_type="tied", random_state=0).fit(X)
+    assert "Number of clusters" in report.render(model, X)
+    assert "Number of clusters" not in report.render(GaussianMixture(2, random_state=0).fit(X), X)
 
 
 def test_many_objects_make_a_small_page():

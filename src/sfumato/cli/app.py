@@ -6,6 +6,7 @@ A new command is a function here, or in a module of its own that is added with `
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,13 +21,16 @@ app = typer.Typer(
     help="Soft clustering: for every object, how much it belongs to each cluster.",
     epilog=(
         "Exit codes: 0 done, 1 failed, 2 bad input, 3 not converged (--strict), 4 out of memory, "
-        "130 stopped. --debug shows tracebacks."
+        "130 stopped."
     ),
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+# ``main`` takes --debug out of the arguments of every command; here it is only told about.
+command = partial(app.command, epilog="--debug, with any command, shows the traceback of an error.")
 
 
 def _version(asked: bool) -> None:
@@ -45,11 +49,15 @@ def _root(
             "--version", callback=_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", help="Show the traceback of an error; goes with every command."),
+    ] = False,
 ) -> None:
     pass
 
 
-@app.command(epilog="Any command takes --debug, which shows the traceback of an error.")
+@command()
 def fit(
     data: o.DataFile,
     model: o.Model = None,
@@ -114,7 +122,7 @@ def fit(
     )
 
 
-@app.command()
+@command()
 def consensus(
     data: Annotated[
         str,
@@ -186,7 +194,7 @@ def consensus(
     )
 
 
-@app.command()
+@command()
 def predict(
     model: Annotated[
         Path, typer.Argument(help="Result folder of an earlier fit.", metavar="RESULT")
@@ -214,7 +222,7 @@ def predict(
     predict(model, data, id_column, out, force, quiet)
 
 
-@app.command()
+@command()
 def score(
     first: Annotated[
         str, typer.Argument(help="Labels or memberships: a file or a result folder.", metavar="A")
@@ -240,7 +248,7 @@ def score(
     score(first, second, column, as_json)
 
 
-@app.command()
+@command()
 def choose(
     data: o.DataFile,
     model: o.Model = "gaussian-mixture",
@@ -324,7 +332,7 @@ def choose(
     )
 
 
-@app.command()
+@command()
 def report(
     result: Annotated[Path, typer.Argument(help="Result folder.", metavar="RESULT")],
     out: Annotated[
@@ -346,7 +354,7 @@ def report(
     report(result, out, title, force)
 
 
-@app.command()
+@command()
 def models(as_json: o.Json = False) -> None:
     """List the models, and when to use which."""
     from .inspecting import list_models
@@ -354,7 +362,7 @@ def models(as_json: o.Json = False) -> None:
     list_models(as_json)
 
 
-@app.command()
+@command()
 def inspect(
     file: Annotated[
         str, typer.Argument(help="Data file, result folder or model file.", metavar="FILE")
@@ -370,7 +378,7 @@ def inspect(
     inspect(file, as_json)
 
 
-@app.command()
+@command()
 def demo(
     out: o.Out = Path("sfumato-demo"),
     force: o.Force = False,
@@ -386,7 +394,7 @@ def demo(
     demonstrate(out, force, seed, as_json)
 
 
-@app.command()
+@command()
 def reproduce(
     name: Annotated[
         str,

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.types import Estimator
 from ..io import InputError, Roles, Table, read
 from ..io.output import Output, check_file
+from ..report._curve import curve_of_choice
 from .evidence import on_one_scale, prepare
 from .models import check_model, make
 from .terminal import Terminal
@@ -48,19 +49,7 @@ def automatic(
         return [], None
     choice, said = _search(estimator, table, model, None, "auto", seed, terminal)
     estimator.set_params(n_clusters=choice.n_clusters)
-    return said, _curve(choice)
-
-
-def _curve(choice: Any) -> dict[str, Any]:
-    """The scores as arguments of ``plot.selection``."""
-    rows = [row for row in choice.table if np.isfinite(row.score)]
-    held = {"n_clusters": [row.n_clusters for row in rows], "scores": [row.score for row in rows]}
-    return {
-        **held,
-        "spread": [row.standard_error for row in rows],
-        "chosen": choice.n_clusters,
-        "name": choice.criterion,
-    }
+    return said, curve_of_choice(choice)
 
 
 def _search(
@@ -170,5 +159,5 @@ def _draw(path: Path, form: str, choice: Any) -> None:
     from .. import plot
 
     figure = Figure(layout="constrained")
-    plot.selection(**_curve(choice), ax=figure.subplots())
+    plot.selection(choice, ax=figure.subplots())
     figure.savefig(path, format=form)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import warnings
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__, metrics, plot, report
+from .. import __version__, metrics, report
 from ..core.labels import encode
 from ..core.types import Estimator
 from ..io import Result, Table
@@ -18,11 +19,16 @@ from ..io.columns import reading
 from ..io.results import has_noise
 from ..io.summaries import SCHEMA
 from ..memberships import margin, sizes
+from ..report._curve import curve_of_model
+from ..selection import stability
 from .models import commands
+from .pictures import pictures
 from .terminal import Terminal
 
 __all__ = ["agreement", "measures", "show", "summarize", "write_report"]
 
+SPLITS = 2  # into halves, four fits of at most a thousand objects, that stability is taken from
+HALVED = 10  # objects for each cluster from which on halves still show the clusters
 AGREEMENTS: dict[str, Any] = {
     "adjusted Rand index": metrics.adjusted_rand_index,
     "Rand index": metrics.rand_index,
@@ -62,6 +68,7 @@ def summarize(
         "objective": float(estimator.objective_),
         "metrics": measures(U, table.classes) | _spread(estimator),
         "structure": _structure(estimator),
+        "stability": _stability(estimator, table, request.seed),
         "warnings": said,
         "seed": request.seed,
         "parameters": parameters,
@@ -87,10 +94,10 @@ def summarize(
         "seconds": round(seconds, 3),
     }
     ids = [str(place) for place in range(len(U))] if table.ids is None else table.ids
-    pictures = _pictures(request, estimator, table, U) | {
-        "selection": curve or _own_curve(estimator)
+    drawn = pictures(request, estimator, table, U) | {
+        "selection": curve or curve_of_model(estimator)
     }
-    described = pictures.get("description")
+    described = drawn.get("description")
     if described is not None:
         summary["clusters"] = [
             {part: cluster[part] for part in ("sentence", "columns")}
@@ -98,7 +105,7 @@ def summarize(
             for cluster in described["clusters"]
         ]
         summary |= {"tree": described["tree"], "missing": described["missing"]}
-    return Result(U, ids, summary, pictures)
+    return Result(U, ids, summary, drawn)
 
 
 def _structure(estimator: Estimator) -> dict[str, Any] | None:
@@ -111,6 +118,27 @@ def _structure(estimator: Estimator) -> dict[str, Any] | None:
         "groups_apart": found.n_apart,
         "supported": bool(found.supported),
     }
+
+
+def _stability(estimator: Estimator, table: Table, seed: int) -> float | None:
+    """Agreement of two halves clustered apart; None where halves cannot be made or fitted."""
+    clusters = estimator.n_clusters_ - (getattr(estimator, "noise", None) is not None)
+    if estimator.needs_classes or clusters < 2 or table.values.shape[0] < HALVED * clusters:
+        return None
+    values = np.asarray(table.values) if isinstance(table.values, np.memmap) else table.values
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = stability(
+                estimator,
+                values,
+                n_splits=SPLITS,
+                sample_weight=table.weights,
+                random_state=seed,
+            )
+        except (TypeError, ValueError):
+            return None
+    return found.agreement if np.isfinite(found.agreement) else None
 
 
 def _spread(estimator: Estimator) -> dict[str, float]:
@@ -147,82 +175,6 @@ def agreement(reference: np.ndarray, clustering: np.ndarray) -> dict[str, float]
     if max(side.ndim for side in sides) > 1:
         found |= {f"soft {name}": function(*sides) for name, function in AGREEMENTS.items()}
     return found | {"Brier score": metrics.brier_score(*sides)}
-
-
-def _pictures(request: Any, estimator: Estimator, table: Table, U: np.ndarray) -> dict[str, Any]:
-    """What the report needs beyond memberships, small whatever the number of objects."""
-    history = np.asarray(estimator.history_, dtype=float)
-    held: dict[str, Any] = {
-        "history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None
-    }
-    similarity = None
-    if request.similarity == "precomputed":
-        similarity = table.values
-    elif hasattr(estimator, "coassociation_"):
-        similarity = estimator.coassociation_
-    if request.similarity != "precomputed" and not request.roles.labels:
-        found = report.plane(table.values, columns=table.columns)
-        held |= {
-            "shown": found.shown.tolist(),
-            "coordinates": found.coordinates.round(6).tolist(),
-            "axes": found.names,
-            "description": _described(table, U, found.shown),
-        }
-    if similarity is not None:
-        means = plot.block_means(similarity, U, blocks=100)
-        held |= {
-            "similarity": np.nan_to_num(means).round(5).tolist(),
-            "scale": float(getattr(estimator, "scale_", 1.0)),
-        }
-    if table.classes is not None:
-        kinds, codes = np.unique(np.asarray(table.classes), return_inverse=True)
-        held |= {
-            "class_title": request.roles.classes,
-            "class_names": kinds.tolist(),
-            "class_codes": codes.tolist(),
-        }
-    return held
-
-
-def _described(table: Table, U: np.ndarray, shown: np.ndarray) -> dict[str, Any]:
-    """The clusters in terms of the columns as they stand in the file."""
-    if table.fields is not None:
-        return report.describe([column for column in table.fields if column.used], U, shown=shown)
-    values = table.values if table.original is None else table.original
-    return report.describe(values, U, columns=table.columns, shown=shown)
-
-
-def _own_curve(estimator: Estimator) -> dict[str, Any] | None:
-    """The scores that a model compared to choose its number of clusters itself."""
-    tried = getattr(estimator, "search_", getattr(estimator, "candidates_", ()))
-    if hasattr(estimator, "scores_"):
-        scores = dict(
-            zip(
-                np.asarray(tried).tolist(),
-                np.asarray(estimator.scores_, dtype=float).tolist(),
-                strict=True,
-            )
-        )
-        name = "score"
-    else:
-        name = getattr(estimator, "criterion", "")
-        scores = {}
-        sizes = {getattr(candidate, "n_clusters", 0) for candidate in tried}
-        for candidate in tried if len(sizes) > 1 else ():
-            scores[candidate.n_clusters] = max(
-                -getattr(candidate, name), scores.get(candidate.n_clusters, -np.inf)
-            )
-    scores = {k: value for k, value in scores.items() if np.isfinite(value)}
-    return (
-        {
-            "n_clusters": list(scores),
-            "scores": list(scores.values()),
-            "chosen": int(estimator.n_clusters_),
-            "name": name,
-        }
-        if scores
-        else None
-    )
 
 
 def write_report(path: Path, result: Result, title: str | None = None) -> None:
@@ -266,6 +218,7 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         selection=held.get("selection"),
         converged=summary["converged"],
         warnings=summary["warnings"],
+        stability=summary.get("stability"),
         metrics=summary["metrics"],
         made=made,
     )
@@ -304,5 +257,10 @@ def show(result: Result, terminal: Terminal) -> None:
     terminal.say(
         f"Certainty {summary['certainty']:.3f}; {between}. {measured[:1].upper()}{measured[1:]}."
     )
+    if summary["stability"] is not None:
+        terminal.say(
+            f"Two halves of the data, clustered apart, agree to {summary['stability']:.2f} "
+            "(1 is the same, 0 is chance)."
+        )
     if not summary["converged"]:
         terminal.say(f"The search did not converge in {summary['n_iter']} iterations.")

@@ -22,6 +22,7 @@ from ..io.columns import encode, encoded_names
 from ..io.moving import whole_file
 from ..memberships import check_memberships
 from ._columns import as_columns
+from ._curve import curve_of_model
 from ._description import describe
 from ._findings import answer, doubtful, trust
 from ._page import fill, live_data
@@ -52,6 +53,7 @@ def render(
     class_title: str = "class",
     selection: Mapping[str, Any] | None = None,
     converged: bool | None = None,
+    stability: float | None = None,
     warnings: Sequence[str] = (),
     notes: Sequence[str] = (),
     metrics: Mapping[str, Any] | None = None,
@@ -93,6 +95,8 @@ def render(
         Arguments of ``plot.selection``: ``n_clusters``, ``scores``, and perhaps ``spread``,
         ``chosen`` and ``name``.
     converged : bool, optional
+    stability : float, optional
+        Agreement of halves of the data, such as ``selection.stability(model, X).agreement``.
     warnings : sequence of str
         What the fit had to say; shown under "how far to trust this answer".
     notes : sequence of str
@@ -164,6 +168,7 @@ def render(
             selection=selection,
             notes=notes,
             metrics=metrics,
+            stability=stability,
         ),
         metrics={key: _number(value) for key, value in (metrics or {}).items()},
         made=made or {},
@@ -178,6 +183,7 @@ def _of_model(model: Estimator) -> dict[str, Any]:
         "noise": getattr(model, "noise", None) is not None,
         "history": history if history.ndim == 1 and len(history) else None,
         "converged": getattr(model, "converged_", None),
+        "selection": curve_of_model(model),
     }
 
 

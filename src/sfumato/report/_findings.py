@@ -13,6 +13,7 @@ from ..plot import palette
 __all__ = ["Finding", "answer", "doubtful", "trust"]
 
 SURE, SHARED = 0.9, 0.2
+STABLE = 0.8  # agreement of halves: what Tibshirani and Walther (2005) ask of prediction strength
 CALIBRATED = 0.05  # largest gap between certainty and accuracy that is called nearly calibrated
 
 
@@ -90,10 +91,12 @@ def trust(
     selection: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     metrics: Mapping[str, Any] | None = None,
+    stability: float | None = None,
 ) -> list[Finding]:
     """What speaks for the answer and what against it."""
     found = [Finding("caution", text) for text in warnings]
-    found += _number(selection, U.shape[1]) + _against_classes(U, metrics or {})
+    found += _number(selection, U.shape[1]) + _stable(stability)
+    found += _against_classes(U, metrics or {})
     if converged is not None:
         after = f" after {n_iter} iteration{'' if n_iter == 1 else 's'}" if n_iter else ""
         stopped = (
@@ -130,6 +133,19 @@ def _number(selection: Mapping[str, Any] | None, k: int) -> list[Finding]:
             f"{best}; the runners-up are {others}.",
         )
     ]
+
+
+def _stable(agreement: float | None) -> list[Finding]:
+    """Whether another sample of the same kind would show the same clusters."""
+    if agreement is None:
+        return []
+    text = (
+        f"Two halves of the data, clustered apart, agree to {agreement:.2f} (adjusted Rand index: "
+        "1 is the same, 0 is chance)"
+    )
+    if agreement >= STABLE:
+        return [Finding("good", f"{text}: the clusters are stable.")]
+    return [Finding("caution", f"{text}: another sample would give other clusters.")]
 
 
 def _against_classes(U: np.ndarray, metrics: Mapping[str, Any]) -> list[Finding]:

@@ -63,10 +63,7 @@ def live_data(
     if U.shape[1] == 3:
         corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
         points = (U[places] @ corners).round(4).tolist()
-        planes = {
-            **planes,
-            "simplex": {"points": points, "names": [f"{labels[0]} to {labels[1]}", labels[2]]},
-        }
+        planes = {**planes, "simplex": {"points": points, "names": list(labels)}}
     rows = description.get("rows") or [[] for _ in places]
     held = {
         "names": [plain(names[int(i)], 80) for i in places],

@@ -64,10 +64,23 @@
     } };
   }
 
+  function triangle(pen, at, titles) {
+    const corners = [[0, 0], [1, 0], [0.5, Math.sqrt(0.75)]];
+    const line = (from, to) => { pen.beginPath(); pen.moveTo(...at(from)); pen.lineTo(...at(to)); pen.stroke(); };
+    corners.forEach((corner, c) => {
+      const next = corners[(c + 1) % 3];
+      line(corner, next);
+      pen.setLineDash([2, 3]); line([(corner[0] + next[0]) / 2, (corner[1] + next[1]) / 2], [0.5, Math.sqrt(0.75) / 3]); pen.setLineDash([]);
+      const [x, y] = at(corner);
+      pen.fillStyle = colours[c]; pen.textAlign = ["left", "right", "center"][c];
+      pen.fillText(titles[c], x, c < 2 ? y + 20 : y - 9);
+    });
+  }
+
   function scatter(figure, points, titles) {
     const { canvas, size } = canvasFor(figure, 0.8);
     const known = points.map((point, i) => i).filter((i) => points[i][0] !== null && points[i][1] !== null);
-    const range = [0, 1].map((axis) => {
+    const range = titles.triangle ? [[-0.04, 1.04], [-0.08, 0.98]] : [0, 1].map((axis) => {
       const values = known.map((i) => points[i][axis]);
       const low = values.reduce((a, b) => Math.min(a, b), Infinity);
       const high = values.reduce((a, b) => Math.max(a, b), -Infinity);
@@ -77,16 +90,19 @@
     function paint() {
       const [pen, wide, high] = size();
       const left = 30, foot = 30, edge = 8;
+      const at = ([x, y]) => [
+        left + (wide - left - edge) * (x - range[0][0]) / (range[0][1] - range[0][0]),
+        high - foot - (high - foot - edge) * (y - range[1][0]) / (range[1][1] - range[1][0])];
       place = points.map(() => null);
-      for (const i of known) place[i] = [
-        left + (wide - left - edge) * (points[i][0] - range[0][0]) / (range[0][1] - range[0][0]),
-        high - foot - (high - foot - edge) * (points[i][1] - range[1][0]) / (range[1][1] - range[1][0])];
+      for (const i of known) place[i] = at(points[i]);
       pen.fillStyle = pen.strokeStyle = ink("--soft");
       pen.font = "12px system-ui, sans-serif";
       pen.textAlign = "center";
-      pen.fillText(titles[0], (wide + left) / 2, high - 8);
-      pen.save(); pen.translate(14, (high - foot) / 2); pen.rotate(-Math.PI / 2); pen.fillText(titles[1], 0, 0); pen.restore();
-      pen.lineWidth = 1; pen.beginPath(); pen.moveTo(left - 4, edge); pen.lineTo(left - 4, high - foot + 4); pen.lineTo(wide - edge, high - foot + 4); pen.stroke();
+      if (titles.triangle) triangle(pen, at, titles); else {
+        pen.fillText(titles[0], (wide + left) / 2, high - 8);
+        pen.save(); pen.translate(14, (high - foot) / 2); pen.rotate(-Math.PI / 2); pen.fillText(titles[1], 0, 0); pen.restore();
+        pen.lineWidth = 1; pen.beginPath(); pen.moveTo(left - 4, edge); pen.lineTo(left - 4, high - foot + 4); pen.lineTo(wide - edge, high - foot + 4); pen.stroke();
+      }
       if (titles.ticks) {
         const short = (value) => String(Number(value.toPrecision(3)));
         pen.textAlign = "left"; pen.fillText(short(range[0][0]), left, high - foot + 16);
@@ -246,6 +262,7 @@
     if (kind === "bands") bands(figure); else {
       const titles = [...planes[kind].names];
       titles.ticks = kind === "telling";
+      titles.triangle = kind === "simplex";
       scatter(figure, planes[kind].points, titles);
     }
   }

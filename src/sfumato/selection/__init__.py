@@ -4,6 +4,7 @@ from .choose import Candidate, Choice, choose_n_clusters
 from .likelihood_ratio import LikelihoodRatio, RatioTest, bootstrap_likelihood_ratio
 from .parameters import ParameterUncertainty, parameter_intervals
 from .resampling import Interval, Uncertainty, bootstrap
+from .stability import Stability, stability
 from .trials import CRITERIA, Trial
 from .trust import Reliability, calibration_report, fit_temperature, temper
 
@@ -16,6 +17,7 @@ __all__ = [
     "ParameterUncertainty",
     "RatioTest",
     "Reliability",
+    "Stability",
     "Trial",
     "Uncertainty",
     "bootstrap",
@@ -24,5 +26,6 @@ __all__ = [
     "choose_n_clusters",
     "fit_temperature",
     "parameter_intervals",
+    "stability",
     "temper",
 ]
