@@ -57,7 +57,7 @@ def run(request: Request) -> None:
     """The whole of ``sfumato fit`` and ``sfumato consensus``."""
     unnamed = request.model is None
     if request.model is None:
-        request = replace(request, model=first_choice(weighted=request.roles.weight is not None))
+        request = replace(request, model=first_choice())
     check_model(request.model)
     clusters = None if request.clusters is None else parse_clusters(request.clusters, request.model)
     if request.table not in ("csv", "parquet"):
@@ -73,8 +73,7 @@ def run(request: Request) -> None:
         if table.id_column is not None and request.roles.id is None:
             terminal.remark(f"ids are taken from column '{table.id_column}'")
         if unnamed and any(column.categories and column.used for column in table.fields or ()):
-            weighted = request.roles.weight is not None
-            request = replace(request, model=first_choice(weighted=weighted, categories=True))
+            request = replace(request, model=first_choice(categories=True))
         if request.clusters is None:  # asks the model, which is loaded only when there are data
             clusters = parse_clusters(None, request.model)
         request = replace(request, clusters="auto" if clusters is None else str(clusters))

@@ -47,11 +47,9 @@ def canonical(name: str | None) -> str | None:
     return name if name is None else ALIASES.get(name.lower(), name)
 
 
-def first_choice(*, weighted: bool, categories: bool = False) -> str:
-    """The model for those who name none: the consensus, or the one that takes what it does not."""
-    if categories and "mixed-mixture" in commands():
-        return "mixed-mixture"
-    return "gaussian-mixture" if weighted else "consensus"
+def first_choice(*, categories: bool = False) -> str:
+    """The model for those who name none: the consensus, or the one that takes categories."""
+    return "mixed-mixture" if categories else "consensus"
 
 
 def parse_clusters(text: str | None, model: str) -> int | None:

@@ -46,7 +46,9 @@ def pictures(request: Any, estimator: Estimator, table: Table, U: np.ndarray) ->
     return held
 
 
-def _similarity(request: Any, estimator: Estimator, table: Table, U: np.ndarray) -> np.ndarray | None:
+def _similarity(
+    request: Any, estimator: Estimator, table: Table, U: np.ndarray
+) -> np.ndarray | None:
     """Block means of the similarity that the model saw, where it saw one."""
     if request.similarity == "precomputed":
         return plot.block_means(table.values, U, blocks=100)

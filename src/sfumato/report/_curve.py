@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..selection.own import of_mixture
-
 __all__ = ["curve_of_choice", "curve_of_model"]
 
 
@@ -29,21 +27,12 @@ def curve_of_model(model: Any) -> dict[str, Any] | None:
     """What a fitted model compared to choose its number of clusters; None if it was given."""
     if hasattr(model, "selection_"):
         return curve_of_choice(model.selection_)
-    if hasattr(model, "n_clusters_posterior_"):
-        scores = np.asarray(model.n_clusters_posterior_, dtype=np.float64)[1:]
-        numbers, name = list(range(1, len(scores) + 1)), "posterior probability"
-    elif hasattr(model, "search_"):
-        found = of_mixture(model)
-        scores, numbers, name = found.scores, found.sizes, found.criterion
-    else:
+    if not hasattr(model, "n_clusters_posterior_"):
         return None
-    known = np.flatnonzero(np.isfinite(scores))
-    if len(known) < 2:
-        return None
-    noise = getattr(model, "noise", None) is not None
+    shares = np.asarray(model.n_clusters_posterior_, dtype=np.float64)[1:]
     return {
-        "n_clusters": [numbers[place] for place in known],
-        "scores": [float(scores[place]) for place in known],
-        "chosen": int(model.n_clusters_) - noise,
-        "name": name,
+        "n_clusters": list(range(1, len(shares) + 1)),
+        "scores": shares.tolist(),
+        "chosen": int(model.n_clusters_),
+        "name": "posterior probability",
     }
