@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...core import loop
-from ...core.base import InductiveClusterer
+from ...core.constraints import Known, refuse_constraints
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState
 from ...core.validation import check_choice, check_features, check_number, check_weights
@@ -17,11 +18,12 @@ from ...numerics import distances, seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticClusters
 from . import kernel
+from .extended import ExtendedFuzzy
 
 __all__ = ["FuzzyCMeans"]
 
 
-class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
+class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     """Memberships that fade with the distance to cluster centers.
 
     Minimises ``sum_ij w_i u_ij**m |x_i - c_j|**2`` over memberships and centers [1]_, by
@@ -45,6 +47,20 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     noise : float, optional
         Adds a last column to the memberships, a noise cluster [4]_ that is equally far from every
         object: ``noise`` times the root mean square distance of the objects to their mean.
+    metric : {"euclidean", "manhattan", "cosine", "gaussian"} or function, default="euclidean"
+        Distance to the centers. ``"euclidean"``: squared; ``"manhattan"``: sum of absolute
+        differences, centers are medians; ``"cosine"``: one less the cosine. ``"gaussian"`` and a
+        function ``f(X, Y)`` are kernels: squared distances in the space of the kernel, from an n x
+        n matrix. All but ``"euclidean"`` hold the features in memory.
+    missing : {"partial", "complete"}, default="partial"
+        What NaN in ``X`` means [5]_: distances over the values that are there, raised to all
+        features; or values that are part of the solution.
+    init : array of shape (n_clusters, p), optional
+        Centers to start from, once.
+    possibilistic : bool, default=False
+        Typicalities in place of memberships [6]_: each cluster judges an object by itself, so that
+        an outlier is typical of none. ``typicalities_`` holds them, whose rows sum to anything from
+        0 to ``n_clusters``; ``memberships_`` are the same rows divided by their sums.
     n_init : int, default=4
         Number of starts; the best is kept. With many objects the starts compete on a sample.
     max_iter : int, default=300
@@ -64,6 +80,8 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         Cluster of the largest membership.
     cluster_centers_ : array of shape (n_clusters, p)
         Centers.
+    typicalities_ : array of shape (n, n_clusters)
+        With ``possibilistic=True``.
     metrics_ : array of shape (n_clusters, p, p)
         With ``covariance_type="full"``: matrices of the clusters' distances.
     objective_ : float
@@ -84,6 +102,10 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
        1995.
     .. [4] R. N. Dave, Characterization and detection of noise in clustering, Pattern Recognition
        Letters 12, 1991.
+    .. [5] R. J. Hathaway and J. C. Bezdek, Fuzzy c-means clustering of incomplete data, IEEE
+       Transactions on Systems, Man and Cybernetics B 31, 2001.
+    .. [6] R. Krishnapuram and J. M. Keller, A possibilistic approach to clustering, IEEE
+       Transactions on Fuzzy Systems 1, 1993.
 
     Examples
     --------
@@ -108,6 +130,10 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         covariance_type: str = "spherical",
         entropy: float | None = None,
         noise: float | None = None,
+        metric: str | Callable[..., Any] = "euclidean",
+        missing: str = "partial",
+        init: ArrayLike | None = None,
+        possibilistic: bool = False,
         n_init: int = 4,
         max_iter: int = 300,
         tol: float = 1e-7,
@@ -122,7 +148,79 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         self.covariance_type = covariance_type
         self.entropy = entropy
         self.noise = noise
+        self.metric = metric
+        self.missing = missing
+        self.init = init
+        self.possibilistic = possibilistic
         self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+    ) -> Any:
+        """Learn memberships from features.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+            Features; NaN means missing.
+        y : array of shape (n,), optional
+            Labels of some objects, -1 for the others: labelled objects belong to the cluster of
+            their label, by sorted labels. A ``y`` without any -1 is ignored.
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object.
+        must_link : array of shape (m, 2) or (m, 3), optional
+            Pairs of rows that belong together: they share one row of memberships. With a third
+            column of weights q, a pair costs q v sum_{j != h} u_ij**m u_lh**m instead, v the mean
+            distance of the objects to their mean.
+        cannot_link : array of shape (m, 2) or (m, 3), optional
+            Pairs of rows that belong apart: a pair costs q v sum_j u_ij**m u_lj**m, q the third
+            column or, without it, so much that it is honoured.
+
+        Returns
+        -------
+        self
+        """
+        if isinstance(self.n_clusters, str):
+            refuse_constraints(must_link, cannot_link)
+            return super().fit(X, None, sample_weight)
+        self._forget()
+        self._check_parameters()
+        known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
+        self._frame = None
+        if not self._needs_memory(X, known):
+            return super().fit(X, None, sample_weight)
+        self._check_room(X)
+        self._fit_in_memory(X, sample_weight, known)
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        """Memberships of new objects; missing values are treated as in the fit.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+        """
+        self._check_fitted()
+        return super().predict_proba(X) if self._is_plain(X) else self._predict_in_memory(X)
+
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Minus the objective per unit of weight at the fitted centers: higher is better."""
+        self._check_fitted()
+        if self._is_plain(X):
+            return super().score(X, y, sample_weight)
+        return self._score_in_memory(X, sample_weight)
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -143,6 +241,11 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
             ``memberships_`` and ``labels_`` are those of this batch.
         """
         first = not hasattr(self, "memberships_")
+        if self._needs_memory(X, Known()) or (not first and self._frame is not None):
+            raise ValueError(
+                "partial_fit needs metric='euclidean', features without NaN and "
+                "possibilistic=False: use fit"
+            )
         if first:
             self.fit(X, sample_weight=sample_weight)
         X = check_features(self, X, reset=False)
@@ -153,6 +256,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         super()._check_parameters()
         check_number(self.fuzzifier, "fuzzifier", low=1.0, high=np.inf, strict=True)
         check_choice(self.covariance_type, "covariance_type", ("spherical", "full"))
+        self._check_metric()
         for name in ("entropy", "noise"):
             if getattr(self, name) is not None:
                 check_number(getattr(self, name), name, low=0.0, high=np.inf, strict=True)
@@ -193,6 +297,9 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.State:
         d = self.n_features_in_
+        if self.init is not None:
+            centers = np.asarray(self._coordinates.inner(self._given_centers()), dtype=np.float64)
+            return self._with_metrics(centers)
         size = max(20 * self.n_clusters, min(self._screen, 2**24 // max(d, 1)))
         X, weights, _ = seeding.sorted_sample(
             rows, size, rng, features=lambda block: _dense(block[:, 1 : d + 1])
@@ -200,10 +307,16 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         centers = seeding.kmeans_plus_plus(
             X, weights, self.n_clusters, rng, cap=self._rule.noise or np.inf
         )
+        return self._with_metrics(centers)
+
+    def _with_metrics(self, centers: np.ndarray) -> kernel.State:
+        k, d = centers.shape
         return kernel.State(
-            centers,
-            np.broadcast_to(np.eye(d), (self.n_clusters, d, d)).copy() if self._full else None,
+            centers, np.broadcast_to(np.eye(d), (k, d, d)).copy() if self._full else None
         )
+
+    def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
+        return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
 
     def _ready(self, state: kernel.State) -> kernel.Distances:
         return kernel.ready(state, self._rule)

@@ -1,0 +1,298 @@
+"""Fuzzy c-means in memory: other metrics and kernels, missing values, links, typicality."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core import loop
+from ...core.base import InductiveClusterer
+from ...core.constraints import Known, matching
+from ...core.linked import Linked
+from ...core.memory import reserve
+from ...core.rows import Rows
+from ...core.similarity_evidence import has_gaps
+from ...core.types import ArrayLike
+from ...core.validation import (
+    as_generator,
+    check_choice,
+    check_features,
+    check_n_clusters,
+    check_weights,
+)
+from ...numerics import seeding
+from ...numerics.coordinates import Coordinates, measure
+from ...similarity import gaussian
+from . import general, kernel
+from .geometry import Solution, embed, geometry_of
+
+__all__ = ["ExtendedFuzzy"]
+
+METRICS = ("euclidean", "manhattan", "cosine", "gaussian")
+
+
+class Frame(NamedTuple):
+    """How features become the rows of a geometry.
+
+    ``coordinates`` shift and scale; a ``kernel`` f(X, Y) gives similarities to the ``known``
+    objects, which ``projection`` turns into coordinates.
+    """
+
+    coordinates: Coordinates | None = None
+    kernel: Callable[..., Any] | None = None
+    known: Any = None
+    projection: np.ndarray | None = None
+
+    def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (n, q) of new objects, and the squared distance (n,) of each from their space."""
+        if self.kernel is None or self.projection is None:
+            X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+            rows = X if self.coordinates is None else self.coordinates.inner(X)
+            return np.asarray(rows, dtype=np.float64), np.zeros(len(X))
+        F = np.asarray(self.kernel(X, self.known), dtype=np.float64) @ self.projection
+        own = np.array([float(np.asarray(self.kernel(x[None], x[None])).ravel()[0]) for x in X])
+        return F, np.maximum(own - np.einsum("ir,ir->i", F, F), 0.0)
+
+
+class ExtendedFuzzy(InductiveClusterer):
+    """Fits that the sums over row blocks do not express; the features are held in memory."""
+
+    fuzzifier: float
+    entropy: float | None
+    noise: float | None
+    metric: Any
+    missing: str
+    init: Any
+    possibilistic: bool
+    _frame: Frame | None = None
+    _coordinates: Coordinates
+    _rule: kernel.Rule
+    _unit: float
+
+    def _needs_memory(self, X: Any, known: Known) -> bool:
+        """Whether this fit is not one of plain sums."""
+        plain = isinstance(self.metric, str) and self.metric == "euclidean"
+        return not plain or _has_gaps(X) or self.possibilistic or known.links is not None
+
+    def _check_metric(self) -> None:
+        if not callable(self.metric):
+            check_choice(self.metric, "metric (a name or a kernel f(X, Y))", METRICS)
+        check_choice(self.missing, "missing", ("partial", "complete"))
+        if self.possibilistic and (self.entropy is not None or self.noise is not None):
+            raise ValueError("possibilistic=True goes with neither entropy nor noise: drop them")
+
+    def _fit_in_memory(self, X: Any, sample_weight: ArrayLike | None, known: Known) -> None:
+        kind = getattr(self, "covariance_type", "spherical")
+        if kind == "full":
+            raise ValueError(
+                "covariance_type='full' needs metric='euclidean', complete features, no links and "
+                "possibilistic=False: choose covariance_type='spherical'"
+            )
+        plain = isinstance(self.metric, str) and self.metric == "euclidean"
+        X = check_features(self, X, reset=True, missing=plain)
+        if not (isinstance(X, np.ndarray) or sp.issparse(X)):
+            raise ValueError(
+                "metric, missing values, links and possibilistic=True need X as a NumPy array"
+            )
+        check_n_clusters(self.n_clusters, X.shape[0])
+        if not sp.issparse(X) and (empty := np.flatnonzero(np.isnan(X).all(axis=0))).size:
+            raise ValueError(
+                f"X has no value at all in feature {empty[0]}, only NaN: drop that feature"
+            )
+        weights = check_weights(sample_weight, X)
+        w = np.ones(X.shape[0]) if weights is None else weights
+        Y = self._place_objects(X, weights)
+        geometry = geometry_of(self._named(), self.missing, Y)
+        unit = _spread(Y, w, self._named())
+        rule = kernel.Rule(
+            float(self.fuzzifier),
+            None if self.entropy is None else self.entropy * unit,
+            None if self.noise is None else self.noise**2 * unit,
+        )
+        links = Linked.of(known, general.HARD)
+        problem = general.Problem(geometry, w, rule, links, unit)
+        run = loop.best(self._runs_in_memory(problem, Y, X), larger=False)
+        self._publish_in_memory(problem, run, X.dtype)
+        known.warn_of_broken(self.labels_)
+
+    def _named(self) -> str:
+        kernels = callable(self.metric) or self.metric == "gaussian"
+        return "euclidean" if kernels else self.metric
+
+    def _place_objects(self, X: Any, weights: Any) -> np.ndarray:
+        """Rows of the geometry, and how new ones are made."""
+        if callable(self.metric) or self.metric == "gaussian":
+            n = X.shape[0]
+            reserve((n, n), np.dtype(np.float64), "the kernel of all objects", "fit a sample")
+            function, known = self.metric, X.copy()
+            if not callable(function):
+                bandwidth = _bandwidth(X)
+
+                def function(A: Any, B: Any) -> Any:
+                    return gaussian(A, B, bandwidth=bandwidth)
+
+            F, projection = embed(np.asarray(function(X, X), dtype=np.float64))
+            self._frame = Frame(None, function, known, projection)
+            return F
+        coordinates = None
+        if self.metric != "cosine":
+            coordinates = measure(Rows(X, weights), per_feature=False, mix=False)
+        self._frame = Frame(coordinates)
+        return self._frame(X)[0]
+
+    def _runs_in_memory(self, problem: general.Problem, Y: np.ndarray, X: Any) -> list[loop.Run]:
+        if self.init is not None:
+            assert self._frame is not None
+            starts = [self._frame(self._given_centers())[0]]
+        else:
+            whole = np.where(np.isnan(Y), 0.0, Y)
+            order = seeding.sort(whole, problem.weights)
+            seeds: Any = as_generator(self.random_state).integers(2**63, size=self.n_init)
+            starts = [
+                seeding.kmeans_plus_plus(
+                    whole[order],
+                    problem.weights[order],
+                    self.n_clusters,
+                    np.random.default_rng(seed),
+                    cap=problem.rule.noise or np.inf,
+                )
+                for seed in seeds
+            ]
+        starts = [_numbered(problem, start) for start in starts]
+        return [general.run(problem, start, self.max_iter, self.tol) for start in starts]
+
+    def _given_centers(self) -> np.ndarray:
+        centers = np.asarray(self.init, dtype=np.float64)
+        if centers.shape != (self.n_clusters, self.n_features_in_) or np.isnan(centers).any():
+            raise ValueError(
+                f"init must hold {self.n_clusters} centers of {self.n_features_in_} features "
+                f"without NaN, got shape {centers.shape}"
+            )
+        return centers
+
+    def _publish_in_memory(self, problem: general.Problem, run: loop.Run, dtype: Any) -> None:
+        solution = run.state
+        if self.possibilistic:
+            solution, T, self._reach = general.typicalities(
+                problem, solution, self.max_iter, self.tol
+            )
+            self.typicalities_ = T.astype(dtype)
+        order = np.lexsort(solution.centers.T[::-1]) if problem.links is None else slice(None)
+        solution = solution._replace(centers=solution.centers[order])
+        self._solution, self._problem_rule = solution, problem.rule
+        assert self._frame is not None
+        D = problem.geometry.distances(solution)
+        U, objective = general.memberships(problem, D, solution.linked)
+        if self.possibilistic:
+            self.typicalities_, self._reach = self.typicalities_[:, order], self._reach[order]
+            U = self._normalized(self.typicalities_.astype(np.float64), U)
+        frame = self._frame
+        if frame.kernel is None:
+            outer = solution.centers
+            if frame.coordinates is not None:
+                outer = frame.coordinates.outer(outer)
+            self.cluster_centers_ = outer.astype(dtype)
+        # Squared in all metrics but this one, whose distances scale with the features.
+        scale = 1.0 if frame.coordinates is None else float(frame.coordinates.scale[0])
+        self._unit = scale if self._named() == "manhattan" else scale**2
+        history = run.history / self._unit
+        self._publish(U.astype(dtype), run._replace(history=history), objective / self._unit)
+
+    def _normalized(self, T: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """Typicalities divided by their sums; memberships where an object is typical of nothing."""
+        total = T.sum(axis=1, keepdims=True)
+        return np.where(total > 0, T / np.where(total > 0, total, 1.0), U)
+
+    def _beside(self, X: Any, weights: Any) -> tuple[general.Problem, np.ndarray, Any]:
+        """New objects: their problem, distances (n, k) to the centers, and type."""
+        plain = isinstance(self.metric, str) and self.metric == "euclidean"
+        X = check_features(self, X, reset=False, missing=plain)
+        w = check_weights(weights, X)
+        frame, centers, rule = self._fitted_parts()
+        Y, beyond = frame(X)
+        geometry: Any = geometry_of(self._named(), self.missing, Y)
+        problem = general.Problem(geometry, np.ones(len(Y)) if w is None else w, rule)
+        solution = _completed(problem, geometry.begin(centers))
+        return problem, geometry.distances(solution) + beyond[:, None], X.dtype
+
+    def _fitted_parts(self) -> tuple[Frame, np.ndarray, kernel.Rule]:
+        """How features are read, the centers and the rule, of a fit of either kind."""
+        if self._frame is not None:
+            return self._frame, self._solution.centers, self._problem_rule
+        return Frame(self._coordinates), self._state.centers, self._rule
+
+    def _score_in_memory(self, X: Any, sample_weight: ArrayLike | None) -> float:
+        problem, D, _ = self._beside(X, sample_weight)
+        unit = self._unit if self._frame is not None else float(self._coordinates.scale[0]) ** 2
+        return -general.memberships(problem, D)[1] / unit / float(problem.weights.sum())
+
+    def _is_plain(self, X: Any) -> bool:
+        """Whether the sums over row blocks say all about new objects."""
+        full = getattr(self, "covariance_type", "spherical") == "full"
+        return self._frame is None and (full or not _has_gaps(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        plain = isinstance(self.metric, str) and self.metric == "euclidean"
+        kind = getattr(self, "covariance_type", "spherical")
+        tags.input_tags.allow_nan = plain and kind == "spherical"
+        return tags
+
+    def _predict_in_memory(self, X: Any) -> np.ndarray:
+        problem, D, dtype = self._beside(X, None)
+        U = general.memberships(problem, D)[0]
+        if self.possibilistic:
+            T = 1.0 / (1.0 + (D / self._reach) ** (1.0 / (self.fuzzifier - 1.0)))
+            U = self._normalized(T, U)
+        return U.astype(dtype)
+
+
+def _has_gaps(X: Any) -> bool:
+    return not isinstance(X, np.memmap) and not sp.issparse(X) and has_gaps(X)
+
+
+def _completed(problem: general.Problem, solution: Solution) -> Solution:
+    """New objects with their missing values where they cost least, the centers held."""
+    if solution.filled is None:
+        return solution
+    for _ in range(200):
+        U = general.memberships(problem, problem.geometry.distances(solution))[0]
+        A = general.power(U[:, : len(solution.centers)], problem.rule)
+        filled = problem.geometry.fill(A, solution.centers)
+        done = np.abs(filled - solution.filled).max(initial=0.0) <= 1e-12
+        solution = solution._replace(filled=filled)
+        if done:
+            break
+    return solution
+
+
+def _numbered(problem: general.Problem, centers: np.ndarray) -> np.ndarray:
+    """Centers in the order in which labelled objects fit best."""
+    links = problem.links
+    if links is None or (links.labels < 0).all():
+        return centers
+    D = problem.geometry.distances(problem.geometry.begin(centers))[links.rows]
+    U = general.memberships(general.Problem(None, np.ones(len(D)), problem.rule), D)[0]
+    return centers[matching(U[:, : len(centers)], links.labels[links.unit])]
+
+
+def _spread(Y: np.ndarray, weights: np.ndarray, metric: str) -> float:
+    """Mean distance of the objects from their middle, in the distances of the metric."""
+    there = ~np.isnan(Y)
+    mass = np.maximum(weights @ there, np.finfo(float).tiny)
+    mean = (weights @ np.where(there, Y, 0.0)) / mass
+    away = np.where(there, Y - mean, 0.0)
+    if metric == "cosine":
+        return 1.0
+    size = np.abs(away) if metric == "manhattan" else away**2
+    return max(float((weights @ size / mass).sum()), 1e-12)
+
+
+def _bandwidth(X: Any) -> float:
+    """Root mean square distance of the objects to their mean, over the root of two."""
+    dense = X.toarray() if sp.issparse(X) else X
+    variance = float(np.asarray(dense, dtype=np.float64).var(axis=0).sum())
+    return max((variance / 2.0) ** 0.5, 1e-12)

@@ -1,0 +1,183 @@
+"""Fuzzy c-means in any geometry, with linked rows, and in its possibilistic form.
+
+    J = sum_ij w_i u_ij^m d_ij  +  sum over pairs apart of  q sum_j u_ij^m u_lj^m
+                                +  sum over pairs together of  q sum_{j != h} u_ij^m u_lh^m
+
+Rows that must be together share one row of memberships, whose distances are their mean. For the
+others a pair adds  q u_lj^m  (or, together, q times the sum of u_lh^m, h != j) to the distance of i
+from center j, so that rows in turn never raise J. With the entropy rule u takes the place of u^m.
+
+Possibilistic (Krishnapuram and Keller 1993): t_ij = 1 / (1 + (d_ij / e_j)^(1 / (m - 1))), each
+cluster by itself, e_j = sum_i w_i u_ij^m d_ij / sum_i w_i u_ij^m of the fuzzy solution.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core import loop
+from ...core.linked import Linked
+from .geometry import Solution
+from .kernel import Rule, share
+
+__all__ = ["Problem", "memberships", "run", "typicalities"]
+
+HARD = 1e4  # times the mean distance: the cost of a pair without a weight that is not honoured
+N_SWEEPS = 50  # over the rows of a piece
+SETTLED = 1e-10
+
+
+class Problem(NamedTuple):
+    """A geometry, weights (n,) of the objects, the rule of memberships and linked rows or None."""
+
+    geometry: Any
+    weights: np.ndarray
+    rule: Rule
+    links: Linked | None = None
+    unit: float = 1.0  # distance that a pull of one stands for
+
+    def step(self, solution: Solution) -> tuple[Solution, float]:
+        """The next solution, and the objective of this one."""
+        U, cost = memberships(self, self.geometry.distances(solution), solution.linked)
+        k = len(solution.centers)
+        A = self.weights[:, None] * power(U[:, :k], self.rule)
+        linked = None if self.links is None else U[self.links.rows]
+        return self.geometry.update(A, solution)._replace(linked=linked), cost
+
+
+def run(problem: Problem, centers: np.ndarray, max_iter: int, tol: float) -> loop.Run:
+    """Alternate from given centers until a step lowers the objective by less than ``tol`` of it."""
+    first = problem.geometry.begin(centers)
+    return loop.iterate(problem.step, first, max_iter=max_iter, tol=tol, relative_to=None)
+
+
+def power(U: np.ndarray, rule: Rule) -> np.ndarray:
+    """u^m, or u with the entropy rule."""
+    return U if rule.temperature is not None else U**rule.fuzzifier
+
+
+def memberships(
+    problem: Problem, D: np.ndarray, start: np.ndarray | None = None
+) -> tuple[np.ndarray, float]:
+    """Memberships (n, k), the noise cluster last, and the objective.
+
+    ``start`` (m, k) are memberships of the linked rows to go on from; None begins anew.
+    """
+    rule, w = problem.rule, problem.weights
+    U, costs = _share(D, rule)
+    if problem.links is None:
+        return U, float(w @ costs)
+    rows = problem.links.rows
+    free = np.ones(len(D), dtype=bool)
+    free[rows] = False
+    value = float(w[free] @ costs[free])
+    U[rows], part = _linked(problem, D[rows], w[rows], start)
+    return U, value + part
+
+
+def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
+    """Best memberships (n, k + noise) for distances (n, k), and what each object costs."""
+    if rule.noise is not None:
+        D = np.hstack([D, np.full((len(D), 1), rule.noise)])
+    columns = D.shape[1]
+    floor = 1e-15 * max(float(D.max(initial=0.0)), np.finfo(float).tiny)
+    U, costs = share(np.ascontiguousarray((D + floor).T), rule)
+    # The rule works with power means of the distances, which are larger by this factor.
+    factor = 1.0 if rule.temperature is not None else columns ** (1.0 - rule.fuzzifier)
+    return U.T, costs * factor
+
+
+def _linked(
+    problem: Problem, D: np.ndarray, w: np.ndarray, start: np.ndarray | None
+) -> tuple[np.ndarray, float]:
+    """Memberships of the linked rows, and what they cost."""
+    links, rule = problem.links, problem.rule
+    assert links is not None
+    mass = np.maximum(np.bincount(links.unit, w), np.finfo(float).tiny)
+    mean = links.of_units(w[:, None] * D) / mass[:, None]
+    U, costs = _share(mean, rule)
+    labelled = np.flatnonzero(links.labels >= 0)
+    own = links.labels[labelled]
+    U[labelled] = 0.0
+    U[labelled, own] = 1.0
+    costs[labelled] = mean[labelled, own]
+    if start is not None:
+        first = np.unique(links.unit, return_index=True)[1]
+        start = start[first]
+    penalty = 0.0
+    for piece in links.pieces:
+        at = piece.units
+        pull = piece.pull * problem.unit / mass[at][:, None]
+        held = links.labels[at] >= 0
+        begin = None if start is None else start[at]
+        U[at], costs[at] = _of_piece(mean[at], pull, rule, held, U[at], begin)
+        P = power(U[at], rule)
+        penalty += 0.5 * float(np.sum(_extra(P, pull) * P * mass[at][:, None]))
+    return U[links.unit], float(mass @ costs) + penalty
+
+
+def _extra(P: np.ndarray, pull: np.ndarray) -> np.ndarray:
+    """What pairs add to the distances of every unit, from the powers (s, k) of the others."""
+    apart, together = np.maximum(-pull, 0.0), np.maximum(pull, 0.0)
+    return apart @ P + together @ (P.sum(axis=1, keepdims=True) - P)
+
+
+def _of_piece(
+    D: np.ndarray,
+    pull: np.ndarray,
+    rule: Rule,
+    held: np.ndarray,
+    U: np.ndarray,
+    start: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Memberships of linked units in turn, and their costs without the pairs.
+
+    They go on from ``start``, or from labels given to the surest first.
+    """
+    columns = U.shape[1]
+    whole = D if columns == D.shape[1] else np.hstack([D, np.full((len(D), 1), rule.noise)])
+    plain = rule._replace(noise=None)
+    U = np.where(held[:, None], U, 0.0 if start is None else start)
+    if start is None:
+        two = np.partition(whole, min(1, columns - 1), axis=1)
+        margin = two[:, min(1, columns - 1)] - two[:, 0]
+        for a in np.argsort(-margin, kind="stable"):
+            if not held[a]:
+                extra = _extra(power(U, rule), pull)[a]
+                U[a, np.argmin(whole[a] + extra)] = 1.0
+    for _ in range(N_SWEEPS):
+        before = U.copy()
+        for a in np.flatnonzero(~held):
+            extra = _extra(power(U, rule), pull)[a]
+            U[a] = _share((whole[a] + extra)[None], plain)[0]
+        if np.abs(U - before).max() <= SETTLED:
+            break
+    costs = np.sum(power(U, rule) * whole, axis=1)
+    if rule.temperature is not None:
+        costs += rule.temperature * np.sum(U * np.log(np.maximum(U, np.finfo(float).tiny)), axis=1)
+    return U, costs
+
+
+def typicalities(
+    problem: Problem, solution: Solution, max_iter: int, tol: float
+) -> tuple[Solution, np.ndarray, np.ndarray]:
+    """Possibilistic centers from fuzzy ones, typicalities (n, k) and reaches e (k,)."""
+    m, w = problem.rule.fuzzifier, problem.weights[:, None]
+    D = problem.geometry.distances(solution)
+    A = w * _share(D, problem.rule._replace(noise=None))[0] ** m
+    reach = np.sum(A * D, axis=0) / np.maximum(A.sum(axis=0), np.finfo(float).tiny)
+    reach = np.maximum(reach, 1e-12 * max(float(D.max(initial=0.0)), np.finfo(float).tiny))
+
+    def typical(D: np.ndarray) -> np.ndarray:
+        return 1.0 / (1.0 + (D / reach) ** (1.0 / (m - 1.0)))
+
+    for _ in range(max_iter):
+        moved = problem.geometry.update(w * typical(D) ** m, solution)
+        change = np.abs(moved.centers - solution.centers).max()
+        solution = moved
+        D = problem.geometry.distances(solution)
+        if change <= np.sqrt(tol) * (1.0 + np.abs(solution.centers).max()):
+            break
+    return solution, typical(D), reach

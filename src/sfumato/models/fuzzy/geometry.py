@@ -1,0 +1,167 @@
+"""Distances to centers, and the centers that are best for given weights, by the metric asked for.
+
+    euclidean   |x - c|^2            weighted means; missing values are left out, and the sum over
+                                     the p' others is raised by p / p' (partial distances)
+    completed   the same, missing values being part of the solution: each is the mean of the
+                centers, weighted by u^m (optimal completion)
+    cosine      1 - cos(x, c)        means scaled to length one
+    manhattan   sum |x - c|          weighted medians
+
+Partial distances and optimal completion: Hathaway and Bezdek (2001). A kernel is Euclidean in
+coordinates F with F F' = K.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Completed", "Cosine", "Euclidean", "Manhattan", "Solution", "embed", "geometry_of"]
+
+NULL = 1e-10  # of the largest eigenvalue of a kernel: directions below are left out
+
+
+class Solution(NamedTuple):
+    """Centers (k, p) and, where they are part of it, completed features (n, p).
+
+    ``linked`` are the last memberships of linked rows, from which the next ones begin.
+    """
+
+    centers: np.ndarray
+    filled: np.ndarray | None = None
+    linked: np.ndarray | None = None
+
+
+class Euclidean:
+    """Squared distances, over the values that are there."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        there = ~np.isnan(X)
+        share = X.shape[1] / np.maximum(there.sum(axis=1), 1)
+        self.X = np.where(there, X, 0.0)
+        self.there = there * share[:, None]
+        self.squares = share * np.einsum("ip,ip->i", self.X, self.X)
+        self.heavy = self.X * share[:, None]
+
+    def begin(self, centers: np.ndarray) -> Solution:
+        """A solution to start from."""
+        return Solution(centers)
+
+    def distances(self, solution: Solution) -> np.ndarray:
+        """(n, k), never negative."""
+        C = solution.centers
+        D = self.there @ (C * C).T - 2.0 * (self.heavy @ C.T) + self.squares[:, None]
+        return np.maximum(D, 0.0)
+
+    def update(self, A: np.ndarray, solution: Solution) -> Solution:
+        """The best centers for weights ``A`` (n, k); what no object speaks for stays."""
+        mass = A.T @ self.there
+        known = mass > 0
+        means = (A.T @ self.heavy) / np.where(known, mass, 1.0)
+        return Solution(np.where(known, means, solution.centers))
+
+
+class Completed(Euclidean):
+    """Squared distances to objects whose missing values are part of the solution."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.given, self.missing = X, np.isnan(X)
+        super().__init__(X)
+
+    def begin(self, centers: np.ndarray) -> Solution:
+        """The missing values begin at the nearest center by partial distances."""
+        nearest = centers[super().distances(Solution(centers)).argmin(axis=1)]
+        return Solution(centers, np.where(self.missing, nearest, self.given))
+
+    def distances(self, solution: Solution) -> np.ndarray:
+        """(n, k), of the completed objects."""
+        return _squared(solution.filled, solution.centers)
+
+    def update(self, A: np.ndarray, solution: Solution) -> Solution:
+        """Centers of the completed objects, then missing values between these."""
+        mass = A.sum(axis=0)[:, None]
+        means = (A.T @ solution.filled) / np.where(mass > 0, mass, 1.0)
+        centers = np.where(mass > 0, means, solution.centers)
+        return Solution(centers, self.fill(A, centers))
+
+    def fill(self, A: np.ndarray, centers: np.ndarray) -> np.ndarray:
+        """Objects with the best missing values for weights ``A`` (n, k)."""
+        total = A.sum(axis=1, keepdims=True)
+        between = (A @ centers) / np.where(total > 0, total, 1.0)
+        return np.where(self.missing, between, self.given)
+
+
+class Cosine:
+    """One less the cosine of the angle; an object without direction is as far from every center."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.X = _unit(X)
+
+    def begin(self, centers: np.ndarray) -> Solution:
+        """A solution to start from."""
+        return Solution(_unit(centers))
+
+    def distances(self, solution: Solution) -> np.ndarray:
+        """(n, k), from 0 to 2."""
+        return np.maximum(1.0 - self.X @ solution.centers.T, 0.0)
+
+    def update(self, A: np.ndarray, solution: Solution) -> Solution:
+        """Directions of the weighted sums."""
+        total = A.T @ self.X
+        alive = np.linalg.norm(total, axis=1, keepdims=True) > 0
+        return Solution(np.where(alive, _unit(total), solution.centers))
+
+
+class Manhattan:
+    """Sums of absolute differences."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.X, self.order = X, np.argsort(X, axis=0, kind="stable")
+
+    def begin(self, centers: np.ndarray) -> Solution:
+        """A solution to start from."""
+        return Solution(centers)
+
+    def distances(self, solution: Solution) -> np.ndarray:
+        """(n, k)."""
+        columns = [np.abs(self.X - center).sum(axis=1) for center in solution.centers]
+        return np.stack(columns, axis=1)
+
+    def update(self, A: np.ndarray, solution: Solution) -> Solution:
+        """Weighted medians of every feature; a cluster without weight stays."""
+        centers = solution.centers.copy()
+        alive = A.sum(axis=0) > 0
+        for feature, order in enumerate(self.order.T):
+            upto = np.cumsum(A[order], axis=0)
+            middle = (upto < 0.5 * upto[-1]).sum(axis=0)
+            values = self.X[order[np.minimum(middle, len(order) - 1)], feature]
+            centers[alive, feature] = values[alive]
+        return Solution(centers)
+
+
+def geometry_of(metric: str, missing: str, X: np.ndarray) -> Any:
+    """The geometry of objects (n, p)."""
+    if metric == "cosine":
+        return Cosine(X)
+    if metric == "manhattan":
+        return Manhattan(X)
+    return Completed(X) if missing == "complete" and np.isnan(X).any() else Euclidean(X)
+
+
+def embed(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """F (n, r) with F F' = K as far as K is positive, and P (n, r): rows of K times P are of F."""
+    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    good = values > NULL * max(float(values[-1]), np.finfo(float).tiny)
+    root = np.sqrt(values[good])
+    return vectors[:, good] * root, vectors[:, good] / root
+
+
+def _squared(X: Any, C: np.ndarray) -> np.ndarray:
+    cross = (X * X).sum(axis=1)[:, None] - 2.0 * (X @ C.T) + (C * C).sum(axis=1)
+    return np.maximum(cross, 0.0)
+
+
+def _unit(X: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(X, axis=1, keepdims=True)
+    return X / np.where(length > 0, length, 1.0)

@@ -1,0 +1,208 @@
+"""Fuzzy c-means with other metrics, missing values, links and typicalities."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, make_moons
+
+from sfumato import FuzzyCMeans
+from sfumato import memberships as ms
+from sfumato.metrics import adjusted_rand_index
+from sfumato.models.fuzzy import geometry
+
+
+def cosine_kernel(A, B):
+    return A @ B.T
+
+
+def some_pairs(y, n, seed):
+    pairs = np.random.default_rng(seed).integers(0, len(y), (n, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    same = y[pairs[:, 0]] == y[pairs[:, 1]]
+    return pairs[same], pairs[~same]
+
+
+def test_partial_distances_and_their_centers(rng):
+    X, C = rng.normal(size=(9, 4)), rng.normal(size=(3, 4))
+    X[rng.random(X.shape) < 0.3] = np.nan
+    found = geometry.Euclidean(X).distances(geometry.Solution(C))
+    for i, x in enumerate(X):
+        there = ~np.isnan(x)
+        expected = 4 / max(there.sum(), 1) * ((x - C)[:, there] ** 2).sum(axis=1)
+        np.testing.assert_allclose(found[i], expected, atol=1e-12)
+    A = rng.random((9, 3))
+    centers = geometry.Euclidean(X).update(A, geometry.Solution(C)).centers
+    for step in (1e-4, -1e-4):  # the centers are a minimum of the weighted distances
+        for at in np.ndindex(3, 4):
+            moved = centers.copy()
+            moved[at] += step
+            here, there = (
+                (A * geometry.Euclidean(X).distances(geometry.Solution(c))).sum()
+                for c in (centers, moved)
+            )
+            assert here <= there + 1e-12
+
+
+def test_medians_are_the_best_centers_of_absolute_differences(rng):
+    X, A = rng.normal(size=(15, 2)), rng.random((15, 3))
+    model = geometry.Manhattan(X)
+    centers = model.update(A, geometry.Solution(np.zeros((3, 2)))).centers
+    least = (A * model.distances(geometry.Solution(centers))).sum(axis=0)
+    for x in X:
+        for feature in range(2):
+            moved = centers.copy()
+            moved[:, feature] = x[feature]
+            other = (A * model.distances(geometry.Solution(moved))).sum(axis=0)
+            assert (least <= other + 1e-12).all()
+
+
+def test_a_linear_kernel_is_the_plain_model(blobs):
+    X, _ = blobs
+    X = X - X.mean(axis=0)
+    plain = FuzzyCMeans(3, tol=1e-12, random_state=0).fit(X)
+    kernel = FuzzyCMeans(3, metric=cosine_kernel, tol=1e-12, random_state=0).fit(X)
+    U = ms.align(kernel.memberships_, plain.memberships_)
+    np.testing.assert_allclose(U, plain.memberships_, atol=1e-4)
+    assert kernel.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+    new = ms.align(kernel.predict_proba(X), plain.memberships_)
+    np.testing.assert_allclose(new, plain.memberships_, atol=1e-4)
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "cosine", "gaussian"])
+def test_metrics_weigh_copies_and_place_new_objects(metric, blobs):
+    X, y = blobs
+    X = X + [20.0, 3.0] if metric == "cosine" else X
+    counts = np.random.default_rng(0).integers(1, 3, len(X))
+    rows = np.repeat(np.arange(len(X)), counts)
+    settings = {"metric": metric, "tol": 1e-13, "max_iter": 2000, "init": X[[0, 40, 80]]}
+    if metric == "gaussian":
+        settings["metric"] = lambda A, B: np.exp(-np.square(A[:, None] - B[None]).sum(axis=2) / 50)
+    model = FuzzyCMeans(3, **settings).fit(X, sample_weight=counts)
+    copied = FuzzyCMeans(3, **settings).fit(X[rows])
+    first = np.cumsum(counts) - counts
+    np.testing.assert_allclose(
+        ms.align(model.memberships_, copied.memberships_[first]),
+        copied.memberships_[first],
+        atol=1e-6,
+    )
+    np.testing.assert_allclose(model.predict_proba(X), model.memberships_, atol=1e-6)
+    assert np.diff(model.history_).max(initial=0) <= 1e-9 * model.history_[0]
+    if metric != "cosine":
+        assert adjusted_rand_index(y, model.labels_) > 0.9
+
+
+@pytest.mark.parametrize("missing", ["partial", "complete"])
+def test_missing_values_cost_little(missing, blobs):
+    X, y = blobs
+    X = np.hstack([X, X @ [[0.6, -0.8], [0.8, 0.6]]])
+    gaps = X.copy()
+    gaps[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    gaps[3] = X[3]
+    model = FuzzyCMeans(3, missing=missing, random_state=0).fit(gaps)
+    assert adjusted_rand_index(y, model.labels_) > 0.9
+    assert np.isfinite(model.cluster_centers_).all()
+    assert np.diff(model.history_).max(initial=0) <= 1e-9 * model.history_[0]
+    np.testing.assert_allclose(model.predict_proba(gaps), model.memberships_, atol=1e-3)
+    whole = FuzzyCMeans(3, random_state=0).fit(X)
+    assert (
+        np.abs(ms.align(model.memberships_, whole.memberships_) - whole.memberships_).mean() < 0.1
+    )
+
+
+def test_rows_without_gaps_are_fitted_as_if_alone():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) + 8])
+    empty = np.vstack([X, [[np.nan, np.nan]]])
+    model = FuzzyCMeans(2, init=X[[0, 59]], tol=1e-12).fit(empty)
+    alone = FuzzyCMeans(2, init=X[[0, 59]], tol=1e-12).fit(X)
+    np.testing.assert_allclose(model.memberships_[:-1], alone.memberships_, atol=1e-5)
+    np.testing.assert_allclose(model.memberships_[-1], 0.5)
+
+
+def test_given_centers_are_where_the_fit_begins(blobs):
+    X, _ = blobs
+    reached = FuzzyCMeans(3, tol=1e-12, random_state=0).fit(X)
+    again = FuzzyCMeans(3, init=reached.cluster_centers_, tol=1e-9).fit(X)
+    assert again.n_iter_ <= 4
+    np.testing.assert_allclose(again.memberships_, reached.memberships_, atol=1e-5)
+    with pytest.raises(ValueError, match="init"):
+        FuzzyCMeans(3, init=X[:2]).fit(X)
+
+
+def test_outliers_are_typical_of_no_cluster(blobs):
+    X, y = blobs
+    far = np.vstack([X, [[100.0, 100.0]]])
+    middles = np.stack([X[y == c].mean(axis=0) for c in range(3)])
+    model = FuzzyCMeans(3, possibilistic=True, init=middles).fit(far)
+    assert model.typicalities_[-1].max() < 0.02
+    assert model.typicalities_[:-1].max(axis=1).mean() > 0.4
+    np.testing.assert_allclose(model.memberships_.sum(axis=1), 1)
+    D = np.square(far[:, None] - model.cluster_centers_[None]).sum(axis=2)
+    order = D / np.maximum(1e-300, D * model.typicalities_ / (1 - model.typicalities_))
+    reach = np.median(1 / (order / D), axis=0)
+    np.testing.assert_allclose(model.typicalities_, 1 / (1 + D / reach), rtol=1e-6)
+
+
+def test_constraints_are_honoured_and_help():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 100)
+    X = rng.normal(size=(200, 2)) * [1.0, 3.0] + np.where(y, 1.3, -1.3)[:, None] * [1.0, 0.0]
+    must, cannot = some_pairs(y, 80, 1)
+    blind = FuzzyCMeans(2, random_state=0).fit(X)
+    told = FuzzyCMeans(2, random_state=0).fit(X, must_link=must, cannot_link=cannot)
+    U, labels = told.memberships_, told.labels_
+    np.testing.assert_allclose(U[must[:, 0]], U[must[:, 1]], atol=1e-12)
+    assert (labels[cannot[:, 0]] != labels[cannot[:, 1]]).all()
+    assert adjusted_rand_index(y, labels) > adjusted_rand_index(y, blind.labels_) + 0.1
+
+
+def test_constraints_help_on_moons_and_digits():
+    digits = load_digits()
+    chosen = np.flatnonzero(np.isin(digits.target, [3, 8]))[:200]
+    moons = make_moons(200, noise=0.1, random_state=0)
+    for X, y in (moons, (digits.data[chosen], digits.target[chosen])):
+        must, cannot = some_pairs(y, 100, 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            blind = FuzzyCMeans(2, fuzzifier=1.3, random_state=0).fit(X)
+            told = FuzzyCMeans(2, fuzzifier=1.3, random_state=0).fit(
+                X, must_link=must, cannot_link=cannot
+            )
+        labels = told.labels_
+        assert (labels[cannot[:, 0]] != labels[cannot[:, 1]]).all()
+        assert adjusted_rand_index(y, labels) > adjusted_rand_index(y, blind.labels_)
+
+
+def test_labelled_objects_keep_their_cluster(blobs):
+    X, truth = blobs
+    y = np.full(90, -1)
+    y[[5, 40, 41, 80]] = [2, 0, 0, 1]
+    model = FuzzyCMeans(3, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.labels_[[5, 40, 41, 80]], [2, 0, 0, 1])
+    np.testing.assert_allclose(model.memberships_[[5, 40]].max(axis=1), 1)
+    np.testing.assert_array_equal(model.labels_, np.array([2, 0, 1])[truth])
+
+
+def test_what_does_not_go_together_is_named(blobs):
+    X, _ = blobs
+    with pytest.raises(ValueError, match="rows 0 and 1"):
+        FuzzyCMeans(3).fit(X, must_link=[[0, 1]], cannot_link=[[0, 1]])
+    with pytest.raises(ValueError, match="covariance_type"):
+        FuzzyCMeans(3, covariance_type="full").fit(X, must_link=[[0, 1]])
+    with pytest.raises(ValueError, match="possibilistic"):
+        FuzzyCMeans(3, possibilistic=True, noise=1.0).fit(X)
+    with pytest.raises(ValueError, match="partial_fit"):
+        FuzzyCMeans(3, metric="cosine").partial_fit(X)
+    with pytest.raises(ValueError, match="metric"):
+        FuzzyCMeans(3, metric="chebyshev").fit(X)
+
+
+def test_new_objects_may_have_gaps_where_the_fitted_had_none(blobs):
+    X, _ = blobs
+    model = FuzzyCMeans(3, random_state=0).fit(X)
+    near = model.predict_proba([[X[0, 0], np.nan], X[1]])
+    np.testing.assert_allclose(near[1], model.predict_proba(X[1:2])[0], atol=1e-9)
+    d = (X[0, 0] - model.cluster_centers_[:, 0]) ** 2
+    np.testing.assert_allclose(near[0], (1 / d) / (1 / d).sum(), atol=1e-9)
+    assert model.score(np.vstack([X, [[np.nan, 0.0]]])) < 0
