@@ -12,7 +12,7 @@ import numpy as np
 
 import sfumato
 
-from .choose_sets import ASIDE, FAMILIES, NOISE, SET, SET_NOISE
+from .choose_sets import ASIDE, FAMILIES, NOISE, SET, SET_NOISE, wanted
 from .timing import Line
 
 TITLE = "The structure test: noise and false warnings, every model"
@@ -64,15 +64,16 @@ def _fit(model: Any, evidence: np.ndarray) -> tuple[bool, bool]:
 def _noise_fits(k: int) -> Iterator[tuple[str, str, bool]]:
     """Kind of noise, model, and whether the fit is confident without a warning."""
     for draw in range(FIRST, FIRST + DRAWS):
-        rng = np.random.default_rng(SEEDS["noise"] + draw)
-        for kind, make in NOISE.items():
-            X = make(OBJECTS, rng)
-            for name, model in _models(k).items():
-                confident, warned = _fit(model, X)
-                yield kind, name, confident and not warned and model.n_clusters_ > 1
+        for place, (kind, make) in enumerate(NOISE.items()):
+            if wanted(kind):
+                X = make(OBJECTS, np.random.default_rng([SEEDS["noise"], draw, place]))
+                for name, model in _models(k).items():
+                    confident, warned = _fit(model, X)
+                    yield kind, name, confident and not warned and model.n_clusters_ > 1
+        rng = np.random.default_rng([SEEDS["noise"], draw])
         random = rng.random((OBJECTS, OBJECTS))
         labels = rng.integers(4, size=(OBJECTS, 30))
-        for name, (kind, model) in _precomputed(k).items():
+        for name, (kind, model) in _precomputed(k).items() if wanted("at random") else ():
             confident, warned = _fit(model, random + random.T if kind == "similarity" else labels)
             yield f"{kind} at random", name, confident and not warned
 
@@ -81,7 +82,7 @@ def _structured_fits() -> Iterator[tuple[str, str, bool]]:
     """Family, model, and whether a fit with the true number that finds the groups warned."""
     for draw in range(FIRST, FIRST + DRAWS):
         for place, (family, make) in enumerate(FAMILIES.items()):
-            if family not in ASIDE + SET[1:]:
+            if family not in ASIDE + SET[1:] or not wanted(family):
                 continue
             rng = np.random.default_rng([SEEDS["structure"], draw, place])
             X, truth = make(2 * OBJECTS, rng)

@@ -7,6 +7,7 @@ was taken, ``ASIDE`` ten on which nothing was set.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -127,3 +128,9 @@ SET_NOISE = ("uniform, 2", "uniform, 10")
 SET = tuple(list(FAMILIES)[:7])
 SEEN = tuple(list(FAMILIES)[7:12])
 ASIDE = tuple(name for name in list(FAMILIES)[7:] if name != "spirals")
+ONLY = os.environ.get("SFUMATO_ONLY", "")  # names, separated by semicolons, for a run in parts
+
+
+def wanted(name: str) -> bool:
+    """Whether a family or a kind of noise is to be run."""
+    return not ONLY or name in ONLY.split(";")
