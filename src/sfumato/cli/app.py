@@ -251,7 +251,7 @@ def score(
 @command()
 def choose(
     data: o.DataFile,
-    model: o.Model = "gaussian-mixture",
+    model: o.Model = None,
     lowest: Annotated[
         int, typer.Option("--from", metavar="K", min=1, help="Fewest clusters to try.")
     ] = 1,
@@ -318,7 +318,7 @@ def choose(
             data=data,
             roles=roles,
             scale=scale,
-            model=model or "gaussian-mixture",
+            model=model,
             candidates=numbers,
             criterion=criterion,
             similarity=similarity,

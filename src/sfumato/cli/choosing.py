@@ -13,7 +13,7 @@ from ..io import InputError, Roles, Table, read
 from ..io.output import Output, check_file
 from ..report._curve import curve_of_choice
 from .evidence import on_one_scale, prepare
-from .models import check_model, make
+from .models import check_model, first_choice, make
 from .terminal import Terminal
 
 __all__ = ["Asked", "automatic", "choose"]
@@ -25,7 +25,7 @@ class Asked:
 
     data: str
     roles: Roles
-    model: str
+    model: str | None
     candidates: range | None
     criterion: str
     similarity: str | None
@@ -39,7 +39,7 @@ class Asked:
 
 
 def automatic(
-    model: str, estimator: Estimator, table: Table, seed: int, terminal: Terminal
+    model: str, estimator: Estimator, table: Table, terminal: Terminal
 ) -> tuple[list[str], dict[str, Any] | None]:
     """Set the estimator to the number of clusters that the data support.
 
@@ -47,7 +47,7 @@ def automatic(
     """
     if estimator.chooses_n_clusters == "always":
         return [], None
-    choice, said = _search(estimator, table, model, None, "auto", seed, terminal)
+    choice, said = _search(estimator, table, model, None, "auto", terminal)
     estimator.set_params(n_clusters=choice.n_clusters)
     return said, curve_of_choice(choice)
 
@@ -58,7 +58,6 @@ def _search(
     model: str,
     candidates: range | None,
     criterion: str,
-    seed: int,
     terminal: Terminal,
 ) -> tuple[Any, list[str]]:
     from ..selection import choose_n_clusters
@@ -75,7 +74,7 @@ def _search(
             candidates,
             criterion=criterion,
             sample_weight=table.weights,
-            random_state=seed,
+            random_state=0,  # as "auto" has it: the seed is that of the fits
             progress=lambda done, total: advance(done / total, f"{done} of {total}"),
         )
     return choice, said
@@ -83,7 +82,8 @@ def _search(
 
 def choose(asked: Asked) -> None:
     """A table of scores, one for each number of clusters."""
-    check_model(asked.model)
+    if asked.model is not None:
+        check_model(asked.model)
     if asked.candidates is not None and not asked.candidates:
         raise InputError("--from must not be more than --to")
     if asked.plot is not None and asked.plot.suffix.lower() not in (".png", ".svg", ".pdf"):
@@ -102,14 +102,14 @@ def choose(asked: Asked) -> None:
 def _chosen(asked: Asked, terminal: Terminal) -> Any:
     with terminal.progress("reading") as advance:
         table = read(asked.data, asked.roles, advance)
+    categories = any(column.categories and column.used for column in table.fields or ())
+    model = asked.model or first_choice(categories=categories)
     estimator = make(
-        asked.model, None, seed=asked.seed, similarity=asked.similarity, settings=asked.settings
+        model, None, seed=asked.seed, similarity=asked.similarity, settings=asked.settings
     )
-    table = on_one_scale(table, asked.scale, asked.model, estimator, asked.similarity, terminal)
-    prepare(estimator, table, asked.model, asked.roles)
-    return _search(
-        estimator, table, asked.model, asked.candidates, asked.criterion, asked.seed, terminal
-    )[0]
+    table = on_one_scale(table, asked.scale, model, estimator, asked.similarity, terminal)
+    prepare(estimator, table, model, asked.roles)
+    return _search(estimator, table, model, asked.candidates, asked.criterion, terminal)[0]
 
 
 def _show(choice: Any, terminal: Terminal) -> None:

@@ -127,7 +127,7 @@ def fit_and_write(
     if request.clusters == "auto":
         from .choosing import automatic
 
-        said, curve = automatic(request.model, estimator, table, request.seed, terminal)
+        said, curve = automatic(request.model, estimator, table, terminal)
     if output is not None:
         output.need(
             least_size(

@@ -24,10 +24,9 @@ Model = Annotated[
         "-m",
         metavar="MODEL",
         help=f"One of: {', '.join(commands())} (or {', '.join(ALIASES)}); "
-        "if not given, fit takes mixed-mixture for a table with categories, else consensus, the "
-        "best first try on features, and choose takes gaussian-mixture. gaussian-mixture and "
-        "mixed-mixture take missing values; fuzzy-c-means is the quickest; spectral or pairwise "
-        "for a similarity matrix. "
+        "if not given, mixed-mixture for a table with categories, else consensus, the best first "
+        "try on features. gaussian-mixture and mixed-mixture take missing values; fuzzy-c-means is "
+        "the quickest; spectral or pairwise for a similarity matrix. "
         "`sfumato models` says when to use which.",
         show_default=False,
         callback=canonical,
