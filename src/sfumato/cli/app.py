@@ -298,7 +298,7 @@ def choose(
     """How many clusters? A score for each number.
 
     The answer is the same as that of fit --clusters auto. It is then put to the structure test:
-    sparse regions must part the clusters.
+    sparse regions must separate the clusters.
     """
     from ..io import Roles
     from .choosing import Asked, choose
@@ -385,9 +385,9 @@ def demo(
     seed: o.Seed = 0,
     as_json: o.Json = False,
 ) -> None:
-    """Soft consensus of a small real data set.
+    """Soft consensus of Fisher's irises.
 
-    Fisher's irises: a table here, a report in the folder.
+    Prints a table and writes a report to the folder.
     """
     from .fitting import demonstrate
 

@@ -20,7 +20,7 @@ def reproduce(
 ) -> None:
     """Run one experiment; print its table and write it, with its pictures, to a folder.
 
-    Whole or not at all.
+    The folder is written whole or not at all.
     """
     if name not in (*papers.EXPERIMENTS, "all"):
         raise InputError(

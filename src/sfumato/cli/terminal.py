@@ -84,8 +84,7 @@ class Terminal:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[..., None]]:
-        """A bar on standard error when that is a terminal, else a line now and then.
-
+        """A bar on standard error when that is a terminal, else a line now and then:
         ``advance(share, text)``.
         """
         if self.quiet or not sys.stderr.isatty():
@@ -105,10 +104,7 @@ class Terminal:
             bar.update(task, completed=1.0)
 
     def _lines(self, what: str) -> Callable[..., None]:
-        """A line after a while, and then after twice that time, again and again.
-
-        a log stays short.
-        """
+        """A line after a while, and then after twice that time, so that a log stays short."""
         began, pause = time.monotonic(), _PATIENCE
 
         def advance(share: float, text: str = "") -> None:

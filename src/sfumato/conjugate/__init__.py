@@ -4,8 +4,8 @@ Every class is an immutable prior. ``prior.posterior(data)`` is another object o
 that learning in batches is a chain of posteriors, and a posterior has everything a prior has:
 ``mean``, ``mode``, ``interval``, ``sample``, ``predictive``, ``log_predictive``, ``log_evidence``.
 Parameters may be arrays: then one object holds many priors, and ``data`` many data sets, one for
-each leading index. Missing numbers (NaN) are left out; an object with a missing number is refused
-by the classes whose features hang together (``DirichletMultinomial``, ``NormalInverseWishart``).
+each leading index. Missing numbers (NaN) are left out; the classes of vectors
+(``DirichletMultinomial``, ``NormalInverseWishart``) refuse vectors in which some are missing.
 """
 
 from .counts import BetaBinomial, DirichletMultinomial

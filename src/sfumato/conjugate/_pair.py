@@ -219,8 +219,8 @@ class ConjugatePair(ABC):
         missing = np.isnan(data)
         if missing.any() and not self._missing:
             raise ValueError(
-                f"data contains NaN, and the entries of one {type(self).__name__} observation "
-                "hang together: drop those rows"
+                f"data contains NaN, and a {type(self).__name__} observation is one vector, of "
+                "which no entry may be missing: drop those rows"
             )
         leading = data.shape if not self._observation else data.shape[:-1]
         self._agree(leading[:-1], "data")

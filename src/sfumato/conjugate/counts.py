@@ -111,9 +111,8 @@ class BetaBinomial(ConjugatePair):
 
     @property
     def mode(self) -> Any:
-        """Most probable value; NaN where a = b <= 1.
-
-        a flat density, or two peaks of the same kind.
+        """Most probable value; NaN where a = b <= 1: a flat density, or two peaks of the
+        same kind.
         """
         return _peak(self._both())[..., 0][()]
 
@@ -218,7 +217,7 @@ class DirichletMultinomial(ConjugatePair):
         concentration = check_positive(self.concentration, "concentration", most=MOST)
         if concentration.ndim == 0:
             raise ValueError(
-                f"concentration must have one entry a category, got {self.concentration!r}: e.g. "
+                f"concentration must have one entry per category, got {self.concentration!r}: e.g. "
                 "np.ones(3)"
             )
         self._freeze(concentration=concentration)

@@ -93,9 +93,8 @@ def vector_moments(x: Any, weight: Any) -> Moments:
 
 
 def _corrected_mean(x: np.ndarray, weight: Weights, total: np.ndarray, axis: int) -> Any:
-    """The mean, then the mean of what is left.
-
-    Exact to the last bit or two even far from the origin.
+    """The mean, then the mean of what is left: exact to the last bit or two even far from the
+    origin.
     """
     mean = (weight * x).sum(axis=axis) / total
     rest = (weight * (x - np.expand_dims(mean, axis))).sum(axis=axis) / total
@@ -146,17 +145,15 @@ def log_binomial(counts: Array) -> Any:
 def normal_gamma_log_normalizer(
     kappa: ArrayLike, shape: float | np.ndarray, scale: ArrayLike
 ) -> Any:
-    """log Z of a normal-inverse-gamma.
-
-    log sqrt(2 pi / kappa) + log Gamma(shape) - shape log scale.
+    """log Z of a normal-inverse-gamma: log sqrt(2 pi / kappa) + log Gamma(shape) - shape
+    log scale.
     """
     return 0.5 * (LOG_2PI - np.log(kappa)) + gammaln(shape) - shape * np.log(scale)
 
 
 def normal_wishart_log_normalizer(kappa: Any, df: Any, scale: Any) -> Any:
-    """log Z of a normal-inverse-Wishart.
-
-    (2 pi / kappa)^(d/2) 2^(df d / 2) Gamma_d(df / 2) |scale|^(-df / 2).
+    """log Z of a normal-inverse-Wishart: (2 pi / kappa)^(d/2) 2^(df d / 2) Gamma_d(df / 2)
+    |scale|^(-df / 2).
     """
     d = scale.shape[-1]
     log_det = np.linalg.slogdet(scale)[1]
@@ -183,9 +180,8 @@ def student_log_density(x: Array, df: Array, mean: Array, shape: np.ndarray) -> 
 def draw_inverse_wishart(
     rng: np.random.Generator, df: Array, scale: Array, size: tuple[int, ...]
 ) -> Any:
-    """Roots R (size, ..., d, d) of inverse-Wishart draws R R' by Bartlett's decomposition.
-
-    R = C A^-T with C C' = scale.
+    """Roots R (size, ..., d, d) of inverse-Wishart draws R R' by Bartlett's decomposition: R = C
+    A^-T with C C' = scale.
     """
     d = scale.shape[-1]
     shape = size + scale.shape[:-2]

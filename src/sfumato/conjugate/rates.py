@@ -282,9 +282,8 @@ class ParetoUniform(ConjugatePair):
         return self.bound * (1.0 + as_generator(random_state).pareto(self.shape, size=shape))
 
     def predictive(self) -> Any:
-        """Distribution of the next number (scipy).
-
-        Flat up to the bound, then a power of the number.
+        """Distribution of the next number (scipy): flat up to the bound, then a power of the
+        number.
         """
         return uniform_pareto(self.shape, scale=self.bound)
 

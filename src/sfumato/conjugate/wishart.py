@@ -176,9 +176,8 @@ class NormalInverseWishart(NormalizedPair):
         )
 
     def predictive(self) -> Any:
-        """Distribution of the next observation: multivariate Student t (scipy).
-
-        For a single prior, ``posterior[i]`` of many.
+        """Distribution of the next observation: multivariate Student t (scipy), for one prior: of
+        many, take ``posterior[i]``.
         """
         if self.batch_shape:
             raise ValueError(

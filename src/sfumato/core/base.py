@@ -23,9 +23,8 @@ __all__ = ["Clusterer", "InductiveClusterer"]
 
 
 class InductiveClusterer(Clusterer):
-    """Models of features with additive statistics.
-
-    a step is ``_update`` of the sum of ``_summarize`` over row blocks.
+    """Models of features with additive statistics: a step is ``_update`` of the sum of
+    ``_summarize`` over row blocks.
 
     The statistics are a NamedTuple whose entry ``objective`` is the objective of the state they
     were taken at. Models that can be accelerated also have ``_pack`` and ``_unpack`` (see
@@ -176,9 +175,8 @@ class InductiveClusterer(Clusterer):
         )
 
     def _absorb(self, rows: Rows, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009).
-
-        Statistics per unit of weight, averaged over batches.
+        """One step of stochastic approximation (Cappe and Moulines 2009): statistics per unit of
+        weight, averaged over batches.
 
         The first batch, to which the model has just been fitted, only leaves its statistics.
         """

@@ -222,7 +222,7 @@ class Clusterer(
             structure.warn_about_structure(found, self.memberships_, clusters)
 
     def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
-        """The evidence as the structure test reads it, and its kind; None where it has no say."""
+        """The evidence as the structure test reads it, and its kind; None where none applies."""
         return plain_features(evidence), "features"
 
 

@@ -92,8 +92,7 @@ class Known(NamedTuple):
         )
 
     def similarities(self, group: np.ndarray | None, size: int, default: float, unit: float) -> Any:
-        """Similarities (size, size) to be added among objects, sparse: +- weight times ``unit``.
-
+        """Similarities (size, size) to be added among objects, sparse: +- weight times ``unit``;
         None without pairs.
 
         ``group`` is the object of each row; ``default`` the weight where none was given.
@@ -104,9 +103,8 @@ class Known(NamedTuple):
         return _symmetric(self.pairs, value, group, size)
 
     def edges(self, group: np.ndarray | None, size: int, degree: float) -> Any:
-        """Edges (size, size) to be added to a graph of mean ``degree``, sparse.
-
-        None without links.
+        """Edges (size, size) to be added to a graph of mean ``degree``, sparse; None
+        without links.
         """
         if self.links is None or self.signs is None:
             return None
@@ -260,9 +258,8 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def known_labels(y: ArrayLike | None, n: int, n_clusters: int) -> np.ndarray | None:
-    """Cluster of each labelled row (n,), by sorted labels, -1 elsewhere.
-
-    None without any -1, or without labels.
+    """Cluster of each labelled row (n,), by sorted labels, -1 elsewhere; None without any -1, or
+    without labels.
     """
     if y is None:
         return None

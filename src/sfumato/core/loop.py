@@ -165,9 +165,8 @@ def best(runs: list[Run], *, larger: bool) -> Run:
 
 
 def earliest_best(objectives: ArrayLike, *, larger: bool) -> int:
-    """Index of the largest (or smallest) objective.
-
-    Of those that agree with it to one part in a million, the earliest.
+    """Index of the largest (or smallest) objective: of those that agree with it to one part in a
+    million, the earliest.
 
     Starts that end in the same optimum differ by rounding, and rounding must not choose among them.
     """

@@ -155,9 +155,8 @@ def _check_sparse(W: Any, name: str, signed: bool) -> Any:
 
 
 def check_rows(rows: Any, n_objects: int, name: str = "W", *, signed: bool = False) -> Any:
-    """Similarities of new objects to the fitted ones.
-
-    (n_new, n_objects), finite, nonnegative unless ``signed``.
+    """Similarities of new objects to the fitted ones: (n_new, n_objects), finite, nonnegative
+    unless ``signed``.
     """
     if reader(rows) is not None:
         raise TypeError(

@@ -72,9 +72,8 @@ class Objects(NamedTuple):
         return sp.csr_array((shares, (rows, self.group[rows])), shape=(self.n, self.size))
 
     def average(self, W: Any) -> Any:
-        """T'WT of a similarity (n, n).
-
-        An array, a sparse array, a factored operator or an operator.
+        """T'WT of a similarity (n, n): an array, a sparse array, a factored operator or an
+        operator.
         """
         if self.group is None:
             return W

@@ -101,7 +101,7 @@ class SimilarityClusterer(Clusterer):
             rows, W = self._from_features(X, sample_weight)
             evidence, columns = Evidence(W, rows.weights), None
         group = rows.group
-        dropped = self._without_say(evidence)
+        dropped = self._set_apart(evidence)
         if dropped.any():
             codes = np.where(dropped, UNKNOWN, np.cumsum(~dropped) - 1)
             evidence, group = evidence.take(~dropped), chained(group, codes)
@@ -214,7 +214,7 @@ class SimilarityClusterer(Clusterer):
         self._counted: dict[str, Any] = counted
         return rows, W
 
-    def _without_say(self, evidence: Evidence) -> np.ndarray:
+    def _set_apart(self, evidence: Evidence) -> np.ndarray:
         """Objects (g,) similar to no other, and those of pieces beyond the ``n_clusters`` largest.
 
         Both are named.
@@ -323,9 +323,8 @@ class SimilarityClusterer(Clusterer):
         yield from super()._smaller_alternatives(size)
 
     def _new_similarities(self, X: Any) -> Any:
-        """Similarities (n_new, g) of new objects to the fitted ones.
-
-        An array, sparse array or operator.
+        """Similarities (n_new, g) of new objects to the fitted ones: an array, sparse array or
+        operator.
         """
         if self._square():
             if hasattr(X, "columns"):

@@ -223,7 +223,7 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
     elif not found.supported:
         warn(
             f"{PREFIX}the evidence tells {found.n_apart} groups apart, not {n_clusters} ({p}): "
-            "some clusters are cuts through one group, or hold a few strays; try fewer clusters"
+            "some clusters are cuts through one group, or hold a few outliers; try fewer clusters"
         )
     elif found.split is not None:
         warn(

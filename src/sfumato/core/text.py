@@ -40,9 +40,8 @@ def _spelled(character: str) -> str:
 
 
 def to_cell(name: str) -> str:
-    """``name`` as a table cell that no spreadsheet takes for a formula.
-
-    a leading apostrophe where one is needed.
+    """``name`` as a table cell that no spreadsheet takes for a formula: a leading apostrophe where
+    one is needed.
 
     Examples
     --------

@@ -52,9 +52,8 @@ def _moved(V: np.ndarray, rows: slice, change: np.ndarray) -> np.ndarray:
 
 
 class Similarity(LinearOperator):
-    """A symmetric similarity (n, n) in blocks of rows on the workers of a cluster.
-
-    Evidence of the pairwise model.
+    """A symmetric similarity (n, n) in blocks of rows on the workers of a cluster: evidence of the
+    pairwise model.
 
     Parameters
     ----------
@@ -136,9 +135,8 @@ class Similarity(LinearOperator):
         raise AssertionError
 
     def sweep(self, V: np.ndarray, visit: Any) -> tuple[Any, Any]:
-        """As ``pairwise.Explicit.sweep``.
-
-        Visit the panels of ``V`` (n, c) in order, newest values first; t before and after.
+        """As ``pairwise.Explicit.sweep``: visit the panels of ``V`` (n, c) in order, newest values
+        first; t before and after.
         """
         t_old, t_change = np.zeros(V.shape[1]), np.zeros(V.shape[1])
         parts, changes = self._spread(V), []

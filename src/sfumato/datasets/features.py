@@ -22,9 +22,8 @@ __all__ = [
 
 
 class Simulated(NamedTuple):
-    """Evidence with its truth: features (n, p), similarity (n, n) or labelings (n, m).
-
-    Memberships (n, k); labels (n,).
+    """Evidence with its truth: features (n, p), similarity (n, n) or labelings (n, m); memberships
+    (n, k); labels (n,).
 
     ``memberships`` are what a perfect method could know from the evidence; ``labels`` are the
     clusters the objects were drawn from.

@@ -49,9 +49,8 @@ class Roles(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Evidence with what goes along.
-
-    Numbers (n, p), dense or sparse, or codes of labels (n, m), -1 for none.
+    """Evidence with what goes along: numbers (n, p), dense or sparse, or codes of labels (n, m), -1
+    for none.
     """
 
     values: Any

@@ -75,9 +75,8 @@ def read_npy(path: Path, source: str, roles: Roles) -> Table:
 
 
 def read_npz(path: Path, source: str, roles: Roles) -> Table:
-    """The array in an NPZ file.
-
-    The only one, the one with a well-known name, or a sparse matrix of SciPy.
+    """The array in an NPZ file: the only one, the one with a well-known name, or a sparse matrix of
+    SciPy.
     """
     try:
         with zipfile.ZipFile(path) as archive:

@@ -155,9 +155,8 @@ class Cells:
 def judge(
     raws: Sequence[Raw], *, named: bool = False, known: Sequence[Mapping[str, Any]] | None = None
 ) -> tuple[list[Column], list[Problem]]:
-    """What every column is, and what cannot be read.
-
-    ``named``: the user asked for these columns.
+    """What every column is, and what cannot be read; ``named`` columns are those that the user
+    asked for.
     """
     if known is not None:
         columns = [_as_known(raw, how) for raw, how in zip(raws, known, strict=True)]
@@ -294,9 +293,8 @@ def encoded_names(columns: Sequence[Column]) -> list[list[str]]:
 
 
 def encode(columns: Sequence[Column], *, one_hot: bool = True) -> np.ndarray:
-    """The used columns as one matrix, NaN where a cell is missing.
-
-    Categories one-hot or as codes.
+    """The used columns as one matrix, NaN where a cell is missing; categories one-hot or as
+    codes.
     """
     blocks = []
     for column in columns:

@@ -99,7 +99,7 @@ def _read_header(stream: Any, path: Path, source: str) -> _Header:
 
 
 def _read_body(stream: Any, header: _Header, source: str) -> np.ndarray:
-    """The lines of the body as numbers, one row a line, as many as were declared."""
+    """The lines of the body as numbers, one row per line, as many as were declared."""
     width = 1 if header.dense else 2 if header.pattern else 3
     try:
         with warnings.catch_warnings():

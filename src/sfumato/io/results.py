@@ -70,9 +70,8 @@ def check_target(folder: Path, force: bool) -> None:
 
 
 def least_size(n: int, k: int) -> int:
-    """Bytes that memberships of ``n`` objects in ``k`` clusters take at the least.
-
-    Eight for a number.
+    """Bytes that memberships of ``n`` objects in ``k`` clusters take at the least: eight for a
+    number.
     """
     return 8 * n * (k + 2)
 

@@ -91,7 +91,7 @@ def _beginning(text: io.TextIOWrapper, source: str) -> tuple[str, bool]:
             if not _complete(sample):
                 raise InputError(
                     f"{source}: the first line has more than {len(sample):,} characters: is it a "
-                    "table, one row a line?"
+                    "table, one row per line?"
                 )
             return sample, False
         more = text.read(len(sample))

@@ -55,9 +55,8 @@ def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
 
 
 def _partners(overlap: np.ndarray) -> np.ndarray:
-    """Column of U for every column of the aligned memberships.
-
-    k, one past the last, stands for a column of zeros.
+    """Column of U for every column of the aligned memberships; k, one past the last, stands for
+    zeros.
     """
     k, k_reference = overlap.shape
     own, partner = linear_sum_assignment(overlap, maximize=True)

@@ -44,9 +44,8 @@ def partition_coefficient(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean of |u_i|^2, between 1/k (everything could be anywhere) and 1 (every object is sure).
-
-    Bezdek (1981).
+    """Mean of |u_i|^2, between 1/k (everything could be anywhere) and 1 (every object is sure)
+    (Bezdek 1981).
 
     Parameters
     ----------
@@ -87,9 +86,8 @@ def partition_entropy(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean entropy of the memberships in nats, between 0 (every object is sure) and log k.
-
-    Bezdek (1981).
+    """Mean entropy of the memberships in nats, between 0 (every object is sure) and log k (Bezdek
+    1981).
 
     Parameters
     ----------
@@ -213,9 +211,8 @@ def fuzzy_silhouette(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean silhouette, in which an object counts by the margin of its membership.
-
-     sum_i margin_i^a s_i / sum_i margin_i^a.
+    """Mean silhouette, in which an object counts by the margin of its membership: sum_i margin_i^a
+    s_i / sum_i margin_i^a.
 
     s_i = (b_i - a_i) / max(a_i, b_i), a_i the mean distance to the own (most likely) cluster and
     b_i to the nearest other one. Distances are Euclidean, made block by block: O(n^2 p) time, no n

@@ -43,8 +43,7 @@ RIDGE = 0.01
 
 
 class Axes(NamedTuple):
-    """``shift`` (p,) or None for sparse features; ``projection`` (p, q) with ``offset`` (q,).
-
+    """``shift`` (p,) or None for sparse features; ``projection`` (p, q) with ``offset`` (q,);
     ``near`` (q, q).
     """
 
@@ -62,9 +61,8 @@ class Axes(NamedTuple):
 
 
 def canonical_order(X: Array) -> np.ndarray:
-    """Indices (n,) that sort the rows by their numbers.
-
-    The same objects in the same order, however they came.
+    """Indices (n,) that sort the rows by their numbers: the same objects in the same order, however
+    they came.
     """
     if sp.issparse(X):
         X = X @ np.random.default_rng(0).standard_normal((X.shape[1], 2))

@@ -154,9 +154,8 @@ def _settle(H, b, u, lift, factor, free, p, work):
 
 @njit(cache=True, nogil=True, fastmath=FREE)
 def _equality(factor, p, work):
-    """The minimiser with sum one over the free coordinates, signs free.
-
-    (H + lift 11') x = b + multiplier 1.
+    """The minimiser with sum one over the free coordinates, signs free: (H + lift 11') x = b +
+    multiplier 1.
     """
     x, y = work[2], work[3]
     for i in range(p):

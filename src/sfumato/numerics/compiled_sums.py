@@ -45,9 +45,8 @@ def fuzzy_sums(
 def gaussian_sums(
     Z: np.ndarray, weights: np.ndarray | None, rows: np.ndarray
 ) -> tuple[np.ndarray, float] | None:
-    """Sums (k, q) of z(x) weighted by the posterior, and of log-densities.
-
-    None where all densities of an object vanish.
+    """Sums (k, q) of z(x) weighted by the posterior, and of log-densities; None where all densities
+    of an object vanish.
 
     ``Z`` is one block or several of z(x), or of x alone, whose products are then made here.
     """
@@ -161,9 +160,8 @@ def _products(X, start, width, T):
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _exp(logits, out, bits, turns, total, width):
-    """exp(logits + SHIFT), added to ``total``.
-
-    2^n times the Taylor series of the rest, at most log(2) / 2; never under exp(-700).
+    """exp(logits + SHIFT), added to ``total``: 2^n times the Taylor series of the rest, at most
+    log(2) / 2; never under exp(-700).
     """
     for i in range(width):
         x = max(np.float64(logits[i]) + SHIFT, -700.0)

@@ -76,9 +76,8 @@ def features(X: Any, kind: str, out: np.ndarray | None = None) -> Any:
 
 
 def coefficients(centers: np.ndarray, precisions: np.ndarray, kind: str) -> np.ndarray:
-    """Coefficients (k, q) of (x - c)' P (x - c).
-
-    ``centers`` (k, d), ``precisions`` (k,), (k, d) or (k, d, d) by kind.
+    """Coefficients (k, q) of (x - c)' P (x - c): ``centers`` (k, d), ``precisions`` (k,), (k, d) or
+    (k, d, d) by kind.
     """
     if kind == "full":
         linear = (precisions @ centers[:, :, None])[:, :, 0]
@@ -165,9 +164,8 @@ def has_compiled() -> bool:
 
 
 def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:
-    """Positive definite matrices (k, d, d) as unconstrained numbers.
-
-    The Cholesky factor with logarithms on its diagonal.
+    """Positive definite matrices (k, d, d) as unconstrained numbers: the Cholesky factor with
+    logarithms on its diagonal.
     """
     factor = np.linalg.cholesky(matrices)
     diagonal = np.arange(factor.shape[-1])

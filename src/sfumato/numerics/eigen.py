@@ -121,9 +121,8 @@ def krylov_columns(k: int, n: int, *, sparse: bool) -> int:
 def _converge(
     A: Any, k: int, dtype: Any, tol: float, max_products: int, start: Any
 ) -> tuple[Any, Any, Any]:
-    """Ritz values, vectors and residuals.
-
-    a Krylov space or the start first, then filter and Rayleigh-Ritz by turns.
+    """Ritz values, vectors and residuals: a Krylov space or the start first, then filter and
+    Rayleigh-Ritz by turns.
     """
     n, p, depth = A.shape[0], k + EXTRA, 1
     if start is None:
@@ -204,9 +203,8 @@ def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> i
 
 
 def _filter(A: Any, X: Any, degree: int, lowest: float, edge: float) -> Any:
-    """Chebyshev polynomial of A times X, columns orthonormal.
-
-    Small on [lowest, edge], growing fast above (Zhou and Saad 2007).
+    """Chebyshev polynomial of A times X, columns orthonormal: small on [lowest, edge], growing fast
+    above (Zhou and Saad 2007).
     """
     xp = namespace(X)
     center, half = (edge + lowest) / 2, (edge - lowest) / 2

@@ -57,9 +57,8 @@ def squared_distances(Z: Any, centers: Any) -> Any:
 
 
 def lloyd_step(Z: Any, weights: Any, lengths: Any, centers: Any) -> tuple[Any, float]:
-    """Centers of the rows nearest to each center, and the distortion before the move.
-
-    a center left alone goes to the worst row.
+    """Centers of the rows nearest to each center, and the distortion before the move; a center
+    without rows goes to the worst row.
 
     ``lengths`` holds |z_i|^2, which does not change.
     """

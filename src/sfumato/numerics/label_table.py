@@ -2,7 +2,7 @@
 
 m partitions; h_b(i) is the label that partition b gave to object i, w_b its weight. With H the
 one-hot matrix of all labels, one
-column a cluster, and  s_i = (sum of w_b over the partitions that saw i)^(-1/2):
+column per cluster, and  s_i = (sum of w_b over the partitions that saw i)^(-1/2):
 
     C = diag(s) H diag(w) H' diag(s)
             coverage-scaled co-association: unit diagonal, exact without missing labels
@@ -282,9 +282,8 @@ def degrees(table: Table) -> np.ndarray:
 
 
 def regularization(table: Table, bare: Spectrum) -> float:
-    """Similarity to all others together that is added for every object.
-
-    a small share of the mean degree, times 1 - l.
+    """Similarity to all others together that is added for every object: a small share of the mean
+    degree, times 1 - l.
 
     Without any, the few objects that coarse partitions leave alone become clusters, since almost
     nothing is cut by cutting them off (Qin and Rohe 2013 add the whole mean degree, which drowns
@@ -335,9 +334,8 @@ def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOper
 
 
 def chance_level(table: Table) -> float:
-    """Second eigenvalue to expect of D^-1/2 C D^-1/2 if the partitions knew nothing of each other.
-
-    (1 + sqrt(d / n))^2 / m.
+    """Second eigenvalue to expect of D^-1/2 C D^-1/2 if the partitions were independent: (1 +
+    sqrt(d / n))^2 / m.
 
     d counts the clusters of all partitions less one each (Marchenko and Pastur 1967, edge of the
     spectrum).
@@ -350,9 +348,8 @@ def chance_level(table: Table) -> float:
 
 
 def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """How often (by weight) two objects were put together, and were seen together.
-
-    Two n x n matrices, or n x n of the other table.
+    """How often (by weight) two objects were put together, and were seen together: two n x n
+    matrices, or n x n of the other table.
     """
     right = table if other is None else other
     seen_together = _seen_together(table, right)

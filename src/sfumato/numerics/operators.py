@@ -39,9 +39,8 @@ class Symmetric(LinearOperator):
 
 
 class Scaled(Symmetric):
-    """diag(s) W diag(s) for any W that multiplies.
-
-    An array, a sparse array, an operator, an array on another device.
+    """diag(s) W diag(s) for any W that multiplies: an array, a sparse array, an operator, an array
+    on another device.
     """
 
     def __init__(self, W: Similarity, scaling: Any) -> None:

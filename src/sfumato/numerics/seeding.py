@@ -93,9 +93,8 @@ def standardize(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def whiten(X: np.ndarray, weights: np.ndarray, power: float = 1.0) -> np.ndarray:
-    """``X`` with mean zero and its covariance raised to 1 - ``power``, as far as its rank goes.
-
-    The identity by default.
+    """``X`` with mean zero and its covariance raised to 1 - ``power``, as far as its rank goes: the
+    identity by default.
     """
     share = weights / weights.sum()
     X = X - share @ X

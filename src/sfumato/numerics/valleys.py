@@ -1,6 +1,6 @@
 """Whether sparse regions lie between the clusters of a labelling: a density test without a refit.
 
-Objects are placed on the directions that part the clusters (eigenvectors of S_w^-1 S_b). With
+Objects are placed on the directions that separate the clusters (eigenvectors of S_w^-1 S_b). With
 r_m(y) the distance to the m-th neighbour of a point y in q dimensions, log density is -q log r_m(y)
 up to a constant, with standard deviation 1 / sqrt(m) whatever q is. For two clusters a and b that
 are neighbours in the graph of nearest neighbours,
@@ -42,7 +42,7 @@ NEIGHBOURS = 0.8  # times sqrt(n): of 0.5, 0.8 and 1.2 the most powerful on blob
 # on groups of sizes 6:3:1, of 2, 3 and 4.
 QUARTER = 4
 LEAST = 5  # neighbours that a density needs
-# Share of the smaller cluster that may be strays in the other; never as many as the m / 2 objects
+# Share of the smaller cluster that may be outliers in the other; never as many as the m / 2 objects
 # on either side of a cut through a thread.
 STRAYS = 0.1
 
@@ -98,7 +98,7 @@ def without_ties(X: np.ndarray) -> np.ndarray:
 
 
 def discriminating_coordinates(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Coordinates in which clusters are round: up to 4, those that part the clusters.
+    """Coordinates in which clusters are round: up to 4, those that separate the clusters.
 
     Scaled by the covariance within clusters, so any invertible linear map of X gives the same.
     """
@@ -132,7 +132,7 @@ def valleys(Y: np.ndarray, labels: np.ndarray) -> Valleys:
     key = labels[lower] * k + labels[upper]
     found = np.unique(key)
     sizes = np.bincount(labels, minlength=k)
-    for side in (lower, upper):  # a few strays inside another cluster are no border
+    for side in (lower, upper):  # a few outliers inside another cluster are no border
         owner, counts = np.unique(np.unique(key * n + side) // n, return_counts=True)
         least = np.minimum(sizes[owner // k], sizes[owner % k]) * STRAYS
         found = np.intersect1d(found, owner[counts > np.clip(least, 2, max(2, m / 3))])

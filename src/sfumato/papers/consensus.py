@@ -40,9 +40,8 @@ class Evidence(NamedTuple):
 
 
 def evidence(shelf: Shelf) -> list[Evidence]:
-    """Iris, wine, digits and the diagnostic breast cancer data.
-
-    From the shelf also house votes, yeast and breast cancer.
+    """Iris, wine, digits and the diagnostic breast cancer data; from the shelf also house votes,
+    yeast and breast cancer.
     """
     found = [
         Evidence("iris", *datasets.load_iris()),

@@ -20,9 +20,8 @@ __all__ = ["figures"]
 
 
 def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """One picture of three panels for each of S-Block and Iris.
-
-    Objects in the order of their classes.
+    """One picture of three panels for each of S-Block and Iris, objects in the order of their
+    classes.
     """
     import matplotlib.pyplot as plt
 

@@ -23,9 +23,8 @@ __all__ = ["block_means", "contingency", "heat_map", "reconstruction", "similari
 
 
 def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.ndarray:
-    """Mean similarity between consecutive groups of objects.
-
-    a small picture of a matrix of any size.
+    """Mean similarity between consecutive groups of objects: a small picture of a matrix of any
+    size.
 
     Parameters
     ----------

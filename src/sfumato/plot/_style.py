@@ -100,9 +100,8 @@ def as_memberships(memberships: ArrayLike) -> np.ndarray:
 
 
 def literal(name: object, width: int = 28) -> str:
-    """``name`` as matplotlib text that is drawn as it stands.
-
-    No mathematics, one line, not too long.
+    """``name`` as matplotlib text that is drawn as it stands: no mathematics, one line, not too
+    long.
     """
     return plain(name, width).replace("$", r"\$")
 

@@ -53,9 +53,8 @@ def live_data(
     planes: Mapping[str, Any],
     description: Mapping[str, Any],
 ) -> str | None:
-    """What the script needs, as JSON that cannot end the element it stands in.
-
-    None without a map.
+    """What the script needs, as JSON that cannot end the element it stands in; None without
+    a map.
     """
     if "map" not in planes or U.shape[1] > 30:
         return None

@@ -41,7 +41,7 @@ class Choice(NamedTuple):
     """The chosen number of clusters and what speaks for it.
 
     ``preferred`` is what the criterion alone would choose. ``structure`` is what the structure test
-    says of the answer (None for one cluster, or where it has nothing to say), ``supported`` whether
+    says of the answer (None for one cluster, or where it does not apply), ``supported`` whether
     it finds all clusters apart. ``estimator`` is fitted on all the evidence with ``n_clusters``.
     """
 

@@ -117,7 +117,7 @@ def structure(trial: Trial, n_clusters: int) -> float:
         return np.nan
     found = trial.structure(n_clusters)
     if found is None:
-        raise ValueError("the structure test has nothing to say here: use criterion='held-out'")
+        raise ValueError("the structure test does not apply here: use criterion='held-out'")
     return criteria.structure_score(found)
 
 

@@ -128,10 +128,7 @@ class Reliability(NamedTuple):
 
     @property
     def overconfidence(self) -> float:
-        """Confidence minus accuracy.
-
-        0 for calibrated memberships, above 0 for those too sure.
-        """
+        """Confidence minus accuracy: 0 for calibrated memberships, above 0 for those too sure."""
         return self.confidence - self.accuracy
 
 

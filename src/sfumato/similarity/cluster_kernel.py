@@ -99,9 +99,8 @@ def cluster_kernel(
     power: float = 3.0,
     weights: Any = None,
 ) -> ClusterKernel:
-    """Cluster kernel of a similarity.
-
-    The spectrum of D^-1/2 K D^-1/2 transferred by a function, then a unit diagonal.
+    """Cluster kernel of a similarity: the spectrum of D^-1/2 K D^-1/2 transferred by a function,
+    then a unit diagonal.
 
     With L = D^-1/2 K D^-1/2 = V diag(lambda) V', the kernel is Z Z' where Z is V
     diag(phi(lambda))^1/2 with rows scaled to length one.

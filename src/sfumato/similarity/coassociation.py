@@ -245,8 +245,7 @@ def _representatives(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _known_codes(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Codes of labels in a column whose known labels, in the order of their codes, are ``known``.
-
+    """Codes of labels in a column whose known labels, in the order of their codes, are ``known``;
     -1 for others.
     """
     both = (

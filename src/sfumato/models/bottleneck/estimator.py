@@ -285,7 +285,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
                 + (
                     "the rows are all alike"
                     if np.isinf(self.beta)
-                    else f"the rows are alike, or beta={self.beta:g} is too small to part them"
+                    else f"the rows are alike, or beta={self.beta:g} is too small to separate them"
                 )
             )
 

@@ -90,9 +90,8 @@ class ByCompletion:
         self.run: loop.Run = reader.run
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Memberships of new objects.
-
-        Unseen pairs filled in by the published loss first, then once by their own.
+        """Memberships of new objects: unseen pairs filled in by the published loss first, then once
+        by their own.
         """
         ratios = _ratios(new, self.table)
         U = self.published.place(new)

@@ -74,7 +74,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     Attributes
     ----------
     labelings_ : array of shape (n, m)
-        One partition a column, -1 for objects it did not see.
+        One partition per column, -1 for objects it did not see.
     members_ : list of length m
         What labels new objects.
     failures_ : list of (algorithm, message)
@@ -266,9 +266,8 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self.fit(X, y, sample_weight).labelings_
 
     def transform(self, X: Array) -> np.ndarray:
-        """Labels of new objects by every partition, (n_new, m).
-
-        Nearest center, the member's own ``predict``, or nearest object.
+        """Labels of new objects by every partition, (n_new, m): nearest center, the member's own
+        ``predict``, or nearest object.
         """
         check_is_fitted(self)
         X = self._frame(check_features(self, X, reset=False))

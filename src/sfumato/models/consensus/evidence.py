@@ -38,7 +38,7 @@ __all__ = [
     "refine",
 ]
 
-# t, in units of the mean degree: a few strays that nothing joins to the others are no cluster
+# t, in units of the mean degree: a few outliers that nothing joins to the others are no cluster
 REGULARIZATION = 0.02
 NULL = 1e-12  # eigenvalues below are zero
 KEPT = 2**27  # bytes of columns that are kept between the two passes of the sums

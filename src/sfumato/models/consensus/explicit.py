@@ -115,9 +115,8 @@ def likely_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) 
 def _line_search(
     c: np.ndarray, weight: np.ndarray, p: np.ndarray, d: np.ndarray, limit: float
 ) -> float:
-    """argmin over 0 <= t <= limit of the loss at p + t d, convex.
-
-    Newton steps, halving the bracket where they overshoot.
+    """argmin over 0 <= t <= limit of the loss at p + t d, convex: Newton steps, halving the bracket
+    where they overshoot.
 
     The answer lies on the near side of the minimum, so that the loss never rises.
     """

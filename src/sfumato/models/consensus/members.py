@@ -218,7 +218,7 @@ def label(X: Array, member: Member, known: np.ndarray, neighbors: np.ndarray | N
 
 
 def _nearest(X: Array, centers: Any) -> np.ndarray:
-    """Index of the nearest row of ``centers`` for every row of X, one product a block."""
+    """Index of the nearest row of ``centers`` for every row of X, one product per block."""
     centers = centers.toarray() if sp.issparse(centers) else centers
     offset = np.einsum("ij,ij->i", centers, centers) / 2
     size = max(64, 2**21 // len(centers))

@@ -31,9 +31,8 @@ MOST = 2000
 
 
 class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Soft partitions (n, K) of the objects.
-
-    The posteriors of many small Gaussian mixtures, side by side.
+    """Soft partitions (n, K) of the objects: the posteriors of many small Gaussian mixtures, side
+    by side.
 
     Each mixture has full covariances and its own number of components, and is fitted from one start
     to its own nine tenths of a sample. Two components that overlap pass similarity on to each

@@ -93,9 +93,8 @@ def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
 def _completed_eigengaps(
     table: tables.Table, candidates: np.ndarray, settings: Settings
 ) -> np.ndarray:
-    """The same where pairs were never seen.
-
-    Filled in for each number of clusters, and less the misfit.
+    """The same where pairs were never seen: filled in for each number of clusters, and less the
+    misfit.
     """
     scores = []
     for k in candidates:

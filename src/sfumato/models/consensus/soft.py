@@ -388,7 +388,7 @@ def _several(rows: Rows, rng: np.random.Generator) -> Rows:
 
 
 def _structure_scores(points: Array, candidates: list[Candidate]) -> list[float] | None:
-    """Score of every candidate by the structure test; None where it has nothing to say."""
+    """Score of every candidate by the structure test; None where it does not apply."""
     few = points[:: max(1, -(-points.shape[0] // COMPARED))]
     found = [
         None if each.n_clusters < 2 else assess(few, each.reader(each.factor(few)), kind="features")

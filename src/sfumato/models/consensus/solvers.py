@@ -132,9 +132,8 @@ class ByKernel:
             return model.set_params(init=start).fit(self.kernel, sample_weight=mass)
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Memberships of new objects.
-
-        Their rows of the cluster kernel, then one quadratic problem each.
+        """Memberships of new objects: their rows of the cluster kernel, then one quadratic problem
+        each.
         """
         return self.model.predict_proba(Factored(self._factor(new), self.kernel.factor))
 

@@ -98,9 +98,8 @@ class FullComponent(NamedTuple):
         return C
 
     def predictive(self, S: np.ndarray) -> tuple[np.ndarray, ...]:
-        """What ``log_predictive`` needs of the sums.
-
-        Constants (k,), exponents (k,), coefficients (k, q).
+        """What ``log_predictive`` needs of the sums: constants (k,), exponents (k,), coefficients
+        (k, q).
         """
         mean, kappa, df, scale = self.posterior(S)
         d = len(self.mean)
@@ -126,9 +125,8 @@ class FullComponent(NamedTuple):
 
 
 class DiagonalComponent(NamedTuple):
-    """Normal with independent features.
-
-    Priors normal-inverse-gamma in standardised units, one a feature.
+    """Normal with independent features: priors normal-inverse-gamma in standardised units, one per
+    feature.
     """
 
     mean: np.ndarray

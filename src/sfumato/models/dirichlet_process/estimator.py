@@ -198,7 +198,7 @@ class DirichletProcessMixture(Clusterer):
         self.weights_ = _mean(memberships, rows.columns[0])
         self._publish(memberships, run)
         if self.n_clusters_ == 1:
-            warn("one cluster explains the data best: memberships say nothing")
+            warn("one cluster explains the data best: the memberships are all equal")
         return self
 
     _posterior: variational.Approximation | sampling.Posterior

@@ -281,9 +281,8 @@ def _choose(scores: np.ndarray, choice: int, uniform: float) -> tuple[int, float
 
 
 class Chain(NamedTuple):
-    """What stays the same along a chain.
-
-    The component, the features (q, n) and points (n, p) of the objects, and how to visit them.
+    """What stays the same along a chain: the component, the features (q, n) and points (n, p) of
+    the objects, and how to visit them.
     """
 
     component: Any
@@ -299,9 +298,8 @@ class Chain(NamedTuple):
         rng: np.random.Generator,
         log_alpha: float,
     ) -> tuple[np.ndarray, float]:
-        """Visit the objects in ``order``.
-
-        New labels of all objects and the log chance of the choices.
+        """Visit the objects in ``order``: new labels of all objects and the log chance of the
+        choices.
         """
         k = int(labels.max(initial=-1)) + 1
         X, now = self.X[order], labels[order].copy()

@@ -43,9 +43,8 @@ SPREAD = 0.15  # expected variance within a cluster, as a share of the variance 
 
 
 def location(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of every feature, missing numbers left out.
-
-    a constant feature has deviation 1.
+    """Mean and standard deviation of every feature, missing numbers left out; a constant feature
+    has deviation 1.
     """
 
     def total(block: Any, weights: Weights, center: Any) -> tuple[Any, Any, Any]:

@@ -111,9 +111,8 @@ def _as_array(y: Any, name: str) -> np.ndarray:
 
 
 def _labels(y: np.ndarray, name: str) -> np.ndarray:
-    """Labels that can be sorted.
-
-    Numbers without a fraction, strings or dates, none of them missing.
+    """Labels that can be sorted: numbers without a fraction, strings or dates, none of them
+    missing.
     """
     kind = y.dtype.kind
     if kind == "O":

@@ -90,7 +90,7 @@ class DiscriminativeClustering(Clusterer):
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, p)
-        The prototypes m_j. They stand where their borders part the classes best and are not the
+        The prototypes m_j. They stand where their borders separate the classes best and are not the
         means of their clusters.
     class_distributions_ : array of shape (n_clusters, n_classes)
         Posterior means of the class distributions of the clusters.
@@ -396,9 +396,8 @@ class DiscriminativeClustering(Clusterer):
         return rows.map(self._assign)
 
     def predict_class_proba(self, X: ArrayLike) -> Any:
-        """Class probabilities (n_new, n_classes) of new objects.
-
-        Memberships times the class distributions of the clusters.
+        """Class probabilities (n_new, n_classes) of new objects: memberships times the class
+        distributions of the clusters.
         """
         memberships = self.predict_proba(X)
         xp = namespace(memberships)

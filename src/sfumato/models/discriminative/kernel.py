@@ -47,9 +47,8 @@ def cells(X: Array, centers: np.ndarray) -> Any:
 
 
 def _affinities(X: Any, centers: np.ndarray, scale: float) -> Any:
-    """scale (x'm_j - |m_j|^2 / 2).
-
-    Half the squared distance with its sign turned, up to a term of x alone.
+    """scale (x'm_j - |m_j|^2 / 2): half the squared distance with its sign turned, up to a term of
+    x alone.
     """
     xp = namespace(X)
     slopes, heights = (scale * centers).T, (-0.5 * scale) * np.sum(centers**2, axis=1)

@@ -170,9 +170,8 @@ class Problem(NamedTuple):
         return self.rows.sum(pull)[0] - self.precision * (centers - self.frame.middle)
 
     def ascend(self, centers: np.ndarray, bandwidth: float, max_iter: int, tol: float) -> loop.Run:
-        """Prototypes by L-BFGS at one bandwidth.
-
-        The solver sees the objective per unit of weight.
+        """Prototypes by L-BFGS at one bandwidth; the solver sees the objective per unit of
+        weight.
         """
 
         def descent(flat: np.ndarray) -> tuple[float, np.ndarray]:

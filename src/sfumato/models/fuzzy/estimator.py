@@ -75,7 +75,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     Attributes
     ----------
     memberships_ : array of shape (n, n_clusters) or (n, n_clusters + 1)
-        One row an object, on the simplex; with ``noise`` the last column is the noise.
+        One row per object, on the simplex; with ``noise`` the last column is the noise.
     labels_ : array of shape (n,)
         Cluster of the largest membership.
     cluster_centers_ : array of shape (n_clusters, p)

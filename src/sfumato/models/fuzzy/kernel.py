@@ -55,9 +55,8 @@ class Stats(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How distances become memberships.
-
-    Fuzzifier, temperature (replaces it), squared distance of the noise cluster.
+    """How distances become memberships: fuzzifier, temperature (replaces it), squared distance of
+    the noise cluster.
     """
 
     fuzzifier: float
@@ -66,9 +65,8 @@ class Rule(NamedTuple):
 
 
 class Distances(NamedTuple):
-    """A state as a pass needs it.
-
-    Coefficients (k, q) of the distances, one more row for noise, and how finely to compute them.
+    """A state as a pass needs it: coefficients (k, q) of the distances, one more row for noise, and
+    how finely to compute them.
     """
 
     rows: np.ndarray
@@ -108,9 +106,8 @@ def _rounding(ready: Distances, dtype: npt.DTypeLike) -> float:
 
 
 def squared_distances(Z: Any, ready: Distances) -> Any:
-    """Squared distances (k, b) of the columns of ``Z`` = z(x), raised by what rounding could take.
-
-    Never zero.
+    """Squared distances (k, b) of the columns of ``Z`` = z(x), raised by what rounding could take;
+    never zero.
     """
     xp = namespace(Z)
     rows, floor = (
@@ -196,9 +193,8 @@ def pull(D: np.ndarray, weights: Array, rule: Rule) -> tuple[Any, Any]:
 
 
 def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
-    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None.
-
-    Several blocks (blocks, q, b) if ``stackable``.
+    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None; several blocks
+    (blocks, q, b) if ``stackable``.
     """
     xp = namespace(Z)
     Z = Z if Z.ndim == 3 else precise(Z, ready)

@@ -1,10 +1,10 @@
 """The same mixture without quadratic features.
 
-For more dimensions than d (d + 1) / 2 numbers an object are worth.
+In many dimensions the d (d + 1) / 2 quadratic features of an object cost more than they save.
 
     log N(x | mu, Sigma) = -|L^-1 (x - mu)|^2 / 2 - log det L - d log(2 pi) / 2,      Sigma = L L'
 
-One product a component for E and one for M, both on deviations from the component's mean.
+One product per component for E and one for M, both on deviations from the component's mean.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             A weight of w counts as w copies of the object.
         must_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong together: they share one row of memberships. With a third
-            column of weights w, labels that part the pair are less probable by exp(-w) instead.
+            column of weights w, labels that separate the pair are less probable by exp(-w) instead.
         cannot_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong apart: labels that join them are ruled out or, with a third
             column of weights w, less probable by exp(-w). A warning counts the pairs that labels do
@@ -377,9 +377,8 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             if own.bic > one:
                 warn(
                     f"{k} components describe the data no better than one (BIC {own.bic:.1f} "
-                    "against "
-                    f"{one:.1f}, lower is better): memberships may be confident about nothing; try "
-                    "n_clusters='auto', or a simpler covariance_type than "
+                    f"against {one:.1f}, lower is better): memberships may be confident without "
+                    "reason; try n_clusters='auto', or a simpler covariance_type than "
                     f"{self.covariance_type_!r}"
                 )
 

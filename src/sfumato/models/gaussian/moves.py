@@ -30,7 +30,7 @@ CUT = 5  # components that may be cut, the widest
 def swaps(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[State]:
     """States in which one component left its place to half of another.
 
-    ``X`` (n, d), ``weights`` (n,).
+    ``X`` (n, d) are inner objects, ``weights`` (n,) theirs.
     """
     k = len(state.means)
     L = direct.logits(X, state)
@@ -94,9 +94,8 @@ def _outlying(
 
 
 def _sides(X: np.ndarray, R: np.ndarray) -> tuple[list[list[np.ndarray]], np.ndarray]:
-    """On which side (n,) of the middle objects lie, for the axes across which a component is cut.
-
-    Also the scatter of every component along its longest axis (k,).
+    """On which side (n,) of the middle objects lie, for the axes across which a component is cut,
+    and the scatter of every component along its longest axis (k,).
     """
     mass = np.maximum(R.sum(axis=1), np.finfo(float).tiny)
     means = (R @ X) / mass[:, None]

@@ -70,7 +70,7 @@ def _integers(y: ArrayLike | None, n: int) -> np.ndarray | None:
         return None
     if len(y) != n:
         raise ValueError(
-            f"y has {len(y)} labels for {n} objects: give one label an object, -1 where it is "
+            f"y has {len(y)} labels for {n} objects: give one label per object, -1 where it is "
             "unknown"
         )
     if y.dtype.kind in "iu":

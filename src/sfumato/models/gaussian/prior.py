@@ -62,9 +62,8 @@ class Prior(NamedTuple):
 
 
 def default_prior(covariance: np.ndarray, k: int) -> Prior:
-    """mclust's prior for data about zero.
-
-    a hundredth of an object, and S = covariance / k^(2/d).
+    """mclust's prior for data about zero: a hundredth of an object, and S = covariance /
+    k^(2/d).
     """
     d = len(covariance)
     return Prior(np.zeros(d), DEFAULT_STRENGTH, d + 2.0, covariance / k ** (2.0 / d))

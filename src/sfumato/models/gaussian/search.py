@@ -186,9 +186,8 @@ def _polish(fits: list[Fit], settings: Settings) -> None:
 
 
 def choose(fits: Sequence[Fit], criterion: str) -> Fit:
-    """The best fit; of those that tie the one with the fewest parameters, then the earliest.
-
-    Where every candidate failed, the one with the fewest parameters.
+    """The best fit; of those that tie the one with the fewest parameters, then the earliest. Where
+    every candidate failed, the one with the fewest parameters.
     """
     values = np.array([getattr(fit.candidate, criterion) for fit in fits])
     if np.isfinite(values).any():

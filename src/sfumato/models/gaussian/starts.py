@@ -198,9 +198,8 @@ def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:
 
 
 def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> list[State]:
-    """Different states after a few steps.
-
-    Those without small components first, then by objective.
+    """Different states after a few steps: those without small components first, then by
+    objective.
     """
     ends, values = likelihood.steps(list(states), n_steps)
     tiny = [bool(small(end, likelihood.count).any()) for end in ends]

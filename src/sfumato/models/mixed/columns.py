@@ -192,7 +192,7 @@ def _code(values: ArrayLike, column: Column) -> np.ndarray:
 
 
 def _code_levels(values: Any, column: Column) -> np.ndarray:
-    """Places among the levels; a level that the fit has not seen says nothing, with a warning."""
+    """Places among the levels; one that the fit has not seen counts as missing, with a warning."""
     place = {level: float(i) for i, level in enumerate(column.levels)}
     codes = np.array([math.nan if _is_missing(v) else place.get(v, -1.0) for v in values])
     if (codes == -1.0).any():

@@ -1,7 +1,8 @@
 """What the structure test reads of a table with columns of several kinds: its numbers.
 
-Numbers have a density with valleys; a category always has gaps, so valleys say nothing there. Where
-the categories alone tell the clusters apart, the numbers need not, and the test has no say.
+Numbers have a density with valleys; a category always has gaps, so valleys prove nothing there.
+Where the categories alone tell the clusters apart, the numbers need not, and the test does not
+apply.
 """
 
 from __future__ import annotations

@@ -158,9 +158,8 @@ class Panels(LinearOperator):
     def descend(
         self, U: np.ndarray, scale: np.ndarray, damping: np.ndarray, exclude: bool
     ) -> tuple[Any, np.ndarray]:
-        """One sweep from ``U`` (n, r, k).
-
-        New memberships, and t before, q before, t after, q after, (r,) each.
+        """One sweep from ``U`` (n, r, k): new memberships, and t before, q before, t after, q
+        after, (r,) each.
         """
         group = WIDEST // U.shape[2]
         if U.shape[1] > group:

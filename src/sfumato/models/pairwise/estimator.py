@@ -304,9 +304,8 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         self._publish(self._spread(memberships, X), run)
 
     def _set_likelihood(self, problem: kernel.Problem, objective: float) -> None:
-        """Each w_ij, i < j, is Gaussian around scale * u_i'u_j with one variance.
-
-        Its maximum likelihood and BIC.
+        """Each w_ij, i < j, is Gaussian around scale * u_i'u_j with one variance: its maximum
+        likelihood and BIC.
         """
         if isinstance(problem.W, Pairs):
             pairs = float(problem.W.Q.sum())

@@ -61,9 +61,8 @@ class Explicit:
         return self.W @ V
 
     def sweep(self, V: Array, visit: Any) -> tuple[Any, Any]:
-        """Visit the panels of ``V`` (n, c) in order, newest values first.
-
-        t before and after, a column each.
+        """Visit the panels of ``V`` (n, c) in order, newest values first; t before and after, per
+        column.
 
         ``visit(rows, product)`` returns the change of V[rows], given (W V)[rows] at this moment,
         and the change is made.

@@ -235,9 +235,8 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
 
 
 def _compiled(problem: Problem, U: Array) -> Any:
-    """The compiled sweeps, for similarities whose rows are short.
-
-    a factor or a sparse matrix in NumPy.
+    """The compiled sweeps, for similarities whose rows are short: a factor or a sparse matrix in
+    NumPy.
     """
     short = isinstance(problem.W, Low) or (
         isinstance(problem.W, Explicit) and sp.issparse(problem.W.W)
@@ -248,10 +247,7 @@ def _compiled(problem: Problem, U: Array) -> Any:
 
 
 def _descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[Any, ...]:
-    """Memberships (n, r, k) after a sweep by panels; S before and after (r, k, k).
-
-    t before and after (r,).
-    """
+    """Memberships (n, r, k) after a sweep by panels; S (r, k, k) and t (r,) before and after."""
     xp = namespace(origin)
     U, weights = xp.asarray(origin, copy=True), problem.weights
     shape = U.shape
@@ -292,9 +288,8 @@ def _panel(
     scale: Array,
     damping: Array,
 ) -> Any:
-    """New memberships of a panel.
-
-    a majoriser of its own terms, an exact quadratic for all others, k / 2 pair steps.
+    """New memberships of a panel: a majoriser of its own terms, an exact quadratic for all others,
+    k / 2 pair steps.
     """
     xp = namespace(old)
     k, dtype = old.shape[2], old.dtype

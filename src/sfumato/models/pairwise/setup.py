@@ -69,9 +69,8 @@ def similarity(evidence: Evidence, k: int) -> Any:
 
 
 def with_links(evidence: Evidence, known: Known, group: Any) -> Evidence:
-    """The evidence with pulls between linked objects.
-
-    By default one weighs as much as all similarities of an object.
+    """The evidence with pulls between linked objects; by default one weighs as much as all
+    similarities of an object.
     """
     if known.pairs is None:
         return evidence
