@@ -19,15 +19,19 @@ def weighted_sums(n=60, d=3, k=4, seed=0):
     return Y, share, distances.features(np.ascontiguousarray(Y.T), "full")
 
 
+@pytest.mark.parametrize("shrinkage", [0.0, 7.0])
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_m_step_gives_the_logarithms_of_weighted_normal_densities(d):
+def test_m_step_gives_the_logarithms_of_weighted_normal_densities(d, shrinkage):
     Y, share, Z = weighted_sums(d=d)
-    logits = em.maximize(share @ Z.T, d) @ Z
+    logits = em.maximize(share @ Z.T, d, shrinkage) @ Z
     prior = em.PRIOR * len(share) ** (-2.0 / d)
+    means = [weight @ Y / weight.sum() for weight in share]
+    scatters = [((Y - m).T * w) @ (Y - m) for w, m in zip(share, means, strict=True)]
     for j, weight in enumerate(share):
-        mean = weight @ Y / weight.sum()
-        scatter = ((Y - mean).T * weight) @ (Y - mean) / weight.sum()
-        covariance = scatter + prior / (weight.sum() + 1e-3) * np.eye(d)
+        common = shrinkage * sum(scatters) / share.sum()
+        mean = means[j]
+        covariance = (scatters[j] + common) / (weight.sum() + shrinkage)
+        covariance = covariance + prior / (weight.sum() + 1e-3) * np.eye(d)
         expected = np.log(weight.sum() / share.sum()) + multivariate_normal(
             mean, covariance
         ).logpdf(Y)
@@ -39,9 +43,8 @@ def test_m_step_is_the_same_compiled_or_not():
     for seed in range(5):
         _, share, Z = weighted_sums(seed=seed)
         sums = share @ Z.T
-        np.testing.assert_allclose(
-            compiled.maximize(sums, 3, 0.07), em._maximize(sums, 3, 0.07), rtol=1e-10, atol=1e-10
-        )
+        found, expected = (each(sums, 3, 0.07, 5.0) for each in (compiled.maximize, em._maximize))
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("has_compiled", [True, False])

@@ -46,7 +46,7 @@ def test_fitted_objects_are_predicted_as_they_are():
     fitted = model().fit(X)
     assert np.abs(fitted.predict_proba(X) - fitted.memberships_).max() < 1e-10
     assert adjusted_rand_score(y, fitted.labels_) > 0.9
-    assert fitted.evidence_ in ("mixtures", "cells", "both")
+    assert fitted.evidence_ in ("components", "mixtures", "cells", "both")
     assert 0 <= fitted.misfit_ < 0.1
 
 

@@ -16,16 +16,23 @@ __all__ = ["maximize", "normalize_members"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def maximize(sums, d, prior):
+def maximize(sums, d, prior, shrinkage):
     """Coefficients (k, q) of z(y) from weighted sums (k, q) of z(y).
 
     NaN where a covariance is not positive definite.
     """
     k, q = sums.shape
     rows = np.empty((k, q))
-    total = 0.0
+    total, common = 0.0, np.zeros(q)
     for j in range(k):
-        total += max(sums[j, 0], 1e-10)
+        mass = max(sums[j, 0], 1e-10)
+        total += mass
+        at = d + 1
+        for a in range(d):
+            for b in range(a, d):
+                common[at] += sums[j, at] - sums[j, 1 + a] * sums[j, 1 + b] / mass
+                at += 1
+    common *= shrinkage / total
     mean, linear = np.empty(d), np.empty(d)
     L, inverse = np.zeros((d, d)), np.zeros((d, d))
     for j in range(k):
@@ -35,7 +42,8 @@ def maximize(sums, d, prior):
         at = d + 1
         for a in range(d):
             for b in range(a, d):
-                L[b, a] = (sums[j, at] - mass * mean[a] * mean[b]) / mass
+                own = sums[j, at] - mass * mean[a] * mean[b]
+                L[b, a] = (own + common[at]) / (mass + shrinkage)
                 at += 1
             L[a, a] += prior / (mass + 1e-3)
         log_root = _invert(L, inverse, d)

@@ -52,9 +52,10 @@ class EvidenceAccumulation(Clusterer):
         ``"auto"`` takes the largest number whose clusters all stand apart, or the best by
         ``selection``; the answer k is the same fit as with ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
-        What makes evidence from features. None: small Gaussian mixtures and fine connected k-means
-        partitions, of which the evidence with the smallest misfit is kept (mixtures, cells or
-        both); with another ``consensus`` than ``"cluster-kernel"`` it is ``ClusteringEnsemble()``.
+        What makes evidence from features. None: mixtures of one Gaussian for each cluster where
+        small Gaussian mixtures know no more than these, else such mixtures and fine connected
+        k-means partitions, of which the clearer evidence is kept (mixtures, cells or both); with
+        another ``consensus`` than ``"cluster-kernel"`` it is ``ClusteringEnsemble()``.
         ``"precomputed"``: ``fit`` is given labelings (n, m), or a list of membership matrices (n,
         k_b).
     consensus : str or estimator
@@ -88,8 +89,8 @@ class EvidenceAccumulation(Clusterer):
     memberships_ : array of shape (n, n_clusters)
     labels_ : array of shape (n,)
     evidence_ : str
-        ``"mixtures"``, ``"cells"`` or ``"both"``, ``"given"`` for membership matrices,
-        ``"labelings"``.
+        ``"components"``, ``"mixtures"``, ``"cells"`` or ``"both"``, ``"given"`` for membership
+        matrices, ``"labelings"``.
     misfit_ : float
         |Z Z' - U U'|^2 / |Z Z'|^2 of the cluster kernel Z Z': near 0 where k clusters tell the
         whole story.
@@ -288,7 +289,9 @@ class EvidenceAccumulation(Clusterer):
         self._publish(memberships, chosen.reader.run)
         self._tabulate()
         found = getattr(self, "structure_", None)
-        if found is None or not found.supported:
+        # Eigenvalues of components end with the k-th: how many there are, the structure test says.
+        told = found is not None and (found.supported or self.evidence_ == "components")
+        if found is None or not told or found.n_apart == 1:
             soft.warn_if_noise(chosen, rows.shape[0])
 
     def _fit_hard(

@@ -34,6 +34,7 @@ __all__ = [
     "Factor",
     "GivenColumns",
     "MixtureColumns",
+    "columns_factor",
     "factorize",
     "refine",
 ]
@@ -204,6 +205,16 @@ def factorize(
     spectrum = np.clip(np.append(found.values, following), 0.0, 1.0)
     factor = Factor(kinds, scales, means, projections, constant, regularization, spectrum)
     return factor, factor.rows(columns)
+
+
+def columns_factor(kind: Any, H: np.ndarray, k: int, mass: Weights = None) -> Factor:
+    """The same for one kind of few dense columns H (n, K), by sums of K x K numbers."""
+    scale = balance(H, None, mass)
+    none = np.empty(0)
+    empty = Factor((kind,), (scale,), (np.empty(H.shape[1]),), (none,), none, REGULARIZATION, none)
+    rows = Rows(H) if mass is None else Rows(H, mass)
+    given = GivenColumns(np.array([0, H.shape[1]]))
+    return refine(empty._replace(kinds=(given,)), rows, k)[0]._replace(kinds=(kind,))
 
 
 class _Normalized(LinearOperator):

@@ -6,7 +6,7 @@ Soft evidence that knows density and does not know units.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -19,15 +19,16 @@ from ...core.types import Array, ArrayLike, Weights
 from ...core.validation import as_generator, check_features, check_number, refuse_subnormal
 from ...core.warn import warn
 from ...numerics.axes import Axes, by_radius, fit_axes
-from .em import fit_mixture, join
+from .em import Fitted, fit_mixture, join, log_density
 from .members import Failure
 from .sample import distinct_sample
 
-__all__ = ["MixtureEnsemble"]
+__all__ = ["Judged", "MixtureEnsemble", "Stock"]
 
 SHARE = 0.9  # of the sampled objects that each mixture is fitted to,
 # and so many at most: costs grow with their power 3/2, and all mixtures together see the sample
 MOST = 2000
+HELD_OUT = 1000  # other objects that a mixture is judged by, at most
 
 
 class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -136,20 +137,20 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self, points: Array, axes: Axes, rng: np.random.Generator, mass: Weights = None
     ) -> None:
         """Fit the members to objects in canonical order, of these weights."""
-        Y = axes(points)
-        order = by_radius(Y)
-        Y, mass = Y[order], None if mass is None else mass[order]
-        R, n = Y @ axes.near, self._n_fitted(len(Y))
-        low, high = self._range(n)
         seeds = rng.integers(2**63, size=self.n_members)
-        tasks = [(Y, R, mass, n, (low, high), int(seed)) for seed in seeds]
+        self._keep(self._members(Stock.of(points, axes, mass), seeds), axes)
+
+    def _members(self, stock: Stock, seeds: np.ndarray) -> list[Any]:
+        """A fitted mixture, or a failure, for each seed."""
+        n = self._n_fitted(len(stock.Y))
+        tasks = [(stock, n, self._range(n), int(seed)) for seed in seeds]
         results: list[Any] = []
         report = loop._listener.get()
         for result in in_threads(_attempt, tasks, self.n_jobs):
             results.append(result)
             if report is not None:
                 report(len(results), len(tasks), math.nan)
-        self._keep(results, axes)
+        return results
 
     def _n_fitted(self, n: int) -> int:
         """Objects that a mixture is fitted to, out of a sample of ``n``."""
@@ -169,7 +170,10 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 "left "
                 f"out; the first failed with: {self.failures_[0].message}"
             )
-        self.axes_, self.members_ = axes, join(fitted, axes.projection.shape[1])
+        self.axes_, self.members_ = (
+            axes,
+            join([each.rows for each in fitted], axes.projection.shape[1]),
+        )
 
     def _range(self, n: int) -> tuple[int, int]:
         """Smallest and largest number of components of a mixture fitted to ``n`` objects."""
@@ -233,15 +237,51 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return tags
 
 
-def _attempt(
-    Y: np.ndarray, R: np.ndarray, mass: Weights, n: int, sizes: tuple[int, int], seed: int
-) -> Any:
+class Stock(NamedTuple):
+    """What members are fitted to: whitened coordinates (s, d), those of the seeds, and weights of
+    the objects.
+    """
+
+    Y: np.ndarray
+    R: np.ndarray
+    mass: Weights
+
+    @classmethod
+    def of(cls, points: Array, axes: Axes, mass: Weights) -> Stock:
+        """Objects in an order that no mixing of features changes."""
+        Y = axes(points)
+        order = by_radius(Y)
+        return cls(Y[order], Y[order] @ axes.near, None if mass is None else mass[order])
+
+    def take(self, rows: np.ndarray) -> Stock:
+        """Some of the objects."""
+        return Stock(self.Y[rows], self.R[rows], None if self.mass is None else self.mass[rows])
+
+    def split(self, n: int, rng: np.random.Generator) -> tuple[Stock, Stock]:
+        """``n`` random objects to fit, and others (at most ``HELD_OUT``) to judge by."""
+        order = rng.permutation(len(self.Y))
+        return self.take(np.sort(order[:n])), self.take(order[n : n + HELD_OUT])
+
+
+class Judged(NamedTuple):
+    """A fitted mixture, and the mean log-density of objects that it was not fitted to."""
+
+    fitted: Fitted
+    held_out: float
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Coefficients (k, q)."""
+        return self.fitted.rows
+
+
+def _attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
     """A mixture, or what went wrong: one bad member must not cost the ensemble."""
     rng = np.random.default_rng(seed)
-    chosen = np.sort(rng.permutation(len(Y))[:n])
+    own, others = stock.split(n, rng)
     try:
         k = int(rng.integers(sizes[0], sizes[1] + 1))
-        own = None if mass is None else mass[chosen]
-        return fit_mixture(Y[chosen], R[chosen], k, rng, own)
+        fitted = fit_mixture(own.Y, own.R, k, rng, own.mass)
+        return Judged(fitted, log_density(fitted.rows, others.Y, others.mass))
     except (ArithmeticError, np.linalg.LinAlgError) as error:
         return Failure("Gaussian mixture", f"{type(error).__name__}: {error}")

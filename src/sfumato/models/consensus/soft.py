@@ -5,6 +5,8 @@ Candidates of soft evidence, of which the one that shows its clusters best is ke
     mixtures    posteriors of small Gaussian mixtures: density and orientation
     cells       fine connected k-means partitions: gaps and thin curves
     both        the columns of both, each kind scaled to the same mean degree
+    components  posteriors of mixtures with one Gaussian for each cluster, where these give objects
+                left out as much density as the small mixtures do: the others are then not asked
 
 The misfit  e_k = |Z Z' - U U'|^2 / |Z Z'|^2  compares the cluster kernel with what memberships can
 express. The candidate with the largest relative eigengap times (1 - 7 e_k) is kept; where the
@@ -19,17 +21,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core import loop
 from ...core.rows import Rows
 from ...core.structure import assess
 from ...core.types import Array, ArrayLike, Weights
 from ...core.warn import warn
 from ...memberships import align, check_memberships
 from ...numerics.axes import Axes, by_radius, fit_axes
-from ...selection.criteria import eigengap, misfit_of_sums, structure_score, supported_numbers
+from ...selection.criteria import (
+    eigengap,
+    misfit,
+    misfit_of_sums,
+    structure_score,
+    supported_numbers,
+)
 from ...similarity.coassociation import check_partition_weight
+from .components import N_MEMBERS, Average, fit_components, matching
 from .ensemble import ClusteringEnsemble
-from .evidence import CellColumns, Factor, GivenColumns, MixtureColumns, Sums, factorize, refine
-from .mixtures import MOST, MixtureEnsemble
+from .evidence import (
+    CellColumns,
+    Factor,
+    GivenColumns,
+    MixtureColumns,
+    Sums,
+    columns_factor,
+    factorize,
+    refine,
+)
+from .mixtures import MOST, MixtureEnsemble, Stock
 from .reading import Reader, Settings, fit_reader
 from .sample import distinct_sample, sample_objects
 
@@ -78,8 +97,12 @@ class Candidate(NamedTuple):
     evidence: str
     n_clusters: int
     factor: Factor
-    reader: Reader
+    reader: Reader | Average
     score: float
+
+    def __call__(self, block: Any) -> np.ndarray:
+        """Memberships (b, k) of a block of objects."""
+        return self.reader(block if isinstance(self.reader, Average) else self.factor(block))
 
 
 class SoftConsensus(NamedTuple):
@@ -98,7 +121,7 @@ class SoftConsensus(NamedTuple):
 
     def __call__(self, block: Any) -> np.ndarray:
         """Memberships (b, k) of a block of objects."""
-        return self.chosen.reader(self.chosen.factor(block))
+        return self.chosen(block)
 
     def tried(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of clusters, each with its best score over the kinds of evidence."""
@@ -109,8 +132,7 @@ class SoftConsensus(NamedTuple):
         """Misfit of the cluster kernel of any objects."""
 
         def sums(block: Array, mass: Weights = None) -> tuple[np.ndarray, ...]:
-            Z = self.chosen.factor(block)
-            U = self.chosen.reader(Z)
+            Z, U = self.chosen.factor(block), self.chosen(block)
             if mass is not None:
                 Z, U = (np.sqrt(mass)[:, None] * part for part in (Z, U))
             return Z.T @ Z, Z.T @ U, U.T @ U
@@ -134,6 +156,11 @@ class SoftConsensus(NamedTuple):
         """Memberships of the rows from resampled members, matched to the fit."""
         kinds, settings = self.chosen.factor.kinds, self.request.settings._replace(n_init=1)
         rng = np.random.default_rng(settings.random_state)
+        average = self.chosen.reader
+        if isinstance(average, Average):
+            for _ in range(n_draws):
+                yield rows.map(average.resampled(rng).__call__)
+            return
         columns, start = [kind(self.points) for kind in kinds], self(self.points)
         own = _member_weights(kinds, self.request.weights)
         for _ in range(n_draws):
@@ -168,9 +195,16 @@ def fit_soft(
     points, mass = distinct_sample(X, mixtures.max_objects, rng, request.mass, request.n_clusters)
     request = request._replace(mass=mass)
     axes = fit_axes(points, mixtures.n_axes, mass)
-    kinds: dict[str, tuple[Any, ...]] = {
-        "mixtures": _mixtures(points, axes, request, mixtures, rng)
-    }
+    stock, seeds = Stock.of(points, axes, mass), rng.integers(2**63, size=mixtures.n_members)
+    _set_sizes(mixtures, request.n_clusters, points.shape[0])
+    first = mixtures._members(stock, seeds[:N_MEMBERS])
+    simple = _Simple(stock, first, seeds[:N_MEMBERS], axes, points)
+    if ensemble is None and request.n_clusters != "auto":
+        found = simple(request.n_clusters, mass)
+        if found is not None:
+            return SoftConsensus(found, points, request, ((found.n_clusters, found.score),))
+    mixtures._keep(first + mixtures._members(stock, seeds[N_MEMBERS:]), axes)
+    kinds: dict[str, tuple[Any, ...]] = {"mixtures": (MixtureColumns(mixtures),)}
     candidates = _candidates(kinds, points, request)
     if ensemble is None and max(each.score for each in candidates) < CLEAR:
         cells = _cells(points, axes, mass, rng)
@@ -180,6 +214,40 @@ def fit_soft(
     if request.n_clusters == "auto":
         return _searched(kinds, points, candidates, request)
     return _settle(rows, points, candidates, request, rng)
+
+
+class _Simple(NamedTuple):
+    """One Gaussian for each cluster, tried beside fine mixtures (``fine``, by ``seeds``)."""
+
+    stock: Stock
+    fine: list[Any]
+    seeds: np.ndarray
+    axes: Axes
+    points: Any
+
+    def __call__(self, k: int, mass: Weights) -> Candidate | None:
+        """The candidate, or None where fine mixtures know more."""
+        if k < 2:
+            return None
+        members = MixtureEnsemble(len(self.seeds), n_components=k)
+        n = members._n_fitted(len(self.stock.Y))
+        results = fit_components(self.stock, n, self.fine, self.seeds, k)
+        if not results:
+            return None
+        members._keep(results, self.axes)
+        kind = MixtureColumns(members)
+        H = kind(self.points)
+        best = int(np.argmax([each.fitted.value for each in results]))
+        bridge = matching(H if mass is None else H * np.sqrt(mass)[:, None], k, best)
+        factor = columns_factor(kind, H, k, mass)
+        Z, U = factor.rows([H]), H @ bridge
+        if mass is not None:
+            Z, U = np.sqrt(mass)[:, None] * Z, np.sqrt(mass)[:, None] * U
+        e = misfit(Z, U)
+        error = e * float(np.sum((Z.T @ Z) ** 2))
+        run = loop.Run(None, error, np.array([error]), 1, True)
+        score = float(eigengap(factor.values)[k - 1]) * max(0.0, 1.0 - PENALTY * e)
+        return Candidate("components", k, factor, Average(kind, bridge, e, run), score)
 
 
 def fit_given(H: np.ndarray, offsets: np.ndarray, request: Request) -> SoftConsensus:
@@ -249,16 +317,11 @@ def _member_weights(kinds: tuple[Any, ...], weights: np.ndarray | None) -> list[
     return [np.repeat(weights, np.diff(kinds[0].offsets))]
 
 
-def _mixtures(
-    points: Array, axes: Axes, request: Request, mixtures: MixtureEnsemble, rng: np.random.Generator
-) -> tuple[MixtureColumns]:
-    """Mixtures fitted to the sample, with at least as many components as there are clusters."""
-    k = request.n_clusters
+def _set_sizes(mixtures: MixtureEnsemble, k: Any, n_objects: int) -> None:
+    """At least as many components as there are clusters, unless their number is given."""
     if mixtures.n_components is None and k != "auto":
-        low, high = mixtures._range(mixtures._n_fitted(points.shape[0]))
+        low, high = mixtures._range(mixtures._n_fitted(n_objects))
         mixtures.set_params(n_components=(max(low, k), max(high, 2 * k)))
-    mixtures._fit_sample(points, axes, rng, request.mass)
-    return (MixtureColumns(mixtures),)
 
 
 def _cells(
@@ -391,7 +454,7 @@ def _structure_scores(points: Array, candidates: list[Candidate]) -> list[float]
     """Score of every candidate by the structure test; None where it does not apply."""
     few = points[:: max(1, -(-points.shape[0] // COMPARED))]
     found = [
-        None if each.n_clusters < 2 else assess(few, each.reader(each.factor(few)), kind="features")
+        None if each.n_clusters < 2 else assess(few, each(few), kind="features")
         for each in candidates
     ]
     if all(each is None for each in found):
@@ -407,7 +470,12 @@ def warn_if_noise(chosen: Candidate, n_objects: int) -> None:
     if k < 2 or chosen.score >= NOISE or n_objects < FEWEST:
         return
     gaps = eigengap(values)[1:]
-    if k > 2 and gaps.max() >= STANDS and np.argmax(gaps) + 2 < k:
+    if (
+        chosen.evidence != "components"
+        and k > 2
+        and gaps.max() >= STANDS
+        and np.argmax(gaps) + 2 < k
+    ):
         warn(
             f"the evidence does not single out {k} clusters: eigenvalues {k} and {k + 1} of the "
             f"co-association are close ({values[k - 1]:.3f}, {values[k]:.3f}), so that where the "
