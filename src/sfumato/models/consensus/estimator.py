@@ -31,7 +31,7 @@ from ...core.validation import (
 from ...core.warn import warn
 from ...memberships import cooccurrence
 from ..pairwise.estimator import COPIES
-from . import hard, soft
+from . import given, hard, soft
 from .ensemble import ClusteringEnsemble
 from .mixtures import MixtureEnsemble
 from .reading import Settings
@@ -197,8 +197,8 @@ class EvidenceAccumulation(Clusterer):
         self._check_parameters()
         rng = as_generator(self.random_state)
         settings = Settings(self.n_init, self.max_iter, self.tol, int(rng.integers(2**31)))
-        if self._precomputed() and soft.is_list_of_memberships(X):
-            H, offsets, weights = soft.check_given(X, partition_weight)
+        if self._precomputed() and given.is_list_of_memberships(X):
+            H, offsets, weights = given.check_given(X, partition_weight)
             self.n_features_in_ = len(offsets) - 1
             mass = object_weights(sample_weight, H)
             self._fit_soft(H, offsets, (weights, mass), settings, rng)
@@ -206,7 +206,7 @@ class EvidenceAccumulation(Clusterer):
             self._check_room(X)
             X = check_features(self, X, reset=True)
             refuse_subnormal(X, "X")
-            weights = soft.check_weights(partition_weight, self.ensemble)
+            weights = given.check_weights(partition_weight, self.ensemble)
             mass = object_weights(sample_weight, X)
             self._fit_soft(X, None, (weights, mass), settings, rng)
         else:
@@ -432,7 +432,7 @@ class EvidenceAccumulation(Clusterer):
 
     def _new_rows(self, X: ArrayLike) -> Rows:
         if self._precomputed():
-            return Rows(soft.check_given(X, None, self._soft.chosen.factor.kinds[0].offsets)[0])
+            return Rows(given.check_given(X, None, self._soft.chosen.factor.kinds[0].offsets)[0])
         return Rows(check_features(self, X, reset=False))
 
     def _new_table(self, X: Any) -> Any:
