@@ -34,9 +34,8 @@ from ..pairwise.estimator import COPIES
 from . import given, hard, soft
 from .ensemble import ClusteringEnsemble
 from .mixtures import MixtureEnsemble
-from .reading import Settings
 from .selection import SELECTIONS, table_of
-from .solvers import LINKAGES, NAMES, SCREEN, explicit_matrices
+from .solvers import LINKAGES, NAMES, SCREEN, Settings, explicit_matrices
 
 __all__ = ["EvidenceAccumulation"]
 
