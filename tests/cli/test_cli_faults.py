@@ -168,7 +168,7 @@ def writer(target, number, outcomes, force):
 @pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
 def test_many_writers_to_one_folder_lose_nothing(tmp_path, monkeypatch, locks, force):
     if not locks:
-        monkeypatch.setattr(claims, "fcntl", None)
+        monkeypatch.setattr("sfumato.io.locks.fcntl", None)
     outcomes = {}
     threads = [
         threading.Thread(target=writer, args=(tmp_path / "r", i, outcomes, force))

@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from sfumato.io import InputError, claims, moving
+from sfumato.io import InputError, claims, locks, moving
 from sfumato.io import output as output_module
 from sfumato.io.moving import exchange, rename_new, whole_file
 from sfumato.io.output import Output, check_file
@@ -184,8 +185,56 @@ def test_a_second_writer_is_refused_at_once_and_told_who_is_writing(tmp_path, mo
         write(output)
 
 
+class Windows:
+    """Its locks and its open files, which cannot be removed, made of what this system has."""
+
+    LK_NBLCK = 2
+
+    def __init__(self, monkeypatch):
+        self.flock, self.unlink = locks.fcntl, Path.unlink
+        monkeypatch.setattr(locks, "fcntl", None)
+        monkeypatch.setattr(locks, "msvcrt", self)
+        monkeypatch.setattr(Path, "unlink", lambda *args, **options: self.remove(*args, **options))
+
+    def locking(self, handle, mode, size):
+        assert (mode, size) == (self.LK_NBLCK, 1)
+        assert os.lseek(handle, 0, os.SEEK_CUR) > 2**20
+        try:
+            self.flock.flock(handle, self.flock.LOCK_EX | self.flock.LOCK_NB)
+        except BlockingIOError as error:
+            raise OSError(errno.EACCES, "Permission denied") from error
+
+    def remove(self, path, missing_ok=False):
+        held = [os.readlink(f"/proc/self/fd/{number}") for number in self.handles()]
+        if str(path) in held:
+            raise PermissionError(errno.EACCES, "in use by another process", str(path))
+        self.unlink(path, missing_ok=missing_ok)
+
+    def handles(self):
+        for number in os.listdir("/proc/self/fd"):
+            if os.path.lexists(f"/proc/self/fd/{number}"):
+                yield number
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to play Windows")
+def test_locks_of_windows(tmp_path, monkeypatch):
+    monkeypatch.setattr(claims, "_PAUSE", 0)
+    Windows(monkeypatch)
+    with Output(tmp_path / "r", check_target) as output:
+        with (
+            pytest.raises(InputError, match=f"being written by process {os.getpid()}"),
+            Output(tmp_path / "r", check_target),
+        ):
+            pass
+        write(output)
+    assert names(tmp_path) == ["r"]
+    with Output(tmp_path / "r", check_target, force=True) as output:
+        write(output)
+    assert names(tmp_path) == ["r"]
+
+
 def test_without_locks_two_writers_lose_nothing(tmp_path, monkeypatch, ways):
-    monkeypatch.setattr(claims, "fcntl", None)
+    monkeypatch.setattr(locks, "fcntl", None)
     with (
         Output(tmp_path / "r", check_target) as first,
         Output(tmp_path / "r", check_target) as second,
@@ -396,7 +445,7 @@ def test_a_lock_on_a_disk_that_fills_up_is_taken_away_again(tmp_path, monkeypatc
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(InputError, match="no space left"), Output(tmp_path / "r", check_target):
         pytest.fail("the work has begun")
     assert names(tmp_path) == []

@@ -16,13 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.text import plain
+from . import locks
 from ._tables import InputError
 from .moving import keep_beside
-
-try:
-    import fcntl
-except ImportError:  # Windows: no lock there, but nothing is replaced unasked
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Claim"]
 
@@ -74,7 +70,8 @@ class Claim:
         try:
             self._sign(handle, None)
         except OSError:
-            self.path.unlink(missing_ok=True)
+            with suppress(OSError):  # where open files stay, the next run removes it
+                self.path.unlink(missing_ok=True)
             raise
 
     def _sign(self, handle: int, moving: str | None) -> None:
@@ -87,10 +84,7 @@ class Claim:
             "token": self.token,
             "moving": moving,
         }
-        content = json.dumps(record).encode().ljust(_LENGTH)
-        os.pwrite(handle, content, 0)  # in one go, over a record of the same length
-        os.ftruncate(handle, len(content))
-        os.fsync(handle)
+        locks.write(handle, json.dumps(record).encode().ljust(_LENGTH))
 
     def note(self, moving: Path | None) -> None:
         """Note that ``moving`` may hold what somebody else put in the target's place: whoever
@@ -105,17 +99,18 @@ class Claim:
         """
         if self._handle is None:
             return
+        handle, self._handle = self._handle, None
+        left = True
         try:
-            if not any(self.target.parent.glob(f".sfumato-{self.token}-*")):
-                self.path.unlink(missing_ok=True)
+            left = any(self.target.parent.glob(f".sfumato-{self.token}-*"))
         except OSError:
             return
         finally:
-            os.close(self._handle)
-            self._handle = None
+            _close(handle, None if left else self.path)
 
     def _open(self) -> int:
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+        flags = os.O_RDWR | os.O_CREAT | locks.binary | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(self.path, flags, 0o644)
         facts = os.fstat(handle)
         if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1:
             os.close(handle)
@@ -125,7 +120,7 @@ class Claim:
         return handle
 
     def _refuse(self, handle: int) -> None:
-        held = _parsed(os.pread(handle, 4096, 0)) or {}
+        held = _parsed(locks.read(handle, 4096)) or {}
         who = (
             f"process {held.get('pid', '?')} on "
             f"{plain(held.get('host', 'an unknown machine'), 40)} since {held.get('since', '?')}"
@@ -138,17 +133,26 @@ class Claim:
 
 def _try(handle: int, path: Path) -> str:
     """Try to lock: "ours", "theirs", or "none" where there are no locks."""
-    if fcntl is None:
+    locked = locks.try_lock(handle)
+    if locked is None:
         return "none"
+    # Its owner may have let go, and taken the file along.
+    return "ours" if locked and _is_at(handle, path) else "theirs"
+
+
+def _close(handle: int, path: Path | None) -> None:
+    """Let go of a lock and remove its file: at once, or where open files stay, after closing it."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return "theirs"
+        if path is not None:
+            path.unlink(missing_ok=True)
+            path = None
     except OSError:
-        return "none"
-    return (
-        "ours" if _is_at(handle, path) else "theirs"
-    )  # its owner may have let go, and taken the file along
+        pass
+    finally:
+        os.close(handle)
+    if path is not None:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def _is_at(handle: int, path: Path) -> bool:
@@ -173,7 +177,7 @@ def _parsed(content: bytes) -> dict[str, Any] | None:
 
 
 def _record(handle: int, path: Path, option: str) -> dict[str, Any] | None:
-    content = os.pread(handle, 4096, 0)
+    content = locks.read(handle, 4096)
     record = _parsed(content)
     if content.strip(b"\x00") and record is None:
         raise InputError(f"{option}: {plain(path, 200)} is not a lock of this program: remove it")
@@ -200,30 +204,32 @@ def _sweep(folder: Path) -> None:
 
     Its lock is ours to take, and holds our record.
     """
-    if fcntl is None:
+    if not locks.there_are_locks():
         return
     for path in folder.glob(".*.lock"):
         try:
             handle = os.open(
-                path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+                path,
+                os.O_RDWR
+                | locks.binary
+                | getattr(os, "O_NOFOLLOW", 0)
+                | getattr(os, "O_NONBLOCK", 0),
             )
         except OSError:
             continue
+        done = None
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            record = (
-                _parsed(os.pread(handle, 4096, 0))
-                if stat.S_ISREG(os.fstat(handle).st_mode)
-                else None
-            )
+            regular = stat.S_ISREG(os.fstat(handle).st_mode)
+            ours = regular and locks.try_lock(handle)
+            record = _parsed(locks.read(handle, 4096)) if ours else None
             if (
                 record is not None
                 and path.name == f".{record.get('target')}.lock"
                 and _is_at(handle, path)
             ):
                 _clean(record, folder / str(record["target"]))
-                path.unlink(missing_ok=True)
+                done = path
         except OSError:
             continue
         finally:
-            os.close(handle)
+            _close(handle, done)
