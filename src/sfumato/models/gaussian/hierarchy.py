@@ -32,7 +32,7 @@ def hierarchy(
     if len(Z) <= MOST_GROUPS:
         first = np.arange(len(Z))
     else:
-        labels = seeding.kmeans(Z, weights, max(*sizes, FEW_GROUPS), rng, n_steps=5)
+        labels = _small_groups(Z, weights, max(*sizes, FEW_GROUPS), rng)
         first = np.unique(labels, return_inverse=True)[1]
     share = (first == np.arange(first.max() + 1)[:, None]) * weights
     mass = share.sum(axis=1)
@@ -52,6 +52,20 @@ def hierarchy(
     else:
         found = seeding.merge(mass, mean, scatter, partial(_cost, a), set(sizes))
     return {k: labels[first] for k, labels in found.items()}
+
+
+def _small_groups(
+    Z: np.ndarray, weights: np.ndarray, m: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Labels (n,) of about ``m`` small groups around objects drawn by weight, moved twice."""
+    chosen = rng.choice(len(Z), size=min(m, len(Z)), replace=False, p=weights / weights.sum())
+    centers = Z[np.sort(chosen)]
+    for _ in range(2):
+        labels = seeding.nearest(Z, centers)
+        mass = np.bincount(labels, weights, len(centers))
+        sums = np.stack([np.bincount(labels, weights * z, len(centers)) for z in Z.T], axis=1)
+        centers = sums[mass > 0] / mass[mass > 0, None]
+    return seeding.nearest(Z, centers)
 
 
 def _cost(a: float, N: np.ndarray, W: np.ndarray) -> np.ndarray:

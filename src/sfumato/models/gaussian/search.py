@@ -28,8 +28,12 @@ from .likelihood import MOST_FEATURES
 __all__ = ["Fit", "Settings", "choose", "fit_all", "fit_growing", "on_all", "settled", "sizes_of"]
 __all__ += ["one_component", "types_of"]
 
-SCREEN = (2000, 8192)  # fewest and most objects of the sample on which starts compete
+CONTEST = 2000  # objects on which starts compete, and fewest on which candidates do
+SCREEN = 8192  # most objects on which candidates compete
 OBJECTS_PER_PARAMETER = 3  # of such a sample: with fewer than two, likelihoods mean little
+LEADING = ("EEE", "VVI", "VVV")  # types that try all starts where objects are many
+HOPELESS = 0.02  # criterion per object behind the best at which a candidate runs no further
+SAME_MEMBERSHIPS = 0.002  # share of the weight by which memberships that count as one may differ
 DONORS = 4  # candidates of a size from whose memberships the others start
 SEARCH_STARTS = 4  # of every size where several families are tried
 SEARCH_STEPS = 6  # that starts of a search make together
@@ -37,6 +41,7 @@ NEIGHBOURS = 2  # runs of every candidate from the mixtures with one component m
 TIGHT_OBJECTS = 500  # up to which every candidate of a search converges to the full tolerance
 LOOSE_TOL = 1e-4  # gain for each object at which the candidates of larger searches stop
 POLISHED = 3  # best candidates of those, which go on to the full tolerance
+CLOSE = 10.0  # criterion behind the best up to which candidates of one size are fitted again
 GOING_ON = 3  # best candidates whose types are tried with more components
 MOST_COMMON_AXES = 10  # features up to which "auto" tries EVE and VVE, whose axes converge slowly
 TIE = 1e-3  # criteria that differ by less are equal: rounding must not choose
@@ -76,35 +81,83 @@ def sizes_of(n_clusters: Any, n_objects: int, max_clusters: int) -> list[int]:
 def fit_all(
     data: MixtureData, sizes: Sequence[int], types: Sequence[str], settings: Settings
 ) -> list[Fit]:
-    """Fit every candidate, on a sample of the objects where they are many."""
+    """Fit every candidate, on a sample of the objects where they are many.
+
+    Starts compete on a smaller sample than candidates.
+    """
     rng = np.random.default_rng(settings.seed)
     largest = max(
         families.n_parameters(family_of(name), k, data.X.shape[1]) for name in types for k in sizes
     )
-    size = int(np.clip(OBJECTS_PER_PARAMETER * largest, *SCREEN))
-    few = data.screen(size, rng) if data.X.shape[0] > size else data
-    sample = few.sample(rng)
+    size = int(np.clip(OBJECTS_PER_PARAMETER * largest, CONTEST, SCREEN))
+    several = len(types) > 1 or len(sizes) > 1
+    few = data.screen(size if several else CONTEST, rng) if data.X.shape[0] > size else data
+    contest = few.screen(CONTEST, rng) if few.X.shape[0] > CONTEST else few
+    sample = contest.sample(rng)
     # Where objects are few, high likelihoods belong to thin components, and only k-means is safe.
-    nested = few.count >= 2 * largest or len(types) > 1
+    nested = data.count >= 2 * largest or len(types) > 1
     n_starts = settings.n_init if settings.given.means is None else 1
-    n_starts = min(n_starts, SEARCH_STARTS) if len(types) > 1 else n_starts
-    groups = starts.partitions(sample, sizes, n_starts, rng, nested)
     loose = len(types) > 1 and few.count > TIGHT_OBJECTS
+    if len(types) > 1 and (loose or len(sizes) > 1):
+        n_starts = min(n_starts, SEARCH_STARTS)
+    groups = starts.partitions(sample, sizes, n_starts, rng, nested)
     first = replace(settings, tol=max(settings.tol, LOOSE_TOL)) if loose else settings
-    problems = [[problem_of(few, sample, k, name, first) for name in types] for k in sizes]
+    problems = [[problem_of(contest, sample, k, name, first) for name in types] for k in sizes]
     runs = [
-        _fit_size(same, sample, groups[k], first) for k, same in zip(sizes, problems, strict=True)
+        _fit_size(same, sample, groups[k], loose) for k, same in zip(sizes, problems, strict=True)
     ]
-    if len(types) > 1 and len(sizes) > 1 and not (loose or settings.fixed):
+    thorough = len(types) > 1 and not (loose or settings.fixed or contest.holes)
+    if thorough:
         _compare_sizes(sizes, problems, runs, first)
-    fits = [
-        each.rate(run)
-        for pair in zip(problems, runs, strict=True)
-        for each, run in zip(*pair, strict=True)
+    pairs = [
+        (each, run)
+        for same in zip(problems, runs, strict=True)
+        for each, run in zip(*same, strict=True)
     ]
+    fits = [each.rate(run) for each, run in pairs]
+    if thorough and len(sizes) == 1:
+        _repeat_best(problems[0], sample, groups[sizes[0]], fits)
+    if few is not contest:
+        fits = _on_more(few, fits, first)
     if loose:
         _polish(fits, settings)
     return fits
+
+
+def _repeat_best(
+    problems: list[Problem], sample: starts.Sample, groups: np.ndarray, fits: list[Fit]
+) -> None:
+    """Fit the best candidates of one size as if their types had been given, in place.
+
+    So the choice of a type never costs likelihood.
+    """
+    settings = problems[0].settings
+    R = (groups[:, None, :] == np.arange(len(problems[0].blank.means))[:, None]) * sample.weights
+    values = np.array([getattr(fit.candidate, settings.criterion) for fit in fits])
+    for i in np.argsort(values, kind="stable")[:POLISHED]:  # NaN comes last
+        if values[i] <= np.nanmin(values) + CLOSE:
+            again = problems[i].rate(_alone(problems[i], R, settings))
+            if again.candidate.log_likelihood > fits[i].candidate.log_likelihood:
+                fits[i] = again
+
+
+def _on_more(few: MixtureData, fits: list[Fit], settings: Settings) -> list[Fit]:
+    """The fits on more objects; those far behind the best do not go on from where they are."""
+    size = few.count
+    values = [
+        -2.0 * fit.candidate.log_likelihood / fit.likelihood.total * size
+        + fit.candidate.n_parameters * np.log(size)
+        for fit in fits
+    ]
+    best, more = np.nanmin([*values, np.inf]), []
+    for fit, value in zip(fits, values, strict=True):
+        family = fit.likelihood.view.family
+        likelihood = few.likelihood(family, settings.frozen, fit.likelihood.prior)
+        run = fit.run
+        if not value > best + HOPELESS * size:
+            run = likelihood.run(run.state, settings.max_iter, settings.tol)
+        more.append(rated(likelihood, run, fit.candidate.covariance_type))
+    return more
 
 
 def _compare_sizes(
@@ -208,21 +261,25 @@ def on_all(data: MixtureData, fit: Fit, settings: Settings) -> Fit:
 
 
 def _fit_size(
-    problems: list[Problem], sample: starts.Sample, groups: np.ndarray, settings: Settings
+    problems: list[Problem], sample: starts.Sample, groups: np.ndarray, loose: bool
 ) -> list[loop.Run]:
-    """Runs of one size, one for each type; several types also start where the others ended."""
-    k = len(problems[0].blank.means)
+    """Runs of one size, one for each type; several types also start where the others ended.
+
+    With many objects (``loose``) only some types try all starts, the others what these found.
+    """
+    settings, k = problems[0].settings, len(problems[0].blank.means)
     if sample.labels is not None:
         groups = np.stack([starts.match(g, sample.labels, sample.weights, k) for g in groups])
     R = (groups[:, None, :] == np.arange(k)[:, None]) * sample.weights
     if len(problems) == 1:
-        runs = [_alone(problems[0], R, settings)]
-    else:
-        limits = starts.Limits(settings.max_iter, settings.tol, SEARCH_STEPS, 1)
-        runs = [starts.best_run(p.likelihood, p.states(R, True), limits)[0] for p in problems]
-        if len(R) > 1 and not settings.fixed:
-            runs = _exchanged(problems, runs, limits)
-    return runs
+        return [_alone(problems[0], R, settings)]
+    R = R[:SEARCH_STARTS]
+    limits = starts.Limits(settings.max_iter, settings.tol, SEARCH_STEPS, 1)
+    alike = len(R) == 1 or settings.fixed
+    leading = [p for p in problems if p.covariance_type in LEADING] if loose and not alike else []
+    leading = leading or problems
+    runs = [starts.best_run(p.likelihood, p.states(R, True), limits)[0] for p in leading]
+    return runs if alike else _exchanged(problems, leading, runs, limits)
 
 
 def _alone(problem: Problem, R: np.ndarray, settings: Settings) -> loop.Run:
@@ -241,20 +298,33 @@ def _alone(problem: Problem, R: np.ndarray, settings: Settings) -> loop.Run:
 
 
 def _exchanged(
-    problems: list[Problem], runs: list[loop.Run], limits: starts.Limits
+    problems: list[Problem], leading: list[Problem], runs: list[loop.Run], limits: starts.Limits
 ) -> list[loop.Run]:
-    """Runs after every candidate has also started from the memberships that others ended with.
+    """Runs of all candidates after starts from the memberships that leading ones ended with.
 
-    These others are the candidates of the highest likelihoods.
+    Of these the ones with the highest likelihoods, those that agree once.
     """
-    R = np.stack([p.memberships(run.state) for p, run in zip(problems, runs, strict=True)])
-    values = [
-        p.likelihood.log_volume() + float(run.objective)
-        for p, run in zip(problems, runs, strict=True)
-    ]
-    donors = np.argsort(values)[::-1][: DONORS + 1]
-    results = []
-    for i, (problem, run) in enumerate(zip(problems, runs, strict=True)):
-        others = problem.states(R[[j for j in donors if j != i][:DONORS]])
-        results.append(starts.best_run(problem.likelihood, others, limits, run)[0])
+    pairs = list(zip(leading, runs, strict=True))
+    R = np.stack([p.memberships(run.state) for p, run in pairs])
+    values = [p.likelihood.log_volume() + starts.merit(p.likelihood, run) for p, run in pairs]
+    donors: list[int] = []
+    for j in map(int, np.argsort(values)[::-1]):
+        if not any(_alike(R[j], R[i]) for i in donors):
+            donors.append(j)
+    known, results = {p.covariance_type: run for p, run in pairs}, []
+    for problem in problems:
+        own = known.get(problem.covariance_type)
+        chosen = [j for j in donors if leading[j] is not problem][:DONORS]
+        if chosen:
+            states = problem.states(R[chosen])
+            own = starts.best_run(problem.likelihood, states, limits, own)[0]
+        assert own is not None  # donors are candidates with a run
+        results.append(own)
     return results
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two weighted memberships (k, n) are the same, in whatever order."""
+    together = one @ other.T
+    best = np.abs(one - other[np.argmax(together, axis=1)])
+    return bool(best.sum() <= SAME_MEMBERSHIPS * one.sum())

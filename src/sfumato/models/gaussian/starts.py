@@ -23,14 +23,15 @@ from .kernel import State
 from .likelihood import Likelihood
 
 __all__ = ["Limits", "Sample", "best_run", "collapsed", "from_memberships", "match"]
-__all__ += ["moved_run", "partitions", "small"]
+__all__ += ["merit", "moved_run", "partitions", "small"]
 
 KINDS = ("whitened", "standardized", "units", "objects")  # of starts after the first, in turn
 SAME = 1e-5  # log-likelihoods for each object that differ by less count as one optimum
 ROUNDS = 3  # of moves
-CERTIFIED_OBJECTS = 1500  # above which agreeing runs end the search
+CERTIFIED_OBJECTS = 500  # above which agreeing runs end the search
 AGREEING = 3  # runs from different starts that certify an optimum
 PROBES = 3  # starts beside the first one that are tried before all others
+PROBE_STEPS = 5  # that these make before they go on
 
 
 class Limits(NamedTuple):
@@ -165,10 +166,12 @@ def best_run(
     # With few objects steps are cheap and optima many: then agreement proves nothing.
     certify = incumbent is None and likelihood.count > CERTIFIED_OBJECTS
     agreed = False
-    for group in (left[:PROBES], left[PROBES:]) if certify else (left,):
+    groups = (left[:PROBES], left[PROBES:]) if certify else (left,)
+    for i, group in enumerate(groups):
         if not group or agreed:
             continue
-        for state in _short(likelihood, group, limits.n_short)[: limits.finalists]:
+        n_short = min(limits.n_short, PROBE_STEPS) if certify and not i else limits.n_short
+        for state in _short(likelihood, group, n_short)[: limits.finalists]:
             runs.append(likelihood.run(state, limits.max_iter, limits.tol))
             agreed = certify and _agree(runs, same)
             if agreed:
@@ -184,7 +187,7 @@ def moved_run(
     for _ in range(ROUNDS):
         states = list(moves.swaps(X, weights, best.state))
         moved, _ = best_run(likelihood, states, limits, best)
-        if moved.objective <= best.objective + SAME * likelihood.total:
+        if merit(likelihood, moved) <= merit(likelihood, best) + SAME * likelihood.total:
             break
         best = moved
     return best
@@ -194,7 +197,16 @@ def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:
     """Sort key of runs: no spikes first, then no small components, then the higher objective."""
     count = likelihood.count
     spikes = collapsed(run.state, count, likelihood.view.coordinates.thinnest).any()
-    return bool(spikes), bool(small(run.state, count).any()), -float(run.objective)
+    return bool(spikes), bool(small(run.state, count).any()), -merit(likelihood, run)
+
+
+def merit(likelihood: Likelihood, run: loop.Run) -> float:
+    """Log-likelihood of a run, by which maxima are compared, with a prior too.
+
+    The density of a prior depends on how covariances are written, and is highest where a component
+    shrinks onto a few objects: among maxima of the posterior it would choose such ones.
+    """
+    return float(run.objective - likelihood.log_prior(run.state))
 
 
 def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> list[State]:
@@ -202,6 +214,8 @@ def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> lis
     objective.
     """
     ends, values = likelihood.steps(list(states), n_steps)
+    if likelihood.prior is not None:
+        values = values - likelihood.log_prior(kernel.stack(ends))
     tiny = [bool(small(end, likelihood.count).any()) for end in ends]
     order = np.lexsort((-values, np.array(tiny)))
     different = [order[0]]
