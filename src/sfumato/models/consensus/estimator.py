@@ -30,12 +30,12 @@ from ...core.validation import (
 )
 from ...core.warn import warn
 from ...memberships import cooccurrence
-from ..pairwise.estimator import COPIES
 from . import given, hard, soft
+from .constrained import Constraints, LinkedConsensus, fit_linked
 from .ensemble import ClusteringEnsemble
 from .mixtures import MixtureEnsemble
 from .selection import SELECTIONS, table_of
-from .solvers import LINKAGES, NAMES, SCREEN, Settings, explicit_matrices
+from .solvers import COPIES, LINKAGES, NAMES, SCREEN, Settings, explicit_matrices
 
 __all__ = ["EvidenceAccumulation"]
 
@@ -172,6 +172,9 @@ class EvidenceAccumulation(Clusterer):
         y: ArrayLike | None = None,
         partition_weight: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
     ) -> EvidenceAccumulation:
         """Learn memberships.
 
@@ -180,13 +183,19 @@ class EvidenceAccumulation(Clusterer):
         X : array of shape (n, p), or the evidence if ``ensemble="precomputed"``
             Labelings (n, m): one clustering per column, integer or string labels, -1 or NaN where a
             clustering did not see the object. Or a list of membership matrices (n, k_b).
-        y : ignored
+        y : array of shape (n,), optional
+            Labels of some objects, -1 for the others: labelled objects belong to the cluster of
+            their label, by sorted labels. A ``y`` without any -1 is ignored.
         partition_weight : array of shape (m,), optional
             Weight of every partition of the ensemble.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object, 0 as its absence; equal rows of features
             are one object. Where only a sample of the objects is read, it is drawn from those with
             a weight.
+        must_link, cannot_link : arrays of shape (q, 2) or (q, 3), optional
+            Pairs of rows that belong together (they share one row of memberships) or apart, with
+            weights in a third column, as in ``PairwiseProbabilisticClustering``. They need
+            ``consensus="cluster-kernel"`` and form all pairs of objects.
 
         Returns
         -------
@@ -194,6 +203,7 @@ class EvidenceAccumulation(Clusterer):
         """
         self._forget()
         self._check_parameters()
+        constraints = Constraints(y, must_link, cannot_link)
         rng = as_generator(self.random_state)
         settings = Settings(self.n_init, self.max_iter, self.tol, int(rng.integers(2**31)))
         if self._precomputed() and given.is_list_of_memberships(X):
@@ -211,6 +221,14 @@ class EvidenceAccumulation(Clusterer):
         else:
             self._check_room(X)
             self._fit_hard(X, partition_weight, sample_weight, settings, rng)
+        try:
+            self._linked = fit_linked(self, X, constraints, settings, sample_weight)
+        except (ValueError, TypeError):
+            self._forget()
+            raise
+        if self._linked is not None:
+            memberships, run = self._linked.fitted()
+            self._publish(memberships.astype(self._dtype, copy=False), run)
         return self
 
     def _streams(self) -> bool:
@@ -268,6 +286,7 @@ class EvidenceAccumulation(Clusterer):
 
     _soft: Any
     _hard: Any
+    _linked: LinkedConsensus | None
 
     def _publish_soft(self, rows: Rows, fitted: soft.SoftConsensus) -> None:
         self._soft, self._hard = fitted, None
@@ -348,6 +367,7 @@ class EvidenceAccumulation(Clusterer):
         X = check_features(self, X, reset=False)
         weights = check_weights(sample_weight, X)
         rows = Rows(X) if weights is None else Rows(X, weights)
+        self._linked = None
         fitted, history, n_iter = self._soft.absorb(rows), self.history_, self.n_iter_
         self._publish_soft(Rows(X), fitted)
         self.history_, self.n_iter_ = np.append(history, self.history_), n_iter + self.n_iter_
@@ -422,6 +442,9 @@ class EvidenceAccumulation(Clusterer):
         memberships : array of shape (n_new, n_clusters)
         """
         self._check_fitted()
+        if self._linked is not None:
+            new = self._new_table(X) if self._soft is None else self._new_rows(X).X
+            return self._linked(new).astype(self._dtype, copy=False)
         if self._soft is not None:
             place = self._soft
             return self._new_rows(X).map(lambda b: place(b).astype(self._dtype, copy=False))

@@ -133,6 +133,13 @@ class Factor(NamedTuple):
         floor = np.finfo(float).tiny
         return unit_rows((total + self.constant) / np.sqrt(np.maximum(degree, floor))[:, None])
 
+    def columns(self, block: Any) -> np.ndarray:
+        """Scaled columns (b, K) of all kinds side by side, whose products are similarities."""
+        parts = [
+            _scaled(kind(block), scale) for kind, scale in zip(self.kinds, self.scales, strict=True)
+        ]
+        return np.hstack([H.toarray() if sp.issparse(H) else H for H in parts])
+
     def cut(self, k: int) -> Factor:
         """The factor with the leading ``k`` columns only."""
         return self._replace(

@@ -27,13 +27,13 @@ from ...selection.criteria import longest_lifetime
 from ...similarity.cluster_kernel import ClusterKernel
 from ...similarity.coassociation import Coassociation, Rows
 from ...similarity.operators import Factored
-from ..pairwise.estimator import PairwiseProbabilisticClustering
+from ..pairwise.estimator import COPIES, PairwiseProbabilisticClustering
 from . import explicit
 from .completion import EXPLICIT, ByCompletion, has_unseen_pairs
 from .members import cut
 from .reading import Settings
 
-__all__ = ["LINKAGES", "NAMES", "Settings", "explicit_matrices", "solve"]
+__all__ = ["COPIES", "LINKAGES", "NAMES", "Settings", "explicit_matrices", "solve"]
 
 LINKAGES = ("single", "average", "complete")
 NAMES = (
