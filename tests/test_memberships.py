@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato import MemoryBudgetError
+from sfumato import FuzzyCMeans, MemoryBudgetError
 from sfumato.datasets import make_memberships
 from sfumato.memberships import (
     align,
@@ -15,8 +15,10 @@ from sfumato.memberships import (
     margin,
     most_uncertain,
     one_hot,
+    predict_strongest,
     project_simplex,
     sizes,
+    strongest,
 )
 
 
@@ -175,3 +177,39 @@ def test_scores_that_cannot_be_projected_are_named():
         with pytest.raises(ValueError, match="scores"):
             project_simplex(scores)
     np.testing.assert_allclose(project_simplex([2, 1]), [1.0, 0.0])
+
+
+def test_strongest_keeps_the_largest_and_rescales():
+    rng = np.random.default_rng(0)
+    U = rng.dirichlet(np.full(30, 0.3), size=200)
+    few = strongest(U, top=4)
+    assert np.diff(few.indptr).max() <= 4
+    np.testing.assert_allclose(few.sum(axis=1), 1.0)
+    for row, kept in zip(U, few.toarray(), strict=True):
+        largest = np.argsort(-row, kind="stable")[:4]
+        expected = np.zeros(30)
+        expected[largest] = row[largest] / row[largest].sum()
+        np.testing.assert_allclose(kept, expected)
+    np.testing.assert_allclose(strongest(U, top=50).toarray(), U)
+
+
+def test_strongest_of_equal_memberships_are_the_first_clusters():
+    assert strongest(np.full((1, 5), 0.2), top=2).indices.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("top", [0, 1.5, "all"])
+def test_strongest_refuses(top):
+    with pytest.raises((TypeError, ValueError), match="top"):
+        strongest(np.eye(3), top)
+
+
+def test_predict_strongest_equals_that_of_dense_memberships(monkeypatch):
+    X = np.random.default_rng(1).normal(size=(101, 3))
+    model = FuzzyCMeans(12, random_state=0).partial_fit(X)
+    monkeypatch.setitem(predict_strongest.__globals__, "ENTRIES", 120)
+    few = predict_strongest(model, X, top=3)
+    np.testing.assert_allclose(
+        few.toarray(), strongest(model.predict_proba(X), 3).toarray(), atol=1e-12
+    )
+    with pytest.raises(TypeError, match="predict_proba"):
+        predict_strongest("model", X)

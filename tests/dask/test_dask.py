@@ -363,3 +363,17 @@ def test_twenty_thousand_objects_on_four_processes():
         assert lost
     alone = model.fit(np.concatenate([rows(a, b) for a, b in pairwise(bounds)]))
     np.testing.assert_allclose(memberships, alone.memberships_, atol=1e-8)
+
+
+def test_kept_rows_are_made_again_on_another_worker(data):
+    """A block that moves takes its view along and gives the same sums."""
+    import pickle
+
+    from sfumato.dask._features import _Kept, _packed, _result
+
+    X, weights, _ = data
+    kept = _Kept(_packed((lambda block: 2.0 * block, None)), X, weights)
+    moved = pickle.loads(pickle.dumps(kept))
+    sums = _packed((lambda block, w: ((w[:, None] * block).sum(axis=0),), None))
+    for each in (kept, moved):
+        np.testing.assert_allclose(_result(sums, "sum", each)[0], 2 * weights @ X)

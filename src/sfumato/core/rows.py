@@ -214,6 +214,11 @@ class Rows:
             kept._made.update(made)
         return kept
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the view was made once and stays."""
+        return bool(self._made)
+
     def _kept_there(self, first: Array) -> Rows:
         """As ``kept``, for arrays of another library."""
         xp = namespace(self.X)
@@ -245,7 +250,7 @@ class Rows:
             )
         others = (None if column is None else column[indices] for column in self.columns[1:])
         few = Rows(self.X[indices], None, *others, n_jobs=self.n_jobs, view=self.view)
-        return few.kept() if self._made else few
+        return few.kept() if self.is_kept else few
 
     def take(self, indices: Array) -> Any:
         """Chosen rows as a dense array."""

@@ -60,28 +60,66 @@ def _packed(function: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _local(payload: bytes, method: str, block: np.ndarray, *columns: Any) -> Any:
-    """A method of the rows of one block."""
-    function, view, n_jobs = cloudpickle.loads(payload)
-    rows = Rows(block, *columns, n_jobs=n_jobs, view=view)
-    return getattr(rows, method)(*(() if function is None else (function,)))
+def _rows(payload: bytes, block: np.ndarray, *columns: Any) -> Rows:
+    """The rows of one block.
+
+    One thread for each task unless more are asked for: a worker has its own.
+    """
+    view, n_jobs = cloudpickle.loads(payload)
+    return Rows(block, *columns, n_jobs=n_jobs or 1, view=view)
+
+
+class _Kept:
+    """The rows of one block with their view made once, also after a move to another worker."""
+
+    def __init__(self, payload: bytes, block: np.ndarray, *columns: Any) -> None:
+        self.given = (payload, block, *columns)
+        self.rows = _rows(*self.given).kept()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Kept, self.given
+
+
+def _result(payload: bytes, method: str, kept: _Kept) -> Any:
+    """What a method of rows gives for the functions of the payload."""
+    return getattr(kept.rows, method)(*cloudpickle.loads(payload))
+
+
+def _once(payload: bytes, method: str, view: bytes, block: np.ndarray, *columns: Any) -> Any:
+    """As ``_result``, with rows that are made for this task alone."""
+    return getattr(_rows(view, block, *columns), method)(*cloudpickle.loads(payload))
 
 
 class SpreadRows(Rows):
     """Rows whose blocks live on the workers of a cluster."""
 
-    def _tasks(self, method: str, function: Callable[..., Any] | None = None) -> list[Future]:
-        payload = _packed((function, self.view, self.n_jobs))
+    there: list[Future] | None = None  # rows of every block with their view made, if kept
+
+    def _tasks(self, method: str, *functions: Callable[..., Any] | None) -> list[Future]:
+        payload = _packed(functions)
+        if self.there is not None:
+            return [
+                client().submit(_result, payload, method, rows, pure=False) for rows in self.there
+            ]
+        return self._of_blocks(_once, payload, method)
+
+    def _of_blocks(self, task: Callable[..., Any], *arguments: Any) -> list[Future]:
+        """``task(*arguments, view, block, *columns)`` of every block."""
+        view = _packed((self.view, self.n_jobs))
         columns = [self.X.cut(column) for column in self.columns]
         return [
             client().submit(
-                _local, payload, method, block, *(column[b] for column in columns), pure=False
+                task, *arguments, view, block, *(column[b] for column in columns), pure=False
             )
             for b, block in enumerate(self.X.blocks)
         ]
 
+    @property
+    def is_kept(self) -> bool:
+        return self.there is not None
+
     def sum(self, function: Callable[..., Any], stacks: Callable[..., Any] | None = None) -> Any:
-        parts = client().gather(self._tasks("sum", function))
+        parts = client().gather(self._tasks("sum", function, stacks))
         total = parts[0]
         for part in parts[1:]:
             total = add(total, part)
@@ -118,7 +156,11 @@ class SpreadRows(Rows):
         )
 
     def kept(self) -> Rows:
-        return self
+        if self.view is None:
+            return self
+        kept = SpreadRows(self.X, *self.columns, n_jobs=self.n_jobs, view=self.view)
+        kept.there = self._of_blocks(_Kept)
+        return kept
 
 
 class Features:

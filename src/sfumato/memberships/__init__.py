@@ -17,6 +17,7 @@ from .rows import (
     project_simplex,
     sizes,
 )
+from .sparse import predict_strongest, strongest
 
 __all__ = [
     "align",
@@ -28,6 +29,8 @@ __all__ = [
     "margin",
     "most_uncertain",
     "one_hot",
+    "predict_strongest",
     "project_simplex",
     "sizes",
+    "strongest",
 ]
