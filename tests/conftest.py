@@ -11,8 +11,7 @@ import pytest
 LIBRARIES = [
     "numpy",
     "numpy-readonly",
-    "array_api_strict",
-    *(["torch"] if importlib.util.find_spec("torch") else []),
+    *(name for name in ("array_api_strict", "torch") if importlib.util.find_spec(name)),
 ]
 
 

@@ -1,0 +1,38 @@
+"""What may be left out of a test run: tests and modules that need a package which is not there.
+
+Everything else that cannot be imported is an error, in the examples of the docstrings too.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+NEEDS = {  # package: what cannot be imported, or says nothing, without it
+    "typer": ("src/sfumato/cli/*", "tests/cli/*", "tests/selection/test_one_answer.py"),
+    "jinja2": ("src/sfumato/report/*", "tests/report/*"),
+    "matplotlib": ("src/sfumato/plot/*", "tests/plot/*"),
+    "distributed": ("src/sfumato/dask/*",),
+    "numba": ("src/sfumato/*/compiled*.py", "src/sfumato/models/*/compiled*.py"),
+    "torch": ("src/sfumato/numerics/*_torch.py",),
+    "triton": ("src/sfumato/*/cuda*.py", "src/sfumato/models/*/cuda*.py"),
+}
+MISSING = {package: patterns for package, patterns in NEEDS.items() if find_spec(package) is None}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if not collection_path.is_relative_to(config.rootpath):
+        return None
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    left_out = any(fnmatch(name, one) for patterns in MISSING.values() for one in patterns)
+    return True if left_out else None
+
+
+def pytest_report_header() -> list[str]:
+    return [
+        f"without {package}: {', '.join(patterns)} left out"
+        for package, patterns in MISSING.items()
+    ]
