@@ -109,7 +109,9 @@ def test_odd_similarities_are_named(iris):
 @pytest.mark.parametrize("W", [np.ones((20, 20)), np.outer(np.arange(1, 21), np.arange(1, 21)) / 7])
 def test_a_similarity_without_structure_is_named(W):
     with pytest.warns(EvidenceWarning, match="equally similar"):
-        precomputed(3).fit(W)
+        model = precomputed(3).fit(W)
+    np.testing.assert_allclose(model.memberships_, 1 / 3, atol=1e-6)
+    assert model.objective_ == pytest.approx(0.0, abs=1e-12)
 
 
 def test_one_cluster_and_as_many_as_objects(iris):

@@ -144,8 +144,15 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
                 "nothing to cluster"
             )
         if self.n_clusters > 1 and kernel.is_constant(problem):
-            warn("all objects are equally similar (after scaling): the memberships are arbitrary")
-        starts = self._starts(W, v, as_generator(self.random_state))
+            warn(
+                "all objects are equally similar (after scaling): every object belongs to all "
+                "clusters alike"
+            )
+            root = np.ones(W.shape[0]) if v is None else np.sqrt(v)
+            # Equal rows fit equal similarities exactly; any other factor would invent groups.
+            starts = [np.outer(root, np.ones(self.n_clusters)).astype(dtype_of(W))]
+        else:
+            starts = self._starts(W, v, as_generator(self.random_state))
         runs = [self._run(problem, G) for G in starts]
         self._finish(loop.best(runs, larger=False), X)
         return self
