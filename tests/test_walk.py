@@ -18,7 +18,7 @@ import pytest
 import sfumato
 
 ROOT = Path(sfumato.__file__).parent
-LIMITS = {"GaussianMixture": 20, "EvidenceAccumulation": 33}
+LIMITS = {"GaussianMixture": 22, "EvidenceAccumulation": 33}
 
 
 def blobs() -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -239,20 +240,22 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         types = search.types_of(self.covariance_type, frozen, n, d)
         names = tuple(ALIASES.get(name, name) for name in types)
         linked = must_link is not None or cannot_link is not None
-        known = Known.of(must_link, cannot_link, y, X, k) if linked else Known()
+        known = Known.of(must_link, cannot_link, y, X, k) if linked else None
         if linked and self.average:
             raise ValueError("average=True takes no must_link or cannot_link: leave it False")
         data = MixtureData.measure(X, weights, labels, names, self.n_jobs)
-        data = data.with_links(Linked.of(known) if linked else None)
+        data = data.with_links(None if known is None else Linked.of(known))
         if isinstance(self.n_clusters, str):
             fits = search.fit_growing(data, sizes, types, settings, self.max_clusters)
             fits = search.settled(data, fits, types, settings)
         else:
             fits = search.fit_all(data, [k for k in sizes if k <= n], types, settings)
         self._publish_search(data, fits, settings)
-        known.warn_of_broken(self.labels_)
+        if known is not None:
+            known.warn_of_broken(self.labels_)
         self._compare_with_one(data, settings)
-        self._tabulate()
+        if not isinstance(self.n_clusters, Integral):
+            self._tabulate()
         return self
 
     def _check_parameters(self) -> tuple[str, ...]:
