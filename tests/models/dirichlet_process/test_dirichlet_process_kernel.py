@@ -13,7 +13,7 @@ from sfumato.conjugate import (
     NormalInverseGamma,
     NormalInverseWishart,
 )
-from sfumato.models.dirichlet_process import gibbs, kernel
+from sfumato.models.dirichlet_process import gibbs, kernel, seating
 from sfumato.models.dirichlet_process.components import (
     CountComponent,
     DiagonalComponent,
@@ -160,7 +160,7 @@ def test_sampler_visits_partitions_as_often_as_their_exact_probability(name):
     probability = np.exp(log_joint - logsumexp(log_joint))
     component = make(name)
     Z = component.features(X)
-    chain = gibbs.Chain(component, Z, gibbs.points(component, Z))
+    chain = gibbs.Chain(component, Z, seating.points(component, Z))
     prior, rng = kernel.Concentration(alpha, np.inf), np.random.default_rng(0)
     state = gibbs.start(chain, alpha, rng)
     index = {tuple(labels): i for i, labels in enumerate(every)}
@@ -296,7 +296,7 @@ def test_compiled_twin_makes_the_same_choices(name):
     results = []
     for visit in (gibbs.visit, compiled.visit):
         chain, twin = (
-            gibbs.Chain(component, Z, gibbs.points(component, Z), visit),
+            gibbs.Chain(component, Z, seating.points(component, Z), visit),
             np.random.default_rng(0),
         )
         state = gibbs.start(chain, 1.0, twin)
@@ -312,15 +312,19 @@ def test_rank_one_updates_equal_fresh_caches(name):
     X = data(name, n=30)
     component = make(name)
     Z, labels = component.features(X), np.random.default_rng(0).integers(0, 3, size=30)
-    points = gibbs.points(component, Z)
-    table = gibbs.seats(component, gibbs.sums(Z, labels, 4), np.bincount(labels, minlength=4), 30)
+    points = seating.points(component, Z)
+    table = seating.seats(
+        component, seating.sums(Z, labels, 4), np.bincount(labels, minlength=4), 30
+    )
     for i in (3, 7, 11):
         table.shift(labels[i], points[i], -1)
         table.counts[labels[i]] -= 1
         table.shift(3, points[i], 1)
         table.counts[3] += 1
         labels[i] = 3
-    fresh = gibbs.seats(component, gibbs.sums(Z, labels, 4), np.bincount(labels, minlength=4), 30)
+    fresh = seating.seats(
+        component, seating.sums(Z, labels, 4), np.bincount(labels, minlength=4), 30
+    )
     for x in points[:5]:
         np.testing.assert_allclose(table.scores(x), fresh.scores(x), rtol=1e-9)
 
@@ -356,7 +360,7 @@ def uniform_ranks(name, n_runs, *, n=8, n_draws=19, thinning=3):
         alpha = rng.gamma(prior.shape) / prior.rate
         labels, X = crowd(name, alpha, n, rng)
         Z = component.features(X)
-        chain = gibbs.Chain(component, Z, gibbs.points(component, Z))
+        chain = gibbs.Chain(component, Z, seating.points(component, Z))
         truth = np.array(summary(chain, gibbs.Draw(labels, alpha)))
         state = gibbs.start(chain, prior.mean, rng)
         draws = []
@@ -387,7 +391,7 @@ def test_geweke_joint_distribution():
         alpha = rng.gamma(prior.shape) / prior.rate
         labels, X = crowd("full", alpha, 8, rng)
         Z = component.features(X)
-        chain = gibbs.Chain(component, Z, gibbs.points(component, Z))
+        chain = gibbs.Chain(component, Z, seating.points(component, Z))
         state = gibbs.Draw(labels, alpha)
         before.append(summary(chain, state))
         for _ in range(2):

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from ...core.types import Array, ArrayLike
-from .gibbs import CountSeats, DiagonalSeats, FullSeats
+from .seating import CountSeats, DiagonalSeats, FullSeats
 
 __all__ = ["visit"]
 

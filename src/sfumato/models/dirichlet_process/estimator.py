@@ -34,7 +34,7 @@ from ...core.validation import (
 )
 from ...core.warn import warn
 from ...numerics import seeding
-from . import gibbs, priors, sampling, variational
+from . import priors, sampling, seating, variational
 from .kernel import Concentration
 
 __all__ = ["DirichletProcessMixture"]
@@ -253,7 +253,7 @@ class DirichletProcessMixture(Clusterer):
         )
         Z = component.features(X)
         order = seeding.sort(
-            gibbs.points(component, Z), None
+            seating.points(component, Z), None
         )  # so that the order of the objects does not matter
         Z = Z[:, order]
         trace = sampling.run_chains(

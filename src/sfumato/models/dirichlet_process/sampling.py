@@ -24,7 +24,7 @@ from ...core.rows import threads
 from ...core.types import Array
 from ...numerics import label_sweep, simplex
 from ...numerics.label_table import encode
-from . import gibbs
+from . import gibbs, seating
 
 __all__ = ["Posterior", "Trace", "consensus", "run_chains", "split_r_hat"]
 
@@ -53,7 +53,7 @@ def run_chains(
     chain = gibbs.Chain(
         component,
         Z,
-        gibbs.points(component, Z),
+        seating.points(component, Z),
         (optional_module(__package__, "compiled") or gibbs).visit,
     )
 
@@ -161,7 +161,7 @@ class Posterior(NamedTuple):
         n = len(U)
         sizes = trace.labelings.max(axis=0) + 1
         S = np.vstack(
-            [gibbs.sums(Z, labels, k) for labels, k in zip(trace.labelings.T, sizes, strict=True)]
+            [seating.sums(Z, labels, k) for labels, k in zip(trace.labelings.T, sizes, strict=True)]
         )
         members = np.vstack(
             [

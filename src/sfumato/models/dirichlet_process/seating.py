@@ -1,0 +1,196 @@
+"""Clusters that an object may join: posteriors of their conjugate priors, cached and moved by one
+object at a time.
+
+A table has a fixed number of seats; an empty one holds the prior, and the first empty one is the
+next new cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from ...conjugate.kernel import LOG_2PI
+from .components import CountComponent, DiagonalComponent, FullComponent
+
+__all__ = ["points", "seats", "sums"]
+
+
+class FullSeats(NamedTuple):
+    """Cached posteriors of normal clusters.
+
+    ``counts`` (slots,), means (slots, d), inverse scales (slots, d, d), log |scale|.
+    """
+
+    counts: np.ndarray
+    means: np.ndarray
+    inverses: np.ndarray
+    log_dets: np.ndarray
+    kappa: float
+    df: float
+    table: np.ndarray  # what the predictive density owes to the count alone
+    empty: tuple[np.ndarray, np.ndarray, float]
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        gap = x - self.means
+        square = ((self.inverses @ gap[:, :, None])[:, :, 0] * gap).sum(axis=1)
+        kappa = self.kappa + self.counts
+        return (
+            self.table[self.counts]
+            - 0.5 * self.log_dets
+            - 0.5 * (self.df + self.counts + 1) * np.log1p(kappa / (kappa + 1) * square)
+        )
+
+    def shift(self, k: int, x: np.ndarray, sign: int) -> None:
+        """``x`` enters (sign 1) or leaves (sign -1) cluster ``k``.
+
+        The count is still the old one.
+        """
+        kappa = self.kappa + self.counts[k]
+        gap = x - self.means[k]
+        direction = self.inverses[k] @ gap
+        weight = sign * kappa / (kappa + sign)
+        growth = weight * (gap @ direction)
+        self.means[k] += sign / (kappa + sign) * gap
+        self.inverses[k] -= weight / (1 + growth) * direction[:, None] * direction
+        self.log_dets[k] += np.log1p(growth)
+
+    def clear(self, k: int) -> None:
+        self.means[k], self.inverses[k], self.log_dets[k] = self.empty
+
+
+class DiagonalSeats(NamedTuple):
+    """Cached posteriors of normal clusters with independent features.
+
+    Seen (slots, d), means (slots, d), scales (slots, d).
+    """
+
+    counts: np.ndarray
+    seen: np.ndarray
+    means: np.ndarray
+    scales: np.ndarray
+    kappa: np.ndarray
+    shape: np.ndarray
+    table: np.ndarray
+    empty: tuple[np.ndarray, np.ndarray]
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        at = np.flatnonzero(~np.isnan(x))
+        seen, scale = self.seen[:, at], self.scales[:, at]
+        kappa = self.kappa[at] + seen
+        growth = np.log1p(0.5 * kappa / (kappa + 1) * (x[at] - self.means[:, at]) ** 2 / scale)
+        return (
+            self.table[seen, at]
+            - 0.5 * np.log(scale)
+            - (self.shape[at] + 0.5 * seen + 0.5) * growth
+        ).sum(axis=1)
+
+    def shift(self, k: int, x: np.ndarray, sign: int) -> None:
+        at = np.flatnonzero(~np.isnan(x))
+        kappa = self.kappa[at] + self.seen[k, at]
+        gap = x[at] - self.means[k, at]
+        self.scales[k, at] += 0.5 * sign * kappa / (kappa + sign) * gap**2
+        self.means[k, at] += sign / (kappa + sign) * gap
+        self.seen[k, at] += sign
+
+    def clear(self, k: int) -> None:
+        self.seen[k] = 0
+        self.means[k], self.scales[k] = self.empty
+
+
+class CountSeats(NamedTuple):
+    """Posterior concentrations (slots, q) of the categories, and their totals (slots, groups)."""
+
+    counts: np.ndarray
+    concentrations: np.ndarray
+    totals: np.ndarray
+    n_groups: int
+    empty: tuple[np.ndarray, np.ndarray]
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        at = np.flatnonzero(x)
+        drawn = x.reshape(-1, self.n_groups).sum(axis=0)
+        inside = self.concentrations[:, at]
+        up = gammaln(inside + x[at]) - gammaln(inside)
+        down = gammaln(self.totals + drawn) - gammaln(self.totals)
+        return up.sum(axis=1) - down.sum(axis=1)
+
+    def shift(self, k: int, x: np.ndarray, sign: int) -> None:
+        self.concentrations[k] += sign * x
+        self.totals[k] += sign * x.reshape(-1, self.n_groups).sum(axis=0)
+
+    def clear(self, k: int) -> None:
+        self.concentrations[k], self.totals[k] = self.empty
+
+
+def points(component: Any, Z: np.ndarray) -> np.ndarray:
+    """What the seats need of the objects, one row each, out of their features (q, n)."""
+    if isinstance(component, FullComponent):
+        return np.ascontiguousarray(Z[1 : len(component.mean) + 1].T)
+    if isinstance(component, DiagonalComponent):
+        d = len(component.mean)
+        return np.ascontiguousarray(np.where(Z[:d] > 0, Z[d : 2 * d], np.nan).T)
+    return np.ascontiguousarray((Z.toarray() if hasattr(Z, "toarray") else Z).T)
+
+
+def sums(Z: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """Sums of features (k, q) of clusters 0 to k - 1; label -1 belongs to none."""
+    return (labels[None] == np.arange(k)[:, None]).astype(np.float64) @ Z.T
+
+
+def seats(component: Any, S: np.ndarray, counts: np.ndarray, n: int) -> Any:
+    """Fresh caches for clusters with these sums of features (slots, q) and counts (slots,).
+
+    Up to ``n`` objects will come.
+    """
+    counts = counts.astype(np.int64)
+    total = np.arange(n + 2)
+    if isinstance(component, FullComponent):
+        d = len(component.mean)
+        mean, _, _, scale = component.posterior(S)
+        df, kappa = component.df + total, component.kappa + total
+        table = (
+            gammaln((df + 1) / 2)
+            - gammaln((df + 1 - d) / 2)
+            + 0.5 * d * np.log(kappa / ((kappa + 1) * np.pi))
+        )
+        log_dets = np.linalg.slogdet(scale)[1]
+        empty = (
+            component.mean,
+            np.linalg.inv(component.scale),
+            float(np.linalg.slogdet(component.scale)[1]),
+        )
+        return FullSeats(
+            counts,
+            mean,
+            np.linalg.inv(scale),
+            log_dets,
+            component.kappa,
+            component.df,
+            table,
+            empty,
+        )
+    if isinstance(component, DiagonalComponent):
+        mean, _, _, scale = component.posterior(S)
+        shape, kappa = component.shape + total[:, None] / 2, component.kappa + total[:, None]
+        table = (
+            gammaln(shape + 0.5) - gammaln(shape) + 0.5 * (np.log(kappa / (kappa + 1)) - LOG_2PI)
+        )
+        seen = np.rint(S[:, : len(component.mean)]).astype(np.int64)
+        return DiagonalSeats(
+            counts,
+            seen,
+            mean,
+            scale,
+            component.kappa,
+            component.shape,
+            table,
+            (component.mean, component.scale),
+        )
+    assert isinstance(component, CountComponent)
+    prior = component.prior.reshape(-1)
+    groups = component.prior.sum(axis=0)
+    totals = groups + S.reshape(-1, *component.prior.shape).sum(axis=1)
+    return CountSeats(counts, prior + S, totals, len(groups), (prior, groups))
