@@ -129,16 +129,26 @@ def check_features(
         and not hasattr(X, "iloc")
     ):
         return _check_foreign(estimator, X, reset)
-    with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
-        X = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse="csr" if sparse else False,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if missing else True,
-            ensure_min_samples=1,
-        )
+    try:
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
+            X = validate_data(
+                estimator,
+                X,
+                reset=reset,
+                accept_sparse="csr" if sparse else False,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan" if missing else True,
+                ensure_min_samples=1,
+            )
+    except ValueError as error:
+        if "contains NaN" not in str(error):
+            raise
+        raise ValueError(
+            f"X contains NaN, missing values, which {type(estimator).__name__} as it is set does "
+            "not take. GaussianMixture, StudentMixture, MixedMixture, FuzzyCMeans and "
+            "DiscriminativeClustering do, and so do models of similarities with similarity='knn'; "
+            "or drop or fill in what is missing"
+        ) from error
     refuse_overflow(X, "X")
     return X
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import check_estimator
 
 from sfumato import DiscriminativeClustering, EvidenceWarning
-from sfumato.metrics import normalized_mutual_information
+from sfumato.metrics import adjusted_rand_index, normalized_mutual_information
 from sfumato.models.discriminative.classes import class_rows
 from sfumato.models.discriminative.problem import Frame, Problem, Rows
 from sfumato.numerics.contingency import mutual_information
@@ -593,3 +593,16 @@ def test_a_feature_of_large_spread_that_says_nothing_is_ignored(seed):
     X = np.c_[60 * rng.normal(size=600), 8 * c + rng.normal(size=600)]
     model = DiscriminativeClustering(3, n_init=1, max_iter=100, random_state=0).fit(X, c)
     assert normalized_mutual_information(c, model.labels_) > 0.95
+
+
+def test_missing_values_cost_little(rng):
+    y = np.repeat([0, 1, 2], 40)
+    X = rng.normal(size=(120, 4)) + 4 * np.eye(3, 4)[y]
+    gaps = X.copy()
+    gaps[rng.random(X.shape) < 0.15] = np.nan
+    model = DiscriminativeClustering(3, random_state=0).fit(gaps, y)
+    assert adjusted_rand_index(y, model.labels_) > 0.8
+    assert np.isfinite(model.cluster_centers_).all()
+    np.testing.assert_allclose(model.predict_proba(gaps), model.memberships_, atol=1e-12)
+    with pytest.raises(ValueError, match="feature 1"):
+        DiscriminativeClustering(3).fit(np.where([False, True, False, False], np.nan, X), y)

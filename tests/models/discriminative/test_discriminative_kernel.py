@@ -157,3 +157,30 @@ def test_mutual_information_against_scikit_learn():
 
 def test_a_table_without_counts_has_log_posterior_zero():
     assert contingency.log_posterior(np.zeros((3, 2)), np.array([0.5, 2.0])) == 0.0
+
+
+def test_missing_values_leave_the_gradient_right(rng):
+    X, centers = rng.normal(size=(12, 3)), rng.normal(size=(4, 3))
+    X[rng.random(X.shape) < 0.3] = np.nan
+    Q, prior = rng.random((12, 2)), np.ones(2)
+
+    def value(C):
+        r = kernel.counts(kernel.memberships(X, C, 1.3), Q)
+        return gammaln(prior + r).sum() - gammaln(prior.sum() + r.sum(axis=1)).sum()
+
+    Y = kernel.memberships(X, centers, 1.3)
+    there = ~np.isnan(X)
+    D = (
+        np.nansum((X[:, None] - centers) ** 2, axis=2)
+        * 3
+        / np.maximum(there.sum(axis=1), 1)[:, None]
+    )
+    expected = np.exp(-D / 1.3**2)
+    np.testing.assert_allclose(Y, expected / expected.sum(axis=1, keepdims=True), atol=1e-12)
+    A = kernel.slopes(kernel.counts(Y, Q), prior)
+    found = kernel.pull(X, Y, Q, A, centers, 1.3)
+    for at in np.ndindex(4, 3):
+        step = np.zeros((4, 3))
+        step[at] = 1e-6
+        slope = (value(centers + step) - value(centers - step)) / 2e-6
+        assert found[at] == pytest.approx(slope, abs=1e-6)

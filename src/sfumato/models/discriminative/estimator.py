@@ -285,8 +285,14 @@ class DiscriminativeClustering(Clusterer):
 
         Sparse ones as arrays with the short indices that k-means asks for.
         """
-        X = check_features(self, X, reset=reset)
+        X = check_features(self, X, reset=reset, missing=True)
         if not sp.issparse(X):
+            empty = np.isnan(X).all(axis=0) if isinstance(X, np.ndarray) and reset else np.zeros(1)
+            if empty.any():
+                raise ValueError(
+                    f"X has no value at all in feature {int(np.argmax(empty))}, only NaN: drop "
+                    "that feature"
+                )
             return X
         X = sp.csr_array(X)
         if X.indices.dtype == np.int64 and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
@@ -442,6 +448,7 @@ class DiscriminativeClustering(Clusterer):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         tags.target_tags.required = True
         return tags
 

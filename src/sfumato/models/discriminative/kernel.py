@@ -18,6 +18,9 @@ Both r and the gradient add up over row blocks. With distributions psi_j in the 
 for one object at a time:
 
     minimise   E = - sum_x sum_j y_j(x) sum_i q_i(x) log psi_j(i)
+
+A missing value (NaN) is left out of the distance, which is raised by p over the number of the
+others (Hathaway and Bezdek 2001): x - m_j is zero there, and larger by as much elsewhere.
 """
 
 from __future__ import annotations
@@ -51,6 +54,9 @@ def _affinities(X: Any, centers: np.ndarray, scale: float) -> Any:
     x alone.
     """
     xp = namespace(X)
+    if (partial := _partial(X)) is not None:
+        heavy, there = partial
+        return heavy @ (scale * centers).T - there @ (0.5 * scale * centers**2).T
     slopes, heights = (scale * centers).T, (-0.5 * scale) * np.sum(centers**2, axis=1)
     if xp is not np:
         slopes, heights = (
@@ -90,8 +96,27 @@ def pull(
     E = Q @ A.T if xp is np else Q @ xp.asarray(A.T, dtype=X.dtype, device=X.device)
     E -= xp.sum(Y * E, axis=1)[:, None]
     E *= Y
+    return (2.0 / bandwidth**2) * _moved(X, E, centers)
+
+
+def _partial(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Rows with zeros for missing values, and which are there, both raised to all features; None
+    where none is missing.
+    """
+    if not isinstance(X, np.ndarray) or not np.isnan(X).any():
+        return None
+    there = ~np.isnan(X)
+    share = X.shape[1] / np.maximum(there.sum(axis=1, keepdims=True), 1)
+    return share * np.where(there, X, 0.0), share * there
+
+
+def _moved(X: Any, E: Any, centers: np.ndarray) -> np.ndarray:
+    """sum_x E_j(x) (x - m_j), (k, p)."""
+    if (partial := _partial(X)) is not None:
+        heavy, there = partial
+        return E.T @ heavy - (E.T @ there) * centers
     total = np.asarray((X.T @ E).T) if sp.issparse(X) else to_numpy(E.T @ X)
-    return (2.0 / bandwidth**2) * (total - to_numpy(xp.sum(E, axis=0))[:, None] * centers)
+    return total - to_numpy(namespace(E).sum(E, axis=0))[:, None] * centers
 
 
 def drift(
@@ -107,5 +132,4 @@ def drift(
     E = Q @ A.T
     E -= np.sum(J * E, axis=1, keepdims=True)
     E *= L
-    total = np.asarray((X.T @ E).T) if sp.issparse(X) else E.T @ X
-    return total - E.sum(axis=0)[:, None] * centers
+    return _moved(X, E, centers)

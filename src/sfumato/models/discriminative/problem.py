@@ -63,7 +63,8 @@ class Frame(NamedTuple):
     def refuse_remote(self, rows: Rows) -> None:
         """Refuse objects so far away that their squared distances would overflow."""
         extremes = rows.extremes().astype(np.float64)
-        far = float(np.abs(extremes / 2 - self.coordinates.shift / 2).max(initial=0.0))
+        away = np.nan_to_num(np.abs(extremes / 2 - self.coordinates.shift / 2), nan=0.0)
+        far = float(away.max(initial=0.0))
         if far > FAR * self.unit:
             largest = float(np.abs(extremes).max())
             raise ValueError(

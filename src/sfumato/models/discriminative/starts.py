@@ -73,7 +73,7 @@ def _cross_validated(
     A narrower one has to gain a fiftieth of a nat per object. The halves go by the features alone:
     copies of an object stay together.
     """
-    X = problem.frame(problem.rows.X)
+    X = _whole(problem.frame(problem.rows.X))
     weights = np.random.default_rng(1).normal(size=X.shape[1])
     position = (X if sp.issparse(X) else to_numpy(X)) @ weights - problem.frame.middle @ weights
     odd, counted = (
@@ -101,6 +101,11 @@ def _cross_validated(
     return float(widths[best])
 
 
+def _whole(X: Any) -> Any:
+    """Features in the frame with their means, which are zero there, for missing values."""
+    return np.nan_to_num(X, nan=0.0) if isinstance(X, np.ndarray) else X
+
+
 def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
     """Features in the frame, most probable classes and weights, in an order that does not depend on
     that of the objects.
@@ -108,7 +113,7 @@ def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
     rows = problem.few().rows
     (Q,) = rows.columns
     mass = to_numpy(mass_of(Q))
-    X = problem.frame(rows.X)
+    X = _whole(problem.frame(rows.X))
     X = X if sp.issparse(X) else to_numpy(X)
     order = np.argsort(X @ np.random.default_rng(0).normal(size=X.shape[1]), kind="stable")
     order = order[mass[order] > 0]
