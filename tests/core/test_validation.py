@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import sfumato
-from sfumato import ClusteringEnsemble, FuzzyCMeans, GaussianMixture
+from sfumato import ClusteringEnsemble, EvidenceAccumulation, FuzzyCMeans, GaussianMixture
 from sfumato.core.labels import check_labelings, encode
 from sfumato.core.validation import as_generator, check_choice, check_number
 
@@ -122,3 +122,15 @@ def test_columns_of_one_name_are_named(use):
     with pytest.raises(ValueError, match="X has several columns called 'a', 'b': rename") as error:
         use(pd.DataFrame(X, columns=["a", "b", "a", "b", "a"]))
     assert type(error.value) is ValueError
+
+
+@pytest.mark.parametrize("kind", ["<U1", object])
+def test_words_name_the_model_that_takes_them(kind):
+    words = np.array([["a", "b"], ["a", "c"], ["d", "c"]] * 4, dtype=kind)
+    with pytest.raises(ValueError, match="words such as 'a'.*MixedMixture") as caught:
+        GaussianMixture(2).fit(words)
+    assert "precomputed" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"labels of several clusterings.*'precomputed'"):
+        EvidenceAccumulation(2).fit(words)
+    model = EvidenceAccumulation(2, ensemble="precomputed", random_state=0).fit(words)
+    assert model.memberships_.shape == (12, 2)

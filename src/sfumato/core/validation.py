@@ -6,6 +6,9 @@ Every message names the parameter, the value and the fix.
 from __future__ import annotations
 
 import numbers
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -129,28 +132,43 @@ def check_features(
         and not hasattr(X, "iloc")
     ):
         return _check_foreign(estimator, X, reset)
-    try:
-        with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
-            X = validate_data(
-                estimator,
-                X,
-                reset=reset,
-                accept_sparse="csr" if sparse else False,
-                dtype=[np.float64, np.float32],
-                ensure_all_finite="allow-nan" if missing else True,
-                ensure_min_samples=1,
-            )
-    except ValueError as error:
-        if "contains NaN" not in str(error):
-            raise
-        raise ValueError(
-            f"X contains NaN, missing values, which {type(estimator).__name__} as it is set does "
-            "not take. GaussianMixture, StudentMixture, MixedMixture, FuzzyCMeans and "
-            "DiscriminativeClustering do, and so do models of similarities with similarity='knn'; "
-            "or drop or fill in what is missing"
-        ) from error
+    with _explained(estimator), np.errstate(invalid="ignore", over="ignore"):
+        X = validate_data(  # infinities are refused, not warned of
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if sparse else False,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan" if missing else True,
+            ensure_min_samples=1,
+        )
     refuse_overflow(X, "X")
     return X
+
+
+@contextmanager
+def _explained(estimator: Estimator) -> Iterator[None]:
+    """Says which models take missing values and words, where this one does not."""
+    name = type(estimator).__name__
+    try:
+        yield
+    except ValueError as error:
+        if "contains NaN" in str(error):
+            raise ValueError(
+                f"X contains NaN, missing values, which {name} as it is set does not take. "
+                "GaussianMixture, StudentMixture, MixedMixture, FuzzyCMeans and "
+                "DiscriminativeClustering do, and so do models of similarities with "
+                "similarity='knn'; or drop or fill in what is missing"
+            ) from error
+        word = re.search(r"could not convert string to float: (?:np\.str_\()?('[^']*')", str(error))
+        if word is None:
+            raise
+        labelings = getattr(estimator, "ensemble", "precomputed") != "precomputed"
+        hint = "; labels of several clusterings need ensemble='precomputed'" if labelings else ""
+        raise ValueError(
+            f"X holds words such as {word[1]}, where {name} takes numbers: MixedMixture takes "
+            f"categories as they are{hint}"
+        ) from error
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = False) -> Any:
