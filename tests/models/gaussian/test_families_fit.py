@@ -14,6 +14,7 @@ from sklearn.datasets import load_iris
 
 from sfumato import GaussianMixture
 from sfumato.conjugate import NormalInverseWishart
+from sfumato.datasets import make_gaussians
 from sfumato.numerics.families import FAMILIES
 
 IRIS = load_iris().data
@@ -92,6 +93,26 @@ def test_an_average_lies_between_its_members_and_holds_for_new_objects():
     best = GaussianMixture([2, 3], n_init=2, random_state=0).fit(IRIS)
     assert model.memberships_.shape == best.memberships_.shape
     assert (model.labels_ == best.labels_).mean() > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_bootstrap_average_is_less_sure_where_parameters_are_open():
+    simulated = make_gaussians(200, 3, separation=2.0, random_state=3)
+    X = simulated[0]
+    plain = GaussianMixture(3, random_state=0).fit(X)
+    model = GaussianMixture(3, average="bootstrap", random_state=0).fit(X)
+    again = GaussianMixture(3, average="bootstrap", random_state=0).fit(X)
+    np.testing.assert_array_equal(model.memberships_, again.memberships_)
+    np.testing.assert_allclose(model.memberships_.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(X), model.memberships_, atol=1e-12)
+    np.testing.assert_allclose(model.means_, plain.means_)
+    sure, bound = (each.memberships_.max(axis=1).mean() for each in (model, plain))
+    assert sure < bound - 0.005
+    apart = np.vstack([X[:60], X[60:120] + 50.0])
+    sharp = GaussianMixture(2, average="bootstrap", random_state=0).fit(apart)
+    assert sharp.memberships_.max(axis=1).min() > 1 - 1e-6
+    with pytest.raises(ValueError, match="average"):
+        GaussianMixture(3, average="often").fit(X)
 
 
 def test_the_default_prior_is_that_of_mclust():
