@@ -97,11 +97,11 @@ def test_an_average_lies_between_its_members_and_holds_for_new_objects():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_bootstrap_average_is_less_sure_where_parameters_are_open():
-    simulated = make_gaussians(200, 3, separation=2.0, random_state=3)
+    simulated = make_gaussians(400, 4, separation=2.0, random_state=100)
     X = simulated[0]
-    plain = GaussianMixture(3, random_state=0).fit(X)
-    model = GaussianMixture(3, average="bootstrap", random_state=0).fit(X)
-    again = GaussianMixture(3, average="bootstrap", random_state=0).fit(X)
+    plain = GaussianMixture(4, random_state=0).fit(X)
+    model = GaussianMixture(4, average="bootstrap", random_state=0).fit(X)
+    again = GaussianMixture(4, average="bootstrap", random_state=0).fit(X)
     np.testing.assert_array_equal(model.memberships_, again.memberships_)
     np.testing.assert_allclose(model.memberships_.sum(axis=1), 1.0, atol=1e-12)
     np.testing.assert_allclose(model.predict_proba(X), model.memberships_, atol=1e-12)

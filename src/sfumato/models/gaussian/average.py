@@ -1,4 +1,7 @@
-"""Memberships averaged over mixtures, each weighted by its approximate posterior probability."""
+"""Memberships averaged over mixtures, each weighted by its approximate posterior probability.
+
+The mixtures are the candidates of a search, or draws of the bootstrap of the best one.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ...core.arrays import namespace
+from ...core.arrays import namespace, to_numpy
+from . import bootstrap as resampling
+from . import search
+from .data import MixtureData
 from .kernel import State
-from .likelihood import View
+from .likelihood import Likelihood, View
 
-__all__ = ["Member", "averaged", "mapping"]
+__all__ = ["Member", "average_over", "averaged", "mapping"]
+
+LEAST_WEIGHT = 1e-3  # of a candidate in an average: less moves no membership by as much
 
 
 class Member(NamedTuple):
@@ -46,3 +54,42 @@ def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
         order = linear_sum_assignment(-together)[1]
         return np.eye(len(order))[order]
     return together / np.maximum(together.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+
+def average_over(
+    data: MixtureData,
+    fits: list[search.Fit],
+    best: search.Fit,
+    settings: search.Settings,
+    *,
+    bootstrap: bool,
+) -> tuple[tuple[Member, ...], Any]:
+    """Mixtures of the average with their weights, and the averaged memberships (n, k)."""
+    if bootstrap:
+        states = resampling.draws(data, best, settings)
+        mixtures = [(1.0, best.likelihood, state) for state in states]
+    else:
+        mixtures = _candidates(data, fits, settings)
+    reference = to_numpy(best.likelihood.memberships(best.run.state))
+    parts = []
+    for weight, likelihood, state in mixtures:
+        U = likelihood.memberships(state)
+        columns = mapping(to_numpy(U), reference)
+        parts.append((Member(weight, likelihood.view, state, columns), U))
+    return tuple(member for member, _ in parts), averaged(parts)
+
+
+def _candidates(
+    data: MixtureData, fits: list[search.Fit], settings: search.Settings
+) -> list[tuple[float, Likelihood, State]]:
+    """Weights ``exp(-BIC / 2)``, likelihoods and states of the candidates that count."""
+    values = np.array([fit.candidate.bic for fit in fits])
+    if not np.isfinite(values).any():
+        values = np.zeros(len(fits))
+    weights = np.exp(0.5 * (np.nanmin(values) - values))
+    chosen = np.flatnonzero(np.nan_to_num(weights) >= LEAST_WEIGHT * np.nansum(weights))
+    whole = [search.on_all(data, fits[i], settings) for i in chosen]
+    return [
+        (float(weights[i]), fit.likelihood, fit.run.state)
+        for i, fit in zip(chosen, whole, strict=True)
+    ]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...conjugate import NormalInverseWishart
-from ...core.arrays import to_numpy
 from ...core.constraints import Known
 from ...core.linked import Linked
 from ...core.model_search import ModelCandidate, ModelSearch
@@ -26,17 +25,14 @@ from ...core.validation import (
 from ...core.warn import warn
 from ...numerics.families import ALIASES, FAMILIES
 from ...selection.automatic import AutomaticMixture
-from . import bootstrap, search
-from .average import Member, averaged, mapping
+from . import search
+from .average import average_over
 from .data import MixtureData
 from .fitted import FittedMixture
-from .kernel import State
-from .likelihood import Likelihood, outer_covariances, precision_factors
+from .likelihood import outer_covariances, precision_factors
 from .parameters import Given, check_frozen, check_given, partial_labels
 
 __all__ = ["GaussianMixture"]
-
-LEAST_WEIGHT = 1e-3  # of a candidate in an average: less moves no membership by as much
 
 
 class GaussianMixture(AutomaticMixture, FittedMixture):
@@ -336,41 +332,13 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         )
         self._view, self._state, self._members = best.likelihood.view, best.run.state, ()
         U = best.likelihood.memberships(self._state)
-        if self.average == "bootstrap":
-            states = bootstrap.draws(data, best, settings)
-            U = self._average([(1.0, best.likelihood, state) for state in states], best)
-        elif self.average and len(fits) > 1:
-            U = self._average(self._weighted(data, fits, settings), best)
+        if self.average:
+            bootstrap = self.average == "bootstrap"
+            self._members, U = average_over(data, fits, best, settings, bootstrap=bootstrap)
         history = best.run.history + best.likelihood.log_volume()
         self._publish(U, best.run._replace(history=history), best.run.objective)
         self._publish_parameters()
         self._warn_if_collapsed(best.candidate)
-
-    def _weighted(
-        self, data: MixtureData, fits: list[search.Fit], settings: search.Settings
-    ) -> list[tuple[float, Likelihood, State]]:
-        """Candidates with their weights, likelihoods and states, those that count."""
-        values = np.array([fit.candidate.bic for fit in fits])
-        weights = np.exp(0.5 * (np.nanmin(values) - values))
-        chosen = np.flatnonzero(np.nan_to_num(weights) >= LEAST_WEIGHT * np.nansum(weights))
-        whole = [search.on_all(data, fits[i], settings) for i in chosen]
-        return [
-            (float(weights[i]), fit.likelihood, fit.run.state)
-            for i, fit in zip(chosen, whole, strict=True)
-        ]
-
-    def _average(self, mixtures: list[tuple[float, Likelihood, State]], best: search.Fit) -> Any:
-        """Memberships averaged over mixtures, and what new objects need for the same."""
-        reference = to_numpy(
-            best.likelihood.rows.map(best.likelihood.view.posterior(best.run.state, 0))
-        )
-        parts = []
-        for weight, likelihood, state in mixtures:
-            U = likelihood.rows.map(likelihood.view.posterior(state, 0))
-            columns = mapping(to_numpy(U), reference)
-            parts.append((Member(weight, likelihood.view, state, columns), U))
-        self._members = tuple(member for member, _ in parts)
-        return averaged(parts)
 
     def _compare_with_one(self, data: MixtureData, settings: search.Settings) -> None:
         """Warn where one component describes the data no worse."""
