@@ -13,14 +13,10 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from ...conjugate import (
-    BetaBinomial,
-    DirichletMultinomial,
-    NormalInverseGamma,
     NormalInverseWishart,
 )
 from ...core import loop
-from ...core.arrays import namespace, to_numpy
-from ...core.base import Clusterer
+from ...core.arrays import to_numpy
 from ...core.memory import InputSize, reserve
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, Weights
@@ -35,12 +31,13 @@ from ...core.validation import (
 from ...core.warn import warn
 from ...numerics import seeding
 from . import priors, sampling, seating, variational
+from .fitted import FittedProcess
 from .kernel import Concentration
 
 __all__ = ["DirichletProcessMixture"]
 
 
-class DirichletProcessMixture(Clusterer):
+class DirichletProcessMixture(FittedProcess):
     """Mixture whose number of clusters is part of what the data say.
 
     Clusters come from a Dirichlet process: an object joins cluster k with chance N_k / (n - 1 +
@@ -201,8 +198,6 @@ class DirichletProcessMixture(Clusterer):
             warn("one cluster explains the data best: the memberships are all equal")
         return self
 
-    _posterior: variational.Approximation | sampling.Posterior
-
     def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> tuple[Any, Rows, Any]:
         """Checked features, their rows with weights, and the component with its prior."""
         X = check_features(self, X, reset=True, missing=self._takes_missing())
@@ -289,66 +284,6 @@ class DirichletProcessMixture(Clusterer):
             True,
         )
 
-    def _memberships(self, X: np.ndarray) -> Any:
-        U = Rows(X, n_jobs=self.n_jobs).map(self._posterior.memberships)
-        xp = namespace(X)
-        return (
-            U.astype(X.dtype, copy=False)
-            if xp is np
-            else xp.asarray(U, dtype=X.dtype, device=X.device)
-        )
-
-    def predict_proba(self, X: ArrayLike) -> Any:
-        """Memberships of new objects by the posterior predictive.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, p)
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-        """
-        self._check_fitted()
-        return self._memberships(self._check_new(X))
-
-    def score_samples(self, X: ArrayLike) -> Any:
-        """Log posterior predictive density of every object.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, p)
-
-        Returns
-        -------
-        log_density : array of shape (n_new,)
-        """
-        self._check_fitted()
-        return Rows(self._check_new(X), n_jobs=self.n_jobs).map(self._posterior.log_density)
-
-    def score(
-        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Mean log posterior predictive density.
-
-        Higher is better, and comparable between models of the same data.
-        """
-        density = to_numpy(self.score_samples(X))
-        return float(
-            np.average(
-                density,
-                weights=None
-                if sample_weight is None
-                else to_numpy(check_weights(sample_weight, X)),
-            )
-        )
-
-    def _check_new(self, X: ArrayLike) -> Any:
-        X = check_features(self, X, reset=False, missing=self._takes_missing())
-        priors.check_counts(self._posterior.component, X)
-        priors.check_reach(self._posterior.component, Rows(X, n_jobs=self.n_jobs))
-        return X
-
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         drawn = 12 * size.n * self.n_init * self.n_draws if self.inference == "gibbs" else 0
         return super()._memory_needed(size) | {
@@ -360,16 +295,6 @@ class DirichletProcessMixture(Clusterer):
         if self.inference == "gibbs":
             yield "set inference='variational'", sum(super()._memory_needed(size).values())
         yield from super()._smaller_alternatives(size)
-
-    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
-        """Densities of measurements only: counts have none."""
-        kind = self.component if isinstance(self.component, type) else type(self.component)
-        counts = kind in (BetaBinomial, DirichletMultinomial)
-        return (None, "") if counts else super()._judged(evidence)
-
-    def _takes_missing(self) -> bool:
-        kind = self.component if isinstance(self.component, type) else type(self.component)
-        return kind in (NormalInverseGamma, BetaBinomial)
 
     def _check_parameters(self) -> Concentration:
         """Check what ``__init__`` stored; the prior of alpha."""
@@ -385,12 +310,6 @@ class DirichletProcessMixture(Clusterer):
                 f"{self.component!r}"
             )
         return priors.check_concentration(self.concentration)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self._takes_missing()
-        return tags
 
 
 def _weighted(values: Array, weights: Array) -> float:

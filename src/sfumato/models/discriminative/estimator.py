@@ -8,26 +8,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...core import loop
-from ...core.arrays import is_numpy, namespace, to_numpy
-from ...core.base import Clusterer
-from ...core.rows import Rows
+from ...core.arrays import to_numpy
 from ...core.types import Array, ArrayLike, RandomState
 from ...core.validation import (
     as_generator,
     check_choice,
-    check_features,
     check_n_clusters,
     check_number,
 )
 from ...core.warn import warn
 from ...numerics import contingency
-from . import kernel
-from .classes import class_rows, known_classes, prior_counts, weighted, weights_as_counts
+from .classes import class_rows, known_classes, weights_as_counts
+from .fitted import FittedDiscriminative
 from .online import Online, Pace, learn, online_pass
-from .problem import Frame, Problem, ascend
+from .problem import Problem, ascend
 from .starts import starts
 
 __all__ = ["DiscriminativeClustering"]
@@ -39,7 +35,7 @@ ABOVE_CHANCE = 1.25  # times the best gain by chance that the gain must exceed
 SHUFFLES = 3
 
 
-class DiscriminativeClustering(Clusterer):
+class DiscriminativeClustering(FittedDiscriminative):
     """Clusters of features that say the most about a class.
 
     Voronoi cells with class distributions as different as can be.
@@ -260,10 +256,6 @@ class DiscriminativeClustering(Clusterer):
         ).sum(axis=1, keepdims=True)
         return self
 
-    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
-        """Clusters follow the classes, not the density of the features."""
-        return None, ""
-
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
         check_choice(self.algorithm, "algorithm", ("map", "online"))
@@ -279,43 +271,6 @@ class DiscriminativeClustering(Clusterer):
             )
         if not isinstance(self.batch_size, str) or self.batch_size != "auto":
             check_number(self.batch_size, "batch_size", low=1, integer=True)
-
-    def _features(self, X: Any, *, reset: bool) -> Any:
-        """Features as every estimator takes them.
-
-        Sparse ones as arrays with the short indices that k-means asks for.
-        """
-        X = check_features(self, X, reset=reset, missing=True)
-        if not sp.issparse(X):
-            empty = np.isnan(X).all(axis=0) if isinstance(X, np.ndarray) and reset else np.zeros(1)
-            if empty.any():
-                raise ValueError(
-                    f"X has no value at all in feature {int(np.argmax(empty))}, only NaN: drop "
-                    "that feature"
-                )
-            return X
-        X = sp.csr_array(X)
-        if X.indices.dtype == np.int64 and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
-            return sp.csr_array(
-                (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape
-            )
-        return X
-
-    def _problem(self, X: Any, P: Array, weights: Any, frame: Frame | None = None) -> Problem:
-        n_classes = len(self.classes_)
-        prior = prior_counts(self.prior, n_classes)
-        Q = weighted(P, weights)
-        if not (is_numpy(X) or sp.issparse(X)):
-            Q = namespace(X).asarray(
-                Q.toarray() if sp.issparse(Q) else Q, dtype=X.dtype, device=X.device
-            )
-        rows = Rows(X, Q, n_jobs=self.n_jobs)
-        total = float(X.shape[0] if weights is None else weights.sum())
-        self._frame = Frame.of(rows) if frame is None else frame
-        self._frame.refuse_remote(rows)
-        return Problem(
-            rows, self._frame, prior, float(self.spread) ** -2.0, float(self.size_penalty), total
-        )
 
     def _best(
         self, problem: Problem, rng: np.random.Generator, n_init: int, bandwidth: ArrayLike
@@ -358,10 +313,6 @@ class DiscriminativeClustering(Clusterer):
         self.voronoi_mutual_information_ = contingency.mutual_information(hard)
         self._publish(problem.rows.map(lambda X, Q: self._assign(X)), run)
 
-    def _assign(self, X: Array) -> Any:
-        Y = kernel.memberships(self._frame(X), *self._state)
-        return namespace(Y).astype(Y, X.dtype, copy=False)
-
     def _warn_if_chance(
         self, problem: Problem, P: Array, weights: Array, rng: np.random.Generator
     ) -> None:
@@ -384,73 +335,6 @@ class DiscriminativeClustering(Clusterer):
                     f"too many for {problem.total:g} objects"
                 )
                 return
-
-    def predict_proba(self, X: ArrayLike) -> Any:
-        """Memberships of new objects.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, p)
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-        """
-        self._check_fitted()
-        rows = Rows(self._features(X, reset=False), n_jobs=self.n_jobs)
-        self._frame.refuse_remote(rows)
-        return rows.map(self._assign)
-
-    def predict_class_proba(self, X: ArrayLike) -> Any:
-        """Class probabilities (n_new, n_classes) of new objects: memberships times the class
-        distributions of the clusters.
-        """
-        memberships = self.predict_proba(X)
-        xp = namespace(memberships)
-        psi = self.class_distributions_
-        return memberships @ (
-            psi.astype(memberships.dtype)
-            if xp is np
-            else xp.asarray(psi, dtype=memberships.dtype, device=memberships.device)
-        )
-
-    def score(
-        self, X: Array, y: Array | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Log probability per object of new classes, given their Voronoi cells and the classes of
-        the fitted objects in them.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, p)
-        y : array of shape (n_new,) or (n_new, n_classes)
-            Classes, or their distributions, as in ``fit``.
-        sample_weight : array of shape (n_new,), optional
-
-        Returns
-        -------
-        score : float
-            The log posterior of fitted and new objects together less that of the fitted ones,
-            divided by the weight of the new ones. New objects also teach about each other: the
-            score of a batch is not the mean of the scores of single objects.
-        """
-        self._check_fitted()
-        X = self._features(X, reset=False)
-        weights = weights_as_counts(sample_weight, X)
-        problem = self._problem(
-            X, class_rows(y, X.shape[0], self.classes_)[0], weights, self._frame
-        )
-        both = contingency.log_posterior(
-            self.voronoi_table_ + problem.voronoi_table(self._state[0]), problem.prior
-        )
-        return (both - self.voronoi_log_posterior_) / problem.total
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        tags.target_tags.required = True
-        return tags
 
 
 def _one_cluster(problem: Problem) -> float:

@@ -1,0 +1,99 @@
+"""What a fitted Dirichlet process mixture can do: memberships and densities of new objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...conjugate import BetaBinomial, DirichletMultinomial, NormalInverseGamma
+from ...core.arrays import namespace, to_numpy
+from ...core.base import Clusterer
+from ...core.rows import Rows
+from ...core.types import ArrayLike
+from ...core.validation import check_features, check_weights
+from . import priors, sampling, variational
+
+__all__ = ["FittedProcess"]
+
+
+class FittedProcess(Clusterer):
+    """Methods of a mixture that has a posterior, approximate or sampled."""
+
+    _posterior: variational.Approximation | sampling.Posterior
+
+    def predict_proba(self, X: ArrayLike) -> Any:
+        """Memberships of new objects by the posterior predictive.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+        """
+        self._check_fitted()
+        return self._memberships(self._check_new(X))
+
+    def score_samples(self, X: ArrayLike) -> Any:
+        """Log posterior predictive density of every object.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        log_density : array of shape (n_new,)
+        """
+        self._check_fitted()
+        return Rows(self._check_new(X), n_jobs=self.n_jobs).map(self._posterior.log_density)
+
+    def score(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Mean log posterior predictive density.
+
+        Higher is better, and comparable between models of the same data.
+        """
+        density = to_numpy(self.score_samples(X))
+        return float(
+            np.average(
+                density,
+                weights=None
+                if sample_weight is None
+                else to_numpy(check_weights(sample_weight, X)),
+            )
+        )
+
+    def _memberships(self, X: np.ndarray) -> Any:
+        U = Rows(X, n_jobs=self.n_jobs).map(self._posterior.memberships)
+        xp = namespace(X)
+        return (
+            U.astype(X.dtype, copy=False)
+            if xp is np
+            else xp.asarray(U, dtype=X.dtype, device=X.device)
+        )
+
+    def _check_new(self, X: ArrayLike) -> Any:
+        X = check_features(self, X, reset=False, missing=self._takes_missing())
+        priors.check_counts(self._posterior.component, X)
+        priors.check_reach(self._posterior.component, Rows(X, n_jobs=self.n_jobs))
+        return X
+
+    def _takes_missing(self) -> bool:
+        kind = self.component if isinstance(self.component, type) else type(self.component)
+        return kind in (NormalInverseGamma, BetaBinomial)
+
+    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
+        """Densities of measurements only: counts have none."""
+        kind = self.component if isinstance(self.component, type) else type(self.component)
+        counts = kind in (BetaBinomial, DirichletMultinomial)
+        return (None, "") if counts else super()._judged(evidence)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._takes_missing()
+        return tags
