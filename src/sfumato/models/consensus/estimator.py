@@ -64,7 +64,9 @@ class EvidenceAccumulation(Clusterer):
         seen. ``"coassociation-unweighted"``: the same with every pair counted once;
         ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares; both with the
         explicit matrix, for a few thousand objects. ``"single"``, ``"average"``, ``"complete"``:
-        linkage on 1 - co-association. Or any estimator that takes a similarity.
+        linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``, ``"mcla"``, ``"hbgf"``: the graph and
+        hypergraph cuts of Strehl and Ghosh (2002) and of Fern and Brodley (2004), as normalised
+        cuts, for comparison. Or any estimator that takes a similarity.
     selection : {"eigengap", "held-out", "lifetime"} or None
         How ``"auto"`` scores a number of clusters k. ``"eigengap"``: the gap after the k-th
         eigenvalue of the normalised co-association, relative to what it could be; from features it
@@ -115,6 +117,9 @@ class EvidenceAccumulation(Clusterer):
     accumulation. S+SSPR.
     Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI
     27(6).
+    Strehl and Ghosh (2002). Cluster ensembles: a knowledge reuse framework. JMLR 3.
+    Fern and Brodley (2004). Solving cluster ensemble problems by bipartite graph partitioning.
+    ICML.
 
     Examples
     --------

@@ -30,6 +30,7 @@ from ...similarity.operators import Factored
 from ..pairwise.estimator import COPIES, PairwiseProbabilisticClustering
 from . import explicit
 from .completion import EXPLICIT, ByCompletion, has_unseen_pairs
+from .hypergraphs import HYPERGRAPHS, by_hypergraph
 from .members import cut
 from .reading import Settings
 
@@ -42,9 +43,10 @@ NAMES = (
     "coassociation-unweighted",
     "coassociation-likelihood",
     *LINKAGES,
+    *HYPERGRAPHS,
 )
 # Consensus functions that know no weights; those by single and complete linkage need none
-BY_COPIES = ("coassociation-unweighted", "coassociation-likelihood", "average")
+BY_COPIES = ("coassociation-unweighted", "coassociation-likelihood", "average", *HYPERGRAPHS)
 DENSE = 1000  # objects up to which a plain matrix is quicker than the operator
 PLACED = 4096  # new objects placed at a time
 SCREEN = 20_000  # objects among which the starts are compared
@@ -73,6 +75,8 @@ def solve(
         return _by_kernel(table, k, settings, start)
     if consensus == "coassociation":
         return ByObservations(table, k, settings, start)
+    if consensus in HYPERGRAPHS:
+        return by_hypergraph(consensus, table, k, settings)
     if consensus in LINKAGES:
         return ByLinkage(consensus, table, k)
     return ByMatrix(consensus, table, k, settings, start)

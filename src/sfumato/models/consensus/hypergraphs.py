@@ -1,0 +1,134 @@
+"""Consensus functions that read an ensemble as a hypergraph, its clusters as hyperedges.
+
+H (n, c) says which object stands in which cluster, w_e is the weight of the partition of a cluster.
+
+    CSPA   graph of objects, S = H diag(w) H', cut into k
+    HGPA   hypergraph cut into k, by the normalised Laplacian of a hypergraph: H diag(w / |e|) H'
+    HBGF   graph of objects and clusters, an edge for every membership, cut into k
+    MCLA   graph of clusters by Jaccard's index, cut into k; an object belongs to a group of
+           clusters by the share of them that it stands in
+
+Strehl and Ghosh (2002), Fern and Brodley (2004) for HBGF; the hypergraph Laplacian is that of Zhou,
+Huang and Schoelkopf (2006). The sources cut graphs into parts of equal size (METIS, hMETIS); here
+all cuts are normalised cuts, by k-means on eigenvectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.cluster import KMeans
+
+from ...core import loop
+from ...numerics import kmeans, simplex
+from ...numerics.eigen import leading_eigenvectors, normalized_operator, unit_rows
+from ...numerics.label_table import Table
+from ...similarity.operators import Factored
+from .reading import Settings
+
+__all__ = ["HYPERGRAPHS", "ByClusters", "ByCut", "by_hypergraph"]
+
+HYPERGRAPHS = ("cspa", "hgpa", "mcla", "hbgf")
+
+
+def by_hypergraph(name: str, table: Table, k: int, settings: Settings) -> Any:
+    """The solution of one of ``HYPERGRAPHS``."""
+    return ByClusters(table, k, settings) if name == "mcla" else ByCut(name, table, k, settings)
+
+
+def incidence(table: Table) -> sp.csr_array:
+    """H (n, c), times the roots of the weights of the partitions; unseen objects have none."""
+    columns = table.columns()
+    n, m = columns.shape
+    root = np.sqrt(table.column_weight)[columns]
+    ends = np.arange(0, n * m + 1, m)
+    H = sp.csr_array((root.ravel(), columns.ravel(), ends), shape=(n, int(table.offsets[-1])))
+    H.eliminate_zeros()
+    return H
+
+
+class _Rounded(NamedTuple):
+    """Centers of k-means on rows of length one, and the width of the memberships around them."""
+
+    centers: np.ndarray
+    width: float
+
+    @classmethod
+    def of(cls, Z: np.ndarray, k: int, settings: Settings, n: int) -> tuple[_Rounded, float]:
+        """Centers of all rows, width from the first ``n`` of them, and the cost."""
+        found = KMeans(k, n_init=settings.n_init, random_state=settings.random_state).fit(Z)
+        centers = found.cluster_centers_
+        distances = kmeans.squared_distances(Z[:n], centers)
+        width = kmeans.temperature(distances, np.ones(n), Z.shape[1])
+        return cls(centers, width), float(found.inertia_)
+
+    def __call__(self, Z: np.ndarray) -> np.ndarray:
+        """Memberships (n, k): the nearest center has the largest."""
+        distances = kmeans.squared_distances(Z, self.centers)
+        return simplex.normalize(kmeans.memberships(distances, self.width, Z.shape[1]))
+
+
+class ByCut:
+    """CSPA, HGPA and HBGF: a normalised cut of a graph whose similarity is B B'."""
+
+    def __init__(self, name: str, table: Table, k: int, settings: Settings) -> None:
+        H = incidence(table)
+        sizes = np.asarray((H != 0).sum(axis=0)).ravel()
+        self.scale = np.ones(H.shape[1]) if name == "cspa" else 1.0 / np.sqrt(np.maximum(sizes, 1))
+        B = H * self.scale[None, :]
+        B = sp.csr_array(B)
+        found = leading_eigenvectors(normalized_operator(Factored(B)), min(k, H.shape[0]))
+        degree = np.maximum(B @ (B.T @ np.ones(len(table.codes))), np.finfo(float).tiny)
+        values = np.where(found.values > 1e-12, found.values, np.inf)
+        self.projection = np.asarray(B.T @ (found.vectors / np.sqrt(degree)[:, None])) / values
+        self.eigenvalues, self.following = found.values, found.following
+        Z = unit_rows(found.vectors)
+        vertices = Z
+        if name == "hbgf":
+            whole = np.asarray(B.T @ (found.vectors / np.sqrt(degree)[:, None]))
+            vertices = np.vstack([Z, unit_rows(whole[sizes > 0])])
+        self.round, cost = _Rounded.of(vertices, k, settings, len(Z))
+        self.memberships = self.round(Z)
+        self.run = loop.Run(None, cost, np.array([cost]), 1, True)
+
+    def place(self, new: Table) -> np.ndarray:
+        """Memberships of new objects, by the clusters in which they stand."""
+        return self.round(unit_rows((incidence(new) * self.scale[None, :]) @ self.projection))
+
+
+class ByClusters:
+    """MCLA: groups of alike clusters, in which objects take part."""
+
+    def __init__(self, table: Table, k: int, settings: Settings) -> None:
+        H = incidence(table)
+        self.used = np.flatnonzero(np.asarray((H != 0).sum(axis=0)).ravel())
+        D = sp.csr_array((H[:, self.used] != 0).astype(np.float64))
+        J = jaccard(D)
+        found = leading_eigenvectors(normalized_operator(J), min(k, len(J)))
+        Z = unit_rows(found.vectors)
+        model = KMeans(k, n_init=settings.n_init, random_state=settings.random_state).fit(Z)
+        groups = (model.labels_[:, None] == np.arange(k)).astype(np.float64)
+        weights = table.column_weight[self.used][:, None] * groups
+        self.share = weights / np.maximum(weights.sum(axis=0), np.finfo(float).tiny)
+        self.memberships = self._read(D)
+        cost = float(model.inertia_)
+        self.run = loop.Run(None, cost, np.array([cost]), 1, True)
+
+    def _read(self, D: Any) -> np.ndarray:
+        association = D @ self.share
+        alone = association.sum(axis=1) <= 0
+        association[alone] = 1.0
+        return simplex.normalize(association)
+
+    def place(self, new: Table) -> np.ndarray:
+        """Memberships of new objects, by the groups of clusters in which they stand."""
+        return self._read((incidence(new)[:, self.used] != 0).astype(np.float64))
+
+
+def jaccard(D: Any) -> np.ndarray:
+    """Objects in both over objects in either, (c, c), of the columns of a 0/1 matrix (n, c)."""
+    both = (D.T @ D).toarray()
+    sizes = both.diagonal()
+    return both / np.maximum(sizes[:, None] + sizes - both, 1.0)
