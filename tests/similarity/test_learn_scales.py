@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from sfumato import SpectralClustering
 from sfumato.metrics import matched_accuracy
-from sfumato.similarity import gaussian, learn_scales
+from sfumato.similarity import gaussian, learn_scales, spectral_cost_gradient
 
 
 def rings(rng, n=80, n_noise=2):
@@ -60,3 +61,46 @@ def test_errors_name_what_is_wrong(rng):
         learn_scales(X, y[:5])
     with pytest.raises(ValueError, match="penalty"):
         learn_scales(X, y, penalty=-1)
+
+
+def test_gradient_by_finite_differences(rng):
+    n = 12
+    W = rng.random((n, n)) + 0.05
+    W += W.T
+    labels = np.array([0, 0, 1, 1, 2, 2, 0, 1, 2, -1, -1, 0])
+    value, G = spectral_cost_gradient(W, labels)
+    assert 0 <= value <= 2
+    np.testing.assert_array_equal(G, G.T)
+    assert not G[9:11].any()
+    for _ in range(10):
+        change = rng.normal(size=(n, n))
+        change += change.T
+        up, down = (spectral_cost_gradient(W + h * change, labels)[0] for h in (1e-6, -1e-6))
+        assert np.sum(G * change) == pytest.approx((up - down) / 2e-6, abs=1e-6)
+
+
+def test_weights_of_two_views_are_learnt_from_some_labels(rng):
+    y = np.repeat([0, 1], 40)
+    good = gaussian(np.column_stack([3.0 * y, y]) + rng.normal(size=(80, 2)), bandwidth=1.0)
+    bad = gaussian(rng.normal(size=(80, 2)), bandwidth=1.0)
+    some = np.where(np.arange(80) % 4 == 0, y, -1)
+
+    def cost(log_weights):
+        weights = np.exp(log_weights - np.logaddexp.reduce(log_weights))
+        value, G = spectral_cost_gradient(weights[0] * good + weights[1] * bad, some)
+        slope = np.array([np.sum(G * good), np.sum(G * bad)])
+        return value, weights * (slope - weights @ slope)
+
+    found = minimize(cost, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(-5, 5)] * 2)
+    assert found.fun < cost(np.zeros(2))[0]
+    assert found.x[0] > found.x[1] + 1
+
+
+def test_labels_that_say_nothing_are_named():
+    W = np.ones((4, 4))
+    with pytest.raises(ValueError, match="at least 2"):
+        spectral_cost_gradient(W, [0, 0, -1, -1])
+    with pytest.raises(ValueError, match="4 objects"):
+        spectral_cost_gradient(W, [0, 1])
+    with pytest.raises(ValueError, match="object 3"):
+        spectral_cost_gradient(np.diag([1.0, 1.0, 1.0, 0.0]), [0, 1, 1, 0])

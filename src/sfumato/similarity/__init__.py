@@ -4,7 +4,7 @@ from .cluster_kernel import ClusterKernel, cluster_kernel
 from .coassociation import Coassociation, coassociation
 from .doubly_stochastic import doubly_stochastic
 from .graphs import cosine, gaussian, knn, self_tuning
-from .learn import learn_scales
+from .learn import learn_scales, spectral_cost_gradient
 from .operators import Factored
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "knn",
     "learn_scales",
     "self_tuning",
+    "spectral_cost_gradient",
 ]

@@ -9,11 +9,14 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from ..core.types import ArrayLike
+from ..core.labels import check_labelings
+from ..core.matrices import check_similarity
+from ..core.types import ArrayLike, Similarity
 from ..core.validation import check_number
+from ..numerics.operators import as_dense
 from .spectral_cost import Cost, neighbor_cost, scale_gradient, spectral_cost
 
-__all__ = ["learn_scales"]
+__all__ = ["learn_scales", "spectral_cost_gradient"]
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 START_WIDTHS = (1.0, 2.0, 4.0)
@@ -85,6 +88,66 @@ def learn_scales(
     starts = (*flat, *guided, *nested)
     ends = [_descend(spectral_cost, sets, start, penalty, max_iter, tol) for start in starts]
     return np.exp(min(ends, key=lambda end: end.fun).x) / spread
+
+
+def spectral_cost_gradient(W: Similarity, labels: ArrayLike) -> tuple[float, np.ndarray]:
+    """Spectral cost of a known partition, and its derivative by every similarity.
+
+    With it any similarity that depends smoothly on parameters can be learnt from some labelled
+    objects: by the chain rule dJ/dt = sum_ij G_ij dW_ij/dt, for scales of features, a linear map,
+    weights of several similarities or of partitions.
+
+    Parameters
+    ----------
+    W : array or sparse array of shape (n, n)
+        Symmetric, nonnegative similarities; every labelled object has some to another.
+    labels : array of shape (n,)
+        The known cluster of every object; -1, or NaN, where it is not known. Only similarities
+        among labelled objects count.
+
+    Returns
+    -------
+    cost : float
+        J = 1/2 |E E' - Pi|^2, E the leading eigenvectors of the normalised similarity and Pi the
+        projection on the clusters: 0 where the partition is what spectral clustering finds, at most
+        the number of clusters less one.
+    gradient : array of shape (n, n)
+        G, symmetric, with dJ = sum_ij G_ij dW_ij for every symmetric change of W; 0 for pairs of
+        which one is not labelled.
+
+    References
+    ----------
+    Bach and Jordan (2006). Learning spectral clustering, with application to speech separation.
+    JMLR 7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.similarity import spectral_cost_gradient
+    >>> W = np.kron(np.eye(2), np.ones((3, 3))) + 0.1
+    >>> cost, G = spectral_cost_gradient(W, [0, 0, 0, 1, 1, 1])
+    >>> bool(cost < 1e-12), G.shape
+    (True, (6, 6))
+    """
+    W = as_dense(check_similarity(W)).astype(np.float64)
+    codes = check_labelings(np.asarray(labels), "labels")[:, 0]
+    if codes.size != len(W):
+        raise ValueError(f"labels must name {len(W)} objects, got {codes.size}")
+    rows = np.flatnonzero(codes >= 0)
+    known, own = np.unique(codes[rows], return_inverse=True)
+    if not 1 < known.size < rows.size:
+        raise ValueError(
+            f"labels must name at least 2 clusters and fewer than the {rows.size} labelled "
+            f"objects, got {known.size}"
+        )
+    part = W[np.ix_(rows, rows)]
+    if not (part.sum(axis=1) > 0).all():
+        lonely = rows[part.sum(axis=1) <= 0][0]
+        raise ValueError(f"object {lonely} has no similarity to any labelled object: leave it out")
+    value, slope = spectral_cost(part, own)
+    gradient = np.zeros_like(W)
+    gradient[np.ix_(rows, rows)] = (slope + slope.T) / 2
+    return value, gradient
 
 
 def _nested(guided: list[np.ndarray], objective: Objective) -> list[np.ndarray]:

@@ -30,9 +30,8 @@ from ...similarity.operators import Factored
 from ..pairwise.estimator import COPIES, PairwiseProbabilisticClustering
 from . import explicit
 from .completion import EXPLICIT, ByCompletion, has_unseen_pairs
-from .hypergraphs import HYPERGRAPHS, by_hypergraph
+from .hypergraphs import HYPERGRAPHS, Settings, by_hypergraph
 from .members import cut
-from .reading import Settings
 
 __all__ = ["COPIES", "LINKAGES", "NAMES", "Settings", "explicit_matrices", "solve"]
 
