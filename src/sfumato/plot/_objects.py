@@ -233,7 +233,7 @@ def scatter(
         ax.scatter([], [], color=colour, label=name)
     legend_above(ax, labels)
     if axis_names is not None:
-        ax.set(xlabel=literal(axis_names[0]), ylabel=literal(axis_names[1]))
+        ax.set(xlabel=literal(axis_names[0], 48), ylabel=literal(axis_names[1], 48))
     return ax
 
 
