@@ -11,6 +11,7 @@ pytest.importorskip("array_api_compat")
 
 from sfumato import (
     DiscriminativeClustering,
+    EvidenceAccumulation,
     FuzzyCMeans,
     GaussianMixture,
     PairwiseProbabilisticClustering,
@@ -194,3 +195,33 @@ def test_a_library_is_known_by_the_module_of_its_arrays():
             namespace(Like())
     else:
         assert namespace(Like()).__name__.endswith("cupy")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("spread", [1.0, 4.0])
+def test_a_soft_consensus_places_objects_where_they_are(put, points, dtype, spread):
+    """Components (clusters of one Gaussian) and mixtures that the pairwise model reads."""
+    X = points[0].astype(dtype)
+    X = np.concatenate([X, X[:, ::-1] * spread + 30]).astype(dtype)
+    here = EvidenceAccumulation(4, random_state=0).fit(X)
+    there = EvidenceAccumulation(4, random_state=0).fit(put(X))
+    assert namespace(there.memberships_) is namespace(put(X))
+    assert there.evidence_ == here.evidence_
+    np.testing.assert_allclose(
+        to_numpy(there.memberships_), here.memberships_, atol=TOLERANCE[dtype]
+    )
+    new = to_numpy(there.predict_proba(put(X[:9])))
+    np.testing.assert_allclose(new, here.predict_proba(X[:9]), atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("evidence", ["mixtures", "cells"])
+def test_every_kind_of_soft_evidence_is_placed_where_the_objects_are(put, evidence):
+    from sklearn.datasets import make_moons
+
+    from sfumato import MixtureEnsemble
+
+    X = make_moons(300, noise=0.05, random_state=0)[0]
+    ensemble = MixtureEnsemble(8, random_state=0) if evidence == "mixtures" else None
+    here = EvidenceAccumulation(2, ensemble=ensemble, random_state=0).fit(X)
+    there = EvidenceAccumulation(2, ensemble=ensemble, random_state=0).fit(put(X))
+    np.testing.assert_allclose(to_numpy(there.memberships_), here.memberships_, atol=1e-6)

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
+from ..core.arrays import to_numpy
 from ..core.types import Array, Weights
 
 __all__ = ["Axes", "by_radius", "canonical_order", "fit_axes"]
@@ -53,7 +54,8 @@ class Axes(NamedTuple):
     near: np.ndarray
 
     def __call__(self, X: Any) -> np.ndarray:
-        """Whitened principal coordinates (n, q) of the rows of ``X``, in float64."""
+        """Whitened principal coordinates (n, q) of the rows of ``X``, in float64, on the host."""
+        X = X if sp.issparse(X) else to_numpy(X)
         if self.shift is None:
             return np.asarray(X @ self.projection) - self.offset
         X = X.toarray() if sp.issparse(X) else X

@@ -16,12 +16,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ...core import loop
+from ...core.arrays import is_numpy
 from ...core.types import Array, Weights
 from ...numerics.axes import Axes, by_radius
 from ...selection.criteria import eigengap, misfit
 from .components import Average, fit_components, matching
+from .device import place
 from .ensemble import ClusteringEnsemble
 from .evidence import CellColumns, Factor, MixtureColumns, columns_factor, factorize
 from .mixtures import MOST, MixtureEnsemble, Stock
@@ -75,7 +78,9 @@ class Candidate(NamedTuple):
     score: float
 
     def __call__(self, block: Any) -> np.ndarray:
-        """Memberships (b, k) of a block of objects."""
+        """Memberships (b, k) of a block of objects, where these are."""
+        if not (is_numpy(block) or sp.issparse(block)):
+            return place(self.factor, self.reader, self, block)
         return self.reader(block if isinstance(self.reader, Average) else self.factor(block))
 
 

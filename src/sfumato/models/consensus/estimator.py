@@ -17,6 +17,7 @@ from ...core.clusterer import most_clusters, plain_features
 from ...core.memory import InputSize
 from ...core.objects import object_weights
 from ...core.rows import Rows
+from ...core.similarity_base import as_dense
 from ...core.structure import FEWEST, PREFIX, assess
 from ...core.types import ArrayLike, Weights
 from ...core.validation import (
@@ -304,7 +305,7 @@ class EvidenceAccumulation(Clusterer):
         ensembles = [kind.ensemble for kind in chosen.factor.kinds if hasattr(kind, "ensemble")]
         if ensembles:
             self.ensemble_ = ensembles[0] if len(ensembles) == 1 else tuple(ensembles)
-        memberships = rows.map(lambda block: fitted(block).astype(self._dtype, copy=False))
+        memberships = rows.map(lambda block: as_dense(fitted(block), self._dtype))
         if self.n_bootstrap:
             self.uncertainty_ = hard.standard_errors(
                 fitted.draws(rows, memberships, self.n_bootstrap), memberships, self.n_bootstrap
@@ -452,7 +453,7 @@ class EvidenceAccumulation(Clusterer):
             return self._linked(new).astype(self._dtype, copy=False)
         if self._soft is not None:
             place = self._soft
-            return self._new_rows(X).map(lambda b: place(b).astype(self._dtype, copy=False))
+            return self._new_rows(X).map(lambda block: as_dense(place(block), self._dtype))
         new = self._new_table(X)
         memberships = hard.vague(new, self._hard.solution.place(new))
         return memberships.astype(self._dtype, copy=False)
