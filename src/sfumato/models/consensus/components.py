@@ -8,9 +8,9 @@ more structure, and the memberships are the posteriors of these mixtures, matche
 
 The covariances of a mixture share ``s`` objects (``em``): where clusters overlap, free ones follow
 chance. The largest ``s`` is taken that is within one standard error of the best (Breiman, Friedman,
-Olshen and Stone 1984). Fine mixtures have no say where they could not be fitted: where they hold
-more numbers than there are objects, and give those left out less density than one Gaussian would,
-which is -d (1 + log 2 pi) / 2 in whitened coordinates.
+Olshen and Stone 1984). Where fine mixtures hold more numbers than there are objects, to be as good
+as they are says little: they must then give more density than one Gaussian, which has
+-d (1 + log 2 pi) / 2 in whitened coordinates, and the mixtures of k components must agree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scipy.optimize import linear_sum_assignment
 from ...core import loop
 from ...core.rows import in_threads
 from ...numerics import distances, seeding
-from .em import Fitted, climb, expect, log_density, n_axes, starting_sums
+from .em import Fitted, climb, expect, join, log_density, n_axes, starting_sums
 from .mixtures import Judged, Stock
 
 __all__ = ["N_MEMBERS", "Average", "fit_components", "matching"]
@@ -36,6 +36,9 @@ FREE = 10  # objects for each number of a covariance, from which on s = 0 is tri
 # Posterior of a component at its own center from which on it counts as a cluster: two that cross
 # in one point have a half each
 CLAIM = 0.3
+# Of the labels by mixtures of k components that must agree where fine ones hold more numbers than
+# there are objects: digits .88, clusters six spreads apart above .99
+AGREEMENT = 0.95
 MAX_STEPS = 100
 TOLERANCE = 1e-5
 
@@ -69,11 +72,11 @@ def fit_components(stock: Stock, n: int, fine: list[Any], seeds: np.ndarray, k: 
         return []
     level = _level([each for each, _ in good])
     d = stock.Y.shape[1]
-    width = np.mean([each.rows.size for each, _ in good])
-    if width > n and level < -0.5 * d * (1.0 + np.log(2.0 * np.pi)):
+    vague = bool(np.mean([each.rows.size for each, _ in good]) > n)
+    if vague and level < -0.5 * d * (1.0 + np.log(2.0 * np.pi)):
         return []
     free = (0.0,) if n >= FREE * k * d * (d + 3) / 2 else ()
-    families = [_family(stock, n, k, shrinkage, good) for shrinkage in SHRINKAGES + free]
+    families = [_family(stock, n, k, s, good, vague) for s in SHRINKAGES + free]
     best = max((each for each in families if each), key=_level, default=[])
     if not best or _level(best) < level:
         return []
@@ -91,16 +94,30 @@ def _no_worse(members: list[Judged], best: list[Judged]) -> bool:
 
 
 def _family(
-    stock: Stock, n: int, k: int, shrinkage: float, fine: list[tuple[Judged, int]]
+    stock: Stock, n: int, k: int, shrinkage: float, fine: list[tuple[Judged, int]], vague: bool
 ) -> list[Judged]:
-    """Mixtures of ``k`` components with one shrinkage, or none where one of them failed."""
+    """Mixtures of ``k`` components with one shrinkage, or none where one of them failed.
+
+    ``vague`` asks that they agree, each from its own starts.
+    """
     tasks = [(stock, n, k, shrinkage, seed, each.fitted.sums) for each, seed in fine]
     found = [each for each in in_threads(_attempt, tasks, None) if each is not None]
-    if len(found) < len(tasks):
+    if len(found) < len(tasks) or (vague and _agreement(stock, found, k) < AGREEMENT):
         return []
     best = max(found, key=lambda each: log_density(each.rows, stock.Y, stock.mass)).rows
     again = [(*task, best, each) for task, each in zip(tasks, found, strict=True)]
     return list(in_threads(_attempt, again, None))
+
+
+def _agreement(stock: Stock, members: list[Judged], k: int) -> float:
+    """Mean share of the members, matched to the first, that give an object its usual label."""
+    H = join([each.rows for each in members], stock.Y.shape[1]).posteriors(stock.Y).T
+    hard = np.zeros_like(H)
+    for first in range(0, H.shape[1], k):
+        labels = first + H[:, first : first + k].argmax(axis=1)
+        hard[np.arange(len(H)), labels] = 1.0
+    usual = (hard @ matching(hard, k, 0)).max(axis=1)
+    return float(np.average(usual, weights=stock.mass))
 
 
 def _judged(each: Any) -> bool:
