@@ -27,6 +27,7 @@ def _homes() -> dict[str, str]:
         **{model.name: f"models.{model.module}" for model in models.MODELS},
         "EvidenceWarning": "core.warn",
         "MemoryBudgetError": "core.memory",
+        "MixtureClassifier": "models.gaussian.classifier",
         "show_versions": "core.versions",
     }
 

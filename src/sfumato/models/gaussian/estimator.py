@@ -117,6 +117,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
     --------
     FuzzyCMeans : Memberships from distances alone.
     DirichletProcessMixture : Number of components inferred.
+    MixtureClassifier : The same with known classes.
 
     References
     ----------
@@ -211,7 +212,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         y : array of shape (n,), optional
             Partial labels: integers, -1 for unknown. An object of known label belongs to that
             component, the components being numbered by the sorted labels. A ``y`` without any -1 is
-            ignored, as in other clusterers.
+            ignored, as in other clusterers: ``MixtureClassifier`` learns from it.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
         must_link : array of shape (m, 2) or (m, 3), optional
@@ -234,7 +235,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         weights = check_weights(sample_weight, X)
         sizes = search.sizes_of(self.n_clusters, n, self.max_clusters)
         k = check_n_clusters(max(sizes), n) if len(sizes) == 1 else max(sizes)
-        labels, self._classes = (None, None) if y is None else partial_labels(y, n, k)
+        labels, self._classes = (None, None) if y is None else self._labels_from(y, n, k)
         if self._classes is not None:  # fewer components than known labels have no place for them
             sizes = [k for k in sizes if k >= len(self._classes)]
         settings = self._settings(frozen, sizes, d, labels is not None)
@@ -277,6 +278,12 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         if isinstance(self.frozen, tuple) and not self.frozen:
             return ()
         return check_frozen(self.frozen, self._first_values())
+
+    def _labels_from(
+        self, y: ArrayLike, n: int, k: int
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Known labels as components, -1 for unknown, and the label of each component."""
+        return partial_labels(y, n, k)
 
     def _first_values(self) -> dict[str, ArrayLike | None]:
         return {
