@@ -2,7 +2,7 @@
 
 Needs torch and Triton; import at call time.
 
-W is multiplied by the kernel in ``gpu_visit``. For many columns its two half-precision parts are
+W is multiplied by the kernel in ``cuda_visit``. For many columns its two half-precision parts are
 made in advance, where there is room for them, and kept in bands of columns, one after the other, so
 that what a program reads lies together.
 """
@@ -20,7 +20,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from ...core.arrays import free_memory
 from ...core.types import Array, Similarity
 from .cuda_sweep import LARGE, Sweep, halves
-from .cuda_visit import BAND, visit
+from .cuda_visit import BAND, multiply
 
 __all__ = ["Panels"]
 
@@ -131,10 +131,10 @@ class Panels(LinearOperator):
             ]
             tiles += [TensorDescriptor.from_tensor(half, [sizes["K"], C]) for half in V]
             stride = self.n
-        visit[triton.cdiv(n_rows, sizes["M"]), n_chunks - left_out](
-            *tiles, out, () if change is None else (change,), rows.start, n_rows, panel, left_out, columns.start, columns.stop, chunk, 0,
-            stride, self.unit, 0 if change is None else change.shape[1], 0,
-            MOVE=False, SPLIT=split, BEND=change is not None, EXCLUDE=False, CHUNKS=0, C=C, **sizes,
+        multiply[triton.cdiv(n_rows, sizes["M"]), n_chunks - left_out](
+            *tiles, out, () if change is None else (change,), rows.start, n_rows, panel, left_out,
+            columns.start, columns.stop, chunk, stride, self.unit, 0 if change is None else change.shape[1],
+            SPLIT=split, BEND=change is not None, C=C, **sizes,
         )  # fmt: skip
         return out
 

@@ -15,7 +15,7 @@ import torch
 import triton
 
 from ...core.types import Similarity
-from .cuda_visit import UNITS, visit
+from .cuda_visit import UNITS, move
 
 __all__ = ["Sweep", "halves", "wide"]
 
@@ -174,10 +174,9 @@ class Sweep:
             self.tails, self.V, self.change, *self.changed, W.diagonal,
             self.aS, self.H, self.S[1], self.S_panels, self.curvature, self.scale, self.counters, self.sums,
         )  # fmt: skip
-        visit[triton.cdiv(n_rows, MOVED), r](
-            self.V, self.V, *self.halves, parts, arrays,
-            rows.start, n_rows, panel, 0, 0, 0, 0, n_tails, 0, 1.0 / (W.unit * LARGE), r * k, k,
-            MOVE=True, SPLIT=False, BEND=False, EXCLUDE=self.exclude, CHUNKS=len(W.panels), M=MOVED, K=wide(k), C=wide(r * k),
+        move[triton.cdiv(n_rows, MOVED), r](
+            *self.halves, parts, arrays, rows.start, n_rows, panel, n_tails, 1.0 / (W.unit * LARGE), r * k, k,
+            EXCLUDE=self.exclude, CHUNKS=len(W.panels), B=MOVED, K=wide(k), C=wide(r * k),
             num_warps=4 if k <= 32 else 8,
         )  # fmt: skip
 

@@ -1,5 +1,5 @@
-"""The kernel of ``gpu``: rows of W times memberships, or the move of the rows whose products are
-known. Needs Triton.
+"""The kernels of ``cuda``: rows of W times memberships, and the move of rows whose products are
+known. Need Triton.
 
 *Multiply* reads rows of W at the speed of memory, with the error of float32: w = w1 + w2 and v = v1
 + v2 are half-precision numbers, and w1 v1 + w1 v2 + w2 v1 are left to the matrix units. *Move* does
@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["BAND", "UNITS", "visit"]
+__all__ = ["BAND", "UNITS", "move", "multiply"]
 
 BAND = 64  # columns of W that its halves keep side by side
 UNITS = 2.0**40  # of S in one
@@ -21,63 +21,8 @@ _BAND = tl.constexpr(BAND)
 _UNITS = tl.constexpr(UNITS)
 
 
-@triton.jit(do_not_specialize=["first", "panel", "left_out", "n_tails"])
-def visit(
-    W1, W2, V1, V2, parts, arrays, first, n_rows, panel, left_out, begin, end, chunk, n_tails, stride, unit, c, k,
-    MOVE: tl.constexpr, SPLIT: tl.constexpr, BEND: tl.constexpr, EXCLUDE: tl.constexpr,
-    CHUNKS: tl.constexpr, M: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
-):  # fmt: skip
-    """``n_rows`` rows from row ``first`` on.
-
-    Parts[j] = their product with chunk j of the columns, or their move, given the parts.
-    """
-    if MOVE:
-        _move(
-            V1,
-            V2,
-            parts,
-            arrays,
-            first,
-            n_rows,
-            panel,
-            n_tails,
-            unit,
-            c,
-            k,
-            EXCLUDE,
-            CHUNKS,
-            M,
-            K,
-            C,
-        )
-    else:
-        _multiply(
-            W1,
-            W2,
-            V1,
-            V2,
-            parts,
-            arrays,
-            first,
-            n_rows,
-            panel,
-            left_out,
-            begin,
-            end,
-            chunk,
-            stride,
-            unit,
-            c,
-            SPLIT,
-            BEND,
-            M,
-            K,
-            C,
-        )
-
-
-@triton.jit
-def _multiply(
+@triton.jit(do_not_specialize=["first", "panel", "left_out"])
+def multiply(
     W1, W2, V1, V2, parts, arrays, first, n_rows, panel, left_out, begin, end, chunk, stride, unit, c,
     SPLIT: tl.constexpr, BEND: tl.constexpr, M: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
@@ -127,8 +72,8 @@ def _multiply(
         tl.store(parts + (j * n_rows + row)[:, None] * C + column[None, :], total, mask=real)
 
 
-@triton.jit
-def _move(
+@triton.jit(do_not_specialize=["first", "panel", "n_tails"])
+def move(
     V1, V2, parts, arrays, first, n_rows, panel, n_tails, unit, c, k,
     EXCLUDE: tl.constexpr, CHUNKS: tl.constexpr, B: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
