@@ -13,6 +13,7 @@ from sfumato.memberships import align, cooccurrence
 from sfumato.selection import bootstrap
 
 
+@pytest.mark.filterwarnings("ignore:structure test")  # groups that overlap on purpose
 def test_features():
     X = make_gaussians(120, 3, separation=4, random_state=0).evidence
     result = bootstrap(GaussianMixture(3, n_init=1), X, 20, random_state=0)
@@ -40,6 +41,7 @@ def test_similarities_and_labelings(kind):
     assert np.mean(result.draws.argmax(axis=2) == result.memberships.argmax(axis=1)) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore:structure test")  # groups that overlap on purpose
 def test_cooccurrence_intervals_need_no_names():
     X = make_gaussians(100, 3, separation=3, random_state=0).evidence
     result = bootstrap(FuzzyCMeans(3, n_init=1), X, 12, random_state=0)
@@ -84,6 +86,7 @@ def test_refusals(monkeypatch):
         bootstrap(FuzzyCMeans(2, n_init=1), X, 100_000)
 
 
+@pytest.mark.filterwarnings("ignore:structure test")  # groups that overlap on purpose
 @pytest.mark.slow
 def test_intervals_cover_the_true_posterior():
     """Memberships of a mixture whose model is true; nominal 95 %."""

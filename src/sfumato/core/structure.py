@@ -123,7 +123,7 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     threshold = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL))
     if X.shape[1] > MOST and len(names) - 1 > MOST:
         # Few common directions may hide the gap between two of many clusters: look along its own.
-        shallow = found.z <= threshold
+        shallow = found.z <= FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL / LOOKS))
         own = [_between(X, codes, pair) for pair in found.pairs[shallow]]
         found.z[shallow] = np.maximum(own, found.z[shallow])
     least = float(found.z.min())
