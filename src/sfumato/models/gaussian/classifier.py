@@ -11,6 +11,7 @@ MclustDA of Fraley and Raftery 2002).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
         mass = np.bincount(codes, weights, len(self.classes_))
         if mass.min() <= 0:
             empty = self.classes_[np.argmin(mass)]
-            raise ValueError(f"class {empty!r} has no object of positive weight: drop it")
+            raise ValueError(f"class {empty} has no object of positive weight: drop it")
         self.shares_ = mass / mass.sum()
         self._fit_classes(X, codes, weights)
         return self
@@ -160,9 +161,10 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
     def _fit_classes(self, X: Array, codes: np.ndarray, weights: np.ndarray | None) -> None:
         settings = self.get_params()
         n_components = settings.pop("n_components")
-        self._common = not isinstance(n_components, (str, Sequence)) and n_components == 1
-        if self._common:
+        self._common = isinstance(n_components, Integral) and n_components == 1
+        if not isinstance(n_components, (str, Sequence, np.ndarray)):
             check_number(n_components, "n_components", low=1, integer=True)
+        if self._common:
             labelled = _LabelledMixture(len(self.classes_), **settings).fit(X, codes, weights)
             self.mixtures_ = [labelled]
             self.covariance_type_: Any = labelled.covariance_type_
@@ -212,7 +214,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
         L, y = self._log_joint(X), np.asarray(y)
         strange = ~np.isin(y, self.classes_)
         if strange.any():
-            raise ValueError(f"y has the class {y[strange][0]!r}, which fit has not seen")
+            raise ValueError(f"y has the class {y[strange][0]}, which fit has not seen")
         value = L[np.arange(len(L)), np.searchsorted(self.classes_, y)].sum()
         own = sum(mixture._n_parameters() for mixture in self.mixtures_)
         p = own if self._common else own + len(self.classes_) - 1
