@@ -129,10 +129,10 @@ def spectral_cost_gradient(W: Similarity, labels: ArrayLike) -> tuple[float, np.
     >>> bool(cost < 1e-12), G.shape
     (True, (6, 6))
     """
-    W = as_dense(check_similarity(W)).astype(np.float64)
+    dense: np.ndarray = as_dense(check_similarity(W)).astype(np.float64)
     codes = check_labelings(np.asarray(labels), "labels")[:, 0]
-    if codes.size != len(W):
-        raise ValueError(f"labels must name {len(W)} objects, got {codes.size}")
+    if codes.size != len(dense):
+        raise ValueError(f"labels must name {len(dense)} objects, got {codes.size}")
     rows = np.flatnonzero(codes >= 0)
     known, own = np.unique(codes[rows], return_inverse=True)
     if not 1 < known.size < rows.size:
@@ -140,12 +140,12 @@ def spectral_cost_gradient(W: Similarity, labels: ArrayLike) -> tuple[float, np.
             f"labels must name at least 2 clusters and fewer than the {rows.size} labelled "
             f"objects, got {known.size}"
         )
-    part = W[np.ix_(rows, rows)]
+    part = dense[np.ix_(rows, rows)]
     if not (part.sum(axis=1) > 0).all():
         lonely = rows[part.sum(axis=1) <= 0][0]
         raise ValueError(f"object {lonely} has no similarity to any labelled object: leave it out")
     value, slope = spectral_cost(part, own)
-    gradient = np.zeros_like(W)
+    gradient = np.zeros_like(dense)
     gradient[np.ix_(rows, rows)] = (slope + slope.T) / 2
     return value, gradient
 

@@ -80,7 +80,7 @@ class Candidate(NamedTuple):
     def __call__(self, block: Any) -> np.ndarray:
         """Memberships (b, k) of a block of objects, where these are."""
         if not (is_numpy(block) or sp.issparse(block)):
-            return place(self.factor, self.reader, self, block)
+            return place(self.factor, self.reader, self.__call__, block)
         return self.reader(block if isinstance(self.reader, Average) else self.factor(block))
 
 

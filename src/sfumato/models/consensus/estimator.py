@@ -10,9 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_feature_names
 
-from ...core.base import Clusterer
 from ...core.clusterer import most_clusters, plain_features
 from ...core.memory import InputSize
 from ...core.objects import object_weights
@@ -30,20 +28,18 @@ from ...core.validation import (
     refuse_subnormal,
 )
 from ...core.warn import warn
-from ...memberships import cooccurrence
 from . import given, hard, soft
-from .constrained import Constraints, LinkedConsensus, fit_linked
+from .constrained import Constraints, fit_linked
 from .ensemble import ClusteringEnsemble
+from .fitted import KEPT, FittedConsensus
 from .mixtures import MixtureEnsemble
 from .selection import SELECTIONS, table_of
 from .solvers import COPIES, LINKAGES, NAMES, SCREEN, Settings, explicit_matrices
 
 __all__ = ["EvidenceAccumulation"]
 
-KEPT = 2**27  # bytes of features up to which a fitted model keeps them, for resampling
 
-
-class EvidenceAccumulation(Clusterer):
+class EvidenceAccumulation(FittedConsensus):
     """One soft clustering from many: u_i'u_j is the chance that objects i and j belong together.
 
     Parameters
@@ -290,10 +286,6 @@ class EvidenceAccumulation(Clusterer):
         warn(f"{PREFIX}no number of clusters that was tried is supported: one is the answer")
         return fitted(1)
 
-    _soft: Any
-    _hard: Any
-    _linked: LinkedConsensus | None
-
     def _publish_soft(self, rows: Rows, fitted: soft.SoftConsensus) -> None:
         self._soft, self._hard = fitted, None
         # What cooccurrence_interval reads again; larger features are not worth carrying in a saved
@@ -434,96 +426,6 @@ class EvidenceAccumulation(Clusterer):
 
     def _precomputed(self) -> bool:
         return isinstance(self.ensemble, str) and self.ensemble == "precomputed"
-
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Memberships of new objects, labelled by the partitions and placed beside the fitted ones.
-
-        Parameters
-        ----------
-        X : array of shape (n_new, p), or the evidence if ``ensemble="precomputed"``
-            Labels (n_new, m) by the same partitions, or a list of membership matrices (n_new, k_b).
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-        """
-        self._check_fitted()
-        if self._linked is not None:
-            new = self._new_table(X) if self._soft is None else self._new_rows(X).X
-            return self._linked(new).astype(self._dtype, copy=False)
-        if self._soft is not None:
-            place = self._soft
-            return self._new_rows(X).map(lambda block: as_dense(place(block), self._dtype))
-        new = self._new_table(X)
-        memberships = hard.vague(new, self._hard.solution.place(new))
-        return memberships.astype(self._dtype, copy=False)
-
-    def _new_rows(self, X: ArrayLike) -> Rows:
-        if self._precomputed():
-            return Rows(given.check_given(X, None, self._soft.chosen.factor.kinds[0].offsets)[0])
-        return Rows(check_features(self, X, reset=False))
-
-    def _new_table(self, X: Any) -> Any:
-        if self._precomputed():
-            _check_feature_names(self, X, reset=False)
-            return self.coassociation_.recode(X)
-        ensemble: Any = self.ensemble_
-        labels = ensemble.transform(check_features(self, X, reset=False))
-        return self.coassociation_.recode(labels)
-
-    def score(
-        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """How well u_i'u_j agrees with the evidence about the objects X: higher is better.
-
-        Labelings: minus the Brier score for what the partitions say, pair by pair. Soft evidence:
-        minus the misfit of the cluster kernel.
-        """
-        if self._soft is not None:
-            rows = self._new_rows(X)
-            weights = check_weights(sample_weight, rows.X)
-            return -self._soft.misfit(rows if weights is None else Rows(rows.X, weights))
-        table = self._new_table(X)
-        table = table._replace(mass=check_weights(sample_weight, table.codes))
-        return -hard.brier_score(table, self.predict_proba(X).astype(np.float64))
-
-    def cooccurrence_interval(
-        self, pairs: ArrayLike, *, n_draws: int = 100, level: float = 0.9
-    ) -> np.ndarray:
-        """Intervals for the chance that two objects belong together, by bootstrap over the
-        partitions.
-
-        Parameters
-        ----------
-        pairs : array of shape (n_pairs, 2)
-            Indices of fitted objects.
-        n_draws : int
-            Resamples of the partitions.
-        level : float
-            Share of the resamples that the interval holds.
-
-        Returns
-        -------
-        interval : array of shape (n_pairs, 2)
-            Lower and upper end of u_i'u_j.
-        """
-        self._check_fitted()
-        check_number(n_draws, "n_draws", low=2, integer=True)
-        check_number(level, "level", low=0, high=1, strict=True)
-        if self._soft is not None:
-            if self._features is None:
-                raise ValueError(
-                    "cooccurrence_interval reads the features again, which are kept up to "
-                    f"{KEPT >> 20} MB "
-                    "only: fit a sample, or ask for n_bootstrap"
-                )
-            resampled = self._soft.draws(Rows(self._features), self.memberships_, n_draws)
-        else:
-            resampled = hard.draws(
-                self._hard, self.coassociation_.table, self.memberships_, n_draws
-            )
-        values = [cooccurrence(draw, pairs) for draw in resampled]
-        return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0).T
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,0 +1,124 @@
+"""What a fitted consensus can do: memberships and a score of new objects, and intervals."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_feature_names
+
+from ...core.base import Clusterer
+from ...core.rows import Rows
+from ...core.similarity_base import as_dense
+from ...core.types import ArrayLike
+from ...core.validation import check_features, check_number, check_weights
+from ...memberships import cooccurrence
+from . import given, hard
+from .constrained import LinkedConsensus
+
+__all__ = ["KEPT", "FittedConsensus"]
+
+KEPT = 2**27  # bytes of features up to which a fitted model keeps them, for resampling
+
+
+class FittedConsensus(Clusterer):
+    """Methods of a consensus that was fitted to labels or to soft evidence."""
+
+    _soft: Any
+    _hard: Any
+    _linked: LinkedConsensus | None
+
+    @abstractmethod
+    def _precomputed(self) -> bool:
+        """Whether the evidence is given, and not made from features."""
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Memberships of new objects, labelled by the partitions and placed beside the fitted ones.
+
+        Parameters
+        ----------
+        X : array of shape (n_new, p), or the evidence if ``ensemble="precomputed"``
+            Labels (n_new, m) by the same partitions, or a list of membership matrices (n_new, k_b).
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+        """
+        self._check_fitted()
+        if self._linked is not None:
+            new = self._new_table(X) if self._soft is None else self._new_rows(X).X
+            return self._linked(new).astype(self._dtype, copy=False)
+        if self._soft is not None:
+            place = self._soft
+            return self._new_rows(X).map(lambda block: as_dense(place(block), self._dtype))
+        new = self._new_table(X)
+        memberships = hard.vague(new, self._hard.solution.place(new))
+        return memberships.astype(self._dtype, copy=False)
+
+    def _new_rows(self, X: ArrayLike) -> Rows:
+        if self._precomputed():
+            return Rows(given.check_given(X, None, self._soft.chosen.factor.kinds[0].offsets)[0])
+        return Rows(check_features(self, X, reset=False))
+
+    def _new_table(self, X: Any) -> Any:
+        if self._precomputed():
+            _check_feature_names(self, X, reset=False)
+            return self.coassociation_.recode(X)
+        ensemble: Any = self.ensemble_
+        labels = ensemble.transform(check_features(self, X, reset=False))
+        return self.coassociation_.recode(labels)
+
+    def score(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """How well u_i'u_j agrees with the evidence about the objects X: higher is better.
+
+        Labelings: minus the Brier score for what the partitions say, pair by pair. Soft evidence:
+        minus the misfit of the cluster kernel.
+        """
+        if self._soft is not None:
+            rows = self._new_rows(X)
+            weights = check_weights(sample_weight, rows.X)
+            return -self._soft.misfit(rows if weights is None else Rows(rows.X, weights))
+        table = self._new_table(X)
+        table = table._replace(mass=check_weights(sample_weight, table.codes))
+        return -hard.brier_score(table, self.predict_proba(X).astype(np.float64))
+
+    def cooccurrence_interval(
+        self, pairs: ArrayLike, *, n_draws: int = 100, level: float = 0.9
+    ) -> np.ndarray:
+        """Intervals for the chance that two objects belong together, by bootstrap over the
+        partitions.
+
+        Parameters
+        ----------
+        pairs : array of shape (n_pairs, 2)
+            Indices of fitted objects.
+        n_draws : int
+            Resamples of the partitions.
+        level : float
+            Share of the resamples that the interval holds.
+
+        Returns
+        -------
+        interval : array of shape (n_pairs, 2)
+            Lower and upper end of u_i'u_j.
+        """
+        self._check_fitted()
+        check_number(n_draws, "n_draws", low=2, integer=True)
+        check_number(level, "level", low=0, high=1, strict=True)
+        if self._soft is not None:
+            if self._features is None:
+                raise ValueError(
+                    "cooccurrence_interval reads the features again, which are kept up to "
+                    f"{KEPT >> 20} MB "
+                    "only: fit a sample, or ask for n_bootstrap"
+                )
+            resampled = self._soft.draws(Rows(self._features), self.memberships_, n_draws)
+        else:
+            resampled = hard.draws(
+                self._hard, self.coassociation_.table, self.memberships_, n_draws
+            )
+        values = [cooccurrence(draw, pairs) for draw in resampled]
+        return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0).T
