@@ -35,7 +35,7 @@ class _ClassMixture(GaussianMixture):
         """Classes need not be clusters: nothing to warn of."""
 
     def _compare_with_one(self, *_: Any) -> None:
-        self._beside_one = None
+        """One component per class is no worse: nothing to warn of either."""
 
 
 class _LabelledMixture(_ClassMixture):

@@ -133,6 +133,8 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
        model-based clustering, Journal of Classification 24, 2007.
     .. [6] M. A. Newton and A. E. Raftery, Approximate Bayesian inference with the weighted
        likelihood bootstrap, JRSS B 56, 1994.
+    .. [7] J. Bovy, D. W. Hogg and S. T. Roweis, Extreme deconvolution, Annals of Applied Statistics
+       5, 2011.
 
     Examples
     --------
@@ -202,6 +204,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         *,
         must_link: ArrayLike | None = None,
         cannot_link: ArrayLike | None = None,
+        measurement_error: ArrayLike | None = None,
     ) -> Any:
         """Learn the mixture.
 
@@ -222,6 +225,10 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             Pairs of rows that belong apart: labels that join them are ruled out or, with a third
             column of weights w, less probable by exp(-w). A warning counts the pairs that labels do
             not honour.
+        measurement_error : array of shape (n, p) or (n, p, p), optional
+            Known variances or covariances of the error of every object: the mixture is that of the
+            objects without their errors [7]_, which ``memberships_`` take into account. For full
+            and diagonal covariances; "auto" chooses between the two.
 
         Returns
         -------
@@ -240,6 +247,8 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             sizes = [k for k in sizes if k >= len(self._classes)]
         settings = self._settings(frozen, sizes, d, labels is not None)
         types = search.types_of(self.covariance_type, frozen, n, d)
+        if measurement_error is not None:
+            types = self._types_with_errors(X, y, linked=(must_link, cannot_link))
         names = tuple(ALIASES.get(name, name) for name in types)
         linked = must_link is not None or cannot_link is not None
         known = Known.of(must_link, cannot_link, y, X, k) if linked else None
@@ -254,10 +263,14 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             fits = search.settled(data, fits, types, settings)
         else:
             fits = search.fit_all(data, [k for k in sizes if k <= n], types, settings)
+        if measurement_error is not None:
+            fits = search.with_errors(data, fits, measurement_error, settings)
         self._publish_search(data, fits, settings)
         if known is not None:
             known.warn_of_broken(self.labels_)
-        self._compare_with_one(data, settings)
+        self._beside_one: tuple[float, float] | None = None
+        if measurement_error is None:
+            self._compare_with_one(data, settings)
         if not isinstance(self.n_clusters, Integral):
             self._tabulate()
         return self
@@ -278,6 +291,24 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         if isinstance(self.frozen, tuple) and not self.frozen:
             return ()
         return check_frozen(self.frozen, self._first_values())
+
+    def _types_with_errors(self, X: Any, y: Any, linked: tuple[Any, Any]) -> tuple[str, ...]:
+        """Covariance types to try where objects have known errors."""
+        plain = isinstance(X, np.ndarray) and not np.isnan(X).any()
+        if not plain:
+            raise ValueError("measurement_error needs X as a NumPy array without missing values")
+        unused = {
+            "noise": self.noise,
+            "average": self.average or None,
+            "frozen": self.frozen or None,
+        }
+        others = {**unused, "y": y, "must_link": linked[0], "cannot_link": linked[1]}
+        if given := [name for name, value in others.items() if value is not None]:
+            raise ValueError(f"measurement_error cannot be combined with {given[0]}: leave it out")
+        if self.covariance_type == "auto":
+            return ("VVI", "VVV")
+        check_choice(self.covariance_type, "covariance_type", ("full", "VVV", "diag", "VVI"))
+        return (self.covariance_type,)
 
     def _labels_from(
         self, y: ArrayLike, n: int, k: int
@@ -349,7 +380,6 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
 
     def _compare_with_one(self, data: MixtureData, settings: search.Settings) -> None:
         """Warn where one component describes the data no worse."""
-        self._beside_one = None
         k = len(self._state.means)
         tried = {row.n_clusters for row in self.search_}
         known = data.labels is not None or data.linked is not None

@@ -16,17 +16,18 @@ import numpy as np
 from ...core import loop
 from ...core.growth import first_sizes, more_sizes
 from ...core.model_search import ModelSearch
+from ...core.types import ArrayLike
 from ...core.validation import check_number
 from ...numerics import families
 from ...numerics.families import FAMILIES, family_of
-from . import moves, starts
+from . import moves, noisy, starts
 from .candidate import Fit, Problem, Settings, one_component, rated
 from .candidate import problem as problem_of
 from .data import MixtureData
 from .likelihood import MOST_FEATURES
 
 __all__ = ["Fit", "Settings", "choose", "fit_all", "fit_growing", "on_all", "settled", "sizes_of"]
-__all__ += ["one_component", "types_of"]
+__all__ += ["one_component", "types_of", "with_errors"]
 
 CONTEST = 2000  # objects on which starts compete, and fewest on which candidates do
 SCREEN = 8192  # most objects on which candidates compete
@@ -248,6 +249,20 @@ def choose(fits: Sequence[Fit], criterion: str) -> Fit:
     else:
         near = np.arange(len(fits))
     return fits[min(map(int, near), key=lambda i: (fits[i].candidate.n_parameters, i))]
+
+
+def with_errors(
+    data: MixtureData, fits: list[Fit], measurement_error: ArrayLike, settings: Settings
+) -> list[Fit]:
+    """The fits of the objects without their errors, from those that take the errors as spread."""
+    errors = noisy.check_errors(measurement_error, *data.X.shape)
+    found = []
+    for fit in fits:
+        plain = on_all(data, fit, settings)
+        likelihood = noisy.likelihood_of(data.X, data.weights, errors, plain.likelihood)
+        run = likelihood.run(plain.run.state, settings.max_iter, settings.tol)
+        found.append(rated(likelihood, run, fit.candidate.covariance_type))
+    return found
 
 
 def on_all(data: MixtureData, fit: Fit, settings: Settings) -> Fit:
