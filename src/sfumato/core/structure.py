@@ -123,9 +123,11 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     threshold = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL))
     if X.shape[1] > MOST and len(names) - 1 > MOST:
         # Few common directions may hide the gap between two of many clusters: look along its own.
+        # Where more pairs are shallow than there are clusters, most clusters are cuts.
         shallow = found.z <= FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL / LOOKS))
-        own = [_between(X, codes, pair) for pair in found.pairs[shallow]]
-        found.z[shallow] = np.maximum(own, found.z[shallow])
+        pairs = found.pairs[shallow] if shallow.sum() <= len(names) else []
+        own = [_between(X, codes, pair) for pair in pairs]
+        found.z[shallow] = np.maximum(own or -np.inf, found.z[shallow])
     least = float(found.z.min())
     p_value = float(ndtr(-(least - FLAT[0]) / FLAT[1]))
     shallow = found.pairs[found.z <= threshold]
@@ -137,10 +139,11 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
 def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
     """Valley between two clusters in coordinates of their own."""
     rows = np.isin(codes, pair)
-    if rows.sum() < 10 * X.shape[1]:
+    if rows.sum() < 6 * X.shape[1]:
         return -np.inf  # so few objects come apart along some direction whatever they are
     two = (codes[rows] == pair[1]).astype(int)
-    return float(valleys(discriminating_coordinates(X[rows], two), two).z.min(initial=np.inf))
+    Y = discriminating_coordinates(X[rows], two)
+    return float(valleys(Y, two, strays=False).z.min(initial=np.inf))
 
 
 def _of_similarity(

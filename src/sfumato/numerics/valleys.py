@@ -116,8 +116,12 @@ def discriminating_coordinates(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return X @ (axes if p <= MOST else axes[:, : max(2, min(k - 1, MOST))])
 
 
-def valleys(Y: np.ndarray, labels: np.ndarray) -> Valleys:
-    """Depth of the valleys between clusters that touch, for objects at Y (n, q), labels (n,)."""
+def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valleys:
+    """Depth of the valleys between clusters that touch, for objects at Y (n, q), labels (n,).
+
+    Clusters touch where more than a few strays have neighbours in the other one; without
+    ``strays`` where any object has.
+    """
     n = len(Y)
     k = int(labels.max()) + 1
     m = int(np.clip(round(NEIGHBOURS * np.sqrt(n)), 3, n - 1))
@@ -135,7 +139,8 @@ def valleys(Y: np.ndarray, labels: np.ndarray) -> Valleys:
     for side in (lower, upper):  # a few outliers inside another cluster are no border
         owner, counts = np.unique(np.unique(key * n + side) // n, return_counts=True)
         least = np.minimum(sizes[owner // k], sizes[owner % k]) * STRAYS
-        found = np.intersect1d(found, owner[counts > np.clip(least, 2, max(2, m / 3))])
+        few = np.clip(least, 2, max(2, m / 3)) if strays else 0
+        found = np.intersect1d(found, owner[counts > few])
     pairs = np.column_stack([found // k, found % k])
     few = _few_of_each(key, BORDER)
     lower, upper, key = lower[few], upper[few], key[few]
@@ -158,8 +163,15 @@ def _border(tree: cKDTree, lower: np.ndarray, upper: np.ndarray, m: int) -> floa
     Y = tree.data
     radius = tree.query((Y[lower] + Y[upper]) / 2, [m])[0][:, 0]
     side = min(lower, upper, key=lambda ends: len(np.unique(ends)))
-    starts, owner = np.unique(side, return_inverse=True)
-    return float(np.median([np.median(radius[owner == each]) for each in range(len(starts))]))
+    return float(np.median(_medians(radius, side)))
+
+
+def _medians(values: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """Median of the values of every owner."""
+    order = np.lexsort((values, owner))
+    values, starts = values[order], np.flatnonzero(np.diff(owner[order], prepend=-1))
+    sizes = np.diff(np.append(starts, len(values)))
+    return (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
 
 
 def _few_of_each(key: np.ndarray, most: int) -> np.ndarray:

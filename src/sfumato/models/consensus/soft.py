@@ -149,7 +149,8 @@ def fit_soft(
     mixtures._keep(first + mixtures._members(stock, seeds[N_MEMBERS:]), axes)
     kinds: dict[str, tuple[Any, ...]] = {"mixtures": (MixtureColumns(mixtures),)}
     candidates = candidates_of(kinds, points, request)
-    if ensemble is None and max(each.score for each in candidates) < CLEAR:
+    unclear = request.n_clusters != 1 and max(each.score for each in candidates) < CLEAR
+    if ensemble is None and unclear:
         cells = cells_of(points, axes, mass, rng)
         more = {"cells": cells, "both": kinds["mixtures"] + cells}
         candidates += candidates_of(more, points, request)
