@@ -12,12 +12,14 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from .memory import memory_budget
 from .types import Array
 
 __all__ = [
     "add_at",
+    "as_dense",
     "cpu_count",
     "device",
     "free_memory",
@@ -82,6 +84,13 @@ def to_numpy(array: Any) -> np.ndarray:
         return np.asarray(array)
     except (TypeError, ValueError, RuntimeError):
         return np.from_dlpack(array)
+
+
+def as_dense(product: Any, dtype: Any) -> Any:
+    """The result of a product with an operator as a plain array."""
+    if sp.issparse(product):
+        product = product.toarray()
+    return np.asarray(product, dtype=dtype) if is_numpy(product) else product
 
 
 def inplace(function: str, array: Array) -> Any:

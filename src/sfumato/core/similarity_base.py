@@ -390,10 +390,3 @@ class SimilarityClusterer(Clusterer):
         )
         tags.input_tags.sparse = True
         return tags
-
-
-def as_dense(product: Any, dtype: Any) -> Any:
-    """The result of a product with an operator as a plain array."""
-    if sp.issparse(product):
-        product = product.toarray()
-    return np.asarray(product, dtype=dtype) if is_numpy(product) else product

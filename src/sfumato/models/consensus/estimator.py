@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
+from ...core.arrays import as_dense
 from ...core.clusterer import most_clusters, plain_features
 from ...core.memory import InputSize
 from ...core.objects import object_weights
 from ...core.rows import Rows
-from ...core.similarity_base import as_dense
 from ...core.structure import FEWEST, PREFIX, assess
 from ...core.types import ArrayLike, Weights
 from ...core.validation import (
@@ -217,17 +217,21 @@ class EvidenceAccumulation(FittedConsensus):
             self._check_room(X)
             X = check_features(self, X, reset=True)
             refuse_subnormal(X, "X")
-            weights = given.check_weights(partition_weight, self.ensemble)
+            weights = None
+            if partition_weight is not None:
+                weights = given.check_weights(partition_weight, self.ensemble)
             mass = object_weights(sample_weight, X)
             self._fit_soft(X, None, (weights, mass), settings, rng)
         else:
             self._check_room(X)
             self._fit_hard(X, partition_weight, sample_weight, settings, rng)
-        try:
-            self._linked = fit_linked(self, X, constraints, settings, sample_weight)
-        except (ValueError, TypeError):
-            self._forget()
-            raise
+        self._linked = None
+        if any(part is not None for part in constraints):
+            try:
+                self._linked = fit_linked(self, X, constraints, settings, sample_weight)
+            except (ValueError, TypeError):
+                self._forget()
+                raise
         if self._linked is not None:
             memberships, run = self._linked.fitted()
             self._publish(memberships.astype(self._dtype, copy=False), run)

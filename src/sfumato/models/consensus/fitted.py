@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names
 
+from ...core.arrays import as_dense
 from ...core.base import Clusterer
 from ...core.rows import Rows
-from ...core.similarity_base import as_dense
 from ...core.types import ArrayLike
 from ...core.validation import check_features, check_number, check_weights
 from ...memberships import cooccurrence

@@ -44,11 +44,9 @@ def check_given(
 
 
 def check_weights(
-    partition_weight: ArrayLike | None, ensemble: MixtureEnsemble | None
+    partition_weight: ArrayLike, ensemble: MixtureEnsemble | None
 ) -> np.ndarray | None:
     """Weights of the members of one ensemble."""
-    if partition_weight is None:
-        return None
     if ensemble is None:
         raise ValueError(
             "partition_weight goes with one ensemble: give ensemble=MixtureEnsemble(...), "

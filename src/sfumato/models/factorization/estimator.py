@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core import loop
-from ...core.arrays import is_numpy, to_numpy
+from ...core.arrays import as_dense, is_numpy, to_numpy
 from ...core.memory import InputSize, reserve
-from ...core.similarity_base import SimilarityClusterer, as_dense
+from ...core.similarity_base import SimilarityClusterer
 from ...core.types import ArrayLike, Similarity, Weights
 from ...core.validation import (
     as_generator,

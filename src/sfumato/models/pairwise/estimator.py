@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ...core import loop
-from ...core.arrays import namespace, to_numpy
+from ...core.arrays import as_dense, namespace, to_numpy
 from ...core.constraints import match_columns, refuse_constraints
 from ...core.memory import InputSize
 from ...core.rows import one_blas_thread
-from ...core.similarity_base import SimilarityClusterer, as_dense
+from ...core.similarity_base import SimilarityClusterer
 from ...core.types import ArrayLike, Similarity
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn

@@ -10,10 +10,10 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from ...core import loop
-from ...core.arrays import namespace, to_numpy
+from ...core.arrays import as_dense, namespace, to_numpy
 from ...core.constraints import Known, match_columns, matching, refuse_constraints
 from ...core.objects import chained, joined, merged
-from ...core.similarity_base import SimilarityClusterer, as_dense
+from ...core.similarity_base import SimilarityClusterer
 from ...core.similarity_evidence import Evidence
 from ...core.types import Array, ArrayLike, Similarity
 from ...core.validation import as_generator, check_choice, check_number
