@@ -53,6 +53,7 @@ def on_one_scale(
         "center": scaling.center,
         "scale": scaling.scale,
         "fill": scaling.fill,
+        "joint": None if scaling.joint is None else scaling.joint.as_lists(),
     }
     changed = scaling.kind != "none" or scaling.fill is not None
     return scaled(table, scaling)._replace(

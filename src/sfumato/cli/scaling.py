@@ -13,6 +13,7 @@ from ..core.text import plain
 from ..core.types import Array, Estimator
 from ..io import InputError, Table
 from ..io.columns import encoded_names
+from .filling import Joint, fill_in, joint_of, joint_restored
 
 __all__ = ["SCALES", "Scaling", "missing", "rescale", "restored", "scaled"]
 
@@ -36,6 +37,7 @@ class Scaling(NamedTuple):
     scale: list[float]
     fill: list[float] | None
     notes: list[str]
+    joint: Joint | None = None
 
 
 def rescale(
@@ -61,12 +63,12 @@ def rescale(
         if asked in ("standard", "robust"):
             raise InputError("--scale: sparse features are used as they are; say --scale none")
         return unscaled
-    fill = _fill(table, estimator, model, notes)
+    fill, joint = _fill(table, estimator, model, notes)
     kind = _kind(table, asked, model, estimator, notes)
     if kind == "none":
-        return unscaled._replace(fill=fill)
+        return unscaled._replace(fill=fill, joint=joint)
     center, scale = _moments(np.asarray(X, dtype=np.float64), kind, _groups(table))
-    return Scaling(kind, center.tolist(), scale.tolist(), fill, notes)
+    return Scaling(kind, center.tolist(), scale.tolist(), fill, notes, joint)
 
 
 def _groups(table: Table) -> list[int]:
@@ -131,14 +133,18 @@ def _moments(X: np.ndarray, kind: str, groups: list[int]) -> tuple[np.ndarray, n
     return center, np.where(scale > 0, scale, 1.0)
 
 
-def _fill(table: Table, estimator: Estimator, model: str, notes: list[str]) -> list[float] | None:
+def _fill(
+    table: Table, estimator: Estimator, model: str, notes: list[str]
+) -> tuple[list[float] | None, Joint | None]:
     """What stands in for missing cells in a model that takes none.
 
-    The median, or shares of a category.
+    What the other columns make likely where all are numbers; else the median, or shares of a
+    category.
     """
     X = table.values
     if table.fields is None or estimator.__sklearn_tags__().input_tags.allow_nan:
-        return None
+        return None, None
+    joint = joint_of(np.asarray(X, dtype=np.float64)) if max(_groups(table)) == 1 else None
     medians = np.nanmedian(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0)
     shares = np.nanmean(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0)
     hot = np.repeat([size > 1 for size in _groups(table)], _groups(table))
@@ -150,17 +156,20 @@ def _fill(table: Table, estimator: Estimator, model: str, notes: list[str]) -> l
     if gaps:
         more = f" and {len(gaps) - 5} more" if len(gaps) > 5 else ""
         notes.append(
-            f"missing cells are filled in with the median of their column{_of_categories(table)}, "
-            f"because {model} takes none: {', '.join(gaps[:5])}{more}; gaussian-mixture and "
-            "mixed-mixture use them as they are"
+            f"missing cells are filled in with {_filling(table, joint)}, because {model} takes "
+            f"none: {', '.join(gaps[:5])}{more}; gaussian-mixture and mixed-mixture use them as "
+            "they are"
         )
-    return np.where(hot, shares, medians).tolist()
+    return np.where(hot, shares, medians).tolist(), joint
 
 
-def _of_categories(table: Table) -> str:
-    """What is done to missing categories, if there are any."""
+def _filling(table: Table, joint: Joint | None) -> str:
+    """What missing cells are filled in with, in words."""
+    if joint is not None:
+        return "what the other columns make likely"
     some = any(c.used and c.codes is not None and missing(c) for c in table.fields or [])
-    return " (a category with the shares of its levels)" if some else ""
+    shares = " (a category with the shares of its levels)" if some else ""
+    return f"the median of their column{shares}"
 
 
 def missing(column: Any) -> int:
@@ -174,7 +183,9 @@ def scaled(table: Table, scaling: Scaling) -> Table:
     """The table with its missing cells filled in and its columns scaled."""
     values = table.values
     if scaling.fill is not None:
-        values = np.where(np.isnan(values), np.array(scaling.fill), values)
+        values = fill_in(
+            np.asarray(values, dtype=np.float64), np.array(scaling.fill), scaling.joint
+        )
     if scaling.kind != "none":
         values = (np.asarray(values, dtype=np.float64) - scaling.center) / scaling.scale
     return table._replace(values=values)
@@ -194,4 +205,5 @@ def restored(held: Mapping[str, Any], n_columns: int) -> Scaling | None:
     )
     if not right or kept.get("kind") not in SCALES:
         raise InputError("summary.json is damaged: 'scaling' does not fit its columns")
-    return Scaling(kept["kind"], kept["center"], kept["scale"], kept.get("fill"), [])
+    joint = joint_restored(kept.get("joint"), n_columns)
+    return Scaling(kept["kind"], kept["center"], kept["scale"], kept.get("fill"), [], joint)
