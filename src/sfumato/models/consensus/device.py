@@ -75,7 +75,9 @@ def _memberships(factor: Factor, reader: Reader | Average, H: Any, on: Any) -> A
         return H @ on(reader.bridge)
     xp = namespace(H)
     H = H * on(factor.scales[0])
-    degree = xp.clip(factor.regularization + H @ on(factor.means[0]), min=np.finfo(float).tiny)
+    degree = xp.clip(
+        factor.regularization + H @ on(factor.means[0]), min=float(np.finfo(float).tiny)
+    )
     total = H @ on(factor.projections[0]) + on(factor.constant)
     Z = unit_rows(total / xp.sqrt(degree)[:, None])
     U = simplex.quadratic_program(on(reader.curvature), Z @ on(reader.cross))
