@@ -125,7 +125,7 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
         # Few common directions may hide the gap between two of many clusters: look along its own.
         # Where more pairs are shallow than there are clusters, most clusters are cuts.
         shallow = found.z <= FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL / LOOKS))
-        pairs = found.pairs[shallow] if shallow.sum() <= len(names) else []
+        pairs = found.pairs[shallow] if shallow.sum() <= len(names) else found.pairs[:0]
         own = [_between(X, codes, pair) for pair in pairs]
         found.z[shallow] = np.maximum(own or -np.inf, found.z[shallow])
     least = float(found.z.min())
