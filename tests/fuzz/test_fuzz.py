@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from fuzz.__main__ import run_case
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, MixtureEnsemble
-from sfumato.similarity import cosine, doubly_stochastic, knn
+from sfumato.similarity import cosine, doubly_stochastic, gaussian, knn, self_tuning
 
 SEED, CHUNKS, SIZE = 20_000_000, 16, 20
 
@@ -44,9 +44,10 @@ def test_subnormal_features_are_refused_by_name(kind, form):
         model.fit(form(np.linspace(1e-310, 1e-309, 20).reshape(10, 2)))
 
 
-def test_neighbours_whose_distances_overflow_are_refused_by_name():
+@pytest.mark.parametrize("function", [knn, gaussian, self_tuning])
+def test_distances_that_overflow_are_refused_by_name(function):
     with pytest.raises(ValueError, match="X has values as large as 1e\\+301.*change units"):
-        knn(sp.csr_array(np.array([[1e301, 1.0], [0.0, 1e300]])))
+        function(sp.csr_array(np.array([[1e301, 1.0], [0.0, 1e300]])))
 
 
 def test_a_scaling_that_ends_in_nothing_is_refused_by_name():

@@ -141,8 +141,6 @@ def knn(
     known = X if Y is None else Y
     n_neighbors = check_number(n_neighbors, "n_neighbors", low=1, integer=True)
     weights = known_weights(weights, known.shape[0])
-    refuse_overflow(X, "X")
-    refuse_overflow(known, "Y")
     finder = finder_of(known, X, metric)
     if Y is None:
         graph = shares(*reach(finder, None, n_neighbors, weights), n_neighbors, weights, known)
@@ -173,11 +171,12 @@ def cosine(X: ArrayLike, Y: ArrayLike | None = None) -> Factored:
     array([[1. , 0.8],
            [0.8, 1. ]])
     """
-    X, Y = _features(X, Y)
+    X, Y = _features(X, Y, distances=False)
     return Factored(_unit_rows(X), None if Y is None else _unit_rows(Y))
 
 
-def _features(X: Any, Y: Any, *, missing: bool = False) -> tuple[Any, Any]:
+def _features(X: Any, Y: Any, *, missing: bool = False, distances: bool = True) -> tuple[Any, Any]:
+    """Checked features, and those of the known objects; fit for distances, if asked."""
     options: dict[str, Any] = {
         "accept_sparse": "csr",
         "accept_large_sparse": True,
@@ -186,9 +185,12 @@ def _features(X: Any, Y: Any, *, missing: bool = False) -> tuple[Any, Any]:
     }
     with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
         X = check_array(X, input_name="X", **options)
-        if Y is None:
-            return X, None
-        Y = check_array(Y, input_name="Y", **options)
+        Y = None if Y is None else check_array(Y, input_name="Y", **options)
+    for part, name in ((X, "X"), (Y, "Y")) if distances else ():
+        if part is not None:
+            refuse_overflow(part, name)
+    if Y is None:
+        return X, None
     if X.shape[1] != Y.shape[1]:
         raise ValueError(
             f"X has {X.shape[1]} features but Y has {Y.shape[1]}: they must describe the same "
@@ -199,8 +201,6 @@ def _features(X: Any, Y: Any, *, missing: bool = False) -> tuple[Any, Any]:
 
 def _squared_distances(X: Any, Y: Any) -> np.ndarray:
     known = X if Y is None else Y
-    refuse_overflow(X, "X")
-    refuse_overflow(known, "Y")
     reserve(
         (X.shape[0], known.shape[0]),
         X.dtype,
