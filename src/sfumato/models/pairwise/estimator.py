@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
 
 from ...core import loop
 from ...core.arrays import as_dense, namespace, to_numpy
@@ -17,10 +19,12 @@ from ...core.similarity_base import SimilarityClusterer
 from ...core.types import ArrayLike, Similarity
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
+from ...memberships import cooccurrence
 from ...numerics import simplex
 from ...numerics.eigen import dtype_of
 from ...selection.automatic import AutomaticClusters
 from . import gradient, kernel, setup, starts
+from .bootstrap import drawn_memberships
 from .pairs import Pairs
 
 __all__ = ["PairwiseProbabilisticClustering"]
@@ -32,6 +36,11 @@ CERTIFIED = 0.03
 HORIZON = 50  # sweeps; a start that would need more to catch up with the best one is given up
 # Of the memberships of all starts: now, before, extrapolated, products, gradients, differences
 COPIES = 8
+# Largest membership that some object of every cluster should have: rows with entries of at most 2 /
+# k lie in the ball inside the simplex, where any rotation leaves u_i'u_j as they are. Three clusters
+# have 2 / 3; the rest is margin.
+IDENTIFIED = 0.75
+MOST_SPLIT = 2000  # objects up to which the bound without the diagonal is worked out
 
 
 class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
@@ -80,7 +89,9 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         The squared error.
     lower_bound_ : float
         No memberships can have a smaller squared error: the eigenvalues beyond the k largest
-        positive ones, squared, if the diagonal is included, else 0.
+        positive ones, squared, if the diagonal is included; else the singular values beyond the k
+        largest between halves of the objects, for an unweighted matrix of at most 2000 objects; 0
+        where neither is worked out.
     gap_ : float
         ``objective_`` less ``lower_bound_``, as a share of the squared norm of the similarity.
     noise_variance_ : float
@@ -295,13 +306,25 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         self.kkt_residual_ = float(kernel.kkt_residual(problem, state)[0])
         bounded = not problem.exclude and problem.weights is None and problem.norm is None
         bounded = bounded and not isinstance(problem.W, Pairs)
-        self.lower_bound_ = setup.lower_bound(problem.W, self.n_clusters) if bounded else 0.0
+        self.lower_bound_ = self._bound(problem, bounded)
         self.gap_ = (float(run.objective) - self.lower_bound_) / problem.W.norm
         self._set_likelihood(problem, float(run.objective))
         if bounded or problem.exclude:
             self._warn_if_noise(problem, float(run.objective))
         self._warn_if_unidentified(memberships)
         self._publish(self._spread(memberships, X), run)
+
+    def _bound(self, problem: kernel.Problem, bounded: bool) -> float:
+        """What no memberships go below: by eigenvalues, or by singular values off the diagonal."""
+        if bounded:
+            return setup.lower_bound(problem.W, self.n_clusters)
+        plain = problem.weights is None and problem.linked is None and problem.norm is None
+        W = getattr(problem.W, "W", None)
+        dense = isinstance(W, np.ndarray) or sp.issparse(W)
+        if not plain or isinstance(problem.W, Pairs) or not dense or problem.W.n > MOST_SPLIT:
+            return 0.0
+        W = np.asarray(W.toarray() if sp.issparse(W) else W, dtype=np.float64)
+        return setup.split_bound(W, self.n_clusters)
 
     def _set_likelihood(self, problem: kernel.Problem, objective: float) -> None:
         """Each w_ij, i < j, is Gaussian around scale * u_i'u_j with one variance: its maximum
@@ -339,7 +362,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
 
     def _warn_if_unidentified(self, memberships: ArrayLike) -> None:
         highest = namespace(memberships).max(memberships, axis=0)
-        if self.n_clusters > 1 and float(highest.min()) < 0.75:
+        if self.n_clusters > 1 and float(highest.min()) < IDENTIFIED:
             warn(
                 "no object belongs mainly to some cluster (largest membership "
                 f"{float(highest.min()):.2f}): "
@@ -357,6 +380,38 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         # Without any similarity the program would choose the smallest cluster: nothing is known.
         nothing = ~xp.any(B != 0, axis=1, keepdims=True)
         return xp.where(nothing, xp.full_like(found, 1.0 / found.shape[1]), found)
+
+    def cooccurrence_interval(
+        self, pairs: ArrayLike, *, n_draws: int = 100, level: float = 0.9
+    ) -> np.ndarray:
+        """Intervals for the chance that two objects belong together, by parametric bootstrap.
+
+        Similarities are drawn from the fitted model, Gaussian around scale * u_i'u_j with variance
+        ``noise_variance_``, and fitted again. All pairs of objects are formed.
+
+        Parameters
+        ----------
+        pairs : array of shape (n_pairs, 2)
+            Indices of fitted objects.
+        n_draws : int
+            Draws.
+        level : float
+            Share of the draws that the interval holds.
+
+        Returns
+        -------
+        interval : array of shape (n_pairs, 2)
+            Lower and upper end of u_i'u_j.
+        """
+        self._check_fitted()
+        check_number(n_draws, "n_draws", low=2, integer=True)
+        check_number(level, "level", low=0, high=1, strict=True)
+        U = to_numpy(self.memberships_).astype(np.float64)
+        rng = np.random.default_rng(0)
+        plain = clone(self).set_params(n_clusters=U.shape[1])
+        draws = drawn_memberships(plain, U, self.scale_, self.noise_variance_, n_draws, rng)
+        values = [cooccurrence(draw, pairs) for draw in draws]
+        return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0).T
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Share of the squared similarities between new and fitted objects that the memberships

@@ -26,6 +26,7 @@ __all__ = [
     "of_objects",
     "problem",
     "similarity",
+    "split_bound",
     "squared_norm",
     "with_links",
 ]
@@ -138,6 +139,24 @@ def lower_bound(W: Any, k: int) -> float:
     size = W.norm**0.5
     values = to_numpy(leading_eigenvectors(_Normed(W, size), k, tol=1e-6).values) * size
     return max(0.0, W.norm - float(np.square(np.clip(values, 0, None)).sum()))
+
+
+def split_bound(W: np.ndarray, k: int) -> float:
+    """What no memberships go below without the diagonal: sum_{i != j} (w_ij - a u_i'u_j)^2.
+
+    Between two halves A and B of the objects there is no diagonal, and a U_A U_B' has rank k: the
+    squared singular values of W_AB beyond the k largest stay. Pairs within A and within B are left
+    over, which the halves of each bound in the same way.
+    """
+
+    def tail(rows: np.ndarray) -> float:
+        first, second = rows[::2], rows[1::2]
+        if second.size <= k:
+            return 0.0
+        values = np.linalg.svd(W[np.ix_(first, second)], compute_uv=False)
+        return float(np.square(values[k:]).sum()) + tail(first) + tail(second)
+
+    return 2.0 * tail(np.arange(len(W)))
 
 
 class _Normed(LinearOperator):
