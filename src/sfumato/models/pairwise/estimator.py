@@ -36,9 +36,9 @@ CERTIFIED = 0.03
 HORIZON = 50  # sweeps; a start that would need more to catch up with the best one is given up
 # Of the memberships of all starts: now, before, extrapolated, products, gradients, differences
 COPIES = 8
-# Largest membership that some object of every cluster should have: rows with entries of at most 2 /
-# k lie in the ball inside the simplex, where any rotation leaves u_i'u_j as they are. Three clusters
-# have 2 / 3; the rest is margin.
+# Largest membership that some object of every cluster should have: rows with entries of at most
+# 2 / k lie in the ball inside the simplex, where any rotation leaves u_i'u_j as they are. Three
+# clusters have 2 / 3; the rest is margin.
 IDENTIFIED = 0.75
 MOST_SPLIT = 2000  # objects up to which the bound without the diagonal is worked out
 
@@ -319,7 +319,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         if bounded:
             return setup.lower_bound(problem.W, self.n_clusters)
         plain = problem.weights is None and problem.linked is None and problem.norm is None
-        W = getattr(problem.W, "W", None)
+        W: Any = getattr(problem.W, "W", None)
         dense = isinstance(W, np.ndarray) or sp.issparse(W)
         if not plain or isinstance(problem.W, Pairs) or not dense or problem.W.n > MOST_SPLIT:
             return 0.0
