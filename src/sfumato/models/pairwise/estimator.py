@@ -19,12 +19,11 @@ from ...core.similarity_base import SimilarityClusterer
 from ...core.types import ArrayLike, Similarity
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
-from ...memberships import cooccurrence
 from ...numerics import simplex
 from ...numerics.eigen import dtype_of
 from ...selection.automatic import AutomaticClusters
 from . import gradient, kernel, setup, starts
-from .bootstrap import drawn_memberships
+from .bootstrap import drawn_memberships, interval
 from .pairs import Pairs
 
 __all__ = ["PairwiseProbabilisticClustering"]
@@ -410,8 +409,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         rng = np.random.default_rng(0)
         plain = clone(self).set_params(n_clusters=U.shape[1])
         draws = drawn_memberships(plain, U, self.scale_, self.noise_variance_, n_draws, rng)
-        values = [cooccurrence(draw, pairs) for draw in draws]
-        return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0).T
+        return interval(draws, pairs, level)
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Share of the squared similarities between new and fitted objects that the memberships
