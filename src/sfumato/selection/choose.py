@@ -83,7 +83,7 @@ def choose_n_clusters(
     criterion: str | Callable[[Trial, int], Any] = "auto",
     n_splits: int = 5,
     sample_weight: ArrayLike | None = None,
-    random_state: RandomState = None,
+    random_state: RandomState = 0,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Choice:
@@ -118,7 +118,7 @@ def choose_n_clusters(
     sample_weight : array of shape (n,), optional
         Passed to ``fit``, with features.
     random_state : None, int, RandomState or Generator
-        Of the splits; fits have the seed of the estimator.
+        Of the splits, by default the one that "auto" has; fits have the seed of the estimator.
     n_jobs : int, optional
         Candidates tried at once, as in joblib. The answer does not depend on it.
     progress : callable, optional
