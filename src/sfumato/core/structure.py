@@ -47,8 +47,8 @@ LOOKS = 3
 WAVES = (0.215, 0.045)
 FEWEST = 50  # objects from which on densities can be compared
 SMALLEST = 5  # objects of a cluster from which on it can be compared with another
-# Objects for every coordinate that two clusters need to be looked at alone: of 6 and 10 the one that
-# tells 14 groups of 21 objects in five dimensions apart; groups cut in two pass as seldom.
+# Objects for every coordinate that two clusters need to be looked at alone: of 6 and 10 the one
+# that tells 14 groups of 21 objects in five dimensions apart; groups cut in two pass as seldom.
 ALONE = 6
 LARGEST = 2000  # objects that are looked at: a fixed sample of more
 CONFIDENT = 0.75  # mean largest membership from which on a warning is needed
