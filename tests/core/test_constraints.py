@@ -132,3 +132,19 @@ def test_only_broken_cannot_links_are_warned_of():
         known.warn_of_broken(labels)
     with pytest.warns(EvidenceWarning, match="for 1 pair, such as rows 2 and 3"):
         Known.of(None, [[2, 3]], None, X, 2).warn_of_broken(labels)
+
+
+@pytest.mark.parametrize("weight", [10.0, 1e4])
+def test_spectral_clustering_honours_cannot_links_of_large_weight(weight):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 100)
+    X = rng.normal(size=(200, 2)) + np.where(y, 1.2, -1.2)[:, None] * [1.0, 0.0]
+    pairs = rng.integers(0, 200, (40, 2))
+    pairs = pairs[y[pairs[:, 0]] != y[pairs[:, 1]]]
+    apart = np.column_stack([pairs, np.full(len(pairs), weight)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        blind = SpectralClustering(2, random_state=0).fit(X).labels_
+        labels = SpectralClustering(2, random_state=0).fit(X, cannot_link=apart).labels_
+    assert (blind[pairs[:, 0]] == blind[pairs[:, 1]]).any()
+    assert (labels[pairs[:, 0]] != labels[pairs[:, 1]]).all()
