@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.arrays import is_numpy
+from ...core.arrays import is_numpy, to_numpy
 from ...core.objects import objects_of
 from ...core.rows import Rows
 from ...core.types import Array, Weights
@@ -65,9 +65,7 @@ def _generator(seed: Any) -> np.random.Generator:
 
 
 def _on_host(few: Any) -> Any:
-    if is_numpy(few) or sp.issparse(few):
-        return few
-    return np.asarray(few.cpu() if hasattr(few, "cpu") else few)
+    return few if is_numpy(few) or sp.issparse(few) else to_numpy(few)
 
 
 def _hashes(X: np.ndarray, seed: Any) -> np.ndarray:
