@@ -31,6 +31,7 @@ from .families import INNER_TOL, RIDGE, SMALLEST, SMALLEST_ANGLE, rounds
 __all__ = ["E", "V", "covariances", "letters", "pairs"]
 
 E, V, I = 0, 1, 2
+DECADES = 310  # by which the diagonal of an indefinite matrix may be raised: all there are
 
 
 @lru_cache(maxsize=14)
@@ -192,14 +193,17 @@ def _multiples(scatter, mass, factor, inverse, P, matrix, least, volumes):
 @njit(cache=True, nogil=True)
 def _size(matrix, factor, inverse, P):
     """|matrix|^(1/d); rounding may have made it indefinite, then its diagonal is raised."""
-    d = len(matrix)
-    while not cholesky(matrix, 0.0, factor):
-        trace = 0.0
+    d, trace = len(matrix), 0.0
+    for a in range(d):
+        trace += abs(matrix[a, a])
+    more = max(1e-14 * trace, SMALLEST)
+    for _ in range(DECADES):
+        if cholesky(matrix, 0.0, factor):
+            return np.exp(-precision(factor, inverse, P) / d)
         for a in range(d):
-            trace += abs(matrix[a, a])
-        for a in range(d):
-            matrix[a, a] += max(1e-14 * trace, SMALLEST)
-    return np.exp(-precision(factor, inverse, P) / d)
+            matrix[a, a] += more
+        more *= 10.0
+    return np.nan
 
 
 @njit(cache=True, nogil=True)

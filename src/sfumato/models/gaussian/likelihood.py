@@ -34,6 +34,8 @@ __all__ += ["layout_for", "outer_covariances", "precision_factors", "unmixed"]
 MOST_FEATURES = 48  # beyond, a product for each component costs less than d (d + 1) / 2 features
 AFFINE = ("EEE", "VEE", "EVV", "VVV")  # linear maps of the data carry the family into itself
 MOST_COMPILED = 16  # features up to which small problems run in the compiled loop
+LEAST_WIDTH = 1e-8  # variance of the data in any direction from which on it runs there: plain loops
+# of small matrices round more than LAPACK where data lie on a plane
 MOST_KEPT = 2**22  # numbers of quadratic features that are kept instead of made in every pass
 
 
@@ -243,6 +245,7 @@ class Likelihood:
             or self.frozen
             or labels is not None
             or self.linked is not None
+            or self.view.coordinates.thinnest < LEAST_WIDTH
             or loop.watched()
         ):
             return None
