@@ -180,6 +180,8 @@ def test_measuring_and_drawing_never_import_models(name):
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_public_names_exist(name):
+    if name == "dask":
+        pytest.importorskip("dask.array")
     assert getattr(sfumato, name) is not None
 
 
@@ -242,6 +244,7 @@ def test_importing_the_library_imports_nothing_heavy():
 
 
 def test_every_public_name_is_in_the_reference():
+    pytest.importorskip("dask.array")  # the page lists everything
     page = ROOT.parents[1] / "docs" / "api.md"
     listed = set(reference.expand(page.read_text()).split())
     for name in modules():

@@ -10,6 +10,8 @@ import inspect
 import json
 from pathlib import Path
 
+import pytest
+
 import sfumato
 
 RECORD = Path(__file__).parent / "public_surface.json"
@@ -62,6 +64,7 @@ def surface() -> dict[str, object]:
 
 
 def test_the_public_surface_is_the_recorded_one():
+    pytest.importorskip("dask.array")  # the record holds everything
     recorded, found = json.loads(RECORD.read_text(encoding="utf-8")), surface()
     changed = sorted(
         name for name in recorded.keys() | found.keys() if recorded.get(name) != found.get(name)

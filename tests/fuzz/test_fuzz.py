@@ -12,7 +12,7 @@ from fuzz.__main__ import run_case
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, MixtureEnsemble
 from sfumato.similarity import cosine, doubly_stochastic, gaussian, knn, self_tuning
 
-SEED, CHUNKS, SIZE = 20_000_000, 16, 20
+SEED, CHUNKS, SIZE = 20_000_000, 8, 20
 
 
 @pytest.mark.filterwarnings("default")
