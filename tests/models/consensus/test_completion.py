@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from sfumato import EvidenceAccumulation, EvidenceWarning, SpectralClustering
+from sfumato import (
+    EvidenceAccumulation,
+    EvidenceWarning,
+    PairwiseProbabilisticClustering,
+    SpectralClustering,
+)
+from sfumato.core.warn import EvidenceWarning
 from sfumato.models.consensus.completion import has_unseen_pairs
 from sfumato.numerics.label_table import encode
 from sfumato.selection import choose_n_clusters
@@ -88,3 +94,22 @@ def test_sets_never_seen_together_are_named():
     L[15:20, 1::2], L[60:, ::2] = 0, 1
     with pytest.warns(EvidenceWarning, match="no partition saw together"):
         fitted(L, 2)
+
+
+def test_linkages_say_that_they_fill_in_pairs_that_no_partition_saw():
+    L = np.array([[0, -1], [0, -1], [0, 0], [1, 1], [-1, 1], [-1, 1]])
+    for consensus in ("single", "average", "complete"):
+        with pytest.warns(EvidenceWarning, match="seen together by no partition.*takes the mean"):
+            EvidenceAccumulation(2, ensemble="precomputed", consensus=consensus).fit(L)
+
+
+def test_the_rule_of_the_source_receives_the_shares_themselves():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    L = np.where(rng.random((60, 40)) < 0.9, y[:, None] + 3 * np.arange(40), -1)
+    rule = PairwiseProbabilisticClustering(scale=1.0, diagonal="include")
+    fitted = EvidenceAccumulation(3, ensemble="precomputed", consensus=rule, random_state=0).fit(L)
+    # Pairs of a cluster were together whenever both were seen: shares of 1 and 0 leave no error.
+    assert fitted.objective_ < 1e-2
+    assert adjusted_rand_score(y, fitted.labels_) == 1.0
+    np.testing.assert_array_equal(fitted.predict(L), fitted.labels_)

@@ -151,6 +151,12 @@ def fit_hard(
         k = _first_supported(model, table, order, settings, objects)
     solution = solve(model.consensus, table, k, settings)
     warn_of_gaps(table)
+    if model.consensus in LINKAGES and has_unseen_pairs(table):
+        warn(
+            "some pairs of objects were seen together by no partition: "
+            f"consensus={model.consensus!r} takes the mean of all other pairs for them; "
+            "consensus='cluster-kernel' leaves them open"
+        )
     warn_if_noise(solution, table)
     return HardConsensus(solution, model.consensus, settings, candidates, scores, objects)
 

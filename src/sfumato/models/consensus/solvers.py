@@ -303,6 +303,7 @@ class ByEstimator:
         self, estimator: Estimator, table: tables.Table, k: int, settings: Settings
     ) -> None:
         self.table, self.model = table, clone(estimator)
+        self.gaps = len(table.codes) <= DENSE and tables.has_gaps(table)
         known = self.model.get_params()
         wanted = {
             "n_clusters": k,
@@ -328,16 +329,26 @@ class ByEstimator:
             bool(getattr(self.model, "converged_", True)),
         )
 
+    @staticmethod
+    def _shares(ratios: np.ndarray) -> np.ndarray:
+        """Shares of the times together; a pair never seen together counts as apart."""
+        return np.where(np.isfinite(ratios), ratios, 0.0)
+
     def _evidence(self, C: Coassociation) -> Any:
         known = self.model.get_params()
         if "similarity" in known:
-            return C if C.shape[0] > DENSE else C @ np.eye(C.shape[0])
+            if C.shape[0] > DENSE:
+                return C
+            # With gaps the operator multiplies by less than the shares, by .9 at subsamples of .9.
+            return self._shares(C.toarray()) if self.gaps else C @ np.eye(C.shape[0])
         matrix = _filled(C.toarray())
         return 1.0 - matrix if "metric" in known and "affinity" not in known else matrix
 
     def place(self, new: tables.Table) -> np.ndarray:
         """By the estimator itself where it can, else by mean similarity to the clusters."""
-        rows = Rows(new, self.table)
+        rows: Any = Rows(new, self.table)
+        if self.gaps:
+            rows = self._shares(_ratio(*tables.pair_counts(new, self.table)))
         if "similarity" in self.model.get_params() and hasattr(self.model, "predict_proba"):
             return self.model.predict_proba(rows)
         share = self.memberships / np.maximum(self.memberships.sum(axis=0), np.finfo(float).tiny)
