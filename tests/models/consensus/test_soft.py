@@ -135,3 +135,10 @@ def test_posteriors_side_by_side_are_refused_with_the_way_out():
     H = MixtureEnsemble(3, random_state=0).fit_transform(X)
     with pytest.raises(ValueError, match=r"list of membership matrices.*partitions\(X\)"):
         EvidenceAccumulation(2, ensemble="precomputed").fit(H)
+
+
+def test_a_fit_that_no_memory_is_left_for_is_refused_before_any_work(monkeypatch):
+    monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "1e5")
+    monkeypatch.setattr(MixtureEnsemble, "_members", lambda *arguments: pytest.fail("work began"))
+    with pytest.raises(MemoryError, match="a mixture"):
+        model().fit(np.random.default_rng(0).normal(size=(1000, 8)))

@@ -403,7 +403,9 @@ class EvidenceAccumulation(FittedConsensus):
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         k = min(most_clusters(self.n_clusters), size.n)
         if self._takes_soft_evidence():
-            return {"memberships": 16 * k * size.n, "labels": 8 * size.n}
+            d, fitted = min(size.p, 20), min(2000.0, 0.9 * size.n)
+            one = 4 * fitted * ((d + 1) * (d + 2) + fitted**0.5)  # products of features, densities
+            return {"memberships": 16 * k * size.n, "labels": 8 * size.n, "a mixture": one}
         default = ClusteringEnsemble().n_partitions
         m = size.p if self._precomputed() else getattr(self.ensemble, "n_partitions", default)
         pairs = 8 * size.n**2 * explicit_matrices(self.consensus)
