@@ -26,12 +26,12 @@ __all__ = [
     "Extrapolation",
     "Run",
     "Squarem",
+    "at_once",
     "best",
     "checkpoints",
     "iterate",
     "progress",
     "replay",
-    "watched",
 ]
 
 Step = Callable[[Any], tuple[Any, Any]]
@@ -76,11 +76,6 @@ def checkpoints(keeper: Any) -> Iterator[None]:
         yield
     finally:
         _keeper.reset(token)
-
-
-def watched() -> bool:
-    """Whether somebody is told of every step, so that a loop must not run out of sight."""
-    return _listener.get() is not None or _keeper.get() is not None
 
 
 def iterate(
@@ -146,6 +141,24 @@ def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any
     if keeper is not None:
         history.append(np.asarray(asked, dtype=np.float64))
         keeper.keep(place, run, history)
+    return run
+
+
+def at_once(compute: Callable[[], Run]) -> Run:
+    """A run that nobody can look into, such as a compiled loop.
+
+    It is shown and kept when it is done, as one step.
+    """
+    report, keeper = _listener.get(), _keeper.get()
+    place, known, history = (0, None, []) if keeper is None else keeper.recall(None)
+    if isinstance(known, Run):
+        return known
+    with checkpoints(None):
+        run = compute()
+    if report is not None:
+        report(run.n_iter, run.n_iter, float(run.objective))
+    if keeper is not None:
+        keeper.keep(place, run, [*history, np.asarray(run.objective, dtype=np.float64)])
     return run
 
 

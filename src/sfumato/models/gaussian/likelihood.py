@@ -213,9 +213,13 @@ class Likelihood:
         if "float32" in str(self.rows.dtype):
             tol = max(tol, 5e-7)  # rounding alone moves the objective by so much
         if (Z := self._small()) is not None:
-            twin, weights = _twin(), self.rows.columns[0]
-            end, history, done = twin.run(Z, weights, state, self.prior, max_iter, tol * self.total)
-            return loop.Run(end, history[-1], history, len(history), done)
+            weights, least = self.rows.columns[0], tol * self.total
+
+            def compiled() -> loop.Run:
+                end, history, done = _twin().run(Z, weights, state, self.prior, max_iter, least)
+                return loop.Run(end, history[-1], history, len(history), done)
+
+            return loop.at_once(compiled)
         accelerated = loop.Squarem.accelerate(self.step, kernel.pack, self._unpack, larger=True)
         run = loop.iterate(
             accelerated, loop.Squarem(state), max_iter=max_iter, tol=tol, relative_to=self.total
@@ -246,7 +250,6 @@ class Likelihood:
             or labels is not None
             or self.linked is not None
             or self.view.coordinates.thinnest < LEAST_WIDTH
-            or loop.watched()
         ):
             return None
         return None if _twin() is None else rows.stack[0]
