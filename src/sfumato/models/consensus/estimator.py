@@ -278,6 +278,7 @@ class EvidenceAccumulation(FittedConsensus):
         search = fitted("auto")
         self.candidates_, self.scores_ = search.tried()
         by_structure = search.request.by_structure and X.shape[0] >= FEWEST
+        by_structure = by_structure and search.stands is None
         self.selection_criterion_ = "structure" if by_structure else "eigengap"
         evidence = plain_features(X)
         for k in search.order:
