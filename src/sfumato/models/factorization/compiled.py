@@ -20,9 +20,8 @@ def walk(problem: Any, exact: bool, G: np.ndarray, S: np.ndarray, M: np.ndarray)
     copies = np.zeros(len(G)) if problem.copies is None else problem.copies
     if sp.issparse(F):
         return _sparse(F.data, F.indices, F.indptr, problem.low, own, copies, exact, G, S, M)
-    return _dense(
-        np.ascontiguousarray(F), problem.low, own, copies, exact, G, S, np.ascontiguousarray(M)
-    )
+    F, M = np.ascontiguousarray(F, dtype=M.dtype), np.ascontiguousarray(M)
+    return _dense(F, problem.low, own, copies, exact, G, S, M)
 
 
 @njit(cache=True, nogil=True)

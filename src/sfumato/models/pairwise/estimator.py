@@ -373,8 +373,9 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         """The u that minimises  sum_j (w_j - scale * u'u_j)^2."""
         U = self._members
         xp = namespace(U)
-        B = as_dense(rows @ U, U.dtype) * self.scale_
-        H = xp.astype(self.scale_**2 * self._co_occurrence, U.dtype)
+        # Divided by the square of the scale, which may be too small to be a number.
+        B = as_dense(rows @ U, U.dtype) * (1.0 / self.scale_ if self.scale_ > 0 else 0.0)
+        H = xp.astype(self._co_occurrence, U.dtype)
         found = simplex.quadratic_program(H, B)
         # Without any similarity the program would choose the smallest cluster: nothing is known.
         nothing = ~xp.any(B != 0, axis=1, keepdims=True)

@@ -43,6 +43,9 @@ __all__ = [
 ]
 
 
+NEGLIGIBLE = 1e-24  # squared co-occurrence of a pair, on average, that is rounding
+
+
 class Problem(NamedTuple):
     """A similarity and how it is fitted.
 
@@ -116,10 +119,15 @@ def weighted(problem: Problem, U: np.ndarray) -> Any:
 
 
 def fitted_scale(problem: Problem, t: Array, q: Array) -> Any:
-    """a = t / q, or the fixed scale, for every run."""
+    """a = t / q, or the fixed scale, for every run.
+
+    Where no two objects share a cluster any scale fits as well: the mean size of a similarity.
+    """
     if problem.scale is not None:
         return np.full_like(t, problem.scale)
-    return np.maximum(t / np.maximum(q, np.finfo(float).tiny), 0.0)
+    shared = q > NEGLIGIBLE * problem.total**2
+    fitted = np.maximum(t / np.where(shared, q, 1.0), 0.0)
+    return np.where(shared, fitted, squared_norm(problem) ** 0.5 / max(problem.total, 1.0))
 
 
 def moments(problem: Problem, U: Array, S: Array, t: Array) -> tuple[Any, Any]:
@@ -171,7 +179,8 @@ def explained(problem: Problem, objective: float, k: int) -> tuple[float, float]
 
 def objective(t: Array, q: Array, norm: float, scale: Array) -> Any:
     """f = |W|^2 - 2 a t + a^2 q for every run."""
-    return np.maximum(norm - 2 * scale * t + scale**2 * q, 0.0)
+    # The square of the scale alone may overflow where q nearly vanishes.
+    return np.maximum(norm + scale * (scale * q - 2 * t), 0.0)
 
 
 def pull(problem: Problem, U: Any) -> Any:
