@@ -227,8 +227,8 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             not honour.
         measurement_error : array of shape (n, p) or (n, p, p), optional
             Known variances or covariances of the error of every object: the mixture is that of the
-            objects without their errors [7]_, which ``memberships_`` take into account. For full
-            and diagonal covariances; "auto" chooses between the two.
+            objects without their errors (Bovy, Hogg and Roweis 2011), which ``memberships_`` take
+            into account. For full and diagonal covariances; "auto" chooses between the two.
 
         Returns
         -------
