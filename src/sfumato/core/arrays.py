@@ -20,6 +20,7 @@ from .types import Array
 __all__ = [
     "add_at",
     "as_dense",
+    "asarray_like",
     "cpu_count",
     "device",
     "free_memory",
@@ -91,6 +92,15 @@ def as_dense(product: Any, dtype: Any) -> Any:
     if sp.issparse(product):
         product = product.toarray()
     return np.asarray(product, dtype=dtype) if is_numpy(product) else product
+
+
+def asarray_like(values: Any, array: Any, dtype: Any = None) -> Any:
+    """Numbers of the host in the library of ``array``, where it lives, and in its dtype by default.
+
+    Nothing is copied where they are such an array already.
+    """
+    dtype = array.dtype if dtype is None else dtype
+    return namespace(array).asarray(values, dtype=dtype, device=device(array))
 
 
 def inplace(function: str, array: Array) -> Any:

@@ -78,7 +78,7 @@ class Rows:
         columns = (None if column is None else column[rows] for column in self.columns)
         if rows.start in self._made:
             return (self._made[rows.start], *columns)
-        block = self.X[rows]
+        block = self.X[rows] if is_numpy(self.X) else self.X[rows, ...]
         return (block if self.view is None else self.view(block), *columns)
 
     def _each(self, function: Callable[[list[slice]], Any]) -> list[Any]:

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
-from ..core.arrays import to_numpy
+from ..core.arrays import asarray_like, namespace
 from ..core.types import Array, Weights
 
 __all__ = ["Axes", "by_radius", "canonical_order", "fit_axes"]
@@ -53,13 +53,18 @@ class Axes(NamedTuple):
     offset: np.ndarray
     near: np.ndarray
 
-    def __call__(self, X: Any) -> np.ndarray:
-        """Whitened principal coordinates (n, q) of the rows of ``X``, in float64, on the host."""
-        X = X if sp.issparse(X) else to_numpy(X)
-        if self.shift is None:
-            return np.asarray(X @ self.projection) - self.offset
-        X = X.toarray() if sp.issparse(X) else X
-        return (X - self.shift.astype(X.dtype)) @ self.projection - self.offset
+    def __call__(self, X: Any) -> Any:
+        """Whitened principal coordinates (n, q) of the rows of ``X``, in float64, where these
+        are.
+        """
+        if sp.issparse(X):
+            if self.shift is None:
+                return np.asarray(X @ self.projection) - self.offset
+            X = X.toarray()
+        xp = namespace(X)
+        X = X if self.shift is None else X - asarray_like(self.shift, X)
+        X = xp.astype(X, xp.float64, copy=False)
+        return X @ asarray_like(self.projection, X) - asarray_like(self.offset, X)
 
 
 def canonical_order(X: Array) -> np.ndarray:

@@ -16,15 +16,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...core import loop
-from ...core.arrays import is_numpy
+from ...core.arrays import is_numpy, namespace
 from ...core.types import Array, Weights
 from ...numerics.axes import Axes, by_radius
 from ...selection.criteria import eigengap, misfit
 from .components import Average, fit_components, matching
-from .device import place
 from .ensemble import ClusteringEnsemble
 from .evidence import CellColumns, Factor, MixtureColumns, columns_factor, factorize
 from .mixtures import MOST, MixtureEnsemble, Stock
@@ -77,11 +75,10 @@ class Candidate(NamedTuple):
     reader: Reader | Average
     score: float
 
-    def __call__(self, block: Any) -> np.ndarray:
+    def __call__(self, block: Any) -> Any:
         """Memberships (b, k) of a block of objects, where these are."""
-        if not (is_numpy(block) or sp.issparse(block)):
-            return place(self.factor, self.reader, self.__call__, block)
-        return self.reader(block if isinstance(self.reader, Average) else self.factor(block))
+        U = self.reader(block if isinstance(self.reader, Average) else self.factor(block))
+        return U if is_numpy(block) else namespace(block).astype(U, block.dtype)
 
 
 class Simple(NamedTuple):

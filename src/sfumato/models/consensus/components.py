@@ -21,9 +21,11 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ...core import loop
+from ...core.arrays import asarray_like
 from ...core.rows import in_threads
 from ...numerics import distances, seeding
 from .em import Fitted, climb, expect, join, log_density, n_axes, starting_sums
+from .evidence import in_parts
 from .mixtures import Judged, Stock
 
 __all__ = ["N_MEMBERS", "Average", "fit_components", "matching"]
@@ -51,9 +53,14 @@ class Average(NamedTuple):
     misfit: float
     run: loop.Run
 
-    def __call__(self, block: Any) -> np.ndarray:
-        """Memberships (b, k) of a block of objects."""
-        return self.kind(block) @ self.bridge
+    def __call__(self, block: Any) -> Any:
+        """Memberships (b, k) of a block of objects, where these are."""
+
+        def averaged(few: Any) -> Any:
+            H = self.kind(few)
+            return H @ asarray_like(self.bridge, H)
+
+        return in_parts(averaged, block)
 
     def resampled(self, rng: np.random.Generator) -> Average:
         """The same with members drawn anew, with replacement."""

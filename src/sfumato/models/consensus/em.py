@@ -16,10 +16,12 @@ ensemble are one product too.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.arrays import asarray_like, is_numpy, namespace
 from ...core.optional import optional_module
 from ...core.types import Weights
 from ...numerics import distances, seeding
@@ -62,23 +64,20 @@ class Mixtures(NamedTuple):
     offsets: np.ndarray
     n_axes: int
 
-    def posteriors(self, Y: np.ndarray) -> np.ndarray:
+    def posteriors(self, Y: Any) -> Any:
         """Posterior probabilities (K, n) of all components.
 
         Those of each mixture sum to one for every row of ``Y`` (n, d).
         """
-        Z = distances.features(np.ascontiguousarray(Y.T), "full")
-        logits = self.rows @ Z
-        compiled = optional_module(__package__, "compiled")
+        columns = np.ascontiguousarray(Y.T) if is_numpy(Y) else Y.T
+        logits = asarray_like(self.rows, Y) @ distances.features(columns, "full")
+        compiled = optional_module(__package__, "compiled") if is_numpy(Y) else None
         if compiled is not None:
             compiled.normalize_members(logits, self.offsets)
             return logits
-        begins = self.offsets[:-1]
-        sizes = np.diff(self.offsets)
-        logits -= np.repeat(np.maximum.reduceat(logits, begins, axis=0), sizes, axis=0)
-        np.exp(logits, out=logits)
-        logits /= np.repeat(np.add.reduceat(logits, begins, axis=0), sizes, axis=0)
-        return logits
+        members = pairwise(self.offsets.tolist())
+        parts = [distances.softmax_columns(logits[low:high, :])[0] for low, high in members]
+        return namespace(logits).concat(parts)
 
 
 def join(mixtures: list[np.ndarray], n_axes: int) -> Mixtures:

@@ -15,12 +15,14 @@ for each kind of evidence and each scaled to mean degree one: posteriors of mixt
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
+from ...core.arrays import asarray_like, is_numpy, namespace, to_numpy
 from ...core.rows import Rows
 from ...core.types import Weights
 from ...numerics.axes import Axes
@@ -36,12 +38,15 @@ __all__ = [
     "MixtureColumns",
     "columns_factor",
     "factorize",
+    "in_parts",
     "refine",
 ]
 
 # t, in units of the mean degree: a few outliers that nothing joins to the others are no cluster
 REGULARIZATION = 0.02
 NULL = 1e-12  # eigenvalues below are zero
+# Objects at one time on a GPU: their columns, a thousand or so, are the largest array
+ROWS = 2**17
 KEPT = 2**27  # bytes of columns that are kept between the two passes of the sums
 
 
@@ -61,7 +66,7 @@ class MixtureColumns(NamedTuple):
         return self.ensemble.members_.offsets
 
     def __call__(self, block: Any) -> np.ndarray:
-        """Columns (b, K)."""
+        """Columns (b, K), where the objects are."""
         return self.ensemble._posteriors(block).T
 
 
@@ -82,7 +87,7 @@ class CellColumns(NamedTuple):
         return np.cumsum([0, *(self.ensemble.labelings_.max(axis=0) + 1)])
 
     def __call__(self, block: Any) -> sp.csr_array:
-        """Columns (b, K)."""
+        """Columns (b, K), on the host."""
         labels = self.ensemble.transform(self.axes(block) @ self.axes.near)
         offsets = self.offsets
         n, m = labels.shape
@@ -120,18 +125,23 @@ class Factor(NamedTuple):
     regularization: float
     values: np.ndarray  # eigenvalues, one more than the columns of Z
 
-    def __call__(self, block: Any) -> np.ndarray:
-        """Rows (b, k) of Z for a block of objects."""
-        return self.rows([kind(block) for kind in self.kinds])
+    def __call__(self, block: Any) -> Any:
+        """Rows (b, k) of Z for a block of objects, in float64, where these are."""
+        here = block
+        if not is_numpy(block) and any(isinstance(kind, CellColumns) for kind in self.kinds):
+            here = to_numpy(block)
+        Z = in_parts(lambda few: self.rows([kind(few) for kind in self.kinds]), here)
+        return Z if here is block else asarray_like(Z, block, namespace(block).float64)
 
-    def rows(self, columns: list[Any]) -> np.ndarray:
+    def rows(self, columns: list[Any]) -> Any:
         """Rows (b, k) of Z from the columns of each kind."""
         scaled = [_scaled(H, scale) for H, scale in zip(columns, self.scales, strict=True)]
-        degree = self.regularization + sum(H @ c for H, c in zip(scaled, self.means, strict=True))
-        total = sum(H @ B for H, B in zip(scaled, self.projections, strict=True))
+        xp = namespace(*scaled)
+        degree = self.regularization + _product(scaled, self.means)
+        total = _product(scaled, self.projections)
         # An object of which no member knows anything keeps the mean direction.
-        floor = np.finfo(float).tiny
-        return unit_rows((total + self.constant) / np.sqrt(np.maximum(degree, floor))[:, None])
+        root = xp.sqrt(xp.clip(degree, min=float(np.finfo(float).tiny)))
+        return unit_rows((total + asarray_like(self.constant, total)) / root[:, None])
 
     def columns(self, block: Any) -> np.ndarray:
         """Scaled columns (b, K) of all kinds side by side, whose products are similarities."""
@@ -149,8 +159,25 @@ class Factor(NamedTuple):
         )
 
 
+def in_parts(function: Callable[[Any], Any], block: Any) -> Any:
+    """Results of ``function`` for the rows of a block, one under the other.
+
+    NumPy arrays come in small blocks; those of other libraries are cut into blocks of ``ROWS``.
+    """
+    n = block.shape[0]
+    if is_numpy(block) or n <= ROWS:
+        return function(block)
+    parts = [function(block[low : min(low + ROWS, n), :]) for low in range(0, n, ROWS)]
+    return namespace(block).concat(parts)
+
+
 def _scaled(H: Any, scale: Any) -> Any:
-    return H * scale if np.ndim(scale) == 0 else H * scale[None, :]
+    return H * float(scale) if np.ndim(scale) == 0 else H * asarray_like(scale, H)[None, :]
+
+
+def _product(columns: list[Any], factors: tuple[Any, ...]) -> Any:
+    """Sum of H @ B over the kinds of evidence, where H are."""
+    return sum(H @ asarray_like(B, H) for H, B in zip(columns, factors, strict=True))
 
 
 def _mean(H: Any, mass: Weights) -> np.ndarray:
@@ -192,7 +219,7 @@ def factorize(
     )
     parts = [_scaled(H, scale) for H, scale in zip(columns, scales, strict=True)]
     means = tuple(_mean(H, mass) for H in parts)
-    degree = regularization + sum(H @ c for H, c in zip(parts, means, strict=True))
+    degree = regularization + _product(parts, means)
     root = np.sqrt(np.maximum(degree, np.finfo(float).tiny))[:, None]
     if mass is not None:
         root = root / np.sqrt(mass)[:, None]

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
+from ...core.arrays import namespace
 from ...core.objects import object_weights
 from ...core.rows import Rows, in_threads
 from ...core.types import Array, ArrayLike, Weights
@@ -203,7 +204,8 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         X = check_features(self, X, reset=False)
         rows = Rows(X, n_jobs=self.n_jobs)
-        return rows.map(lambda block: self._posteriors(block).T.astype(X.dtype, copy=False))
+        xp = namespace(X)
+        return rows.map(lambda block: xp.astype(self._posteriors(block).T, X.dtype, copy=False))
 
     def partitions(self, X: Array) -> list[np.ndarray]:
         """The same posteriors as a list of membership matrices, one per mixture.
@@ -220,7 +222,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         return np.split(self.transform(X), self.members_.offsets[1:-1], axis=1)
 
-    def _posteriors(self, block: Array) -> np.ndarray:
+    def _posteriors(self, block: Array) -> Any:
         """Posteriors (K, b) of a block of objects."""
         return self.members_.posteriors(self.axes_(block))
 

@@ -9,12 +9,13 @@ min over the simplex of  (a^2 / 2) u'S u - a (M'z)'u ,     S = U'U ,  M = Z'U
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...core import loop
+from ...core.arrays import asarray_like
 from ...core.types import Weights
 from ...core.warn import EvidenceWarning
 from ...numerics import simplex
@@ -44,11 +45,12 @@ class Reader(NamedTuple):
     misfit: float
     run: loop.Run
 
-    def plain(self, Z: np.ndarray) -> np.ndarray:
+    def plain(self, Z: Any) -> Any:
         """Memberships (n, k) as the pairwise model has them."""
-        return simplex.quadratic_program(self.curvature, Z @ self.cross)
+        H, cross = asarray_like(self.curvature, Z), asarray_like(self.cross, Z)
+        return simplex.quadratic_program(H, Z @ cross)
 
-    def __call__(self, Z: np.ndarray) -> np.ndarray:
+    def __call__(self, Z: Any) -> Any:
         """Memberships (n, k) of rows of the factor.
 
         The misfit e, the share of the squared kernel that memberships do not express, is spread

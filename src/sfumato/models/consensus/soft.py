@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.arrays import asarray_like, namespace, to_numpy
 from ...core.rows import Rows
 from ...core.structure import assess
 from ...core.types import Array, Weights
@@ -82,10 +83,12 @@ class SoftConsensus(NamedTuple):
         """Misfit of the cluster kernel of any objects."""
 
         def sums(block: Array, mass: Weights = None) -> tuple[np.ndarray, ...]:
-            Z, U = self.chosen.factor(block), self.chosen(block)
+            Z = self.chosen.factor(block)
+            U = namespace(Z).astype(self.chosen(block), Z.dtype, copy=False)
             if mass is not None:
-                Z, U = (np.sqrt(mass)[:, None] * part for part in (Z, U))
-            return Z.T @ Z, Z.T @ U, U.T @ U
+                root = asarray_like(mass, Z) ** 0.5
+                Z, U = root[:, None] * Z, root[:, None] * U
+            return tuple(to_numpy(part) for part in (Z.T @ Z, Z.T @ U, U.T @ U))
 
         return misfit_of_sums(*rows.sum(sums))
 
