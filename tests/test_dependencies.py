@@ -12,9 +12,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-PROJECT = tomllib.loads(
-    (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
-)["project"]
+import sfumato
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 GROUPS = {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
 REQUIRED = [
     Requirement(line)
@@ -60,3 +61,28 @@ def test_the_oldest_version_allowed_has_no_known_vulnerability(requirement):
 
 def test_every_advisory_is_about_something_required():
     assert set(FIXED) <= {requirement.name for requirement in REQUIRED}
+
+
+CONDA = {"matplotlib-base": "matplotlib"}  # names that differ there
+
+
+def test_the_conda_recipe_asks_for_what_the_package_asks_for():
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    run = recipe.partition("  run:\n")[2].partition("\n\n")[0]
+    found = {
+        CONDA.get(requirement.name, requirement.name): str(requirement.specifier)
+        for requirement in map(Requirement, re.findall(r"- (.+)", run))
+    }
+    wanted = {r.name: str(r.specifier) for r in REQUIRED if r.name in found}
+    groups = [Requirement(line).name for g in ("", "fast", "plot", "cli") for line in GROUPS[g]]
+    assert found == wanted | {"python": PROJECT["requires-python"]}
+    assert set(groups) <= set(found)
+
+
+def test_there_is_one_version_number():
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r'^  version: "(.+)"$', recipe, re.M) == [sfumato.__version__]
+    assert re.findall(r"^version: (.+)$", citation, re.M) == [sfumato.__version__]
+    assert re.findall(r"^## (\S+)", changes, re.M)[0] == sfumato.__version__

@@ -103,3 +103,39 @@ def test_a_run_that_cannot_catch_up_is_not_waited_for():
     assert (run.n_iter, run.converged) == (2, True)
     close = loop.iterate(step, 0, max_iter=40, tol=1e-8, horizon=1e5)
     assert (close.n_iter, close.converged) == (40, False)
+
+
+class Memory:
+    """Keeps what a loop reached, as a checkpoint does."""
+
+    kept = None
+
+    def recall(self, state):
+        return (0, state, []) if self.kept is None else (0, *self.kept)
+
+    def keep(self, place, state, history):
+        self.kept = (state, list(history))
+
+
+def test_a_loop_that_stops_by_movement_is_done_when_taken_up_again():
+    step = loop.Moving.watch(halve, lambda before, after: float(np.abs(after - before).max()))
+
+    def run(max_iter):
+        return loop.iterate(
+            step,
+            loop.Moving(np.array([9.0])),
+            max_iter=max_iter,
+            tol=0.0,
+            settled=lambda moving: moving.distance <= 0.1,
+        )
+
+    whole, memory = run(100), Memory()
+    assert whole.converged
+    assert whole.state.distance <= 0.1
+    assert whole.state.distance > 0.9 * 0.1  # steps shrink by a tenth: the first one small enough
+    with loop.checkpoints(memory):
+        assert not run(3).converged
+        resumed, again = run(100), run(100)
+    for other in (resumed, again):
+        assert other.n_iter == whole.n_iter
+        np.testing.assert_array_equal(other.history, whole.history)

@@ -24,6 +24,7 @@ from .types import ArrayLike
 
 __all__ = [
     "Extrapolation",
+    "Moving",
     "Run",
     "Squarem",
     "at_once",
@@ -86,29 +87,51 @@ def iterate(
     tol: float,
     relative_to: float | np.ndarray | Callable[[Any], Any] | None = None,
     horizon: float = np.inf,
+    settled: Callable[[Any], bool] | None = None,
 ) -> Run:
     """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
 
     ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the
     objective itself. Of several runs, all minimised, none is waited for that would not reach the
-    best one within ``horizon`` steps at its present pace.
+    best one within ``horizon`` steps at its present pace. ``settled(state)`` says in place of the
+    objective when to stop; what it looks at is part of the state (see ``Moving``).
     """
     report, keeper = _listener.get(), _keeper.get()
     history: list[Any] = []
     if keeper is not None:
         place, state, history = keeper.recall(state)
+
+    def done() -> bool:
+        return settled(state) if settled else _settled(history, tol, relative_to, horizon)
+
     with checkpoints(None):
-        while len(history) < max_iter and not _settled(history, tol, relative_to, horizon):
+        while len(history) < max_iter and not done():
             state, objective = step(state)
             history.append(np.asarray(objective, dtype=np.float64))
             if report is not None:
                 report(len(history), max_iter, float(history[-1].min()))
             if keeper is not None:
                 keeper.keep(place, state, history)
-    converged = _settled(history, tol, relative_to, horizon)
-    return Run(
-        state, history[-1] if history else np.inf, np.asarray(history), len(history), converged
-    )
+    return Run(state, history[-1] if history else np.inf, np.asarray(history), len(history), done())
+
+
+class Moving(NamedTuple):
+    """A state, and how far the last step took it: for rules that stop by movement."""
+
+    state: Any
+    distance: float = np.inf
+
+    @classmethod
+    def watch(
+        cls, step: Step, distance: Callable[[Any, Any], float]
+    ) -> Callable[[Moving], tuple[Moving, Any]]:
+        """The step of states whose ``distance(before, after)`` is watched."""
+
+        def watched(moving: Moving) -> tuple[Moving, Any]:
+            after, value = step(moving.state)
+            return cls(after, distance(moving.state, after)), value
+
+        return watched
 
 
 def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any], Any]) -> Run:

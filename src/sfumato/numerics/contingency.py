@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-__all__ = ["log_posterior", "mutual_information"]
+__all__ = ["distortion", "log_posterior", "mutual_information"]
 
 
 def log_posterior(r: np.ndarray, prior: np.ndarray) -> float:
@@ -31,3 +31,14 @@ def mutual_information(r: np.ndarray) -> float:
             / total,
         )
     )
+
+
+def distortion(r: np.ndarray, distributions: np.ndarray, entropy: float) -> float:
+    """Expected Kullback-Leibler divergence, per unit of weight, of the objects' class distributions
+    from those of their clusters:  sum_x w_x sum_j u_j(x) KL(q(x) | psi_j) / sum_x w_x.
+
+    ``r`` (k, classes) are the soft counts  sum_x w_x u_j(x) q_i(x),  and ``entropy`` is that of the
+    objects' distributions,  sum_x w_x H(q(x)),  0 for labels.
+    """
+    told = float(xlogy(r, np.maximum(distributions, np.finfo(np.float64).tiny)).sum())
+    return max(0.0, -(told + entropy) / float(r.sum()))

@@ -240,3 +240,20 @@ def test_a_refused_fit_leaves_nothing_behind():
     with pytest.raises(ValueError, match="Negative values"):
         model.fit(-topics())
     assert not hasattr(model, "n_features_in_")
+
+
+@pytest.mark.parametrize("beta", [5.0, 40.0, np.inf])
+def test_the_distortion_is_the_expected_divergence(beta):
+    counts = topics(n=30)
+    model = InformationBottleneck(3, beta=beta, random_state=0).fit(sp.csr_array(counts))
+    expected = 0.0
+    for row, u in zip(counts, model.memberships_, strict=True):
+        q = row / row.sum()
+        for v in range(3):
+            if u[v] > 0:
+                kl = sum(
+                    q[c] * np.log(q[c] / model.class_distributions_[v, c]) for c in q.nonzero()[0]
+                )
+                expected += row.sum() / counts.sum() * u[v] * kl
+    assert model.distortion_ == pytest.approx(expected, rel=1e-9)
+    assert model.distortion_ == pytest.approx(model.information_ - model.relevance_, abs=1e-5)

@@ -267,3 +267,66 @@ def test_ellipsoids_take_sparse_features():
         warnings.simplefilter("ignore", UserWarning)
         empty = FuzzyCMeans(2, covariance_type="full").fit(sp.csr_array((20, 8)))
     np.testing.assert_allclose(empty.memberships_.sum(axis=1), 1)
+
+
+def slow_centers(X, centers, weights):
+    """The next centers of the published alternation, entry by entry."""
+    sums, mass = np.zeros_like(centers), np.zeros(len(centers))
+    for x, w in zip(X, weights, strict=True):
+        d = np.array([np.sum((x - c) ** 2) for c in centers])
+        u = (1 / d) / np.sum(1 / d)
+        sums += w * u[:, None] ** 2 * x
+        mass += w * u**2
+    return sums / mass[:, None]
+
+
+def furthest_move(before, after):
+    return max(np.linalg.norm(a - b) for a, b in zip(after, before, strict=True))
+
+
+OVERLAPPING = make_blobs(120, centers=[[0, 0], [3, 0], [1, 2]], random_state=3)[0]
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-4])
+def test_centers_that_rest_end_the_published_alternation_where_the_slow_loop_ends(tol):
+    start = np.array([[-0.1, 0.2], [2.0, 0.1], [0.5, 1.5]])
+    model = FuzzyCMeans(3, metric=lambda A, B: A @ B.T, init=start, stop="centers", tol=tol)
+    model.fit(OVERLAPPING)
+    reach = tol * OVERLAPPING.var(axis=0).sum() ** 0.5
+    centers, steps, moved = start, 0, np.inf
+    while moved > reach:
+        before, centers = centers, slow_centers(OVERLAPPING, centers, np.ones(len(OVERLAPPING)))
+        moved, steps = furthest_move(before, centers), steps + 1
+    assert model.converged_
+    assert model.n_iter_ == steps
+    D = ((OVERLAPPING[:, None] - centers) ** 2).sum(axis=2)
+    U = (1 / D) / (1 / D).sum(axis=1, keepdims=True)
+    order = (U.T @ model.memberships_).argmax(axis=0)
+    np.testing.assert_allclose(model.memberships_, U[:, order], atol=1e-9)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, np.float32])
+def test_centers_that_rest_end_the_accelerated_run(form, rng):
+    weights = rng.uniform(0.5, 2.0, len(OVERLAPPING))
+    fits = [
+        FuzzyCMeans(3, stop="centers", tol=tol, random_state=0).fit(
+            form(OVERLAPPING), sample_weight=weights
+        )
+        for tol in (1e-2, 1e-5)
+    ]
+    mean = weights @ OVERLAPPING / weights.sum()
+    spread = (weights @ ((OVERLAPPING - mean) ** 2).sum(axis=1) / weights.sum()) ** 0.5
+    for model, tol in zip(fits, (1e-2, 1e-5), strict=True):
+        centers = model.cluster_centers_.astype(float)
+        # the step after the last moves less than the last one did, where steps shrink
+        assert furthest_move(centers, slow_centers(OVERLAPPING, centers, weights)) <= tol * spread
+        assert model.converged_
+    assert fits[0].n_iter_ < fits[1].n_iter_
+
+
+def test_the_stopping_rule_is_checked_and_its_limit_is_told():
+    with pytest.raises(ValueError, match="stop must be one of"):
+        FuzzyCMeans(3, stop="memberships").fit(OVERLAPPING)
+    with pytest.warns(Warning, match="did not converge"):
+        model = FuzzyCMeans(3, stop="centers", tol=0.0, max_iter=2, n_init=1).fit(OVERLAPPING)
+    assert not model.converged_

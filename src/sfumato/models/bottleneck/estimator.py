@@ -19,6 +19,7 @@ from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState
 from ...core.validation import check_features, check_number, check_weights
 from ...core.warn import warn
+from ...numerics import contingency
 from ...selection.automatic import AutomaticClusters
 from . import kernel
 
@@ -59,6 +60,9 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         I(C;V) and I(X;V) in nats.
     information_ : float
         I(X;C), the most that ``relevance_`` could be.
+    distortion_ : float
+        Expected Kullback-Leibler distortion of the rows by their clusters, in nats:
+        sum_x p(x) sum_v p(v|x) KL(q(c|x) | p(c|v)), which is ``information_ - relevance_``.
     information_curve_ : array of shape (n_levels, 3)
         beta, compression and relevance of the best solution met at each beta of the annealing: a
         concave curve.
@@ -251,6 +255,15 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         )[0]
         return max(0.0, within), kernel.relevance(table)
 
+    def _distortion(self, rows: Rows, state: kernel.Bottleneck) -> float:
+        table, entropy = rows.sum(
+            lambda Q, mass: (
+                kernel.joint(self._assign(Q, state), Q, mass),
+                float(mass @ kernel.row_entropies(Q)),
+            )
+        )
+        return contingency.distortion(table, state.distributions, entropy)
+
     def _finish(self, rows: Rows, run: loop.Run) -> None:
         self._state = state = run.state
         hard = np.isinf(state.beta)
@@ -258,6 +271,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         self.weights_, self.class_distributions_ = state.weights, state.distributions
         self.compression_, self.relevance_ = self._information(rows, state)
         self.information_ = kernel.information(rows.X, rows.columns[0])
+        self.distortion_ = self._distortion(rows, state)
         self.information_curve_ = self._curve()
         memberships = rows.map(lambda Q, mass: self._assign(Q, state)).astype(
             self._dtype, copy=False

@@ -36,6 +36,7 @@ __all__ = [
     "nearest_score",
     "pack",
     "relevance",
+    "row_entropies",
     "seeds",
     "sequential",
     "summarize",
@@ -128,7 +129,7 @@ def information(Q: Array, mass: np.ndarray) -> float:
     """I(X;C) of objects with weights ``mass`` (n,) that sum to one and distributions ``Q`` (n,
     classes).
     """
-    return max(0.0, entropy(np.asarray(mass @ Q)) - float(mass @ _row_entropies(Q)))
+    return max(0.0, entropy(np.asarray(mass @ Q)) - float(mass @ row_entropies(Q)))
 
 
 def compression(Y: np.ndarray, mass: np.ndarray, weights: np.ndarray) -> float:
@@ -186,7 +187,7 @@ def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.nd
     )
     Q, mass = Q[order], mass[order]  # the same seeds whatever the order of the objects
     mean = np.asarray(mass @ Q) / mass.sum()
-    own = np.asarray(_row_entropies(Q))
+    own = np.asarray(row_entropies(Q))
     chosen: list[np.ndarray] = []
     divergence = np.ones(Q.shape[0])
     for _ in range(k):
@@ -203,7 +204,8 @@ def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.nd
     return normalize(np.stack(chosen))
 
 
-def _row_entropies(Q: Any) -> np.ndarray:
+def row_entropies(Q: Any) -> np.ndarray:
+    """H(q(c|x)) of every row, dense or sparse."""
     if sp.issparse(Q):
         logs = Q.copy()
         logs.data = xlogy(Q.data, Q.data)

@@ -21,6 +21,7 @@ from ...core.validation import (
 from ...core.warn import warn
 from ...numerics import contingency
 from .classes import class_rows, known_classes, weights_as_counts
+from .draws import Draws, draws_pass
 from .fitted import FittedDiscriminative
 from .online import Online, Pace, learn, online_pass
 from .problem import Problem, ascend
@@ -63,11 +64,13 @@ class DiscriminativeClustering(FittedDiscriminative):
         data and memberships turn hard.
     size_penalty : float, default 0.0
         Price, in nats per object, of the entropy that the cluster sizes fall short of equal sizes.
-    algorithm : "map" or "online", default "map"
-        L-BFGS on all of the data, or steps on random batches of objects.
+    algorithm : "map", "online" or "two-draws", default "map"
+        L-BFGS on all of the data; steps on random batches of objects; or the published online rule
+        [1]_, one object and two clusters drawn by its memberships at a time.
     learning_rate : float, default 0.05
         First step of the online algorithm, in standard deviations of the data; it falls with the
-        batches b as 1 / (1 + b / 200).
+        batches b as 1 / (1 + b / 200). With two draws the rate of the published rule, which falls
+        with the objects t as 1 / (1 + t / n).
     batch_size : "auto" or int, default "auto"
         Objects in a step of the online algorithm; "auto": a hundredth of the data, at least ten.
     n_init : int, default 4
@@ -99,6 +102,9 @@ class DiscriminativeClustering(FittedDiscriminative):
         number of clusters where it peaks.
     mutual_information_, voronoi_mutual_information_ : float
         Between clusters and classes, in nats.
+    distortion_, voronoi_distortion_ : float
+        Expected Kullback-Leibler divergence of the objects' class distributions from the posterior
+        mean of their cluster's, in nats per object, soft and in Voronoi cells.
     table_ : array of shape (n_clusters, n_classes)
         Soft counts of the classes in the clusters.
     memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
@@ -251,14 +257,12 @@ class DiscriminativeClustering(FittedDiscriminative):
         self._finish(
             problem, loop.Run(online.average, objective, np.array([objective]), 1, True), bandwidth
         )
-        self.class_distributions_ = (problem.prior + online.table) / (
-            problem.prior + online.table
-        ).sum(axis=1, keepdims=True)
+        self.class_distributions_ = _posterior_means(online.table, problem.prior)
         return self
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
-        check_choice(self.algorithm, "algorithm", ("map", "online"))
+        check_choice(self.algorithm, "algorithm", ("map", "online", "two-draws"))
         if not isinstance(self.bandwidth, str) or self.bandwidth != "auto":
             check_number(self.bandwidth, "bandwidth", low=0, strict=True)
         check_number(self.spread, "spread", low=1e-10)
@@ -286,11 +290,26 @@ class DiscriminativeClustering(FittedDiscriminative):
                 max_iter=self.max_iter,
                 tol=self.tol,
             ), bandwidth
-        runs = [
-            learn(problem, start, bandwidth, self._pace(), rng, self.max_iter, self.tol)
-            for start in centers
-        ]
+        runs = [self._learn(problem, start, bandwidth, rng) for start in centers]
         return loop.best(runs, larger=True), bandwidth
+
+    def _learn(
+        self, problem: Problem, start: np.ndarray, bandwidth: float, rng: np.random.Generator
+    ) -> loop.Run:
+        """Online passes from one start."""
+        first: Any = None
+        if self.algorithm == "two-draws":
+            first, rate = Draws.start(problem, start, bandwidth), float(self.learning_rate)
+
+            def advance(state: Any, order: np.ndarray) -> Any:
+                return draws_pass(problem, state, bandwidth, rate, order, rng)
+        else:
+            first, pace = Online.start(problem, start, bandwidth), self._pace()
+
+            def advance(state: Any, order: np.ndarray) -> Any:
+                return online_pass(problem, state, bandwidth, pace, order)
+
+        return learn(problem, first, advance, bandwidth, rng, self.max_iter, self.tol)
 
     def _pace(self) -> Pace:
         return Pace(self.learning_rate, self.batch_size)
@@ -301,9 +320,7 @@ class DiscriminativeClustering(FittedDiscriminative):
         self.cluster_centers_ = self._frame.coordinates.outer(run.state)
         self.table_ = r = problem.table(run.state, bandwidth)
         self.voronoi_table_ = hard = problem.voronoi_table(run.state)
-        self.class_distributions_ = (problem.prior + r) / (problem.prior + r).sum(
-            axis=1, keepdims=True
-        )
+        self.class_distributions_ = _posterior_means(r, problem.prior)
         self.log_posterior_ = contingency.log_posterior(r, problem.prior)
         self.voronoi_log_posterior_ = contingency.log_posterior(hard, problem.prior)
         self.log_evidence_ = self.voronoi_log_posterior_ - 0.5 * run.state.size * np.log(
@@ -311,6 +328,11 @@ class DiscriminativeClustering(FittedDiscriminative):
         )
         self.mutual_information_ = contingency.mutual_information(r)
         self.voronoi_mutual_information_ = contingency.mutual_information(hard)
+        own = problem.entropy()
+        self.distortion_ = contingency.distortion(r, self.class_distributions_, own)
+        self.voronoi_distortion_ = contingency.distortion(
+            hard, _posterior_means(hard, problem.prior), own
+        )
         self._publish(problem.rows.map(lambda X, Q: self._assign(X)), run)
 
     def _warn_if_chance(
@@ -335,6 +357,11 @@ class DiscriminativeClustering(FittedDiscriminative):
                     f"too many for {problem.total:g} objects"
                 )
                 return
+
+
+def _posterior_means(r: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Class distributions (k, classes) of clusters with these counts."""
+    return (prior + r) / (prior + r).sum(axis=1, keepdims=True)
 
 
 def _one_cluster(problem: Problem) -> float:

@@ -35,7 +35,7 @@ from ...core.arrays import namespace, to_numpy
 from ...core.types import Array
 from ...numerics.simplex import softmax
 
-__all__ = ["cells", "counts", "drift", "memberships", "pull", "size_cost", "slopes"]
+__all__ = ["cells", "counts", "drift", "memberships", "moved", "pull", "size_cost", "slopes"]
 
 
 def memberships(X: Any, centers: np.ndarray, bandwidth: float) -> Any:
@@ -96,7 +96,7 @@ def pull(
     E = Q @ A.T if xp is np else Q @ xp.asarray(A.T, dtype=X.dtype, device=X.device)
     E -= xp.sum(Y * E, axis=1)[:, None]
     E *= Y
-    return (2.0 / bandwidth**2) * _moved(X, E, centers)
+    return (2.0 / bandwidth**2) * moved(X, E, centers)
 
 
 def _partial(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
@@ -110,7 +110,7 @@ def _partial(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
     return share * np.where(there, X, 0.0), share * there
 
 
-def _moved(X: Any, E: Any, centers: np.ndarray) -> np.ndarray:
+def moved(X: Any, E: Any, centers: np.ndarray) -> np.ndarray:
     """sum_x E_j(x) (x - m_j), (k, p)."""
     if (partial := _partial(X)) is not None:
         heavy, there = partial
@@ -132,4 +132,4 @@ def drift(
     E = Q @ A.T
     E -= np.sum(J * E, axis=1, keepdims=True)
     E *= L
-    return _moved(X, E, centers)
+    return moved(X, E, centers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,32 +78,33 @@ def online_pass(
 
 def learn(
     problem: Problem,
-    centers: np.ndarray,
+    first: Any,
+    advance: Callable[[Any, np.ndarray], Any],
     bandwidth: float,
-    pace: Pace,
     rng: np.random.Generator,
     max_iter: int,
     tol: float,
 ) -> loop.Run:
     """The best prototypes of online passes in random order; three passes without progress end it.
 
+    ``advance(state, order)`` is a pass from a state whose ``average`` are the prototypes to report.
     The state of the generator is part of the state of the loop, so that a resumed search goes
     through the same orders.
     """
 
-    def step(state: tuple[Online, np.ndarray, float, Any]) -> tuple[Any, float]:
+    def value_of(state: Any) -> float:
+        return problem.objective(problem.table(state.average, bandwidth), state.average)
+
+    def step(state: tuple[Any, np.ndarray, float, Any]) -> tuple[Any, float]:
         online, best, value, rng.bit_generator.state = state
         for _ in range(3):
-            online = online_pass(
-                problem, online, bandwidth, pace, rng.permutation(problem.rows.shape[0])
-            )
-            reached = problem.objective(problem.table(online.average, bandwidth), online.average)
+            online = advance(online, rng.permutation(problem.rows.shape[0]))
+            reached = value_of(online)
             if reached > value:
                 return (online, online.average, reached, rng.bit_generator.state), reached
         return (online, best, value, rng.bit_generator.state), value
 
-    begun = problem.objective(problem.table(centers, bandwidth), centers)
-    start = (Online.start(problem, centers, bandwidth), centers, begun, rng.bit_generator.state)
+    start = (first, first.average, value_of(first), rng.bit_generator.state)
     run = loop.iterate(
         step, start, max_iter=max_iter, tol=max(tol, 1e-4), relative_to=problem.total
     )

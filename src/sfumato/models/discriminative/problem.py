@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
+from scipy.special import xlogy
 
 from ...core import loop
 from ...core.arrays import is_numpy, namespace, to_numpy
@@ -148,6 +149,18 @@ class Problem(NamedTuple):
                 kernel.counts(_one_hot(kernel.cells(self.frame(X), centers), len(centers), X), Q),
             )
         )[0]
+
+    def entropy(self) -> float:
+        """Entropy of the class distributions of the objects, summed with their weights: 0 for
+        labels.
+        """
+
+        def block(X: Array, Q: Any) -> tuple[float]:
+            counts = Q.data if sp.issparse(Q) else to_numpy(Q)
+            mass = to_numpy(mass_of(Q))
+            return (float(xlogy(mass, mass).sum() - xlogy(counts, counts).sum()),)
+
+        return self.rows.sum(block)[0]
 
     def objective(self, r: np.ndarray, centers: np.ndarray) -> float:
         """Log posterior of the prototypes, up to a constant, less the penalty on sizes."""

@@ -17,7 +17,7 @@ from ...core.warn import warn
 from ...numerics import distances, seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticClusters
-from . import kernel
+from . import general, kernel
 from .extended import ExtendedFuzzy
 
 __all__ = ["FuzzyCMeans"]
@@ -65,8 +65,12 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         Number of starts; the best is kept. With many objects the starts compete on a sample.
     max_iter : int, default=300
         Most steps of a run.
+    stop : {"objective", "centers"}, default="objective"
+        What ``tol`` looks at: the objective, or how far the centers move.
     tol : float, default=1e-7
-        A run stops when a step lowers the objective by less than this fraction.
+        A run stops when a step lowers the objective by less than this fraction; with
+        ``stop="centers"``, when no center moves further than this times the root mean square
+        distance of the objects to their mean.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the starts.
     n_jobs : int or None, default=None
@@ -136,6 +140,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         possibilistic: bool = False,
         n_init: int = 4,
         max_iter: int = 300,
+        stop: str = "objective",
         tol: float = 1e-7,
         random_state: RandomState = None,
         n_jobs: int | None = None,
@@ -152,6 +157,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         self.missing = missing
         self.init = init
         self.possibilistic = possibilistic
+        self.stop = stop
         self.n_jobs = n_jobs
 
     def fit(
@@ -256,6 +262,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         super()._check_parameters()
         check_number(self.fuzzifier, "fuzzifier", low=1.0, high=np.inf, strict=True)
         check_choice(self.covariance_type, "covariance_type", ("spherical", "full"))
+        check_choice(self.stop, "stop", ("objective", "centers"))
         self._check_metric()
         for name in ("entropy", "noise"):
             if getattr(self, name) is not None:
@@ -317,6 +324,16 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
         return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
+
+    def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
+        if self.stop == "objective":
+            return super()._run(rows, state, total)
+        step = loop.Squarem.accelerate(self._step(rows), self._pack, self._unpack, larger=False)
+        reach = self.tol * float(self._coordinates.variances.sum()) ** 0.5
+        run = general.until_centers_rest(
+            step, loop.Squarem(state), lambda s: s.settled.centers, reach, self.max_iter
+        )
+        return run._replace(state=run.state.settled)
 
     def _ready(self, state: kernel.State) -> kernel.Distances:
         return kernel.ready(state, self._rule)

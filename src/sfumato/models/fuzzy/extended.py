@@ -67,6 +67,7 @@ class ExtendedFuzzy(InductiveClusterer):
     missing: str
     init: Any
     possibilistic: bool
+    stop: str
     _frame: Frame | None = None
     _coordinates: Coordinates
     _rule: kernel.Rule
@@ -162,7 +163,11 @@ class ExtendedFuzzy(InductiveClusterer):
                 for seed in seeds
             ]
         starts = [_numbered(problem, start) for start in starts]
-        return [general.run(problem, start, self.max_iter, self.tol) for start in starts]
+        reach = None
+        if self.stop == "centers":
+            unit = problem.unit if self._named() == "manhattan" else problem.unit**0.5
+            reach = self.tol * unit
+        return [general.run(problem, start, self.max_iter, self.tol, reach) for start in starts]
 
     def _given_centers(self) -> np.ndarray:
         centers = np.asarray(self.init, dtype=np.float64)

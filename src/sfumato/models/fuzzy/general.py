@@ -13,6 +13,7 @@ cluster by itself, e_j = sum_i w_i u_ij^m d_ij / sum_i w_i u_ij^m of the fuzzy s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from ...core.linked import Linked
 from .geometry import Solution
 from .kernel import Rule, share
 
-__all__ = ["Problem", "memberships", "run", "typicalities"]
+__all__ = ["Problem", "memberships", "run", "typicalities", "until_centers_rest"]
 
 HARD = 1e4  # times the mean distance: the cost of a pair without a weight that is not honoured
 N_SWEEPS = 50  # over the rows of a piece
@@ -47,10 +48,40 @@ class Problem(NamedTuple):
         return self.geometry.update(A, solution)._replace(linked=linked), cost
 
 
-def run(problem: Problem, centers: np.ndarray, max_iter: int, tol: float) -> loop.Run:
-    """Alternate from given centers until a step lowers the objective by less than ``tol`` of it."""
+def run(
+    problem: Problem, centers: np.ndarray, max_iter: int, tol: float, reach: float | None = None
+) -> loop.Run:
+    """Alternate from given centers until a step lowers the objective by less than ``tol`` of it,
+    or moves no center further than ``reach``.
+    """
     first = problem.geometry.begin(centers)
+    if reach is not None:
+        return until_centers_rest(problem.step, first, lambda s: s.centers, reach, max_iter)
     return loop.iterate(problem.step, first, max_iter=max_iter, tol=tol, relative_to=None)
+
+
+def until_centers_rest(
+    step: loop.Step,
+    state: Any,
+    centers: Callable[[Any], np.ndarray],
+    reach: float,
+    max_iter: int,
+) -> loop.Run:
+    """Repeat a step until no center of the state, ``centers(state)``, moves further than
+    ``reach``.
+    """
+
+    def distance(before: Any, after: Any) -> float:
+        return float(np.linalg.norm(centers(after) - centers(before), axis=1).max())
+
+    run = loop.iterate(
+        loop.Moving.watch(step, distance),
+        loop.Moving(state),
+        max_iter=max_iter,
+        tol=0.0,
+        settled=lambda moving: moving.distance <= reach,
+    )
+    return run._replace(state=run.state.state)
 
 
 def power(U: np.ndarray, rule: Rule) -> np.ndarray:
