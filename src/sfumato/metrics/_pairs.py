@@ -13,17 +13,14 @@ memberships the counts are expectations over labels drawn independently from bot
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.types import ArrayLike, RandomState
-from ._sides import Estimate, Side, compare, is_hard, overlap, self_overlap, squared_norms, total
+from ._sides import Side, is_hard, overlap, self_overlap, squared_norms, total
 
-__all__ = ["Pairs", "adjusted_rand", "brier", "count_pairs", "f1", "precision", "rand", "recall"]
-__all__ += ["score"]
+__all__ = ["Pairs", "adjusted_rand", "brier", "count_pairs"]
 
 
 class Pairs(NamedTuple):
@@ -70,10 +67,6 @@ def count_pairs(
     )
 
 
-def rand(c: Pairs) -> float:
-    return (c.tp + c.tn) / c.all if c.all > 0 else 1.0
-
-
 def adjusted_rand(c: Pairs) -> float:
     p, q = c.tp + c.fp, c.tp + c.fn
     above = c.tp * c.tn - c.fp * c.fn
@@ -85,33 +78,3 @@ def adjusted_rand(c: Pairs) -> float:
 
 def brier(c: Pairs) -> float:
     return max(0.0, c.fp + c.fn - c.vagueness) / c.all if c.all > 0 else 0.0
-
-
-def precision(c: Pairs) -> float:
-    return c.tp / (c.tp + c.fp) if c.tp + c.fp > 0 else 1.0
-
-
-def recall(c: Pairs) -> float:
-    return c.tp / (c.tp + c.fn) if c.tp + c.fn > 0 else 1.0
-
-
-def f1(c: Pairs) -> float:
-    return 2 * c.tp / (2 * c.tp + c.fp + c.fn) if c.tp + c.fp + c.fn > 0 else 1.0
-
-
-def score(
-    formula: Callable[[Pairs], float],
-    reference: ArrayLike,
-    clustering: ArrayLike,
-    sample_weight: ArrayLike | None,
-    unseen: str,
-    interval: float | None,
-    random_state: RandomState,
-    squares: bool = False,
-) -> float | Estimate:
-    """A formula of the pair counts of two clusterings, with its interval if asked for."""
-
-    def value(left: Side, right: Side, weights: np.ndarray | None) -> float:
-        return formula(count_pairs(left, right, weights, squares=squares))
-
-    return compare(value, reference, clustering, sample_weight, unseen, interval, random_state)

@@ -8,12 +8,14 @@ row blocks in float64.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.arrays import to_numpy
+from ..core.docs import documented
 from ..core.labels import encode
 from ..core.types import ArrayLike, RandomState
 from ..core.validation import check_choice
@@ -25,7 +27,7 @@ __all__ = [
     "as_sides",
     "as_weights",
     "bootstrap_weights",
-    "compare",
+    "comparison",
     "is_hard",
     "measure",
     "overlap",
@@ -204,19 +206,41 @@ def measure(
     return Estimate(value, float(low), float(high))
 
 
-def compare(
-    function: Callable[[Side, Side, np.ndarray | None], float],
-    reference: ArrayLike,
-    clustering: ArrayLike,
-    sample_weight: ArrayLike | None,
-    unseen: str,
-    interval: float | None,
-    random_state: RandomState,
-) -> float | Estimate:
-    """``function(left, right, weights)`` of two clusterings, with its interval if asked for."""
-    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
-    n = left.shape[0]
-    return measure(lambda w: function(left, right, w), n, sample_weight, interval, random_state)
+class Comparison(Protocol):
+    """What every measure of agreement takes."""
+
+    def __call__(
+        self,
+        reference: ArrayLike,
+        clustering: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        unseen: str = "ignore",
+        interval: float | None = None,
+        random_state: RandomState = 0,
+    ) -> float | Estimate: ...
+
+
+def comparison(formula: Callable[[Side, Side, np.ndarray | None], float]) -> Comparison:
+    """A measure of agreement from its formula, a function of two sides and the weights."""
+
+    @wraps(formula)
+    def agreement(
+        reference,
+        clustering,
+        *,
+        sample_weight=None,
+        unseen="ignore",
+        interval=None,
+        random_state=0,
+    ):
+        left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
+        n = left.shape[0]
+        return measure(lambda w: formula(left, right, w), n, sample_weight, interval, random_state)
+
+    del agreement.__wrapped__  # its parameters are not those of the formula
+    agreement.__annotations__ = Comparison.__call__.__annotations__
+    return documented(agreement)
 
 
 def bootstrap_weights(

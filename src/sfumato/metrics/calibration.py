@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.docs import documented
 from ..core.types import ArrayLike, RandomState
 from ..memberships import cooccurrence
-from ._pairs import adjusted_rand, brier, count_pairs, score
+from ._pairs import adjusted_rand, brier, count_pairs
 from ._sides import (
     Estimate,
     Side,
@@ -21,6 +22,7 @@ from ._sides import (
     as_sides,
     as_weights,
     bootstrap_weights,
+    comparison,
     is_hard,
     measure,
 )
@@ -49,6 +51,7 @@ class CalibrationCurve(NamedTuple):
         return float(np.average(np.abs(self.predicted - self.observed), weights=self.weight))
 
 
+@documented
 def calibration_curve(
     reference: ArrayLike,
     clustering: ArrayLike,
@@ -67,16 +70,13 @@ def calibration_curve(
 
     Parameters
     ----------
-    reference, clustering : labels of shape (n,) or memberships of shape (n, k)
+    %(sides)s
     n_bins : int
         Bins of equal width on [0, 1]; empty ones are left out.
     n_pairs : int
         Where there are more pairs than that, so many are drawn at random.
-    sample_weight : array of shape (n,), optional
-        A pair counts as often as the product of its two weights.
-    unseen : {"ignore", "cluster"}
-        Labels of -1 mean that a clustering did not see the object: it is left out, or such
-        objects count as one more cluster.
+    %(pair_weight)s
+    %(unseen)s
     interval : float, optional
         Level of bootstrap intervals over objects for the observed shares, such as 0.95.
     random_state : None, int or Generator
@@ -143,15 +143,8 @@ def _together(side: Side, pairs: np.ndarray) -> np.ndarray:
     return np.clip(cooccurrence(side, pairs), 0.0, 1.0)
 
 
-def brier_score(
-    reference: ArrayLike,
-    clustering: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unseen: str = "ignore",
-    interval: float | None = None,
-    random_state: RandomState = 0,
-) -> float | Estimate:
+@comparison
+def brier_score(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Mean squared difference of co-occurrences,  mean over pairs of (p_ij - q_ij)^2.
 
      0 is perfect.
@@ -162,17 +155,10 @@ def brier_score(
 
     Parameters
     ----------
-    reference, clustering : labels of shape (n,) or memberships of shape (n, k)
-    sample_weight : array of shape (n,), optional
-        A pair counts as often as the product of its two weights.
-    unseen : {"ignore", "cluster"}
-        Labels of -1 mean that a clustering did not see the object: it is left out, or such
-        objects count as one more cluster.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(sides)s
+    %(pair_weight)s
+    %(unseen)s
+    %(bootstrap)s
 
     Returns
     -------
@@ -185,11 +171,10 @@ def brier_score(
     >>> brier_score([0, 1], [[0.5, 0.5], [0.5, 0.5]])
     0.25
     """
-    return score(
-        brier, reference, clustering, sample_weight, unseen, interval, random_state, squares=True
-    )
+    return brier(count_pairs(left, right, weights, squares=True))
 
 
+@documented
 def stability(
     clusterings: Sequence[Any] | np.ndarray,
     *,
@@ -205,11 +190,7 @@ def stability(
         For an array of labelings (n, m) pass its transpose.
     sample_weight : array of shape (n,), optional
         A pair of objects counts as often as the product of its two weights.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(bootstrap)s
 
     Returns
     -------

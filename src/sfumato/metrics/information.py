@@ -14,8 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 
 from ..core.memory import reserve
-from ..core.types import ArrayLike, RandomState
-from ._sides import Estimate, Side, compare, is_hard, overlap, total
+from ._sides import Side, comparison, is_hard, overlap, total
 
 __all__ = ["adjusted_mutual_information", "matched_accuracy", "normalized_mutual_information"]
 
@@ -33,13 +32,6 @@ def _information(table: Any) -> tuple[float, float, float]:
     cell, r, c = cell[filled], rows[cells.coords[0][filled]], columns[cells.coords[1][filled]]
     shared = float(np.sum(cell * (np.log(cell) - np.log(r) - np.log(c))))
     return max(0.0, shared), -float(xlogy(rows, rows).sum()), -float(xlogy(columns, columns).sum())
-
-
-def _normalized(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    shared, row_entropy, column_entropy = _information(overlap(left, right, weights))
-    if row_entropy <= 1e-15 and column_entropy <= 1e-15:
-        return 1.0
-    return 0.0 if shared <= 1e-15 else 2 * shared / (row_entropy + column_entropy)
 
 
 def _expected(table: np.ndarray, left: Side, right: Side, weights: np.ndarray | None) -> float:
@@ -72,39 +64,8 @@ def _spread(side: Side, weights: np.ndarray | None, mass: float) -> float:
     return float(np.sum((squares[used] - sizes[used] ** 2 / mass) / sizes[used]))
 
 
-def _adjusted(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    table = overlap(left, right, weights)
-    shared, row_entropy, column_entropy = _information(table)
-    if row_entropy <= 1e-15 or column_entropy <= 1e-15:
-        return 1.0 if max(row_entropy, column_entropy) <= 1e-15 else 0.0
-    expected = _expected(table, left, right, weights)
-    below = (row_entropy + column_entropy) / 2 - expected
-    return (shared - expected) / below if below > 1e-14 else 1.0
-
-
-def _matched(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    table = overlap(left, right, weights)
-    if sp.issparse(table):
-        reserve(
-            table.shape,
-            np.float64,
-            "the table of all clusters against all clusters",
-            "compare clusterings with fewer clusters",
-        )
-        table = table.toarray()
-    rows, columns = linear_sum_assignment(table, maximize=True)
-    return float(table[rows, columns].sum() / table.sum())
-
-
-def normalized_mutual_information(
-    reference: ArrayLike,
-    clustering: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unseen: str = "ignore",
-    interval: float | None = None,
-    random_state: RandomState = 0,
-) -> float | Estimate:
+@comparison
+def normalized_mutual_information(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Mutual information of the two labels of an object over the mean of their entropies.
 
     On memberships the two labels are drawn independently from the two rows, so a soft clustering
@@ -112,17 +73,10 @@ def normalized_mutual_information(
 
     Parameters
     ----------
-    reference, clustering : labels of shape (n,) or memberships of shape (n, k)
-    sample_weight : array of shape (n,), optional
-        A weight of w counts as w copies of the object.
-    unseen : {"ignore", "cluster"}
-        Labels of -1 mean that a clustering did not see the object: it is left out, or such
-        objects count as one more cluster.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(sides)s
+    %(sample_weight)s
+    %(unseen)s
+    %(bootstrap)s
 
     Returns
     -------
@@ -135,20 +89,14 @@ def normalized_mutual_information(
     >>> round(normalized_mutual_information([0, 0, 1, 1], ["b", "b", "a", "a"]), 12)
     1.0
     """
-    return compare(
-        _normalized, reference, clustering, sample_weight, unseen, interval, random_state
-    )
+    shared, row_entropy, column_entropy = _information(overlap(left, right, weights))
+    if row_entropy <= 1e-15 and column_entropy <= 1e-15:
+        return 1.0
+    return 0.0 if shared <= 1e-15 else 2 * shared / (row_entropy + column_entropy)
 
 
-def adjusted_mutual_information(
-    reference: ArrayLike,
-    clustering: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unseen: str = "ignore",
-    interval: float | None = None,
-    random_state: RandomState = 0,
-) -> float | Estimate:
+@comparison
+def adjusted_mutual_information(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Mutual information above chance.
 
      (I - E) / (mean entropy - E),  E what shuffled objects would share (Vinh et al. 2010).
@@ -158,17 +106,10 @@ def adjusted_mutual_information(
 
     Parameters
     ----------
-    reference, clustering : labels of shape (n,) or memberships of shape (n, k)
-    sample_weight : array of shape (n,), optional
-        A weight of w counts as w copies of the object.
-    unseen : {"ignore", "cluster"}
-        Labels of -1 mean that a clustering did not see the object: it is left out, or such
-        objects count as one more cluster.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(sides)s
+    %(sample_weight)s
+    %(unseen)s
+    %(bootstrap)s
 
     Returns
     -------
@@ -181,18 +122,17 @@ def adjusted_mutual_information(
     >>> round(adjusted_mutual_information([0, 0, 1, 1], [1, 1, 0, 0]), 12)
     1.0
     """
-    return compare(_adjusted, reference, clustering, sample_weight, unseen, interval, random_state)
+    table = overlap(left, right, weights)
+    shared, row_entropy, column_entropy = _information(table)
+    if row_entropy <= 1e-15 or column_entropy <= 1e-15:
+        return 1.0 if max(row_entropy, column_entropy) <= 1e-15 else 0.0
+    expected = _expected(table, left, right, weights)
+    below = (row_entropy + column_entropy) / 2 - expected
+    return (shared - expected) / below if below > 1e-14 else 1.0
 
 
-def matched_accuracy(
-    reference: ArrayLike,
-    clustering: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unseen: str = "ignore",
-    interval: float | None = None,
-    random_state: RandomState = 0,
-) -> float | Estimate:
+@comparison
+def matched_accuracy(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Share of objects in the right cluster when clusters are paired one to one in the best way.
 
     On memberships the expected share for labels drawn independently from both sides; clusters
@@ -200,17 +140,10 @@ def matched_accuracy(
 
     Parameters
     ----------
-    reference, clustering : labels of shape (n,) or memberships of shape (n, k)
-    sample_weight : array of shape (n,), optional
-        A weight of w counts as w copies of the object.
-    unseen : {"ignore", "cluster"}
-        Labels of -1 mean that a clustering did not see the object: it is left out, or such
-        objects count as one more cluster.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(sides)s
+    %(sample_weight)s
+    %(unseen)s
+    %(bootstrap)s
 
     Returns
     -------
@@ -222,4 +155,14 @@ def matched_accuracy(
     >>> matched_accuracy([0, 0, 1, 1], ["y", "y", "x", "y"])
     0.75
     """
-    return compare(_matched, reference, clustering, sample_weight, unseen, interval, random_state)
+    table = overlap(left, right, weights)
+    if sp.issparse(table):
+        reserve(
+            table.shape,
+            np.float64,
+            "the table of all clusters against all clusters",
+            "compare clusterings with fewer clusters",
+        )
+        table = table.toarray()
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    return float(table[rows, columns].sum() / table.sum())

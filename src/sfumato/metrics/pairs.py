@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.types import ArrayLike, RandomState
-from ._pairs import adjusted_rand, count_pairs, f1, precision, rand, recall, score
-from ._sides import Estimate, as_sides, as_weights
+from ..core.docs import documented
+from ..core.types import ArrayLike
+from ._pairs import adjusted_rand, count_pairs
+from ._sides import Side, as_sides, as_weights, comparison
 
 __all__ = [
     "adjusted_rand_index",
@@ -18,6 +19,7 @@ __all__ = [
 ]
 
 
+@documented
 def pair_confusion(
     reference: ArrayLike,
     clustering: ArrayLike,
@@ -30,12 +32,9 @@ def pair_confusion(
 
     Parameters
     ----------
-    reference, clustering : labels of shape (n,) or memberships of shape (n, k)
-    sample_weight : array of shape (n,), optional
-        A pair counts as often as the product of its two weights.
-    unseen : {"ignore", "cluster"}
-        Labels of -1 mean that a clustering did not see the object: it is left out, or such
-        objects count as one more cluster.
+    %(sides)s
+    %(pair_weight)s
+    %(unseen)s
 
     Returns
     -------
@@ -55,15 +54,8 @@ def pair_confusion(
     return np.array([[counts.tn, counts.fp], [counts.fn, counts.tp]])
 
 
-def rand_index(
-    reference: ArrayLike,
-    clustering: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unseen: str = "ignore",
-    interval: float | None = None,
-    random_state: RandomState = 0,
-) -> float | Estimate:
+@comparison
+def rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Share of pairs on which the two clusterings agree: together in both or apart in both.
 
     On memberships the expectation over independently drawn labels, so a soft clustering agrees with
@@ -71,17 +63,10 @@ def rand_index(
 
     Parameters
     ----------
-    reference, clustering : labels of shape (n,) or memberships of shape (n, k)
-    sample_weight : array of shape (n,), optional
-        A pair counts as often as the product of its two weights.
-    unseen : {"ignore", "cluster"}
-        Labels of -1 mean that a clustering did not see the object: it is left out, or such
-        objects count as one more cluster.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(sides)s
+    %(pair_weight)s
+    %(unseen)s
+    %(bootstrap)s
 
     Returns
     -------
@@ -94,18 +79,12 @@ def rand_index(
     >>> rand_index([0, 0, 1, 1], [[1, 0], [1, 0], [0.5, 0.5], [0, 1]])
     0.75
     """
-    return score(rand, reference, clustering, sample_weight, unseen, interval, random_state)
+    c = count_pairs(left, right, weights)
+    return (c.tp + c.tn) / c.all if c.all > 0 else 1.0
 
 
-def adjusted_rand_index(
-    reference: ArrayLike,
-    clustering: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unseen: str = "ignore",
-    interval: float | None = None,
-    random_state: RandomState = 0,
-) -> float | Estimate:
+@comparison
+def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Agreement of co-occurrences above chance.
 
      (sum pq - E) / ((sum p^2 + sum q^2)/2 - E),  E = sum p sum q / pairs.
@@ -115,17 +94,10 @@ def adjusted_rand_index(
 
     Parameters
     ----------
-    reference, clustering : labels of shape (n,) or memberships of shape (n, k)
-    sample_weight : array of shape (n,), optional
-        A pair counts as often as the product of its two weights.
-    unseen : {"ignore", "cluster"}
-        Labels of -1 mean that a clustering did not see the object: it is left out, or such
-        objects count as one more cluster.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(sides)s
+    %(pair_weight)s
+    %(unseen)s
+    %(bootstrap)s
 
     Returns
     -------
@@ -138,43 +110,20 @@ def adjusted_rand_index(
     >>> adjusted_rand_index([0, 0, 1, 1], [1, 1, 0, 0])
     1.0
     """
-    return score(
-        adjusted_rand,
-        reference,
-        clustering,
-        sample_weight,
-        unseen,
-        interval,
-        random_state,
-        squares=True,
-    )
+    return adjusted_rand(count_pairs(left, right, weights, squares=True))
 
 
-def pair_precision(
-    reference: ArrayLike,
-    clustering: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unseen: str = "ignore",
-    interval: float | None = None,
-    random_state: RandomState = 0,
-) -> float | Estimate:
+@comparison
+def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Of the pairs the clustering puts together, the share the reference puts together too (1 if it
     puts none together).
 
     Parameters
     ----------
-    reference, clustering : labels of shape (n,) or memberships of shape (n, k)
-    sample_weight : array of shape (n,), optional
-        A pair counts as often as the product of its two weights.
-    unseen : {"ignore", "cluster"}
-        Labels of -1 mean that a clustering did not see the object: it is left out, or such
-        objects count as one more cluster.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(sides)s
+    %(pair_weight)s
+    %(unseen)s
+    %(bootstrap)s
 
     Returns
     -------
@@ -186,34 +135,21 @@ def pair_precision(
     >>> pair_precision([0, 0, 1, 1], [0, 0, 1, 2])
     1.0
     """
-    return score(precision, reference, clustering, sample_weight, unseen, interval, random_state)
+    c = count_pairs(left, right, weights)
+    return c.tp / (c.tp + c.fp) if c.tp + c.fp > 0 else 1.0
 
 
-def pair_recall(
-    reference: ArrayLike,
-    clustering: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unseen: str = "ignore",
-    interval: float | None = None,
-    random_state: RandomState = 0,
-) -> float | Estimate:
+@comparison
+def pair_recall(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Of the pairs the reference puts together, the share the clustering puts together too (1 if
     there are none).
 
     Parameters
     ----------
-    reference, clustering : labels of shape (n,) or memberships of shape (n, k)
-    sample_weight : array of shape (n,), optional
-        A pair counts as often as the product of its two weights.
-    unseen : {"ignore", "cluster"}
-        Labels of -1 mean that a clustering did not see the object: it is left out, or such
-        objects count as one more cluster.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(sides)s
+    %(pair_weight)s
+    %(unseen)s
+    %(bootstrap)s
 
     Returns
     -------
@@ -225,33 +161,20 @@ def pair_recall(
     >>> pair_recall([0, 0, 1, 1], [0, 0, 1, 2])
     0.5
     """
-    return score(recall, reference, clustering, sample_weight, unseen, interval, random_state)
+    c = count_pairs(left, right, weights)
+    return c.tp / (c.tp + c.fn) if c.tp + c.fn > 0 else 1.0
 
 
-def pair_f1(
-    reference: ArrayLike,
-    clustering: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unseen: str = "ignore",
-    interval: float | None = None,
-    random_state: RandomState = 0,
-) -> float | Estimate:
+@comparison
+def pair_f1(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Harmonic mean of pair precision and pair recall:  2 TP / (2 TP + FP + FN).
 
     Parameters
     ----------
-    reference, clustering : labels of shape (n,) or memberships of shape (n, k)
-    sample_weight : array of shape (n,), optional
-        A pair counts as often as the product of its two weights.
-    unseen : {"ignore", "cluster"}
-        Labels of -1 mean that a clustering did not see the object: it is left out, or such
-        objects count as one more cluster.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(sides)s
+    %(pair_weight)s
+    %(unseen)s
+    %(bootstrap)s
 
     Returns
     -------
@@ -263,4 +186,5 @@ def pair_f1(
     >>> round(pair_f1([0, 0, 1, 1], [0, 0, 1, 2]), 3)
     0.667
     """
-    return score(f1, reference, clustering, sample_weight, unseen, interval, random_state)
+    c = count_pairs(left, right, weights)
+    return 2 * c.tp / (2 * c.tp + c.fp + c.fn) if c.tp + c.fp + c.fn > 0 else 1.0

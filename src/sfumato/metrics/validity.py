@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.arrays import to_numpy
+from ..core.docs import documented
 from ..core.labels import encode
 from ..core.types import ArrayLike, RandomState
 from ..memberships import entropy, margin
@@ -36,6 +37,7 @@ def _mean(
     )
 
 
+@documented
 def partition_coefficient(
     clustering: ArrayLike,
     *,
@@ -53,13 +55,8 @@ def partition_coefficient(
     normalized : bool
         Stretch to [0, 1]:  1 - k/(k-1) (1 - coefficient)  (Dave 1996), which does not favour small
         k.
-    sample_weight : array of shape (n,), optional
-        A weight of w counts as w copies of the object.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(sample_weight)s
+    %(bootstrap)s
 
     Returns
     -------
@@ -78,6 +75,7 @@ def partition_coefficient(
     return _mean(values, sample_weight, interval, random_state)
 
 
+@documented
 def partition_entropy(
     clustering: ArrayLike,
     *,
@@ -94,13 +92,8 @@ def partition_entropy(
     clustering : memberships of shape (n, k), or labels of shape (n,)
     normalized : bool
         Divide by log k.
-    sample_weight : array of shape (n,), optional
-        A weight of w counts as w copies of the object.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(sample_weight)s
+    %(bootstrap)s
 
     Returns
     -------
@@ -127,6 +120,7 @@ def _features(X: Any, n: int) -> np.ndarray:
     return X
 
 
+@documented
 def xie_beni(
     X: ArrayLike,
     clustering: ArrayLike,
@@ -153,13 +147,8 @@ def xie_beni(
         By default the means with weights u^m.
     fuzzifier : float
         The exponent m.
-    sample_weight : array of shape (n,), optional
-        A weight of w counts as w copies of the object.
-    interval : float, optional
-        Level of a bootstrap interval over objects, such as 0.95; the answer is then an
-        ``Estimate(value, low, high)``.
-    random_state : None, int or Generator
-        Of the bootstrap.
+    %(sample_weight)s
+    %(bootstrap)s
 
     Returns
     -------
@@ -202,6 +191,7 @@ def _xie_beni(
     return spread / (total * gap) if gap > 1e-24 * max(1e-300, np.square(centers).sum()) else np.inf
 
 
+@documented
 def fuzzy_silhouette(
     X: ArrayLike,
     clustering: ArrayLike,
@@ -225,8 +215,7 @@ def fuzzy_silhouette(
     clustering : memberships of shape (n, k), or labels of shape (n,)
     exponent : float
         The power a; 0 counts all objects alike.
-    sample_weight : array of shape (n,), optional
-        A weight of w counts as w copies of the object.
+    %(sample_weight)s
     interval : float, optional
         Level of a bootstrap interval over objects, such as 0.95 (the silhouettes of the objects are
         kept, their mean is resampled); the answer is then an ``Estimate(value, low, high)``.

@@ -1,0 +1,49 @@
+"""Texts that several docstrings share, each written once.
+
+A docstring asks for one by a line of its own, ``%(name)s``, as in SciPy and Matplotlib; ``help``
+and the pages show it in full.
+"""
+
+from __future__ import annotations
+
+import re
+from textwrap import indent
+from typing import TypeVar
+
+__all__ = ["TEXTS", "documented"]
+
+Thing = TypeVar("Thing")
+PLACE = re.compile(r"^( *)%\((\w+)\)s$", re.MULTILINE)
+
+TEXTS = {
+    "sides": """\
+reference, clustering : labels of shape (n,) or memberships of shape (n, k)""",
+    "pair_weight": """\
+sample_weight : array of shape (n,), optional
+    A pair counts as often as the product of its two weights.""",
+    "sample_weight": """\
+sample_weight : array of shape (n,), optional
+    A weight of w counts as w copies of the object.""",
+    "unseen": """\
+unseen : {"ignore", "cluster"}
+    Labels of -1 mean that a clustering did not see the object: it is left out, or such
+    objects count as one more cluster.""",
+    "bootstrap": """\
+interval : float, optional
+    Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+    ``Estimate(value, low, high)``.
+random_state : None, int or Generator
+    Of the bootstrap.""",
+}
+
+
+def documented(thing: Thing) -> Thing:
+    """The same function or class, with the shared texts in its docstring."""
+    if thing.__doc__:  # none with ``python -OO``
+        thing.__doc__ = PLACE.sub(_text, thing.__doc__)
+    return thing
+
+
+def _text(found: re.Match[str]) -> str:
+    margin, name = found.groups()
+    return indent(TEXTS[name], margin)
