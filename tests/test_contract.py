@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 
 import numpy as np
@@ -226,6 +227,36 @@ def test_a_weight_of_zero_equals_absence(case):
     atol = max(1e-7, flatness(case))
     assert_same(case, weighted.memberships_[rows], alone.memberships_, atol)
     np.testing.assert_allclose(weighted.memberships_.sum(axis=1), 1, atol=1e-12)
+
+
+def takes_links(case):
+    refused = ("operator", "baum-eagon", "coassociation", "average-linkage")
+    named = "must_link" in inspect.signature(case.make(0).fit).parameters
+    return named and not any(setting in case.name for setting in refused)
+
+
+@subset(takes_links)
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+def test_linked_objects_share_memberships_and_those_apart_share_no_label(case):
+    order = np.argsort(fitted(case).memberships_[:, 0])
+    must, cannot = order[[[0, 1], [-1, -2]]], order[[[0, -1]]]
+    model = case.fit(must_link=must, cannot_link=cannot)
+    U = model.memberships_
+    np.testing.assert_allclose(U[must[:, 0]], U[must[:, 1]], atol=1e-12)
+    assert model.labels_[cannot[0, 0]] != model.labels_[cannot[0, 1]]
+    with pytest.raises(ValueError, match=f"rows {order[0]} and {order[1]}"):
+        case.fit(must_link=must, cannot_link=must)
+
+
+@subset(takes_links)
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+def test_labelled_objects_belong_to_the_cluster_of_their_label(case):
+    U = fitted(case).memberships_
+    sure, k = np.argsort(-U, axis=0)[:2], U.shape[1]
+    y = np.full(len(U), -1)
+    y[sure] = (np.arange(k) + 1) % k  # clusters of the fit, numbered anew
+    model = case.make(0).fit(case.evidence, y)
+    np.testing.assert_array_equal(model.labels_[sure], np.tile((np.arange(k) + 1) % k, (2, 1)))
 
 
 @subset(lambda case: case.kind == "similarity")

@@ -86,3 +86,16 @@ def test_what_cannot_be_honoured_is_broken_as_little_as_possible():
     U, _ = links.couple(np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 1.0]]))
     assert np.isfinite(U).all()
     assert U[0].argmax() == 0
+
+
+def test_units_of_known_label_tell_others_and_join_no_pieces(rng):
+    logits = rng.normal(size=(7, 3))
+    y = np.array([0, 1, 2, -1, -1, -1, -1])
+    apart = [[0, 3, 0.8], [1, 3, 1.7], [4, 2, 2.5], [5, 4, 0.4]]
+    links = linked.Linked.of(Known.of([[6, 2, 1.1]], apart, y, logits, 3))
+    assert [piece.units.size for piece in links.pieces] == [2]
+    U, value = links.couple(logits)
+    pulls = [((a, b), -w) for a, b, w in apart] + [((6, 2), 1.1)]
+    expected, total = enumerated(logits, [], pulls, y)
+    np.testing.assert_allclose(U, expected, atol=1e-9)
+    assert value == pytest.approx(total, abs=1e-8)

@@ -163,16 +163,17 @@ class InductiveClusterer(Clusterer):
         """Publish the fitted attributes of the winning run."""
         self._state = run.state
         objective = self._objective(rows, run.state)
-        ready = self._ready(run.state)
-        memberships = rows.map(
-            lambda block, weights, *columns: self._assign(block, ready, *columns)
-        )
         total = weight_of(rows)
         self._publish(
-            memberships,
+            self._memberships_of(rows, run.state),
             run._replace(history=self._outer(run.history, total)),
             self._outer(objective, total),
         )
+
+    def _memberships_of(self, rows: Rows, state: Any) -> Any:
+        """Memberships (n, k) of the fitted rows."""
+        ready = self._ready(state)
+        return rows.map(lambda block, weights, *columns: self._assign(block, ready, *columns))
 
     def _absorb(self, rows: Rows, first: bool) -> None:
         """One step of stochastic approximation (Cappe and Moulines 2009): statistics per unit of

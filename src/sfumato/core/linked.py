@@ -4,13 +4,15 @@ Rows that must be together are a unit with one label; the label z of a unit has 
 
     log p(z) = sum of log p(x_i, z) over its rows  +  sum over linked units of pull [z = z']  + c
 
-with a pull above zero together and below zero apart. Units joined by pulls are a piece. The
-marginals of a piece are exact as long as its labels have few joint states; beyond, mean field from
-a greedy labelling, the surest unit first.
+with a pull above zero together and below zero apart. Units joined by pulls are a piece; a unit of
+known label only adds to the log-probabilities of those that it pulls. The marginals of a piece are
+exact as long as its labels have few joint states; beyond, mean field from a greedy labelling, the
+surest unit first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +20,12 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.special import logsumexp, softmax
 
+from .arrays import is_numpy
 from .constraints import Known
+from .rows import Rows
 from .types import Weights
 
-__all__ = ["HARD", "Linked", "Piece"]
+__all__ = ["HARD", "Linked", "LinkedRows", "Piece", "free_weights"]
 
 HARD = 1e6  # pull, in nats, of a pair without a weight: no likelihood of a few objects outweighs it
 MOST_STATES = 4096  # joint states of a piece that are enumerated
@@ -40,12 +44,14 @@ class Linked(NamedTuple):
     """Rows (m,) that are linked or labelled.
 
     ``unit`` (m,) is the unit of each, ``labels`` (u,) the known cluster of each unit or -1.
+    ``told`` are pulls (t,) on units (t,) towards clusters (t,), by units of known label.
     """
 
     rows: np.ndarray
     unit: np.ndarray
     labels: np.ndarray
     pieces: tuple[Piece, ...]
+    told: tuple[np.ndarray, np.ndarray, np.ndarray]
 
     @classmethod
     def of(cls, known: Known, hard: float = HARD) -> Linked | None:
@@ -65,7 +71,13 @@ class Linked(NamedTuple):
         np.maximum.at(of_unit, unit, labels[rows])
         at = np.searchsorted(rows, pairs)
         pull = np.nan_to_num(np.empty(0) if known.weights is None else known.weights, nan=-hard)
-        return cls(rows, unit, of_unit, _pieces(unit[at], pull, of_unit.size))
+        ends = unit[at]
+        first = of_unit[ends[:, 0]] < 0  # the end that is pulled; either one if both are known
+        here, there = np.where(first, *ends.T), np.where(first, *ends.T[::-1])
+        known_end = of_unit[there] >= 0
+        told = (here[known_end], of_unit[there[known_end]], pull[known_end])
+        pieces = _pieces(ends[~known_end], pull[~known_end], of_unit.size)
+        return cls(rows, unit, of_unit, pieces, told)
 
     def of_units(self, values: np.ndarray) -> np.ndarray:
         """Sums (u, k) of the values (m, k) of the rows of every unit."""
@@ -80,6 +92,8 @@ class Linked(NamedTuple):
         share its label.
         """
         A = self.of_units(logits if weights is None else weights[:, None] * logits)
+        units, clusters, pulls = self.told
+        np.add.at(A, (units, clusters), pulls)
         known = np.flatnonzero(self.labels >= 0)
         own = self.labels[known]
         kept = A[known, own]
@@ -92,6 +106,59 @@ class Linked(NamedTuple):
             R[piece.units], part = _of_piece(A[piece.units], piece.pull)
             value += part
         return R[self.unit], value + float(logsumexp(A[alone], axis=1).sum())
+
+
+class LinkedRows(NamedTuple):
+    """Linked rows of the data as a model sees them, with their weights as only column."""
+
+    links: Linked
+    rows: Rows
+
+    @classmethod
+    def of(cls, known: Known, rows: Rows) -> LinkedRows | None:
+        """The linked ones of ``rows``, whose first column holds weights; None without any."""
+        links = Linked.of(known)
+        if links is None:
+            return None
+        if not is_numpy(rows.X) or sp.issparse(rows.X):
+            raise ValueError(
+                "must_link, cannot_link and labels of some objects need X as a NumPy array or a "
+                "data frame in memory"
+            )
+        given = rows.columns[0]
+        weights = np.ones(links.rows.size) if given is None else given[links.rows]
+        own = Rows(rows.X[links.rows], weights, n_jobs=rows.n_jobs, view=rows.view)
+        return cls(links, own.kept())
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights (m,)."""
+        return self.rows.columns[0]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Known clusters (m,), -1 where unknown."""
+        return self.links.labels[self.links.unit]
+
+    def apart(self, rows: Rows) -> Rows:
+        """All rows with one more column (n,): 0 for the linked ones, 1 for the others."""
+        free = np.ones(rows.shape[0])
+        free[self.links.rows] = 0.0
+        return rows.beside(*rows.columns, free)
+
+    def couple(self, logits: Callable[[Any], np.ndarray]) -> tuple[np.ndarray, float]:
+        """``Linked.couple`` with ``logits`` of blocks."""
+        return self.links.couple(self.rows.map(lambda block, _: logits(block)), self.weights)
+
+    def sum(self, U: np.ndarray, function: Callable[..., Any]) -> Any:
+        """Sum over blocks of ``function(block, weights, memberships)``."""
+        return self.rows.beside(self.weights, U).sum(function)
+
+
+def free_weights(n: int, weights: Weights, free: Weights) -> np.ndarray:
+    """Weights (n,) of the rows that are ``free`` (1) of links, zero for the others (0)."""
+    w = np.ones(n) if weights is None else weights
+    return w if free is None else w * free
 
 
 def _pieces(ends: np.ndarray, pull: np.ndarray, size: int) -> tuple[Piece, ...]:

@@ -1,4 +1,4 @@
-"""What mixtures with a density share: information criteria, and a search over candidates.
+"""What mixtures with a density share: fits with what the user knows, and a search over candidates.
 
 A *setting* is what a candidate fixes: the number of clusters and, in some models, a shape.
 """
@@ -7,40 +7,33 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .base import InductiveClusterer, weight_of
+from .base import weight_of
+from .constraints import Known, matching
 from .growth import first_sizes, more_sizes
+from .linked import LinkedRows, free_weights
 from .loop import Run
+from .mixture_fitted import FittedDensity
 from .model_search import ModelCandidate, ModelSearch
-from .rows import Rows
+from .rows import Rows, add
 from .types import Array, ArrayLike, Weights
-from .validation import check_choice, check_features, check_n_clusters, check_number, check_weights
+from .validation import check_choice, check_n_clusters, check_number
 from .warn import warn
 
-__all__ = ["DensityMixture", "Fit"]
+__all__ = ["DensityMixture"]
 
 COLLAPSED = "a cluster holds too few objects for its shape, or has no width"
 
 
-class Fit(NamedTuple):
-    """Log-likelihood, uncertainty of the memberships (twice the logarithm of each row's largest,
-    negative) and total weight.
-    """
-
-    log_likelihood: float
-    uncertainty: float
-    total: float
-
-
-class DensityMixture(InductiveClusterer):
+class DensityMixture(FittedDensity):
     """Mixtures fitted by maximum likelihood or by a maximum of the posterior.
 
-    Hooks beside those of ``InductiveClusterer``: ``_read`` (evidence to an array), ``_posterior``
-    (memberships and log-density, in the units of the data, of a block), ``_n_parameters``.
     Hooks find what to fit in ``_setting``, not in the parameters, which may say "auto".
+    ``_summarize`` takes memberships (b, k) that are given instead of those of its state. A state
+    is a NamedTuple of arrays, each with the clusters along its first axis.
     """
 
     chooses_n_clusters = "auto"
@@ -49,7 +42,6 @@ class DensityMixture(InductiveClusterer):
     _screen = 8192
     _draft_steps = 0  # that every start takes before the best go on; 0: all go on
     _finalists = 3
-    _setting: dict[str, Any]
 
     @abstractmethod
     def _tabulate(self) -> None:
@@ -60,12 +52,8 @@ class DensityMixture(InductiveClusterer):
         """A first state; ``turn`` counts the starts, so that they may take turns in their kind."""
 
     @abstractmethod
-    def _posterior(self, block: Array, ready: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Memberships (b, k) and log-densities (b,) of a block, in float64."""
-
-    @abstractmethod
-    def _n_parameters(self) -> int:
-        """Number of free parameters of the present setting."""
+    def _summarize(self, block: Any, weights: Any, state: Any, given: Weights = None) -> Any:
+        """Statistics of a block at a state, or with memberships (b, k) that are given."""
 
     def _is_sound(self, rows: Rows, state: Any) -> bool:
         """Whether no cluster has collapsed; models that cannot collapse need not say."""
@@ -74,9 +62,6 @@ class DensityMixture(InductiveClusterer):
     def _failure(self, rows: Rows, state: Any) -> str:
         """Why a candidate must not win, or ""; one that was asked for by its number always may."""
         return "" if self._is_sound(rows, state) else COLLAPSED
-
-    def _read(self, X: Array, *, reset: bool) -> Any:
-        return check_features(self, X, reset=reset, missing=True, sparse=False)
 
     def _settings(self, sizes: list[int]) -> list[dict[str, Any]]:
         """Candidates, the simplest first; models with shapes add theirs."""
@@ -108,7 +93,13 @@ class DensityMixture(InductiveClusterer):
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
 
     def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
     ) -> Any:
         """Learn the mixture.
 
@@ -116,9 +107,19 @@ class DensityMixture(InductiveClusterer):
         ----------
         X : array or data frame of shape (n, p)
             One object per row; NaN means missing.
-        y : ignored
+        y : array of shape (n,), optional
+            Partial labels: integers, -1 for unknown. An object of known label belongs to that
+            cluster, the clusters being numbered by the sorted labels. A ``y`` without any -1 is
+            ignored, as in other clusterers.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
+        must_link : array of shape (m, 2) or (m, 3), optional
+            Pairs of rows that belong together: they share one row of memberships. With a third
+            column of weights w, labels that separate the pair are less probable by exp(-w) instead.
+        cannot_link : array of shape (m, 2) or (m, 3), optional
+            Pairs of rows that belong apart: labels that join them are ruled out or, with a third
+            column of weights w, less probable by exp(-w). A warning counts the pairs that labels do
+            not honour.
 
         Returns
         -------
@@ -129,6 +130,11 @@ class DensityMixture(InductiveClusterer):
         self._check_room(X)
         rows = self._prepare(X, sample_weight)
         sizes, table, best = self._sizes(rows.shape[0]), [], None
+        known = Known.of(must_link, cannot_link, y, rows, max(sizes))
+        if known.labels is not None:  # fewer clusters than known labels have no place for them
+            sizes = [k for k in sizes if k > known.labels.max()]
+        self._linked_ = LinkedRows.of(known, rows)
+        rows = rows if self._linked_ is None else self._linked_.apart(rows)
         while sizes:
             for setting in self._settings(sizes):
                 self._setting = setting
@@ -143,18 +149,49 @@ class DensityMixture(InductiveClusterer):
             sizes = self._more_sizes(best[0][0], best[1], sizes, rows.shape[0])
         assert best is not None
         _, self._setting, run, candidate = best
-        self._finish(rows, self._ordered(run))
+        self._finish(rows, run if known.labels is not None else self._ordered(run))
         self.search_ = ModelSearch(table, self.criterion)
         self.log_likelihood_ = candidate.log_likelihood
         self._tabulate()
-        if all(row.setting["n_clusters"] > 1 for row in table):
+        if self._linked_ is None and all(row.setting["n_clusters"] > 1 for row in table):
             self._warn_if_one_is_enough(rows, candidate)
+        del self._linked_
+        known.warn_of_broken(self.labels_)
         return self
+
+    def _sum(self, rows: Rows, state: Any) -> Any:
+        linked = self._links_of(rows)
+        if linked is None:
+            return super()._sum(rows, state)
+        ready = self._ready(state)
+
+        def part(block: Array, weights: Weights, free: Weights) -> Any:
+            return self._summarize(block, free_weights(len(block), weights, free), ready)
+
+        U, value = self._couple(linked, ready)
+        own = linked.sum(U, lambda block, w, U: self._summarize(block, w, ready, U))
+        return add(rows.sum(part), own._replace(objective=value))
+
+    def _memberships_of(self, rows: Rows, state: Any) -> np.ndarray:
+        U, linked = super()._memberships_of(rows, state), self._links_of(rows)
+        if linked is not None:
+            U[linked.links.rows] = self._couple(linked, self._ready(state))[0]
+        return U
+
+    def _begin(self, rows: Rows, rng: np.random.Generator, turn: int) -> Any:
+        """A first state, its clusters in the order of known labels."""
+        state, linked = self._start(rows, rng, turn), self._links_of(rows)
+        if linked is None or (linked.labels < 0).all():
+            return state
+        ready = self._ready(state)
+        U = linked.rows.map(lambda block, _: self._posterior(block, ready)[0])
+        order = matching(U, linked.labels)
+        return type(state)(*(part[order] for part in state))
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[Run]:
         """Runs from all starts, or drafts of which the best go on; unsound ones only if all are."""
         firsts = [
-            self._start(rows, np.random.default_rng(seed), turn) for turn, seed in enumerate(seeds)
+            self._begin(rows, np.random.default_rng(seed), turn) for turn, seed in enumerate(seeds)
         ]
         if self._setting["n_clusters"] == 1:
             firsts = firsts[:1]
@@ -169,19 +206,6 @@ class DensityMixture(InductiveClusterer):
         runs = [self._run(rows, state, total) for state in firsts]
         return [run for run in runs if self._is_sound(rows, run.state)] or runs
 
-    def _candidate(self, rows: Rows, state: Any) -> ModelCandidate:
-        fit, p = self._fit_of(rows, state), self._n_parameters()
-        deviance = -2.0 * fit.log_likelihood
-        bic = deviance + p * np.log(fit.total)
-        return ModelCandidate(
-            dict(self._setting),
-            float(bic),
-            float(bic + fit.uncertainty),
-            float(deviance + 2.0 * p),
-            fit.log_likelihood,
-            p,
-        )
-
     def _warn_if_one_is_enough(self, rows: Rows, chosen: ModelCandidate) -> None:
         """Compare with one cluster of the same shape: structureless data get a warning."""
         mine = self._setting
@@ -195,92 +219,9 @@ class DensityMixture(InductiveClusterer):
                 f"(BIC {one.bic:.1f} against {chosen.bic:.1f}): the memberships may mean nothing"
             )
 
-    def _fit_of(self, rows: Rows, state: Any) -> Fit:
-        ready = self._ready(state)
-
-        def part(block: Array, weights: Weights = None, *_: Any) -> Fit:
-            U, log_density = self._posterior(block, ready)
-            w = np.ones(len(U)) if weights is None else weights
-            surest = np.log(U.max(axis=1))
-            return Fit(float(w @ log_density), float(-2.0 * (w @ surest)), float(w.sum()))
-
-        return rows.sum(part)
-
     def _finish(self, rows: Rows, run: Run) -> None:
         self._dtype = np.float32 if "float32" in str(rows.dtype) else np.float64
         super()._finish(rows, run)
 
-    def _assign(self, block: Array, state: Any) -> np.ndarray:
+    def _assign(self, block: Array, state: Any, *_: Any) -> np.ndarray:
         return self._posterior(block, state)[0].astype(self._dtype)
-
-    def _given(self, X: Array, sample_weight: ArrayLike | None = None) -> Rows:
-        self._check_fitted()
-        X = self._read(X, reset=False)
-        return self._rows(X, check_weights(sample_weight, X))
-
-    def predict_proba(self, X: Array) -> np.ndarray:
-        """Posterior probabilities of new objects; missing values are integrated out.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n_new, p)
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-        """
-        rows = self._given(X)
-        ready = self._ready(self._state)
-        kind = np.float32 if "float32" in str(rows.dtype) else np.float64
-        return rows.map(lambda block, _: self._posterior(block, ready)[0].astype(kind))
-
-    def score_samples(self, X: Array) -> np.ndarray:
-        """Logarithm of the density at every object, of its observed values if some are missing.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n, p)
-
-        Returns
-        -------
-        log_density : array of shape (n,)
-        """
-        rows = self._given(X)
-        ready = self._ready(self._state)
-        return rows.map(lambda block, _: self._posterior(block, ready)[1])
-
-    def score(
-        self, X: Array, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Log-likelihood per unit of weight."""
-        fit = self._fit_of(self._given(X, sample_weight), self._state)
-        return fit.log_likelihood / fit.total
-
-    def bic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
-        """Bayesian information criterion, ``-2 log L + p log n``: lower is better."""
-        return self._candidate(self._given(X, sample_weight), self._state).bic
-
-    def aic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
-        """Akaike's information criterion, ``-2 log L + 2 p``: lower is better."""
-        return self._candidate(self._given(X, sample_weight), self._state).aic
-
-    def icl(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
-        """Integrated completed likelihood: ``bic`` plus the uncertainty of the memberships.
-
-        The addition is ``-2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the
-        form that R's mclust uses); lower is better.
-        """
-        return self._candidate(self._given(X, sample_weight), self._state).icl
-
-    def _draw_labels(self, n_samples: Any, rng: np.random.Generator) -> np.ndarray:
-        """Components of ``n_samples`` objects to draw, in ascending order."""
-        self._check_fitted()
-        n_samples = check_number(n_samples, "n_samples", low=1, integer=True)
-        share = np.asarray(self.weights_, dtype=np.float64)
-        return np.repeat(np.arange(len(share)), rng.multinomial(n_samples, share / share.sum()))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = False
-        return tags

@@ -179,6 +179,12 @@ class Rows:
         both = view if first is None else lambda block: view(first(block))
         return Rows(self.X, *self.columns, n_jobs=self.n_jobs, view=both)
 
+    def beside(self, *columns: Any) -> Rows:
+        """The same rows with other columns; blocks that are kept stay so."""
+        rows = Rows(self.X, *columns, n_jobs=self.n_jobs, view=self.view)
+        rows._made, rows.stack = self._made, self.stack
+        return rows
+
     def kept(self) -> Rows:
         """The same rows with the view made once, each block by itself with its columns contiguous.
 
@@ -276,7 +282,7 @@ def _mapped(X: Any) -> bool:
     return False
 
 
-def add(left: Array, right: Array) -> Any:
+def add(left: Any, right: Any) -> Any:
     """Sum of two records of statistics, entry by entry."""
     parts = (a + b for a, b in zip(left, right, strict=True))
     return type(left)(*parts) if hasattr(left, "_fields") else tuple(parts)

@@ -29,6 +29,7 @@ from ..core.types import Array, Weights
 __all__ = [
     "cholesky_coordinates",
     "coefficients",
+    "columns_or_given",
     "features",
     "from_cholesky_coordinates",
     "fused_sums",
@@ -130,6 +131,13 @@ def softmax_columns(logits: Array) -> tuple[Any, Any]:
     total = inplace("log", total)
     total += top
     return logits, total
+
+
+def columns_or_given(logits: Array, given: np.ndarray | None) -> tuple[Any, Any]:
+    """``softmax_columns``, or memberships (b, k) that are given, as columns, with zeros (b,)."""
+    if given is None:
+        return softmax_columns(logits)
+    return given.T, np.zeros(len(given))
 
 
 def fused_sums(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 from sfumato.models.factor import kernel
+from sfumato.numerics.distances import softmax_columns
 
 
 def data(n=60, d=5, seed=0):
@@ -38,7 +39,7 @@ def joint(X, s):
 def test_densities_are_those_of_the_explicit_covariances():
     X, s = data(), state()
     expected = joint(X, s)
-    U, level = kernel.memberships(X, kernel.ready(s))
+    U, level = softmax_columns(kernel.logits(X, kernel.ready(s)))
     np.testing.assert_allclose(level, np.logaddexp.reduce(expected, axis=0), atol=1e-9)
     np.testing.assert_allclose(U, np.exp(expected - level), atol=1e-9)
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats as ss
 
 from sfumato.models.mixed import kernel
+from sfumato.numerics.distances import softmax_columns
 
 LAYOUT = kernel.Layout(
     normal=np.array([0, 1]),
@@ -70,7 +71,7 @@ def test_densities_are_those_of_scipy():
     slow = np.array([[loop_density(x, s, j) for j in range(3)] for x in X])
     Z = kernel.expand(X, LAYOUT)
     np.testing.assert_allclose(Z @ kernel.coefficients(s).T, slow, atol=1e-10)
-    U, level = kernel.memberships(Z, kernel.coefficients(s))
+    U, level = softmax_columns(kernel.logits(Z, kernel.coefficients(s)))
     np.testing.assert_allclose(level, np.logaddexp.reduce(slow, axis=1), atol=1e-10)
     np.testing.assert_allclose(U.sum(axis=0), 1, atol=1e-12)
 

@@ -7,6 +7,7 @@ from scipy.stats import multivariate_t
 
 from sfumato.models.student import kernel
 from sfumato.numerics import families
+from sfumato.numerics.distances import softmax_columns
 
 
 def data(n=60, d=3, seed=0, holes=0.0):
@@ -51,7 +52,7 @@ def loop_joint(X, s):
 def test_densities_are_those_of_scipy(diagonal, holes):
     X, s = data(30, holes=holes), state(diagonal=diagonal)
     joint = loop_joint(X, s)
-    U, level = kernel.memberships(X, kernel.ready(s))
+    U, level = softmax_columns(kernel.logits(X, kernel.ready(s)))
     np.testing.assert_allclose(level, np.logaddexp.reduce(joint, axis=0), atol=1e-9)
     np.testing.assert_allclose(U, np.exp(joint - np.logaddexp.reduce(joint, axis=0)), atol=1e-9)
 

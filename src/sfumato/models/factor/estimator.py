@@ -215,15 +215,19 @@ class FactorMixture(AutomaticMixture, DensityMixture):
     def _ready(self, state: kernel.State) -> kernel.Ready:
         return kernel.ready(state)
 
-    def _summarize(self, block: Array, weights: Weights, state: kernel.Ready) -> kernel.Stats:
-        return kernel.summarize(np.asarray(block), weights, state)
+    def _summarize(
+        self, block: Array, weights: Weights, state: kernel.Ready, given: Weights = None
+    ) -> kernel.Stats:
+        return kernel.summarize(np.asarray(block), weights, state, given)
 
     def _update(self, stats: kernel.Stats, state: kernel.State) -> kernel.State:
         return kernel.update(stats, state, float(self.reg_covar), shared=bool(self.shared_noise))
 
-    def _posterior(self, block: Array, ready: kernel.Ready) -> tuple[np.ndarray, np.ndarray]:
-        U, level = kernel.memberships(np.asarray(block), ready)
-        return U.T, level + self._coordinates.log_volume()
+    def _logits(self, block: Array, ready: kernel.Ready) -> np.ndarray:
+        return kernel.logits(np.asarray(block), ready)
+
+    def _log_volumes(self, block: Array) -> float:
+        return self._coordinates.log_volume()
 
     def _n_parameters(self) -> int:
         k, q = self._setting["n_clusters"], self._setting["n_factors"]

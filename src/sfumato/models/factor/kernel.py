@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numerics.distances import softmax_columns
+from ...numerics.distances import columns_or_given
 
 __all__ = [
     "Ready",
     "State",
     "Stats",
-    "memberships",
+    "logits",
     "n_parameters",
     "ordered",
     "pack",
@@ -80,8 +80,8 @@ def ready(state: State) -> Ready:
     return Ready(state, flat, shift.ravel(), np.linalg.inv(M), constant)
 
 
-def _expect(X: np.ndarray, at: Ready) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Posterior probabilities (k, b), log-densities (b,) and expected factors (k, b, q)."""
+def _expect(X: np.ndarray, at: Ready) -> tuple[np.ndarray, np.ndarray]:
+    """log( pi_j N(x_i) ) (k, b) and expected factors (k, b, q)."""
     k, _, q = at.state.loadings.shape
     precision = 1.0 / at.state.noise
     pull = at.state.means * precision
@@ -89,18 +89,23 @@ def _expect(X: np.ndarray, at: Ready) -> tuple[np.ndarray, np.ndarray, np.ndarra
     F = P @ at.inverse
     distance = precision @ (X * X).T - 2.0 * (pull @ X.T)
     distance += np.sum(at.state.means * pull, axis=1)[:, None] - np.sum(P * F, axis=2)
-    U, level = softmax_columns(at.constant[:, None] - 0.5 * distance)
-    return U, level, F
+    return at.constant[:, None] - 0.5 * distance, F
 
 
-def memberships(X: np.ndarray, at: Ready) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior probabilities (k, b) and log-densities (b,) of rows (b, d)."""
-    return _expect(X, at)[:2]
+def logits(X: np.ndarray, at: Ready) -> np.ndarray:
+    """log( pi_j N(x_i) ) (k, b) of rows (b, d)."""
+    return _expect(X, at)[0]
 
 
-def summarize(X: np.ndarray, weights: np.ndarray | None, at: Ready) -> Stats:
-    """Sums over a block of rows (b, d)."""
-    R, level, F = _expect(X, at)
+def summarize(
+    X: np.ndarray, weights: np.ndarray | None, at: Ready, given: np.ndarray | None = None
+) -> Stats:
+    """Sums over a block of rows (b, d).
+
+    ``given`` are memberships (b, k) instead of those of the state, whose log-likelihood stays out.
+    """
+    joint, F = _expect(X, at)
+    R, level = columns_or_given(joint, given)
     if weights is not None:
         R, level = R * weights, level * weights
     k, d, q = at.state.loadings.shape

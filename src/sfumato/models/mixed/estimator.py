@@ -12,7 +12,7 @@ from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.mixture_base import DensityMixture
 from ...core.rows import Rows
-from ...core.types import ArrayLike, RandomState
+from ...core.types import ArrayLike, RandomState, Weights
 from ...core.validation import as_generator, check_features, check_number, check_weights
 from ...numerics import seeding
 from ...numerics.coordinates import measure
@@ -263,15 +263,16 @@ class MixedMixture(AutomaticMixture, DensityMixture):
         stats = super()._sum(rows, state)
         return stats._replace(objective=stats.objective + kernel.log_prior(state, self._prior()))
 
-    def _summarize(self, block: np.ndarray, weights: Any, state: np.ndarray) -> kernel.Stats:
-        return kernel.summarize(block, weights, state)
+    def _summarize(
+        self, block: np.ndarray, weights: Any, state: np.ndarray, given: Weights = None
+    ) -> kernel.Stats:
+        return kernel.summarize(block, weights, state, given)
 
     def _update(self, stats: kernel.Stats, state: kernel.State) -> kernel.State:
         return kernel.update(stats, self._layout, self._prior())
 
-    def _posterior(self, block: Any, ready: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        U, level = kernel.memberships(block, ready)
-        return U.T, level
+    def _logits(self, block: Any, ready: np.ndarray) -> np.ndarray:
+        return kernel.logits(block, ready)
 
     def _n_parameters(self) -> int:
         return kernel.n_parameters(self._setting["n_clusters"], self._layout)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ...numerics.distances import softmax_columns
+from ...numerics.distances import columns_or_given
 
 __all__ = [
     "Layout",
@@ -34,7 +34,7 @@ __all__ = [
     "embed",
     "expand",
     "log_prior",
-    "memberships",
+    "logits",
     "n_parameters",
     "ordered",
     "pack",
@@ -215,14 +215,19 @@ def coefficients(state: State) -> np.ndarray:
     )
 
 
-def memberships(Z: np.ndarray, C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior probabilities (k, b), clusters by objects, and log-densities (b,)."""
-    return softmax_columns(C @ Z.T)
+def logits(Z: np.ndarray, C: np.ndarray) -> np.ndarray:
+    """log( pi_j f(x_i) ) (k, b), clusters by objects."""
+    return C @ Z.T
 
 
-def summarize(Z: np.ndarray, weights: np.ndarray | None, C: np.ndarray) -> Stats:
-    """Sums over a block; the objective is the log-likelihood, without the prior."""
-    U, level = memberships(Z, C)
+def summarize(
+    Z: np.ndarray, weights: np.ndarray | None, C: np.ndarray, given: np.ndarray | None = None
+) -> Stats:
+    """Sums over a block; the objective is the log-likelihood, without the prior.
+
+    ``given`` are memberships (b, k) instead of those of ``C``, whose log-likelihood stays out.
+    """
+    U, level = columns_or_given(logits(Z, C), given)
     if weights is not None:
         U, level = U * weights, level * weights
     return Stats(U @ Z, float(level.sum()))

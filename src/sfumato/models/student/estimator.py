@@ -241,15 +241,19 @@ class StudentMixture(AutomaticMixture, DensityMixture):
     def _ready(self, state: kernel.State) -> kernel.Ready:
         return kernel.ready(state)
 
-    def _summarize(self, block: Array, weights: Weights, state: kernel.Ready) -> kernel.Stats:
-        return kernel.summarize(np.asarray(block), weights, state)
+    def _summarize(
+        self, block: Array, weights: Weights, state: kernel.Ready, given: Weights = None
+    ) -> kernel.Stats:
+        return kernel.summarize(np.asarray(block), weights, state, given)
 
     def _update(self, stats: kernel.Stats, state: kernel.State) -> kernel.State:
         return kernel.update(stats, state, self._rule_of())
 
-    def _posterior(self, block: Array, ready: kernel.Ready) -> tuple[np.ndarray, np.ndarray]:
-        U, level = kernel.memberships(np.asarray(block), ready)
-        return U.T, level + ~np.isnan(block) @ np.log(self._coordinates.scale)
+    def _logits(self, block: Array, ready: kernel.Ready) -> np.ndarray:
+        return kernel.logits(np.asarray(block), ready)
+
+    def _log_volumes(self, block: Array) -> np.ndarray:
+        return ~np.isnan(block) @ np.log(self._coordinates.scale)
 
     def _n_parameters(self) -> int:
         k, d = self._setting["n_clusters"], self.n_features_in_
@@ -265,9 +269,8 @@ class StudentMixture(AutomaticMixture, DensityMixture):
         return objective + self._volume
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
-        log_scale = np.log(self._coordinates.scale)
         self._volume = rows.sum(
-            lambda X, w: (float(np.sum((~np.isnan(X) @ log_scale) * (1.0 if w is None else w))),)
+            lambda X, w, *_: (float(np.sum(self._log_volumes(X) * (1.0 if w is None else w))),)
         )[0]
         super()._finish(rows, run)
         state, scale = run.state, self._coordinates.scale

@@ -31,7 +31,7 @@ __all__ = [
     "Rule",
     "State",
     "Stats",
-    "memberships",
+    "logits",
     "n_parameters",
     "ordered",
     "pack",
@@ -203,17 +203,22 @@ def _log_density(look: _Look, freedom: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return (value if look.seen.all() else np.where(look.seen > 0, value, 0.0)), tail
 
 
-def memberships(X: np.ndarray, at: Ready) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior probabilities (k, b) and log-densities (b,) of rows (b, d)."""
+def logits(X: np.ndarray, at: Ready) -> np.ndarray:
+    """log( pi_j t(x_i) ) (k, b) of rows (b, d)."""
     joint, _ = _log_density(_look(X, at), at.state.freedom)
-    return distances.softmax_columns(joint + np.log(at.state.weights)[:, None])
+    return joint + np.log(at.state.weights)[:, None]
 
 
-def summarize(X: np.ndarray, weights: np.ndarray | None, at: Ready) -> Stats:
-    """Sums over a block of rows (b, d); NaN is missing."""
+def summarize(
+    X: np.ndarray, weights: np.ndarray | None, at: Ready, given: np.ndarray | None = None
+) -> Stats:
+    """Sums over a block of rows (b, d); NaN is missing.
+
+    ``given`` are memberships (b, k) instead of those of the state, whose log-likelihood stays out.
+    """
     look, state = _look(X, at), at.state
     joint, tail = _log_density(look, state.freedom)
-    R, level = distances.softmax_columns(joint + np.log(state.weights)[:, None])
+    R, level = distances.columns_or_given(joint + np.log(state.weights)[:, None], given)
     if weights is not None:
         R, level = R * weights, level * weights
     nu = state.freedom[:, None]
