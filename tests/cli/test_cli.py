@@ -444,6 +444,16 @@ def test_choose_finds_three_and_draws_the_curve(run, data, tmp_path):
     assert run(*words, "--from", 5)[0] == 2
 
 
+def test_choose_reads_a_file_as_fit_does(run, tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(center, 0.3, (20, 2)) for center in (0, 5)])
+    (tmp_path / "bare.txt").write_text("\n".join(f"{x:.4f};{y:.4f}" for x, y in X))
+    words = ("choose", "bare.txt", "--no-header", "--delimiter", ";", "--model", "fuzzy-c-means")
+    code, out, err = run(*words, "--to", 3, "--set", "n_init=1", "--json")
+    assert code == 0, err
+    assert json.loads(out)["n_clusters"] == 2
+
+
 @pytest.mark.slow
 def test_choose_in_json_and_auto_agree(run, data, tmp_path):
     words = (data, "--drop", "kind", "--drop", "weight", "--model", "fuzzy-c-means")

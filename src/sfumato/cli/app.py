@@ -59,72 +59,33 @@ def _root(
 
 
 @command()
+@o.takes(reading=o.Reading, writing=o.Writing)
 def fit(
+    *,
     data: o.DataFile,
     model: o.Model = None,
     clusters: o.Clusters = None,
     similarity: o.Similarity = None,
-    settings: o.Settings = None,
-    seed: o.Seed = 0,
-    scale: o.Scale = "auto",
-    columns: o.Columns = None,
-    id_column: o.IdColumn = None,
     weight_column: o.WeightColumn = None,
-    class_column: o.ClassColumn = None,
-    drop: o.Drop = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    encoding: o.Encoding = None,
-    out: o.Out = Path("sfumato-result"),
-    table: o.TableFormat = "csv",
-    force: o.Force = False,
-    strict: o.Strict = False,
-    resume: o.Resume = False,
-    as_json: o.Json = False,
-    quiet: o.Quiet = False,
+    reading: o.Reading,
+    writing: o.Writing,
 ) -> None:
     """Cluster the rows of a table.
 
     Writes a folder with memberships, a summary, the model and a report. With --similarity
     precomputed the table is a similarity matrix.
     """
-    from ..io import Roles
     from .fitting import Request, run
 
-    roles = Roles(
-        id=id_column,
-        weight=weight_column,
-        classes=class_column,
-        drop=tuple(drop or ()),
-        header=header,
-        delimiter=delimiter,
-        encoding=encoding,
-        keep=tuple(columns) if columns else None,
-        mixed=similarity != "precomputed",
-    )
-    run(
-        Request(
-            data=data,
-            roles=roles,
-            scale=scale,
-            model=model,
-            clusters=clusters,
-            similarity=similarity,
-            settings=tuple(settings or ()),
-            seed=seed,
-            out=out,
-            table=table,
-            force=force,
-            strict=strict,
-            resume=resume,
-            as_json=as_json,
-            quiet=quiet,
-        )
-    )
+    roles = reading.roles(weight=weight_column, mixed=similarity != "precomputed")
+    asked = {"model": model, "clusters": clusters, "similarity": similarity, **reading.model()}
+    run(Request(data=data, roles=roles, **asked, **writing._asdict()))
 
 
 @command()
+@o.takes(reading=o.Reading, writing=o.Writing)
 def consensus(
+    *,
     data: Annotated[
         str,
         typer.Argument(
@@ -142,57 +103,15 @@ def consensus(
         ),
     ] = False,
     clusters: o.Clusters = None,
-    settings: o.Settings = None,
-    seed: o.Seed = 0,
-    scale: o.Scale = "auto",
-    columns: o.Columns = None,
-    id_column: o.IdColumn = None,
-    class_column: o.ClassColumn = None,
-    drop: o.Drop = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    encoding: o.Encoding = None,
-    out: o.Out = Path("sfumato-result"),
-    table: o.TableFormat = "csv",
-    force: o.Force = False,
-    strict: o.Strict = False,
-    resume: o.Resume = False,
-    as_json: o.Json = False,
-    quiet: o.Quiet = False,
+    reading: o.Reading,
+    writing: o.Writing,
 ) -> None:
     """Combine many clusterings into a soft one."""
-    from ..io import Roles
     from .fitting import Request, run
 
-    roles = Roles(
-        id=id_column,
-        classes=class_column,
-        drop=tuple(drop or ()),
-        labels=not features,
-        header=header,
-        delimiter=delimiter,
-        encoding=encoding,
-        keep=tuple(columns) if columns else None,
-        mixed=features,
-    )
-    run(
-        Request(
-            data=data,
-            roles=roles,
-            scale=scale,
-            model="consensus",
-            clusters=clusters,
-            settings=tuple(settings or ()),
-            seed=seed,
-            out=out,
-            table=table,
-            force=force,
-            strict=strict,
-            resume=resume,
-            as_json=as_json,
-            quiet=quiet,
-        )
-    )
+    roles = reading.roles(labels=not features, mixed=features)
+    asked = {"model": "consensus", "clusters": clusters, **reading.model()}
+    run(Request(data=data, roles=roles, **asked, **writing._asdict()))
 
 
 command()(commands.predict)
@@ -200,7 +119,9 @@ command()(commands.score)
 
 
 @command()
+@o.takes(reading=o.Reading)
 def choose(
+    *,
     data: o.DataFile,
     model: o.Model = None,
     lowest: Annotated[
@@ -228,14 +149,7 @@ def choose(
         bool, typer.Option("--labelings", help="DATA holds labelings (with --model consensus).")
     ] = False,
     similarity: o.Similarity = None,
-    settings: o.Settings = None,
-    seed: o.Seed = 0,
-    scale: o.Scale = "auto",
-    columns: o.Columns = None,
-    id_column: o.IdColumn = None,
     weight_column: o.WeightColumn = None,
-    class_column: o.ClassColumn = None,
-    drop: o.Drop = None,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -245,40 +159,31 @@ def choose(
     force: Annotated[bool, typer.Option("--force", help="Replace a picture that exists.")] = False,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
+    reading: o.Reading,
 ) -> None:
     """How many clusters? A score for each number.
 
     The answer is the same as that of fit --clusters auto. It is then put to the structure test:
     sparse regions must separate the clusters.
     """
-    from ..io import Roles
     from .choosing import Asked, choose
 
-    roles = Roles(
-        id=id_column,
-        weight=weight_column,
-        classes=class_column,
-        drop=tuple(drop or ()),
-        labels=labelings,
-        keep=tuple(columns) if columns else None,
-        mixed=not labelings and similarity != "precomputed",
-    )
+    mixed = not labelings and similarity != "precomputed"
+    roles = reading.roles(weight=weight_column, labels=labelings, mixed=mixed)
     numbers = None if highest is None and lowest == 1 else range(lowest, (highest or 20) + 1)
     choose(
         Asked(
             data=data,
             roles=roles,
-            scale=scale,
             model=model,
             candidates=numbers,
             criterion=criterion,
             similarity=similarity,
-            settings=tuple(settings or ()),
-            seed=seed,
             plot=plot,
             force=force,
             as_json=as_json,
             quiet=quiet,
+            **reading.model(),
         )
     )
 

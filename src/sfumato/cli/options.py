@@ -1,13 +1,19 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and groups of them."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
 from .models import ALIASES, canonical, commands
+
+if TYPE_CHECKING:
+    from ..io import Roles
 
 DataFile = Annotated[
     str,
@@ -148,3 +154,82 @@ Strict = Annotated[
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where the same command was stopped.")]
+
+
+class Reading(NamedTuple):
+    """How a table is read, and the model set: options of every command that clusters one."""
+
+    settings: Settings = None
+    seed: Seed = 0
+    scale: Scale = "auto"
+    columns: Columns = None
+    id_column: IdColumn = None
+    class_column: ClassColumn = None
+    drop: Drop = None
+    header: Header = None
+    delimiter: Delimiter = None
+    encoding: Encoding = None
+
+    def roles(self, **others: Any) -> Roles:
+        """What the columns are."""
+        from ..io import Roles
+
+        return Roles(
+            id=self.id_column,
+            classes=self.class_column,
+            drop=tuple(self.drop or ()),
+            header=self.header,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            keep=tuple(self.columns) if self.columns else None,
+            **others,
+        )
+
+    def model(self) -> dict[str, Any]:
+        """What the model is told."""
+        return {"settings": tuple(self.settings or ()), "seed": self.seed, "scale": self.scale}
+
+
+class Writing(NamedTuple):
+    """Where a result goes: options of every command that writes one."""
+
+    out: Out = Path("sfumato-result")
+    table: TableFormat = "csv"
+    force: Force = False
+    strict: Strict = False
+    resume: Resume = False
+    as_json: Json = False
+    quiet: Quiet = False
+
+
+def takes(**groups: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with the options of several groups, which it gets as one argument per group."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters
+        shared = {name: _parameters(group) for name, group in groups.items()}
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            parts = {
+                name: groups[name](**{option: given.pop(option) for option in options})
+                for name, options in shared.items()
+            }
+            command(**given, **parts)
+
+        listed = [option for name, option in own.items() if name not in groups]
+        for options in shared.values():
+            listed += options.values()
+        run.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def _parameters(group: Any) -> dict[str, inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return {
+        name: inspect.Parameter(name, kind, default=default, annotation=hints[name])
+        for name, default in group._field_defaults.items()
+    }
