@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
+from sfumato.core import optional
+
+_COMPILING = ExitStack()
 LIBRARIES = [
     "numpy",
     "numpy-readonly",
     *(name for name in ("array_api_strict", "torch") if importlib.util.find_spec(name)),
 ]
+
+
+def pytest_sessionstart() -> None:
+    """Small fits use the compiled kernels, as they do once these are on disk."""
+    _COMPILING.enter_context(optional.compiling())
 
 
 def pytest_collection_modifyitems(config, items):

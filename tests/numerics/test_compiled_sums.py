@@ -21,7 +21,7 @@ def both(monkeypatch, function):
     assert distances.has_compiled()
     compiled = function()
     with monkeypatch.context() as patch:
-        patch.setattr(distances, "optional_module", lambda *name: None)
+        patch.setattr(distances, "compiled_module", lambda *name: None)
         return compiled, function()
 
 

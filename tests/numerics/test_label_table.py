@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
+from sfumato.core.optional import optional_module
 from sfumato.models.consensus import explicit
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
@@ -21,7 +22,7 @@ def labelings(seed, n=30, m=6, missing=0.0, n_labels=4):
 
 def without_numba(monkeypatch):
     for module in (kernel, sweeps):
-        monkeypatch.setattr(module, "optional_module", lambda *name: None)
+        monkeypatch.setattr(module, "compiled_module", lambda *name: None)
 
 
 def double_loop(labels, weights, U):
@@ -39,7 +40,7 @@ def double_loop(labels, weights, U):
 def twin(request, monkeypatch):
     if request.param == "numpy":
         without_numba(monkeypatch)
-    elif kernel.optional_module("sfumato.numerics", "compiled_labels") is None:
+    elif optional_module("sfumato.numerics", "compiled_labels") is None:
         pytest.skip("Numba is not installed")
     return request.param
 
@@ -137,7 +138,7 @@ def test_sweeps_go_down_to_a_stationary_point(twin, missing):
 
 
 def test_twins_reach_the_same_minimum(monkeypatch):
-    if kernel.optional_module("sfumato.numerics", "compiled_labels") is None:
+    if optional_module("sfumato.numerics", "compiled_labels") is None:
         pytest.skip("Numba is not installed")
     rng = np.random.default_rng(8)
     labels = np.where(

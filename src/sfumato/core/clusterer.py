@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import loop, structure
 from .arrays import free_memory, namespace, reader
 from .memory import InputSize, require
+from .optional import compile_for
 from .types import ArrayLike, RandomState
 from .validation import check_number, refuse_spread
 from .warn import warn
@@ -148,6 +149,7 @@ class Clusterer(
         self._evidence_ = X
         size = InputSize.of(X)
         if size is not None:
+            compile_for(size.n)
             budget = free_memory(X) if getattr(X, "is_cuda", False) else None
             require(
                 f"{type(self).__name__}.fit",

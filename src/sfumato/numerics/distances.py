@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.arrays import inplace, namespace
-from ..core.optional import optional_module
+from ..core.optional import compiled_module, optional_module
 from ..core.types import Array, Weights
 
 __all__ = [
@@ -150,7 +150,7 @@ def fused_sums(
     ``Z`` holds z(x) or, of kind "full" for mixtures, x alone.
     """
     if isinstance(Z, np.ndarray):
-        twins = optional_module(__package__, "compiled_sums")
+        twins = compiled_module(__package__, "compiled_sums")
         if twins is None or not fuzzy:
             return None if twins is None else twins.gaussian_sums(Z, weights, rows)
         raised = rows.copy()
@@ -168,7 +168,7 @@ def fused_sums(
 
 def has_compiled() -> bool:
     """Whether ``fused_sums`` has kernels for NumPy arrays."""
-    return optional_module(__package__, "compiled_sums") is not None
+    return compiled_module(__package__, "compiled_sums") is not None
 
 
 def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:

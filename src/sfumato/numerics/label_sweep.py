@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.optional import optional_module
+from ..core.optional import compiled_module
 from . import simplex
 from .label_table import Table, each_block, gather, has_gaps, scatter
 
@@ -110,7 +110,7 @@ def sweep(table: Table, U: np.ndarray, offset: float | None = None) -> tuple[np.
     """One Gauss-Seidel pass over the objects, and f afterwards. ``U`` stays as it is."""
     U = U.copy()
     sums = moments(table, U)
-    compiled = optional_module(__package__, "compiled_labels")
+    compiled = compiled_module(__package__, "compiled_labels")
     if compiled is not None and table.mass is None:
         compiled.table_sweep(table.codes, table.offsets, table.weights, table.coverage, U, *sums)
     else:

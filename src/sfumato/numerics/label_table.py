@@ -22,7 +22,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ..core.optional import optional_module
+from ..core.optional import compiled_module
 from ..core.rows import threads
 from .eigen import Spectrum, leading_eigenvectors
 
@@ -353,7 +353,7 @@ def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, n
     """
     right = table if other is None else other
     seen_together = _seen_together(table, right)
-    compiled = optional_module(__package__, "compiled_labels")
+    compiled = compiled_module(__package__, "compiled_labels")
     if compiled is not None and other is None and np.all(table.weights == 1.0):
         together = np.empty(seen_together.shape)
         compiled.equal_labels(np.ascontiguousarray(table.codes.T), together)

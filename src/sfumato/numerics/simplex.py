@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import add_at, device, inplace, namespace
-from ..core.optional import optional_module
+from ..core.optional import compiled_module
 from ..core.types import Array
 
 __all__ = ["draw", "normalize", "pair_steps", "project", "quadratic_program", "softmax"]
@@ -125,7 +125,7 @@ def quadratic_program(
         Largest violation of the optimality conditions, relative to the largest entries of H and B.
     """
     xp = namespace(B)
-    compiled = optional_module(__package__, "compiled_simplex") if xp is np else None
+    compiled = compiled_module(__package__, "compiled_simplex") if xp is np else None
     if compiled is not None:
         return compiled.quadratic_programs(np.asarray(H), np.asarray(B))
     k = B.shape[1]

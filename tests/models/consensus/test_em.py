@@ -50,7 +50,7 @@ def test_m_step_is_the_same_compiled_or_not():
 @pytest.mark.parametrize("has_compiled", [True, False])
 def test_posteriors_are_the_softmax_within_each_mixture(monkeypatch, has_compiled):
     if not has_compiled:
-        monkeypatch.setattr(em, "optional_module", lambda *names: None)
+        monkeypatch.setattr(em, "compiled_module", lambda *names: None)
     rng = np.random.default_rng(0)
     rows = [rng.normal(scale=30.0, size=(size, 6)) for size in (1, 4, 7)]
     Y = rng.normal(scale=20.0, size=(30, 2))

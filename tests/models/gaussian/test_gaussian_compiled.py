@@ -29,7 +29,7 @@ def problem(family, seed=0, n=120, d=3, k=3, noise=None, weighted=False, outlier
 
 
 def plain(monkeypatch):
-    monkeypatch.setattr(likelihood, "optional_module", lambda *_: None)
+    monkeypatch.setattr(likelihood, "compiled_module", lambda *_: None)
 
 
 def same(one, other):
@@ -84,7 +84,7 @@ def test_merging_equals_the_plain_merging(monkeypatch):
         weights = np.ones(n)
         fast = hierarchy.hierarchy(X, weights, [2, 3, 7], np.random.default_rng(0))
         with monkeypatch.context() as patch:
-            patch.setattr(hierarchy, "optional_module", lambda *_: None)
+            patch.setattr(hierarchy, "compiled_module", lambda *_: None)
             slow = hierarchy.hierarchy(X, weights, [2, 3, 7], np.random.default_rng(0))
         for k in (2, 3, 7):
             np.testing.assert_array_equal(fast[k], slow[k])
@@ -95,7 +95,7 @@ def test_a_fit_without_numba_is_the_same_fit(monkeypatch):
     X = rng.normal(size=(80, 2)) + 4.0 * rng.integers(3, size=(80, 1))
     fast = GaussianMixture(3, random_state=0).fit(X)
     for module in (likelihood, hierarchy, distances):
-        monkeypatch.setattr(module, "optional_module", lambda *_: None)
+        monkeypatch.setattr(module, "compiled_module", lambda *_: None)
     slow = GaussianMixture(3, random_state=0).fit(X)
     assert fast.covariance_type_ == slow.covariance_type_
     np.testing.assert_allclose(fast.memberships_, slow.memberships_, atol=1e-6)

@@ -40,7 +40,7 @@ def test_weighted_and_linked_sweeps_go_down_and_report_the_double_sum(
     rng, kind, exclude, twin, monkeypatch
 ):
     if not twin:
-        monkeypatch.setattr(kernel, "optional_module", lambda *_: None)
+        monkeypatch.setattr(kernel, "compiled_module", lambda *_: None)
     factor = rng.random((25, 3))
     W = factor @ factor.T
     form = {
@@ -75,7 +75,7 @@ def test_compiled_and_numpy_sweeps_reach_the_same_minimum(rng, monkeypatch):
     found = []
     for twin in (True, False):
         if not twin:
-            monkeypatch.setattr(kernel, "optional_module", lambda *_: None)
+            monkeypatch.setattr(kernel, "compiled_module", lambda *_: None)
         step = loop.Extrapolation.accelerate(
             partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
         )

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays import asarray_like, is_numpy, namespace
-from ...core.optional import optional_module
+from ...core.optional import compiled_module
 from ...core.types import Weights
 from ...numerics import distances, seeding
 
@@ -71,7 +71,7 @@ class Mixtures(NamedTuple):
         """
         columns = np.ascontiguousarray(Y.T) if is_numpy(Y) else Y.T
         logits = asarray_like(self.rows, Y) @ distances.features(columns, "full")
-        compiled = optional_module(__package__, "compiled") if is_numpy(Y) else None
+        compiled = compiled_module(__package__, "compiled") if is_numpy(Y) else None
         if compiled is not None:
             compiled.normalize_members(logits, self.offsets)
             return logits
@@ -157,7 +157,7 @@ def maximize(sums: np.ndarray, d: int, shrinkage: float = 0.0) -> np.ndarray:
 
     ``shrinkage`` is s above.
     """
-    compiled = optional_module(__package__, "compiled")
+    compiled = compiled_module(__package__, "compiled")
     step = _maximize if compiled is None else compiled.maximize
     return step(sums, d, PRIOR * len(sums) ** (-2.0 / d), shrinkage)
 

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from ...core.optional import optional_module
+from ...core.optional import compiled_module
 from ...numerics import seeding
 
 __all__ = ["hierarchy"]
@@ -46,7 +46,7 @@ def hierarchy(
     spread = float(weights @ np.sum((Z - center) ** 2, axis=1)) / (weights.sum() * Z.shape[1])
     a = seeding.unit(weights) * spread
 
-    twin = optional_module(__package__, "compiled_hierarchy")
+    twin = compiled_module(__package__, "compiled_hierarchy")
     if twin is not None:
         found = _partitions(twin.merges(mass, mean, scatter, a, min(sizes)), len(mass), sizes)
     else:

@@ -19,7 +19,7 @@ import numpy as np
 from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.linked import Linked
-from ...core.optional import optional_module
+from ...core.optional import compiled_module
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike
 from ...numerics import distances, families
@@ -57,7 +57,7 @@ def layout_for(family: str, d: int, holes: bool) -> str:
 
 def _twin() -> Any:
     """The compiled loop, or None where Numba is not installed."""
-    return optional_module(__package__, "compiled")
+    return compiled_module(__package__, "compiled")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from ...core import loop
 from ...core.arrays import device, is_numpy, namespace, to_numpy
-from ...core.optional import optional_module
+from ...core.optional import compiled_module
 from ...core.types import Array, ArrayLike, Weights
 from ...numerics import simplex
 from .evidence import N_PANELS, Explicit, Implicit, Low, columns, panels
@@ -252,7 +252,7 @@ def _compiled(problem: Problem, U: Array) -> Any:
     )
     matrix = problem.W.factor if isinstance(problem.W, Low) else getattr(problem.W, "W", None)
     usable = short and isinstance(U, np.ndarray) and (is_numpy(matrix) or sp.issparse(matrix))
-    return optional_module(__package__, "compiled") if usable else None
+    return compiled_module(__package__, "compiled") if usable else None
 
 
 def _descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[Any, ...]:

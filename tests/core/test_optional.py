@@ -1,0 +1,120 @@
+"""When compiled kernels are used: from disk always, compiled anew only for very many objects."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import sfumato
+from sfumato.core import optional
+
+pytest.importorskip("numba")
+
+FIT = """
+import numpy as np
+import sfumato
+from numba.core import event
+
+class Count(event.Listener):
+    n = 0
+    def on_start(self, event):
+        Count.n += 1
+    def on_end(self, event):
+        pass
+
+event.register("numba:compile", Count())
+{first}
+X = np.random.default_rng(0).normal(size=(60, 2))
+X[30:] += 9.0
+for name in ("FuzzyCMeans", "GaussianMixture", "PairwiseProbabilisticClustering",
+             "EvidenceAccumulation", "SpectralClustering"):
+    U = getattr(sfumato, name)(2, random_state=0).fit(X).memberships_
+    assert np.array_equal(U.argmax(axis=1)[:30] == U.argmax(axis=1)[0], np.full(30, True)), name
+print(Count.n)
+"""
+
+
+def compilations(folder, first: str = "") -> int:
+    """How many functions a new process compiles in small fits, with compiled forms in a folder."""
+    code = FIT.format(first=first)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return int(done.stdout.split()[-1])
+
+
+def test_the_first_small_fits_compile_nothing(tmp_path):
+    assert compilations(tmp_path) == 0
+    assert not list(tmp_path.rglob("*.nbi"))
+
+
+@pytest.mark.slow
+def test_kernels_are_compiled_once_for_all_later_processes(tmp_path):
+    assert compilations(tmp_path, "sfumato.compile_kernels()") > 50
+    assert compilations(tmp_path) == 0
+    kept = {path.name.split(".")[0] for path in tmp_path.rglob("*.nbi")}
+    root = os.path.dirname(sfumato.__file__)
+    twins = {
+        name[:-3]
+        for _, _, files in os.walk(root)
+        for name in files
+        if name.startswith("compiled") and name.endswith(".py")
+    }
+    assert twins <= kept
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """The module as it is at the start of a process."""
+    monkeypatch.setattr(optional, "_state", {"compile": False})
+    kept = optional._kept
+    kept.cache_clear()
+    yield optional
+    kept.cache_clear()
+
+
+def test_very_many_objects_are_worth_a_compilation(fresh, monkeypatch):
+    monkeypatch.setattr(fresh, "_kept", lambda *names: False)
+    names = ("sfumato.numerics", "compiled_simplex")
+    fresh.compile_for(fresh.MANY_OBJECTS - 1)
+    assert fresh.compiled_module(*names) is None
+    fresh.compile_for(fresh.MANY_OBJECTS)
+    assert fresh.compiled_module(*names) is fresh.optional_module(*names)
+    fresh.compile_for(1)  # what is compiled stays in use
+    assert fresh.compiled_module(*names) is not None
+
+
+def test_a_large_fit_asks_for_compiled_kernels(fresh, monkeypatch):
+    monkeypatch.setattr(fresh, "MANY_OBJECTS", 50)
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    sfumato.FuzzyCMeans(2, random_state=0).fit(X[:49])
+    assert not fresh._state["compile"]
+    sfumato.FuzzyCMeans(2, random_state=0).fit(X)
+    assert fresh._state["compile"]
+
+
+def test_forms_older_than_their_source_do_not_count(fresh, tmp_path, monkeypatch):
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    source = package / "compiled_one.py"
+    source.write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    version = f"py{sys.version_info.major}{sys.version_info.minor}"
+    index = package / "__pycache__" / f"compiled_one.f-1.{version}.nbi"
+    index.parent.mkdir(exist_ok=True)
+    assert not fresh._kept("pack", "compiled_one")
+    index.write_text("")
+    fresh._kept.cache_clear()
+    assert fresh._kept("pack", "compiled_one")
+    later = index.stat().st_mtime + 10
+    os.utime(source, (later, later))
+    fresh._kept.cache_clear()
+    assert not fresh._kept("pack", "compiled_one")
+    assert not fresh._kept("pack", "compiled_none")
