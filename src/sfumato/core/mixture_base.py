@@ -219,7 +219,13 @@ class DensityMixture(FittedDensity):
                 f"(BIC {one.bic:.1f} against {chosen.bic:.1f}): the memberships may mean nothing"
             )
 
+    def _outer(self, objective: float | np.ndarray, total: float) -> Any:
+        return objective + self._volume
+
     def _finish(self, rows: Rows, run: Run) -> None:
+        self._volume = rows.sum(
+            lambda X, w, *_: (float(np.sum(self._log_volumes(X) * (1.0 if w is None else w))),)
+        )[0]
         self._dtype = np.float32 if "float32" in str(rows.dtype) else np.float64
         super()._finish(rows, run)
 

@@ -8,23 +8,15 @@ from typing import Any
 import numpy as np
 
 from ...core import loop
-from ...core.arrays import to_numpy
 from ...core.base import weight_of
-from ...core.mixture_base import DensityMixture
+from ...core.mixture_features import FeatureMixture
 from ...core.rows import Rows
-from ...core.types import Array, ArrayLike, RandomState, Weights
-from ...core.validation import (
-    as_generator,
-    check_choice,
-    check_features,
-    check_number,
-    check_weights,
-)
+from ...core.types import Array, RandomState, Weights
+from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import seeding
-from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticMixture
-from . import kernel, starts
+from . import kernel, missing, starts
 
 __all__ = ["FactorMixture"]
 
@@ -32,13 +24,13 @@ SAMPLE = 2048  # objects that a start looks at
 MOST_FACTORS = 6  # that "auto" tries
 
 
-class FactorMixture(AutomaticMixture, DensityMixture):
+class FactorMixture(AutomaticMixture, FeatureMixture):
     """Posterior probabilities of Gaussian clusters in many features.
 
     Mixture of factor analyzers [1]_ [2]_: within a cluster features are correlated through a few
     factors, ``Sigma = L L' + Psi`` with ``L`` of ``n_factors`` columns and ``Psi`` diagonal. The
     number of parameters grows with the number of features, not with its square, and no p x p matrix
-    is ever formed.
+    is ever formed. Missing values (NaN) are integrated out.
 
     Parameters
     ----------
@@ -175,9 +167,6 @@ class FactorMixture(AutomaticMixture, DensityMixture):
         if not isinstance(self.shared_noise, (bool, np.bool_)):
             raise TypeError(f"shared_noise must be True or False, got {self.shared_noise!r}")
 
-    def _read(self, X: Array, *, reset: bool) -> Any:
-        return check_features(self, X, reset=reset, sparse=False)
-
     def _settings(self, sizes: list[int]) -> list[dict[str, Any]]:
         """All sizes with all numbers of factors, which cannot be more than the features."""
         d, wanted = self.n_features_in_, self.n_factors
@@ -190,19 +179,9 @@ class FactorMixture(AutomaticMixture, DensityMixture):
         factors = [min(d, check_number(q, "n_factors", low=1, integer=True)) for q in several]
         return [{**s, "n_factors": q} for s in super()._settings(sizes) for q in factors]
 
-    def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
-        X = self._read(X, reset=True)
-        plain = Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
-        self._coordinates = measure(plain, per_feature=True, mix=False)
-        return self._rows(X, *plain.columns).kept()
-
-    def _rows(self, X: ArrayLike, *columns: Any) -> Rows:
-        coordinates = self._coordinates
-        return Rows(X, *columns, n_jobs=self.n_jobs, view=lambda block: _inner(block, coordinates))
-
     def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> kernel.State:
         """From k-means in the units of the data and in units of every feature, in turn."""
-        X, weights, _ = seeding.sorted_sample(rows, SAMPLE, rng)
+        X, weights, _ = seeding.sorted_sample(rows, SAMPLE, rng, features=np.nan_to_num)
         k, q = self._setting["n_clusters"], self._setting["n_factors"]
         scale = self._coordinates.scale
         places = X * (scale.min() / scale) if turn % 2 == 0 else X
@@ -217,17 +196,22 @@ class FactorMixture(AutomaticMixture, DensityMixture):
 
     def _summarize(
         self, block: Array, weights: Weights, state: kernel.Ready, given: Weights = None
-    ) -> kernel.Stats:
+    ) -> kernel.Stats | missing.Stats:
+        if self._holes:
+            return missing.summarize(np.asarray(block), weights, state.state, given)
         return kernel.summarize(np.asarray(block), weights, state, given)
 
-    def _update(self, stats: kernel.Stats, state: kernel.State) -> kernel.State:
-        return kernel.update(stats, state, float(self.reg_covar), shared=bool(self.shared_noise))
+    def _update(self, stats: kernel.Stats | missing.Stats, state: kernel.State) -> kernel.State:
+        floor, shared = float(self.reg_covar), bool(self.shared_noise)
+        if isinstance(stats, missing.Stats):
+            return missing.update(stats, state, floor, shared=shared)
+        return kernel.update(stats, state, floor, shared=shared)
 
     def _logits(self, block: Array, ready: kernel.Ready) -> np.ndarray:
-        return kernel.logits(np.asarray(block), ready)
-
-    def _log_volumes(self, block: Array) -> float:
-        return self._coordinates.log_volume()
+        X = np.asarray(block)
+        if np.isnan(X).any():
+            return missing.logits(X, ready.state)
+        return kernel.logits(X, ready)
 
     def _n_parameters(self) -> int:
         k, q = self._setting["n_clusters"], self._setting["n_factors"]
@@ -240,9 +224,6 @@ class FactorMixture(AutomaticMixture, DensityMixture):
 
     def _ordered(self, run: loop.Run) -> loop.Run:
         return run._replace(state=kernel.ordered(run.state))
-
-    def _outer(self, objective: Any, total: float) -> Any:
-        return objective + total * self._coordinates.log_volume()
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
         super()._finish(rows, run)
@@ -257,12 +238,3 @@ class FactorMixture(AutomaticMixture, DensityMixture):
                 f"a cluster holds too few objects for {self.n_factors_} factors: ask for fewer "
                 "clusters or fewer factors"
             )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
-
-
-def _inner(block: Any, coordinates: Any) -> np.ndarray:
-    return coordinates.inner(to_numpy(block).astype(np.float64))

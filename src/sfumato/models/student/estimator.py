@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...core import loop
-from ...core.arrays import to_numpy
 from ...core.base import weight_of
-from ...core.mixture_base import DensityMixture
+from ...core.mixture_features import FeatureMixture
 from ...core.rows import Rows
-from ...core.types import Array, ArrayLike, RandomState, Weights
-from ...core.validation import as_generator, check_choice, check_number, check_weights
+from ...core.types import Array, RandomState, Weights
+from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import families, seeding
-from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticMixture
 from . import kernel, starts
 
@@ -31,7 +29,7 @@ UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
 CLOSED = ("EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE", "VVV")
 
 
-class StudentMixture(AutomaticMixture, DensityMixture):
+class StudentMixture(AutomaticMixture, FeatureMixture):
     """Posterior probabilities of clusters with heavy tails.
 
     A mixture of multivariate t distributions [1]_, fitted by EM: an object far from its cluster
@@ -185,19 +183,6 @@ class StudentMixture(AutomaticMixture, DensityMixture):
         names = families.FAMILIES if wanted == "auto" else (families.family_of(wanted),)
         return [{**s, "covariance_type": name} for s in super()._settings(sizes) for name in names]
 
-    def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
-        X = self._read(X, reset=True)
-        plain = Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
-        empty = np.flatnonzero(np.isnan(plain.extremes()[0]))
-        if len(empty):
-            raise ValueError(f"X has no value at all in feature {empty[0]}: drop that feature")
-        self._coordinates = measure(plain, per_feature=True, mix=False)
-        return self._rows(X, *plain.columns).kept()
-
-    def _rows(self, X: ArrayLike, *columns: Any) -> Rows:
-        coordinates = self._coordinates
-        return Rows(X, *columns, n_jobs=self.n_jobs, view=lambda block: _inner(block, coordinates))
-
     def _rule_of(self) -> kernel.Rule:
         """What the present setting fixes, in inner coordinates."""
         family = self._setting["covariance_type"]
@@ -212,7 +197,6 @@ class StudentMixture(AutomaticMixture, DensityMixture):
         )
 
     def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> kernel.State:
-        # In these coordinates the means are zero: missing values begin there.
         X, weights, _ = seeding.sorted_sample(rows, SAMPLE, rng, features=np.nan_to_num)
         k = self._setting["n_clusters"]
         labels = starts.partition(X, weights, k, turn, rng)
@@ -252,9 +236,6 @@ class StudentMixture(AutomaticMixture, DensityMixture):
     def _logits(self, block: Array, ready: kernel.Ready) -> np.ndarray:
         return kernel.logits(np.asarray(block), ready)
 
-    def _log_volumes(self, block: Array) -> np.ndarray:
-        return ~np.isnan(block) @ np.log(self._coordinates.scale)
-
     def _n_parameters(self) -> int:
         k, d = self._setting["n_clusters"], self.n_features_in_
         return kernel.n_parameters(k, d, self._rule_of())
@@ -265,13 +246,7 @@ class StudentMixture(AutomaticMixture, DensityMixture):
     def _ordered(self, run: loop.Run) -> loop.Run:
         return run._replace(state=kernel.ordered(run.state))
 
-    def _outer(self, objective: float | np.ndarray, total: float) -> Any:
-        return objective + self._volume
-
     def _finish(self, rows: Rows, run: loop.Run) -> None:
-        self._volume = rows.sum(
-            lambda X, w, *_: (float(np.sum(self._log_volumes(X) * (1.0 if w is None else w))),)
-        )[0]
         super()._finish(rows, run)
         state, scale = run.state, self._coordinates.scale
         self.weights_, self.degrees_of_freedom_ = state.weights, state.freedom
@@ -289,7 +264,3 @@ class StudentMixture(AutomaticMixture, DensityMixture):
                 "has no "
                 "width in some direction: ask for fewer clusters or a simpler covariance_type"
             )
-
-
-def _inner(block: Array, coordinates: Any) -> np.ndarray:
-    return coordinates.inner(to_numpy(block).astype(np.float64))
