@@ -26,12 +26,34 @@ from .types import ArrayLike, RandomState
 from .validation import check_number, refuse_spread
 from .warn import warn
 
-__all__ = ["Clusterer", "most_clusters"]
+__all__ = ["Clusterer", "Iterative", "most_clusters"]
 
 
-class Clusterer(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
-):
+class Iterative(BaseEstimator):
+    """Estimators that iterate from several starts: the parameters that steer this."""
+
+    def __init__(
+        self, *, n_init: int, max_iter: int, tol: float, random_state: RandomState
+    ) -> None:
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _check_loop_parameters(self) -> None:
+        check_number(self.max_iter, "max_iter", low=1, integer=True)
+        check_number(self.tol, "tol", low=0)
+        check_number(self.n_init, "n_init", low=1, integer=True)
+        if getattr(self, "n_jobs", None) is not None:
+            check_number(self.n_jobs, "n_jobs", integer=True)
+            if self.n_jobs == 0:
+                raise ValueError(
+                    "n_jobs must be None (every core), a positive number of threads, or -1, -2, "
+                    "...; got 0"
+                )
+
+
+class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Iterative, ABC):
     """Memberships in, labels out: ``fit`` forgets, validates, fits and publishes.
 
     The rest follows from ``predict_proba``.
@@ -42,22 +64,8 @@ class Clusterer(
     # "auto": the model has a criterion for ``n_clusters="auto"``; "never": choose_n_clusters has
     # one; "always": the model infers the number; "given": no criterion knows it, give a number
     chooses_n_clusters: ClassVar[str] = "never"
+    n_clusters: Any
     _evidence_: Any  # kept from the beginning of a fit until memberships are published
-
-    def __init__(
-        self,
-        n_clusters: Any,
-        *,
-        n_init: int,
-        max_iter: int,
-        tol: float,
-        random_state: RandomState,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
 
     @property
     def unit_free(self) -> bool:
@@ -127,18 +135,6 @@ class Clusterer(
             name for name in vars(self) if name.endswith("_") and not name.startswith("__")
         ]:
             delattr(self, name)
-
-    def _check_loop_parameters(self) -> None:
-        check_number(self.max_iter, "max_iter", low=1, integer=True)
-        check_number(self.tol, "tol", low=0)
-        check_number(self.n_init, "n_init", low=1, integer=True)
-        if getattr(self, "n_jobs", None) is not None:
-            check_number(self.n_jobs, "n_jobs", integer=True)
-            if self.n_jobs == 0:
-                raise ValueError(
-                    "n_jobs must be None (every core), a positive number of threads, or -1, -2, "
-                    "...; got 0"
-                )
 
     def _check_room(self, X: ArrayLike) -> None:
         """Refuse a fit that would not fit in memory.

@@ -13,7 +13,7 @@ from .linked import LinkedRows, free_weights
 from .model_search import ModelCandidate
 from .rows import Rows, add
 from .types import Array, ArrayLike, Weights
-from .validation import check_features, check_number, check_weights
+from .validation import as_generator, check_features, check_number, check_weights
 
 __all__ = ["FittedDensity"]
 
@@ -47,6 +47,10 @@ class FittedDensity(InductiveClusterer):
     def _log_volumes(self, block: Array) -> Any:
         """What the log-densities of a block gain by the coordinates: (b,) or a number."""
         return 0.0
+
+    @abstractmethod
+    def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> Any:
+        """One object from the cluster of each label."""
 
     @abstractmethod
     def _n_parameters(self) -> int:
@@ -155,12 +159,26 @@ class FittedDensity(InductiveClusterer):
         """
         return self._candidate(self._given(X, sample_weight), self._state).icl
 
-    def _draw_labels(self, n_samples: Any, rng: np.random.Generator) -> np.ndarray:
-        """Components of ``n_samples`` objects to draw, in ascending order."""
+    def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
+        """Draw objects from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : array of shape (n_samples, p), or a data frame if the model knows columns of one
+        labels : array of shape (n_samples,)
+            The cluster each object came from, in ascending order.
+        """
         self._check_fitted()
-        n_samples = check_number(n_samples, "n_samples", low=1, integer=True)
+        check_number(n_samples, "n_samples", low=1, integer=True)
+        rng = as_generator(self.random_state)
         share = np.asarray(self.weights_, dtype=np.float64)
-        return np.repeat(np.arange(len(share)), rng.multinomial(n_samples, share / share.sum()))
+        counts = rng.multinomial(n_samples, share / share.sum())
+        labels = np.repeat(np.arange(len(share)), counts)
+        return self._draw(labels, rng), labels
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

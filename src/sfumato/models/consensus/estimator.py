@@ -17,7 +17,7 @@ from ...core.memory import InputSize
 from ...core.objects import object_weights
 from ...core.rows import Rows
 from ...core.structure import FEWEST, PREFIX, assess
-from ...core.types import ArrayLike, Weights
+from ...core.types import ArrayLike, Estimator, RandomState, Weights
 from ...core.validation import (
     as_generator,
     check_choice,
@@ -147,21 +147,20 @@ class EvidenceAccumulation(FittedConsensus):
 
     def __init__(
         self,
-        n_clusters="auto",
+        n_clusters: int | str = "auto",
         *,
-        ensemble=None,
-        consensus="cluster-kernel",
-        selection=None,
-        max_clusters=20,
-        n_bootstrap=0,
-        n_init=4,
-        max_iter=500,
-        tol=1e-6,
-        random_state=None,
-    ):
-        super().__init__(
-            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
-        )
+        ensemble: Estimator | str | None = None,
+        consensus: Estimator | str = "cluster-kernel",
+        selection: str | None = None,
+        max_clusters: int = 20,
+        n_bootstrap: int = 0,
+        n_init: int = 4,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
+        self.n_clusters = n_clusters
         self.ensemble = ensemble
         self.consensus = consensus
         self.selection = selection
@@ -219,7 +218,8 @@ class EvidenceAccumulation(FittedConsensus):
             refuse_subnormal(X, "X")
             weights = None
             if partition_weight is not None:
-                weights = given.check_weights(partition_weight, self.ensemble)
+                own: Any = self.ensemble
+                weights = given.check_weights(partition_weight, own)
             mass = object_weights(sample_weight, X)
             self._fit_soft(X, None, (weights, mass), settings, rng)
         else:

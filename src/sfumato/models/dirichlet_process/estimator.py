@@ -19,7 +19,7 @@ from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.memory import InputSize, reserve
 from ...core.rows import Rows
-from ...core.types import Array, ArrayLike, Weights
+from ...core.types import Array, ArrayLike, RandomState, Weights
 from ...core.validation import (
     as_generator,
     check_choice,
@@ -61,18 +61,18 @@ class DirichletProcessMixture(FittedProcess):
         How the posterior is found.
     concentration : (float, float) or float, default=(1.0, 1.0)
         Shape and rate of the gamma prior on alpha, which is then learnt; or a fixed alpha.
-    n_init : int, default=4
-        Variational starts, of which the best is kept; or chains of the sampler, which are pooled.
-    max_iter : int, default=500
-        Most variational iterations from one start.
-    tol : float, default=1e-5
-        The variational form stops when the bound rises by less than this per unit of weight.
     burn_in : int, default=200
         Sweeps of each chain that are thrown away.
     n_draws : int, default=100
         Partitions kept from each chain.
     thinning : int, default=2
         Sweeps between two kept partitions.
+    n_init : int, default=4
+        Variational starts, of which the best is kept; or chains of the sampler, which are pooled.
+    max_iter : int, default=500
+        Most variational iterations from one start.
+    tol : float, default=1e-5
+        The variational form stops when the bound rises by less than this per unit of weight.
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
         Threads; ``None`` means every core.
@@ -137,23 +137,22 @@ class DirichletProcessMixture(FittedProcess):
 
     def __init__(
         self,
-        n_clusters=None,
+        n_clusters: int | None = None,
         *,
-        component=NormalInverseWishart,
-        inference="variational",
-        concentration=(1.0, 1.0),
-        n_init=4,
-        max_iter=500,
-        tol=1e-5,
-        burn_in=200,
-        n_draws=100,
-        thinning=2,
-        random_state=None,
-        n_jobs=None,
-    ):
-        super().__init__(
-            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
-        )
+        component: Any = NormalInverseWishart,
+        inference: str = "variational",
+        concentration: float | tuple[float, float] = (1.0, 1.0),
+        burn_in: int = 200,
+        n_draws: int = 100,
+        thinning: int = 2,
+        n_init: int = 4,
+        max_iter: int = 500,
+        tol: float = 1e-5,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
+        self.n_clusters = n_clusters
         self.component = component
         self.inference = inference
         self.concentration = concentration

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from ...core import loop
 from ...core.arrays import as_dense, is_numpy, to_numpy
 from ...core.memory import InputSize, reserve
 from ...core.similarity_base import SimilarityClusterer
-from ...core.types import ArrayLike, Similarity, Weights
+from ...core.types import ArrayLike, RandomState, Similarity, Weights
 from ...core.validation import (
     as_generator,
     check_choice,
@@ -87,20 +88,19 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
 
     def __init__(
         self,
-        n_clusters="auto",
+        n_clusters: int | str = "auto",
         *,
-        max_clusters=20,
-        similarity="knn",
-        normalization="doubly-stochastic",
-        solver="coordinate",
-        n_init=4,
-        max_iter=500,
-        tol=1e-7,
-        random_state=None,
-    ):
-        super().__init__(
-            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
-        )
+        max_clusters: int = 20,
+        similarity: str | Callable[..., Any] = "knn",
+        normalization: str = "doubly-stochastic",
+        solver: str = "coordinate",
+        n_init: int = 4,
+        max_iter: int = 500,
+        tol: float = 1e-7,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
+        self.n_clusters = n_clusters
         self.max_clusters = max_clusters
         self.similarity = similarity
         self.normalization = normalization

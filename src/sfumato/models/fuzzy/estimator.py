@@ -61,12 +61,12 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         Typicalities in place of memberships [6]_: each cluster judges an object by itself, so that
         an outlier is typical of none. ``typicalities_`` holds them, whose rows sum to anything from
         0 to ``n_clusters``; ``memberships_`` are the same rows divided by their sums.
+    stop : {"objective", "centers"}, default="objective"
+        What ``tol`` looks at: the objective, or how far the centers move.
     n_init : int, default=4
         Number of starts; the best is kept. With many objects the starts compete on a sample.
     max_iter : int, default=300
         Most steps of a run.
-    stop : {"objective", "centers"}, default="objective"
-        What ``tol`` looks at: the objective, or how far the centers move.
     tol : float, default=1e-7
         A run stops when a step lowers the objective by less than this fraction; with
         ``stop="centers"``, when no center moves further than this times the root mean square
@@ -138,16 +138,15 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         missing: str = "partial",
         init: ArrayLike | None = None,
         possibilistic: bool = False,
+        stop: str = "objective",
         n_init: int = 4,
         max_iter: int = 300,
-        stop: str = "objective",
         tol: float = 1e-7,
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
-        )
+        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
+        self.n_clusters = n_clusters
         self.max_clusters = max_clusters
         self.fuzzifier = fuzzifier
         self.covariance_type = covariance_type

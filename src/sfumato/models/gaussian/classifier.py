@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ...core.arrays import to_numpy
+from ...core.clusterer import Iterative
 from ...core.types import Array, ArrayLike, RandomState
 from ...core.validation import check_features, check_number, check_weights
 from .estimator import GaussianMixture
@@ -45,7 +46,7 @@ class _LabelledMixture(_ClassMixture):
         return y, np.arange(k)
 
 
-class MixtureClassifier(ClassifierMixin, BaseEstimator):
+class MixtureClassifier(ClassifierMixin, Iterative):
     """Probabilities of known classes whose densities are Gaussian mixtures.
 
     Parameters
@@ -112,15 +113,12 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
+        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
         self.n_components = n_components
         self.covariance_type = covariance_type
         self.criterion = criterion
         self.prior = prior
         self.reg_covar = reg_covar
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
         self.n_jobs = n_jobs
 
     def fit(self, X: Array, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:

@@ -13,7 +13,7 @@ from ...core.arrays import to_numpy
 from ...core.mixture_base import DensityMixture
 from ...core.rows import Rows
 from ...core.types import ArrayLike, RandomState, Weights
-from ...core.validation import as_generator, check_features, check_number, check_weights
+from ...core.validation import check_features, check_number, check_weights
 from ...numerics import seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticMixture
@@ -132,37 +132,21 @@ class MixedMixture(AutomaticMixture, DensityMixture):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
-        )
+        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
+        self.n_clusters = n_clusters
         self.columns = columns
         self.max_clusters = max_clusters
         self.criterion = criterion
         self.smoothing = smoothing
         self.n_jobs = n_jobs
 
-    def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
-        """Draw objects from the mixture.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-
-        Returns
-        -------
-        X : array of shape (n_samples, p), or a data frame if the model was fitted to one
-        labels : array of shape (n_samples,)
-            The cluster each object came from, in ascending order.
-        """
-        self._check_fitted()
-        rng = as_generator(self.random_state)
-        labels = self._draw_labels(n_samples, rng)
+    def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> Any:
         values = {c.name: decode(self._drawn(c, labels, rng), c) for c in self._columns}
         if self._backend is None:
-            return np.column_stack([np.asarray(v) for v in values.values()]), labels
+            return np.column_stack([np.asarray(v) for v in values.values()])
         import narwhals as nw
 
-        return nw.from_dict(values, backend=self._backend).to_native(), labels
+        return nw.from_dict(values, backend=self._backend).to_native()
 
     def _drawn(self, column: Column, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Codes of one column for objects of known clusters."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from ...core.constraints import match_columns, refuse_constraints
 from ...core.memory import InputSize
 from ...core.rows import one_blas_thread
 from ...core.similarity_base import SimilarityClusterer
-from ...core.types import ArrayLike, Similarity
+from ...core.types import ArrayLike, RandomState, Similarity
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import simplex
@@ -128,22 +129,21 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
 
     def __init__(
         self,
-        n_clusters="auto",
+        n_clusters: int | str = "auto",
         *,
-        max_clusters=20,
-        similarity="cluster-kernel",
-        solver="coordinate",
-        diagonal="exclude",
-        scale="fit",
-        init=None,
-        n_init=4,
-        max_iter=500,
-        tol=1e-8,
-        random_state=None,
-    ):
-        super().__init__(
-            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
-        )
+        max_clusters: int = 20,
+        similarity: str | Callable[..., Any] = "cluster-kernel",
+        solver: str = "coordinate",
+        diagonal: str = "exclude",
+        scale: float | str = "fit",
+        init: ArrayLike | None = None,
+        n_init: int = 4,
+        max_iter: int = 500,
+        tol: float = 1e-8,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
+        self.n_clusters = n_clusters
         self.max_clusters = max_clusters
         self.similarity = similarity
         self.solver = solver

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from ...core.constraints import Known, match_columns, matching, refuse_constrain
 from ...core.objects import chained, joined, merged
 from ...core.similarity_base import SimilarityClusterer
 from ...core.similarity_evidence import Evidence
-from ...core.types import Array, ArrayLike, Similarity
+from ...core.types import Array, ArrayLike, RandomState, Similarity
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import kmeans as kernel
@@ -107,20 +108,19 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
 
     def __init__(
         self,
-        n_clusters="auto",
+        n_clusters: int | str = "auto",
         *,
-        max_clusters=20,
-        similarity="knn",
-        method="normalized-cut",
-        rounding=None,
-        n_init=10,
-        max_iter=300,
-        tol=0.0,
-        random_state=None,
-    ):
-        super().__init__(
-            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
-        )
+        max_clusters: int = 20,
+        similarity: str | Callable[..., Any] = "knn",
+        method: str = "normalized-cut",
+        rounding: str | None = None,
+        n_init: int = 10,
+        max_iter: int = 300,
+        tol: float = 0.0,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
+        self.n_clusters = n_clusters
         self.max_clusters = max_clusters
         self.similarity = similarity
         self.method = method

@@ -13,7 +13,7 @@ from ...core.base import weight_of
 from ...core.mixture_features import FeatureMixture
 from ...core.rows import Rows
 from ...core.types import Array, RandomState, Weights
-from ...core.validation import as_generator, check_choice, check_number
+from ...core.validation import check_choice, check_number
 from ...core.warn import warn
 from ...numerics import families, seeding
 from ...selection.automatic import AutomaticMixture
@@ -134,9 +134,8 @@ class StudentMixture(AutomaticMixture, FeatureMixture):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            n_clusters, n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state
-        )
+        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
+        self.n_clusters = n_clusters
         self.covariance_type = covariance_type
         self.degrees_of_freedom = degrees_of_freedom
         self.max_clusters = max_clusters
@@ -144,28 +143,13 @@ class StudentMixture(AutomaticMixture, FeatureMixture):
         self.reg_covar = reg_covar
         self.n_jobs = n_jobs
 
-    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Draw objects from the mixture.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-
-        Returns
-        -------
-        X : array of shape (n_samples, p)
-        labels : array of shape (n_samples,)
-            The cluster each object came from, in ascending order.
-        """
-        self._check_fitted()
-        rng = as_generator(self.random_state)
-        labels = self._draw_labels(n_samples, rng)
+    def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         nu = self.degrees_of_freedom_[labels]
         normal = rng.standard_normal((len(labels), self.n_features_in_))
         factors = np.linalg.cholesky(self.scale_matrices_)
         deviations = np.einsum("nij,nj->ni", factors[labels], normal)
         spread = np.sqrt(nu / rng.chisquare(nu))
-        return self.means_[labels] + deviations * spread[:, None], labels
+        return self.means_[labels] + deviations * spread[:, None]
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
