@@ -273,6 +273,27 @@ def test_an_object_without_evidence_belongs_everywhere_alike(case):
     )
 
 
+def takes_holes(case):
+    tags = case.make(0).__sklearn_tags__()
+    return features(case) and case.inductive and tags.input_tags.allow_nan
+
+
+@subset(takes_holes)
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+def test_missing_values_are_left_out_and_objects_without_any_are_as_good_as_absent(case):
+    full = fitted(case)
+    evidence = case.evidence.copy()
+    evidence[::9, 1] = np.nan
+    some = case.fit(evidence=evidence)
+    np.testing.assert_allclose(some.memberships_.sum(axis=1), 1, atol=1e-12)
+    same = some.labels_ == ms.align(full.memberships_, some.memberships_).argmax(axis=1)
+    assert same.mean() > 0.9
+    if case.y is None:
+        more = np.vstack([case.evidence, np.full((1, case.evidence.shape[1]), np.nan)])
+        U = case.fit(evidence=more).memberships_[:-1]
+        np.testing.assert_allclose(ms.align(U, full.memberships_), full.memberships_, atol=0.03)
+
+
 @subset(lambda case: case.kind == "similarity" and case.name.startswith(("pairwise", "spectral")))
 def test_an_object_of_which_nothing_is_measured_is_as_good_as_absent(case):
     if "baum-eagon" in case.name:

@@ -367,8 +367,8 @@ def test_weights_and_missing_numbers_are_refused_where_they_make_no_sense():
     with pytest.raises(ValueError, match="sample_weight needs"):
         make("gibbs").fit(X, sample_weight=np.ones(30))
     with pytest.raises(ValueError, match="NaN"):
-        make().fit(np.where(X > 2, np.nan, X))
-    for component in (NormalInverseGamma, BetaBinomial):
+        make("gibbs").fit(np.where(X > 2, np.nan, X))
+    for component in (NormalInverseWishart, NormalInverseGamma, BetaBinomial):
         with pytest.raises(ValueError, match="only NaN"):
             make(component=component).fit(np.full((4, 2), np.nan))
 

@@ -254,7 +254,7 @@ def test_merge_gain_is_exact():
     )
     state, _ = climb(component, X, 6, weights, prior, n_steps=5)
     Z = component.features(X)
-    R, _ = kernel.responsibilities(state, Z)
+    R, _ = kernel.responsibilities(component, state, Z)
     stats = kernel.summarize(component, state, X, weights)
     state = kernel.update(component, stats.sums, stats.counts, state.concentration, prior)
     R = R[np.argsort(-stats.counts, kind="stable")]

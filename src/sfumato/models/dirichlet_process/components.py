@@ -10,7 +10,8 @@ sum_i r_ik z(x_i)
 
 and the predictive density of a new object is E(S_k + z(x)) - E(S_k). Objects are columns: features
 are (q, b). Terms that do not depend on the cluster (units, multinomial coefficients) are left to
-``log_base``. A missing number (NaN) has zero features.
+``log_base``. A missing number (NaN) has zero features, or NaN where features are correlated
+(``missing``).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ...conjugate.kernel import LOG_2PI, normal_wishart_log_normalizer
 from ...core.arrays import namespace, to_numpy
 from ...core.types import Array
 from ...numerics import distances
+from . import missing
 
 __all__ = ["CountComponent", "DiagonalComponent", "FullComponent", "standardize"]
 
@@ -54,9 +56,25 @@ class FullComponent(NamedTuple):
         """Features z(x) (q, n) of every row."""
         return distances.features(standardize(X, self.center, self.unit), "full")
 
+    def has_holes(self, Z: Array) -> bool:
+        """Whether some of these features are missing, of arrays of NumPy."""
+        return isinstance(Z, np.ndarray) and bool(np.isnan(Z[1 : len(self.mean) + 1]).any())
+
     def log_base(self, Z: Array) -> Any:
         """Part of the log density that holds no parameter, (n,)."""
+        if self.has_holes(Z):
+            return -np.log(self.unit) @ ~np.isnan(Z[1 : len(self.unit) + 1])
         return -np.log(self.unit).sum() * Z[0]
+
+    def expected_logits(self, C: np.ndarray, Z: Any) -> Any:
+        """C . z(x) (k, b), integrated over missing values."""
+        if self.has_holes(Z):
+            return missing.logits(C, Z, len(self.mean))
+        return _plain_logits(C, Z)
+
+    def expected_sums(self, R: Any, C: np.ndarray, Z: Any) -> np.ndarray:
+        """Sums (k, q) of z(x) weighted by ``R`` (k, b), expected where values are missing."""
+        return missing.sums(R, C, Z, len(self.mean)) if self.has_holes(Z) else to_numpy(R @ Z.T)
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """mean (k, d), kappa (k,), df (k,) and scale (k, d, d) given the sums of features (k,
@@ -115,13 +133,19 @@ class FullComponent(NamedTuple):
             ),
         )
 
-    def log_predictive(self, parameters: tuple[np.ndarray, ...], Z: Array) -> Any:
+    def log_predictive(self, parameters: tuple[np.ndarray, ...], Z: Any) -> Any:
         """Log predictive density (k, b) of the objects with features ``Z`` (q, b)."""
         xp = namespace(Z)
+        if self.has_holes(Z):
+            return missing.log_predictive(parameters[1], parameters[2], Z, len(self.mean))
         constant, exponent, C = (
             xp.asarray(part, device=getattr(Z, "device", None)) for part in parameters
         )
         return constant[:, None] - exponent[:, None] * xp.log1p(xp.clip(C @ Z, min=0.0))
+
+
+def _plain_logits(C: np.ndarray, Z: Any) -> Any:
+    return namespace(Z).asarray(C, device=getattr(Z, "device", None)) @ Z
 
 
 class DiagonalComponent(NamedTuple):
@@ -140,9 +164,17 @@ class DiagonalComponent(NamedTuple):
         """z(x) = (seen, x, x^2), each of length d."""
         X = standardize(X, self.center, self.unit)
         xp = namespace(X)
-        missing = xp.isnan(X)
-        X = xp.where(missing, xp.zeros_like(X), X)
-        return xp.concat([xp.astype(~missing, X.dtype), X, X * X], axis=0)
+        unseen = xp.isnan(X)
+        X = xp.where(unseen, xp.zeros_like(X), X)
+        return xp.concat([xp.astype(~unseen, X.dtype), X, X * X], axis=0)
+
+    def expected_logits(self, C: np.ndarray, Z: Any) -> Any:
+        """C . z(x) (k, b)."""
+        return _plain_logits(C, Z)
+
+    def expected_sums(self, R: Any, C: np.ndarray, Z: Any) -> np.ndarray:
+        """Sums (k, q) of z(x) weighted by ``R`` (k, b)."""
+        return to_numpy(R @ Z.T)
 
     def log_base(self, Z: Array) -> Any:
         """Part of the log density that holds no parameter, (n,)."""
@@ -227,6 +259,14 @@ class CountComponent(NamedTuple):
 
     def _groups(self, S: np.ndarray) -> Any:
         return S.reshape(-1, *self.prior.shape)
+
+    def expected_logits(self, C: np.ndarray, Z: Any) -> Any:
+        """C . z(x) (k, b)."""
+        return _plain_logits(C, Z)
+
+    def expected_sums(self, R: Any, C: np.ndarray, Z: Any) -> np.ndarray:
+        """Sums (k, q) of z(x) weighted by ``R`` (k, b)."""
+        return to_numpy(R @ Z.T)
 
     def log_base(self, Z: Any) -> Any:
         """Logarithm of the multinomial coefficients, (b,)."""

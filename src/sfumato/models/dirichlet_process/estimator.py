@@ -52,8 +52,8 @@ class DirichletProcessMixture(FittedProcess):
         Most clusters the variational form may use (truncation); ``None`` means 20, or the number of
         objects if that is less. The sampler has no such limit.
     component : a class or an object of ``sfumato.conjugate``, default=NormalInverseWishart
-        What a cluster is: ``NormalInverseWishart`` (normal, full covariance),
-        ``NormalInverseGamma`` (normal, independent features, NaN left out),
+        What a cluster is: ``NormalInverseWishart`` (normal, full covariance; NaN integrated out by
+        the variational form), ``NormalInverseGamma`` (normal, independent features, NaN left out),
         ``DirichletMultinomial`` (rows of counts) or ``BetaBinomial`` (yes or no, NaN left out). A
         class means a vague prior made from the location and spread of the data; an object is the
         prior itself, in the units of the data.
@@ -169,7 +169,8 @@ class DirichletProcessMixture(FittedProcess):
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
-            Features; NaN where missing, for components whose features are independent.
+            Features; NaN where missing, for normal components and ``BetaBinomial``. With
+            ``NormalInverseWishart`` the variational form takes it, the sampler does not.
         y : ignored
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object. Only with ``inference="variational"``.
@@ -199,7 +200,8 @@ class DirichletProcessMixture(FittedProcess):
 
     def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> tuple[Any, Rows, Any]:
         """Checked features, their rows with weights, and the component with its prior."""
-        X = check_features(self, X, reset=True, missing=self._takes_missing())
+        X = check_features(self, X, reset=True, missing=True)
+        self._refuse_missing(X)
         with np.errstate(over="ignore"):
             weights = check_weights(sample_weight, X)
         priors.check_copies(weights)
@@ -301,8 +303,7 @@ class DirichletProcessMixture(FittedProcess):
         for name, low in (("burn_in", 0), ("n_draws", 1), ("thinning", 1)):
             check_number(getattr(self, name), name, low=low, integer=True)
         check_choice(self.inference, "inference", ("variational", "gibbs"))
-        kind = self.component if isinstance(self.component, type) else type(self.component)
-        if kind not in priors.KINDS:
+        if self._kind() not in priors.KINDS:
             names = ", ".join(k.__name__ for k in priors.KINDS)
             raise ValueError(
                 f"component must be one of {names} of sfumato.conjugate, or an object of it, got "

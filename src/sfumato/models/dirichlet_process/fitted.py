@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from ...conjugate import BetaBinomial, DirichletMultinomial, NormalInverseGamma
-from ...core.arrays import namespace, to_numpy
+from ...conjugate import (
+    BetaBinomial,
+    DirichletMultinomial,
+    NormalInverseGamma,
+    NormalInverseWishart,
+)
+from ...core.arrays import is_numpy, namespace, to_numpy
 from ...core.base import Clusterer
 from ...core.rows import Rows
 from ...core.types import ArrayLike
@@ -20,6 +26,8 @@ __all__ = ["FittedProcess"]
 class FittedProcess(Clusterer):
     """Methods of a mixture that has a posterior, approximate or sampled."""
 
+    component: Any
+    inference: str
     _posterior: variational.Approximation | sampling.Posterior
 
     def predict_proba(self, X: ArrayLike) -> Any:
@@ -77,19 +85,44 @@ class FittedProcess(Clusterer):
         )
 
     def _check_new(self, X: ArrayLike) -> Any:
-        X = check_features(self, X, reset=False, missing=self._takes_missing())
+        X = check_features(self, X, reset=False, missing=True)
+        self._refuse_missing(X)
         priors.check_counts(self._posterior.component, X)
         priors.check_reach(self._posterior.component, Rows(X, n_jobs=self.n_jobs))
         return X
 
+    def _kind(self) -> type:
+        """Class of the component."""
+        return self.component if isinstance(self.component, type) else type(self.component)
+
     def _takes_missing(self) -> bool:
-        kind = self.component if isinstance(self.component, type) else type(self.component)
-        return kind in (NormalInverseGamma, BetaBinomial)
+        kind = self._kind()
+        correlated = kind is NormalInverseWishart and self.inference == "variational"
+        return correlated or kind in (NormalInverseGamma, BetaBinomial)
+
+    def _refuse_missing(self, X: Any) -> None:
+        """Name the way out where values are missing and the component cannot do without them."""
+        kind = self._kind()
+        apart = kind in (NormalInverseGamma, BetaBinomial)
+        if apart or (self._takes_missing() and (is_numpy(X) or sp.issparse(X))):
+            return
+        values = X.data if sp.issparse(X) else X
+        if not bool(namespace(values).isnan(values).any()):
+            return
+        if kind is DirichletMultinomial:
+            way = "a row of counts has no total then; drop those rows or fill them in"
+        elif self._takes_missing():
+            way = "give X as a NumPy array, or set component=NormalInverseGamma"
+        else:
+            way = "set inference='variational', or component=NormalInverseGamma"
+        raise ValueError(
+            f"X contains NaN, missing values, which component={kind.__name__} with "
+            f"inference={self.inference!r} does not take: {way}"
+        )
 
     def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
         """Densities of measurements only: counts have none."""
-        kind = self.component if isinstance(self.component, type) else type(self.component)
-        counts = kind in (BetaBinomial, DirichletMultinomial)
+        counts = self._kind() in (BetaBinomial, DirichletMultinomial)
         return (None, "") if counts else super()._judged(evidence)
 
     def __sklearn_tags__(self) -> Any:

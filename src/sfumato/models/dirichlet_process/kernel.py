@@ -125,16 +125,12 @@ def _gamma_divergence(q: Concentration, p: Concentration) -> float:
     )
 
 
-def responsibilities(state: State, Z: Array) -> tuple[Any, Any]:
+def responsibilities(component: Any, state: State, Z: Array) -> tuple[Any, Any]:
     """Responsibilities (k, b) of the clusters for objects with features ``Z`` (q, b), and the log
     normalisers (b,).
     """
-    xp = namespace(Z)
-    device = getattr(Z, "device", None)
-    return softmax_columns(
-        xp.asarray(state.coefficients, device=device) @ Z
-        + xp.asarray(state.offset, device=device)[:, None]
-    )
+    offset = namespace(Z).asarray(state.offset, device=getattr(Z, "device", None))
+    return softmax_columns(component.expected_logits(state.coefficients, Z) + offset[:, None])
 
 
 def summarize(
@@ -146,12 +142,12 @@ def summarize(
     sums, counts, objective = np.zeros_like(state.sums), np.zeros_like(state.counts), 0.0
     for start in range(0, X.shape[0], size):
         Z = component.features(X[start : start + size])
-        R, bound = responsibilities(state, Z)
+        R, bound = responsibilities(component, state, Z)
         if weights is not None:
             w = namespace(R).asarray(weights[start : start + size])
             R *= w
             bound = bound * w
-        sums += to_numpy(R @ Z.T)
+        sums += component.expected_sums(R, state.coefficients, Z)
         counts += to_numpy(R.sum(axis=1))
         objective += float(bound.sum())
     return Summary(sums, counts, objective)

@@ -89,11 +89,15 @@ def default_prior(kind: type, rows: Rows) -> Any:
 def _correlation(rows: Rows, center: np.ndarray, unit: np.ndarray) -> np.ndarray:
     """Correlations (p, p) of the features."""
 
-    def total(block: Array, weights: Weights) -> tuple[Any]:
+    def total(block: Array, weights: Weights) -> tuple[Any, Any]:
         Z = to_numpy(standardize(block, center, unit))
-        return ((Z if weights is None else Z * to_numpy(weights)) @ Z.T,)
+        seen, Z = ~np.isnan(Z), np.nan_to_num(Z, copy=False)
+        w = np.ones(Z.shape[1]) if weights is None else to_numpy(weights)
+        return (Z if weights is None else Z * w) @ Z.T, seen @ w
 
-    product = rows.sum(total)[0]
+    product, mass = rows.sum(total)
+    mass = np.sqrt(np.where(mass > 0, mass, mass.max()) / mass.max())
+    product = product / np.outer(mass, mass)  # as if every feature had been seen as often
     return product / np.maximum(np.diagonal(product).max(), np.finfo(float).tiny)
 
 

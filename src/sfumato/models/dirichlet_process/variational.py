@@ -145,7 +145,7 @@ def _losses(
     def block(X: Array, weights: Weights) -> tuple[np.ndarray]:
         return (
             kernel.pair_losses(
-                kernel.responsibilities(state, component.features(X))[0], weights, pairs
+                kernel.responsibilities(component, state, component.features(X))[0], weights, pairs
             ),
         )
 
@@ -171,6 +171,8 @@ def _start(
             1.0 if weights is None else to_numpy(weights)
         )
         Z = component.features(X)
+        if isinstance(Z, np.ndarray) and np.isnan(Z).any():
+            Z = np.nan_to_num(Z)  # missing values begin at the mean of the data
         R = namespace(Z).asarray(R, dtype=Z.dtype, device=getattr(Z, "device", None))
         return to_numpy(R @ Z.T), to_numpy(R.sum(axis=1))
 

@@ -2,14 +2,10 @@
 
 An object counts with the density of what was seen of it, o = its observed features:
 
-    r_ij ~ pi_j N(x_io | mu_jo, Sigma_joo)
-    E[x | seen, j] = mu_j + Sigma_j P (x_o - mu_jo),
-            Cov[x | seen, j] = Sigma_j - Sigma_j P Sigma_j,
-    P = the inverse of Sigma_joo, padded with zeros
+    r_ij ~ pi_j N(x_io | mu_jo, Sigma_joo),     sums of expected x and x x' (``numerics.holes``)
 
-Objects with the same pattern of holes share P. Where features are independent within components, P
-is the diagonal of the observed 1 / Sigma_j, and a product with the indicator of what was seen does
-for all patterns.
+Where features are independent within components, a product with the indicator of what was seen
+does for all patterns of holes.
 """
 
 from __future__ import annotations
@@ -17,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...numerics import distances, families
+from ...numerics.holes import Marginal, Patterns
 from .kernel import LOG_2PI, State, Stats, matrices, restrict, update
 
 __all__ = ["complete", "impute", "kind_of_sums", "memberships", "summarize"]
@@ -27,53 +24,23 @@ def kind_of_sums(family: str) -> str:
     return "full" if families.kind_of(family) == "full" else "diag"
 
 
-def _patterns(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different patterns of observed features (p, d), and the pattern of every object."""
-    return np.unique(~np.isnan(X), axis=0, return_inverse=True)
-
-
-def _precisions(covariance: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Inverse of the observed part (p, d, d), zero elsewhere, and its log-determinant (p,), for
-    every pattern.
-    """
-    both = seen[:, :, None] & seen[:, None, :]
-    padded = np.where(both, covariance, np.eye(len(covariance)))
-    factor = np.linalg.inv(np.linalg.cholesky(padded))
-    log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
-    return (np.swapaxes(factor, 1, 2) @ factor) * both, log_det
-
-
-def _pieces(b: int) -> list[slice]:
-    """Pieces of a block small enough to hold a matrix for every object."""
-    return [slice(start, start + 512) for start in range(0, b, 512)]
-
-
 def _expect(
     X: np.ndarray, state: State, labels: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, list, np.ndarray]:
-    """Posterior probabilities (k, b), log-densities (b,), precisions by component and the pattern
-    of every object.
-    """
-    k = len(state.means)
-    seen, pattern = _patterns(X)
-    pattern = pattern.ravel()
+) -> tuple[np.ndarray, np.ndarray, list[Marginal]]:
+    """Posterior probabilities (k, b), log-densities (b,), and every component beside the rows."""
+    k, patterns = len(state.means), Patterns.of(X)
     L = np.empty((len(state.weights), len(X)))
     constants = np.log(np.maximum(state.weights, np.finfo(float).tiny))
-    precisions = []
-    for j, covariance in enumerate(matrices(state)):
-        P, log_det = _precisions(covariance, seen)
-        Y = np.nan_to_num(X - state.means[j])
-        V = np.concatenate(
-            [np.einsum("bij,bj->bi", P[pattern[at]], Y[at]) for at in _pieces(len(X))]
-        )
-        L[j] = constants[j] + 0.5 * (
-            log_det[pattern] - seen.sum(axis=1)[pattern] * LOG_2PI - np.sum(Y * V, axis=1)
-        )
-        precisions.append((P, V))
+    parts = [
+        Marginal.of(X, patterns, mean, covariance)
+        for mean, covariance in zip(state.means, matrices(state), strict=True)
+    ]
+    for j, part in enumerate(parts):
+        L[j] = constants[j] + part.log_density()
     if state.noise is not None:
-        L[k] = constants[k] + (seen @ state.noise)[pattern]
+        L[k] = constants[k] + (patterns.seen @ state.noise)[patterns.of_row]
     R, level = distances.softmax_columns(restrict(L, labels))
-    return R, level, precisions, pattern
+    return R, level, parts
 
 
 def _variances(state: State) -> np.ndarray:
@@ -128,23 +95,15 @@ def summarize(
     X = X.astype(np.float64, copy=False)
     if kind_of_sums(state.family) == "diag":
         return _summarize_apart(X, weights, state, labels)
-    R, level, precisions, pattern = _expect(X, state, labels)
+    R, level, parts = _expect(X, state, labels)
     if weights is not None:
         R, level = R * weights, level * weights
     d = X.shape[1]
     sums = np.zeros((len(R), distances.width(d, "full")))
     sums[:, 0] = R.sum(axis=1)
-    for j, covariance in enumerate(matrices(state)):
-        P, V = precisions[j]
-        filled = np.where(np.isnan(X), state.means[j] + V @ covariance, X)
-        by_pattern = np.bincount(pattern, weights=R[j], minlength=len(P))
-        spread = (
-            by_pattern.sum() * covariance - covariance @ np.tensordot(by_pattern, P, 1) @ covariance
-        )
-        second = (filled.T * R[j]) @ filled + spread
-        sums[j, 1:] = np.concatenate(
-            [R[j] @ filled, distances.pack(((second + second.T) / 2.0)[None])[0]]
-        )
+    for j, part in enumerate(parts):
+        first, second = part.moments(X, R[j])
+        sums[j, 1:] = np.concatenate([first, distances.pack(second[None])[0]])
     return Stats(sums, float(level.sum()))
 
 
@@ -161,13 +120,9 @@ def memberships(
 
 def impute(X: np.ndarray, state: State) -> np.ndarray:
     """Rows with holes filled by their expected values under the mixture."""
-    R, _, precisions, _ = _expect(X, state, None)
-    k = len(state.means)
-    share = R[:k] / R[:k].sum(axis=0)
-    expected = sum(
-        share[j][:, None] * (state.means[j] + precisions[j][1] @ c)
-        for j, c in enumerate(matrices(state))
-    )
+    R, _, parts = _expect(X, state, None)
+    share = R[: len(parts)] / R[: len(parts)].sum(axis=0)
+    expected = sum(share[j][:, None] * part.expected() for j, part in enumerate(parts))
     return np.where(np.isnan(X), expected, X)
 
 
