@@ -111,7 +111,7 @@ def test_no_memory_at_any_guard(run, data, tmp_path, monkeypatch, model):
     Exit 4, and nothing left but a checkpoint that is spoken of; or the result, without the figure
     that found no room.
     """
-    budget, left = memory._budget_for, 0
+    budget, left = memory.budget_for, 0
 
     def exhausted(size):
         nonlocal left
@@ -120,7 +120,7 @@ def test_no_memory_at_any_guard(run, data, tmp_path, monkeypatch, model):
             return 0
         return budget(size)
 
-    monkeypatch.setattr(memory, "_budget_for", exhausted)
+    monkeypatch.setattr(memory, "budget_for", exhausted)
     roles = (
         ROLES
         if model in ("fuzzy-c-means", "gaussian-mixture")

@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["InputSize", "MemoryBudgetError", "memory_budget", "require", "reserve"]
+__all__ = [
+    "InputSize",
+    "MemoryBudgetError",
+    "budget_for",
+    "memory_budget",
+    "require",
+    "reserve",
+]
 
 SHARE = 0.9  # of the budget; the rest is for what is not counted
 SMALL = 2**24  # bytes for which reading the limits of the system is not worth the time
@@ -100,7 +107,7 @@ def require(
         ``memory_budget()`` unless the arrays live elsewhere.
     """
     size = sum(arrays.values())
-    budget = _budget_for(size) if budget is None else budget
+    budget = budget_for(size) if budget is None else budget
     if size <= SHARE * budget:
         return
     parts = ", ".join(
@@ -120,7 +127,7 @@ def reserve(shape: tuple[int, ...], dtype: npt.DTypeLike, what: str, instead: st
     budget.
     """
     size = math.prod(int(n) for n in shape) * np.dtype(dtype).itemsize
-    budget = _budget_for(size)
+    budget = budget_for(size)
     if size > SHARE * budget:
         dimensions = " x ".join(f"{n:,}" for n in shape)
         raise MemoryBudgetError(
@@ -129,7 +136,7 @@ def reserve(shape: tuple[int, ...], dtype: npt.DTypeLike, what: str, instead: st
         )
 
 
-def _budget_for(size: float) -> int:
+def budget_for(size: float) -> int:
     """The budget, asked for only where ``size`` is not small, or one was set."""
     return 2**62 if size <= SMALL and "SFUMATO_MEMORY_BUDGET" not in os.environ else memory_budget()
 

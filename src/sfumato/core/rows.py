@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .arrays import cpu_count, device, free_memory, is_numpy, namespace, to_numpy
-from .memory import memory_budget
+from .memory import budget_for
 from .types import Array
 
 __all__ = ["Rows", "add", "in_threads", "one_blas_thread", "threads"]
@@ -197,7 +197,8 @@ class Rows:
             return self._kept_there(first)
         if sp.issparse(first):
             return Rows(sp.csr_array(self.view(self.X)), *self.columns, n_jobs=self.n_jobs)
-        if self.shape[0] * first.shape[1] * first.dtype.itemsize > memory_budget() // 4:
+        n_bytes = self.shape[0] * first.shape[1] * first.dtype.itemsize
+        if n_bytes > budget_for(n_bytes) // 4:
             return self
         kept = Rows(self.X, *self.columns, n_jobs=self.n_jobs, view=self.view)
         slices = self.slices

@@ -28,6 +28,7 @@ __all__ = [
     "distinct",
     "kmeans",
     "kmeans_plus_plus",
+    "lloyd",
     "merge",
     "nearest",
     "sort",
@@ -147,9 +148,13 @@ def kmeans(
     X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator, *, n_steps: int = 10
 ) -> np.ndarray:
     """Labels (n,) after k-means++ and a few steps of Lloyd's algorithm."""
-    centers = kmeans_plus_plus(X, weights, k, rng)
+    return lloyd(X, weights, kmeans_plus_plus(X, weights, k, rng), n_steps)
+
+
+def lloyd(X: np.ndarray, weights: np.ndarray, centers: np.ndarray, n_steps: int) -> np.ndarray:
+    """Labels (n,) after a few steps of Lloyd's algorithm."""
     for _ in range(n_steps):
-        share = (nearest(X, centers) == np.arange(k)[:, None]) * weights
+        share = (nearest(X, centers) == np.arange(len(centers))[:, None]) * weights
         mass = share.sum(axis=1)[:, None]
         moved = np.where(mass > 0, (share @ X) / np.where(mass > 0, mass, 1.0), centers)
         if np.array_equal(moved, centers):

@@ -21,6 +21,8 @@ from .prior import Prior, default_prior, inner_prior
 
 __all__ = ["Fit", "Problem", "Settings", "one_component", "problem", "rated"]
 
+LEAST_WIDTH = 1e-6  # of the data in any direction: thinner ones are raised by the floor
+
 
 class Fit(NamedTuple):
     """A fitted candidate: how it sees data, and where EM ended."""
@@ -71,11 +73,15 @@ class Problem:
         unit = seeding.unit(self.weights)
         states = kernel.unstack(starts.from_memberships(self.X, R, self.blank, unit))
         if plain:
-            first = starts.from_memberships(self.X, R[0], self.blank, unit, shrink=False)
-            states = [first, *states]
+            states = [self.state(R[0]), *states]
         if not self.settings.given:
             return states
         return [_put_in(s, self.covariance_type, self.data, self.settings) for s in states]
+
+    def state(self, R: np.ndarray) -> State:
+        """The start from weighted groups (k, n), no group leaning on the others."""
+        unit = seeding.unit(self.weights)
+        return starts.from_memberships(self.X, R, self.blank, unit, shrink=False)
 
     def rate(self, run: loop.Run) -> Fit:
         """The fit with its criteria, components in an order that equal fits share."""
@@ -103,12 +109,12 @@ def rated(likelihood: Likelihood, run: loop.Run, covariance_type: str) -> Fit:
     """A fit with its criteria; a collapsed component is a failure and says so."""
     k, noise = len(run.state.means), run.state.noise is not None
     p = likelihood.n_parameters(k, noise)
-    value = float(likelihood.sum(run.state).objective) + likelihood.log_volume()
+    inner, sure = likelihood.rating(run.state)
+    value = inner + likelihood.log_volume()
     run = run._replace(objective=value + float(likelihood.log_prior(run.state)))
     scaled = value * likelihood.count / likelihood.total
     log_n = np.log(likelihood.count)
     bic, aic = -2.0 * scaled + p * log_n, -2.0 * scaled + 2.0 * p
-    sure = likelihood.log_certainty(run.state)
     icl = bic - 2.0 * sure * likelihood.count / likelihood.total
     spikes = starts.collapsed(run.state, likelihood.count, likelihood.view.coordinates.thinnest)
     setting = {"n_clusters": k, "covariance_type": covariance_type}
@@ -158,11 +164,23 @@ def _put_in(state: State, covariance_type: str, data: MixtureData, settings: Set
     return state
 
 
-def one_component(data: MixtureData, covariance_type: str, settings: Settings) -> ModelCandidate:
-    """The candidate of one component, whose maximum takes a single step."""
+def one_component(data: MixtureData, covariance_type: str, settings: Settings) -> float:
+    """BIC of one component, whose maximum has a closed form without a prior."""
     family = family_of(covariance_type)
+    coordinates, d = data.coordinates(family), data.X.shape[1]
+    if settings.prior is None and coordinates.thinnest > LEAST_WIDTH:
+        S = data.covariance(family) * (max(data.count - 1.0, 1.0) / data.count)
+        kind = families.kind_of(family)
+        if kind == "full":
+            log_det = float(np.linalg.slogdet(S)[1])
+        else:
+            spread = np.diag(S) if kind == "diag" else np.full(d, np.trace(S) / d)
+            log_det = float(np.log(spread).sum())
+        mean = coordinates.log_volume() - 0.5 * (log_det + d * (1.0 + kernel.LOG_2PI))
+        p = families.n_parameters(family, 1, d)
+        return float(-2.0 * mean * data.count + p * np.log(data.count))
     alone = replace(settings, given=Given(), frozen=(), fixed=False)
     likelihood = data.likelihood(family, (), _prior(data, family, 1, alone))
     state = likelihood.step(_blank(data, family, 1, replace(alone, noise=None)))[0]
     run = loop.Run(state, 0.0, np.empty(0), 1, True)
-    return rated(likelihood, run, covariance_type).candidate
+    return rated(likelihood, run, covariance_type).candidate.bic

@@ -392,7 +392,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         types = (
             ("EII", "EEI", "EEE") if self.covariance_type == "auto" else (self.covariance_type_,)
         )
-        one = min(search.one_component(data, name, settings).bic for name in types)
+        one = min(search.one_component(data, name, settings) for name in types)
         if np.isfinite(own.bic):
             self._beside_one = (own.bic, one)
             if own.bic > one:

@@ -27,6 +27,7 @@ __all__ = [
     "Stats",
     "about",
     "cholesky",
+    "levels",
     "logits",
     "matrices",
     "memberships",
@@ -277,6 +278,15 @@ def memberships(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, 
     E, total, level, _ = posterior(Z, densities, labels)
     E /= total
     return xp.astype(E.T, Z.dtype), xp.astype(xp.log(total) + level, Z.dtype)
+
+
+def levels(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, Any]:
+    """Log-densities (b,) and logarithms (b,) of the largest membership, of columns z(x) or x."""
+    xp = namespace(Z)
+    Z = distances.features(Z, densities.kind) if Z.shape[0] == densities.n_features else Z
+    E, total, level, _ = posterior(Z, densities, labels)
+    log_total = xp.log(total)
+    return log_total + level, xp.log(xp.max(E, axis=0)) - log_total
 
 
 def update(

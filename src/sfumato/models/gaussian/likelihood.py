@@ -270,8 +270,21 @@ class Likelihood:
 
         return float(self.rows.sum(block)[0])
 
-    def log_certainty(self, state: State) -> float:
-        """Weighted sum over the objects of the logarithm of their largest membership."""
+    def rating(self, state: State) -> tuple[float, float]:
+        """The log-likelihood, and the sum of the logarithms of every object's largest membership.
+
+        Both weighted.
+        """
+        if self.view.layout == "features" and self.linked is None:
+            densities = kernel.ready(state)
+
+            def both(Z: Array, w: Any = None, y: ArrayLike | None = None) -> tuple[float, ...]:
+                parts = kernel.levels(Z.T, densities, y)
+                values = (to_numpy(part).astype(np.float64) for part in parts)
+                return tuple(float(v.sum() if w is None else v @ to_numpy(w)) for v in values)
+
+            value, sure = self.rows.sum(both)
+            return value, sure
         posterior = self.view.posterior(state, 0)
 
         def block(X: Array, w: Any = None, y: ArrayLike | None = None) -> tuple[float]:
@@ -279,7 +292,7 @@ class Likelihood:
             sure = np.log(U.max(axis=1))
             return (float(sure.sum() if w is None else sure @ w),)
 
-        return float(self.rows.sum(block)[0])
+        return float(self.sum(state).objective), float(self.rows.sum(block)[0])
 
     def n_parameters(self, k: int, noise: bool = False) -> int:
         """Free parameters of a mixture of ``k`` components."""

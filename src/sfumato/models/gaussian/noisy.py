@@ -143,10 +143,14 @@ class NoisyLikelihood(Likelihood):
         assert self.errors is not None
         return memberships(self.objects, self.errors, state)[0]
 
-    def log_certainty(self, state: State) -> float:
-        """Weighted sum over the objects of the logarithm of their largest membership."""
+    def rating(self, state: State) -> tuple[float, float]:
+        """The log-likelihood, and the sum of the logarithms of every object's largest membership.
+
+        Both weighted.
+        """
         sure = np.log(self.memberships(state).max(axis=1))
-        return float(sure.sum() if self.weights is None else sure @ self.weights)
+        certain = sure.sum() if self.weights is None else sure @ self.weights
+        return float(self.sum(state).objective), float(certain)
 
     def _small(self) -> None:
         return None

@@ -101,13 +101,21 @@ def fit_all(
     loose = len(types) > 1 and few.count > TIGHT_OBJECTS
     if len(types) > 1 and (loose or len(sizes) > 1):
         n_starts = min(n_starts, SEARCH_STARTS)
-    groups = starts.partitions(sample, sizes, n_starts, rng, nested)
+    clear = None
+    if n_starts > 1 and _is_plain(data, sizes, settings):
+        clear = starts.clear_partition(sample, sizes[0], np.random.default_rng(settings.seed))
     first = replace(settings, tol=max(settings.tol, LOOSE_TOL)) if loose else settings
     problems = [[problem_of(contest, sample, k, name, first) for name in types] for k in sizes]
-    runs = [
-        _fit_size(same, sample, groups[k], loose) for k, same in zip(sizes, problems, strict=True)
-    ]
-    thorough = len(types) > 1 and not (loose or settings.fixed or contest.holes)
+    if clear is not None:
+        runs = [_from_clear(problems[0], sample, clear)]
+    else:
+        groups = starts.partitions(sample, sizes, n_starts, rng, nested)
+        runs = [
+            _fit_size(same, sample, groups[k], loose)
+            for k, same in zip(sizes, problems, strict=True)
+        ]
+    held = loose or settings.fixed or contest.holes or clear is not None
+    thorough = len(types) > 1 and not held
     if thorough:
         _compare_sizes(sizes, problems, runs, first)
     pairs = [
@@ -123,6 +131,13 @@ def fit_all(
     if loose:
         _polish(fits, settings)
     return fits
+
+
+def _is_plain(data: MixtureData, sizes: Sequence[int], settings: Settings) -> bool:
+    """Whether the likelihood alone decides, so that a clear partition needs no other starts."""
+    helped = settings.fixed or settings.frozen or settings.noise is not None or data.linked
+    whole = data.X.shape[1] <= MOST_FEATURES and not data.holes
+    return len(sizes) == 1 and whole and not helped and settings.prior is None
 
 
 def _repeat_best(
@@ -273,6 +288,15 @@ def on_all(data: MixtureData, fit: Fit, settings: Settings) -> Fit:
     likelihood = data.likelihood(family, settings.frozen, fit.likelihood.prior)
     run = likelihood.run(fit.run.state, settings.max_iter, settings.tol)
     return rated(likelihood, run, fit.candidate.covariance_type)
+
+
+def _from_clear(
+    problems: list[Problem], sample: starts.Sample, labels: np.ndarray
+) -> list[loop.Run]:
+    """Runs of all types from a partition (n,) that needs no others."""
+    k, settings = len(problems[0].blank.means), problems[0].settings
+    R = (labels == np.arange(k)[:, None]) * sample.weights
+    return [p.likelihood.run(p.state(R), settings.max_iter, settings.tol) for p in problems]
 
 
 def _fit_size(

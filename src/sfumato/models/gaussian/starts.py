@@ -22,14 +22,16 @@ from .hierarchy import hierarchy
 from .kernel import State
 from .likelihood import Likelihood
 
-__all__ = ["Limits", "Sample", "best_run", "collapsed", "from_memberships", "match"]
-__all__ += ["merit", "moved_run", "partitions", "small"]
+__all__ = ["Limits", "Sample", "best_run", "clear_partition", "collapsed", "from_memberships"]
+__all__ += ["match", "merit", "moved_run", "partitions", "small"]
 
 KINDS = ("whitened", "standardized", "units", "objects")  # of starts after the first, in turn
 SAME = 1e-5  # log-likelihoods for each object that differ by less count as one optimum
 ROUNDS = 3  # of moves
 CERTIFIED_OBJECTS = 500  # above which agreeing runs end the search
 AGREEING = 3  # runs from different starts that certify an optimum
+CLEAR_MOVES = 4  # of a partition that is not clear yet
+LLOYD_STEPS = 5  # after each of them
 PROBES = 3  # starts beside the first one that are tried before all others
 PROBE_STEPS = 5  # that these make before they go on
 
@@ -85,6 +87,28 @@ def partitions(
             ]
         found[size] = np.stack(groups)[:, index]
     return found
+
+
+def clear_partition(sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray | None:
+    """Labels (n,) of ``k`` clusters so clear that no other partition need be tried, or None."""
+    X, weights = sample.X, sample.weights
+    if k < 2 or len(X) < 2 * k * (X.shape[1] + 1):
+        return None
+    white = seeding.whiten(X, weights)
+    if white.shape[1] < X.shape[1]:
+        return None
+    counts = weights / seeding.unit(weights)
+    for space in (seeding.standardize(X, weights), white):
+        labels = seeding.kmeans(space, weights, k, rng)
+        for _ in range(CLEAR_MOVES):
+            trial = moves.best_move(white, counts, labels, k)
+            if trial.clear:
+                return labels
+            if not 0.0 < trial.gain < np.inf:
+                break
+            centers = [np.average(space[trial.labels == j], axis=0) for j in range(k)]
+            labels = seeding.lloyd(space, weights, np.stack(centers), LLOYD_STEPS)
+    return None
 
 
 def _groups(
