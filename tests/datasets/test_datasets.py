@@ -97,3 +97,25 @@ def test_loaders_equal_scikit_learn(name):
     expected = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
     np.testing.assert_array_equal(X, expected[0])
     np.testing.assert_array_equal(labels, expected[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("make_moons", {"n_objects": 0}, "n_objects must lie in .1, inf"),
+        ("make_rings", {"n_clusters": 0}, "n_clusters must lie in"),
+        ("make_circles", {"noise": -1.0}, "noise must lie in .0.0"),
+        ("make_spirals", {"noise": 1e300}, "noise must lie in"),
+        ("make_gaussians", {"elongation": 0.0}, "elongation must lie in"),
+        ("make_gaussians", {"n_clusters": 2, "weights": [1.0, -1.0]}, "weights must be"),
+        ("make_gaussians", {"n_clusters": 2, "weights": [1.0]}, "weights must be"),
+        ("make_labelings", {"noise": 2.0}, "noise must lie in .0.0, 1.0"),
+        ("make_memberships", {"concentration": 0.0}, "concentration must lie in"),
+        ("make_block_similarity", {"noise": 1e3}, "noise must lie in .0.0, 10.0"),
+        ("make_block_similarity", {"n_objects": 3, "n_clusters": 30}, "ask for more objects"),
+        ("make_noise", {"n_features": 1.5}, "n_features must be an integer"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_by_name(name, given, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        getattr(datasets, name)(**given, random_state=0)

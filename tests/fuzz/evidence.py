@@ -103,6 +103,102 @@ def weights(rng: np.random.Generator, n: int) -> Any:
     ][int(rng.integers(10))]
 
 
+def frame(rng: np.random.Generator) -> Any:
+    """A data frame with numbers, counts, words and truth values, some of them missing; an array
+    where pandas is not there.
+    """
+    try:
+        import pandas as pd
+    except ModuleNotFoundError:
+        return features(rng)
+    n = int(rng.choice([1, 2, 5, 30]))
+    group = rng.integers(0, 3, n)
+    columns = {
+        "size": (rng.normal(size=n) + 4 * group) * float(rng.choice(SCALES)),
+        "count": rng.poisson(2.0 + 3 * group),
+        "colour": rng.choice(["red", "green", "", "=x"], n),
+        "kind": pd.Categorical(rng.choice(["a", "b"], n), categories=["a", "b", "never"]),
+        "yes": rng.random(n) < 0.5,
+        "constant": np.ones(n),
+        "whole": pd.array(rng.integers(-3, 4, n), dtype="Int64"),
+        "empty": np.full(n, np.nan),
+        "day": pd.date_range("2020-01-01", periods=n),
+    }
+    likely = [0.6, 0.5, 0.6, 0.4, 0.4, 0.15, 0.2, 0.04, 0.04]
+    chosen = [name for name, p in zip(columns, likely, strict=True) if rng.random() < p]
+    table = pd.DataFrame({name: columns[name] for name in chosen})
+    if table.shape[1] and rng.random() < 0.3:
+        table = table.mask(rng.random(table.shape) < 0.2)
+    return table
+
+
+def members(rng: np.random.Generator) -> Any:
+    """Soft partitions of the same objects: a list of membership matrices."""
+    n = int(rng.choice([1, 2, 5, 25]))
+    truth = np.eye(3)[rng.integers(0, 3, n)]
+    drawn = [
+        0.7 * truth[:, rng.permutation(3)] + 0.3 * rng.dirichlet(np.ones(3), n)
+        for _ in range(int(rng.choice([1, 2, 6])))
+    ]
+    if rng.random() < 0.2:
+        drawn.append(memberships(rng, n))
+    if rng.random() < 0.1:
+        drawn.append(memberships(rng, n + 1))
+    return drawn
+
+
+def holes(rng: np.random.Generator) -> Any:
+    """Similarities of which some, or all of an object, were not measured."""
+    n = int(rng.choice([1, 2, 3, 10, 30]))
+    blocks = np.equal.outer(*2 * (rng.integers(0, 3, n),)).astype(float)
+    W = (blocks + 0.1 * rng.random((n, n))) * float(rng.choice(SCALES[:-1]))
+    W = (W + W.T) / 2
+    unknown = rng.random((n, n)) < rng.choice([0.05, 0.5, 1.0])
+    W[unknown & unknown.T if rng.random() < 0.5 else unknown | unknown.T] = np.nan
+    return W.astype(np.float32) if rng.random() < 0.2 else W
+
+
+def pairs(rng: np.random.Generator, n: int) -> Any:
+    """Pairs of rows, now and then with weights, with a row that does not exist, or twice."""
+    m = int(rng.choice([0, 1, 3, 10]))
+    chosen = rng.integers(0, n, size=(m, 2))
+    if rng.random() < 0.7:
+        chosen = chosen[chosen[:, 0] != chosen[:, 1]]
+    if rng.random() < 0.05:
+        chosen = chosen + n
+    if rng.random() < 0.3:
+        weight = rng.random(len(chosen)) * float(rng.choice([0.0, 1.0, 1e300, -1.0]))
+        return np.column_stack([chosen, weight])
+    return chosen.tolist() if rng.random() < 0.2 else chosen
+
+
+def pair_weights(rng: np.random.Generator, n: int) -> Any:
+    """How much each similarity counts: zeros, huge, sparse, or not symmetric."""
+    P = rng.random((n, n)) * float(rng.choice([1.0, 1.0, 0.0, 1e300, 1e-300]))
+    P = P if rng.random() < 0.1 else (P + P.T) / 2
+    P *= np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= rng.choice([0, 2, n])
+    if rng.random() < 0.1:
+        P[0, 0] = rng.choice([np.nan, -1.0])
+    return sp.csr_array(P) if rng.random() < 0.3 and np.isfinite(P).all() else P
+
+
+def errors(rng: np.random.Generator, X: Any) -> Any:
+    """Variances or covariances of the error of every value of X."""
+    n, p = X.shape if hasattr(X, "shape") and len(X.shape) == 2 else (len(X), 1)
+    scale = float(rng.choice([0.0, 1e-300, 1e-3, 1.0, 1e12, 1e300]))
+    if rng.random() < 0.1:
+        scale = -scale
+    if rng.random() < 0.5:
+        return rng.random((n, p)) * scale
+    A = rng.normal(size=(n, p, p))
+    return A @ A.transpose(0, 2, 1) * scale
+
+
+def kernel(X: Any, Y: Any) -> Any:
+    """A kernel for fuzzy c-means: the scalar product."""
+    return np.asarray(X) @ np.asarray(Y).T
+
+
 def _dressed(X: np.ndarray, rng: np.random.Generator) -> Any:
     """The same numbers in another dtype, layout or container; arrays are often read-only."""
     kind = rng.random()

@@ -9,6 +9,7 @@ import numpy as np
 from ..core.types import RandomState, Weights
 from ..memberships import one_hot
 from ..numerics.simplex import softmax
+from ._arguments import check_arguments
 
 __all__ = [
     "Simulated",
@@ -71,12 +72,18 @@ def make_gaussians(
     >>> X.shape, memberships.shape
     ((100, 2), (100, 3))
     """
-    rng = np.random.default_rng(random_state)
-    shares = (
-        np.full(n_clusters, 1 / n_clusters)
-        if weights is None
-        else np.asarray(weights, dtype=float) / np.sum(weights)
+    check_arguments(
+        n_objects=n_objects,
+        n_clusters=n_clusters,
+        n_features=n_features,
+        separation=separation,
+        elongation=elongation,
     )
+    rng = np.random.default_rng(random_state)
+    shares = np.full(n_clusters, 1.0) if weights is None else np.asarray(weights, dtype=float)
+    if shares.shape != (n_clusters,) or shares.min() < 0 or not 0 < shares.sum() < np.inf:
+        raise ValueError(f"weights must be {n_clusters} numbers that are not negative, nor all 0")
+    shares = shares / shares.sum()
     factors = np.stack([_factor(rng, n_features, elongation) for _ in range(n_clusters)])
     centers = _centers(rng, factors, separation)
     labels = rng.choice(n_clusters, size=n_objects, p=shares)
@@ -144,6 +151,7 @@ def make_rings(
     >>> make_rings(100, 2, random_state=0).evidence.shape
     (100, 2)
     """
+    check_arguments(n_objects=n_objects, n_clusters=n_clusters, noise=noise)
     rng = np.random.default_rng(random_state)
     radii = np.arange(1.0, n_clusters + 1)
     labels = rng.choice(n_clusters, size=n_objects, p=radii / radii.sum())
@@ -182,6 +190,7 @@ def make_spirals(
     >>> make_spirals(100, 3, random_state=0).memberships.shape
     (100, 3)
     """
+    check_arguments(n_objects=n_objects, n_clusters=n_clusters, turns=turns, noise=noise)
     rng = np.random.default_rng(random_state)
     labels = rng.integers(n_clusters, size=n_objects)
     start, end = 0.25 * n_clusters, (0.25 + turns) * n_clusters
@@ -225,6 +234,7 @@ def make_moons(
     >>> make_moons(100, random_state=0).evidence.shape
     (100, 2)
     """
+    check_arguments(n_objects=n_objects, noise=noise)
     rng = np.random.default_rng(random_state)
     labels = rng.permutation(np.arange(n_objects) % 2)
     angle = rng.uniform(0, np.pi, n_objects)
@@ -262,6 +272,7 @@ def make_circles(
     >>> make_circles(100, random_state=0).evidence.shape
     (100, 2)
     """
+    check_arguments(n_objects=n_objects, factor=factor, noise=noise)
     rng = np.random.default_rng(random_state)
     labels = rng.permutation(np.arange(n_objects) % 2)
     return _curve(
@@ -296,6 +307,7 @@ def make_noise(
     >>> make_noise(100, random_state=0).memberships.shape
     (100, 1)
     """
+    check_arguments(n_objects=n_objects, n_features=n_features)
     rng = np.random.default_rng(random_state)
     return Simulated(
         rng.random((n_objects, n_features)), np.ones((n_objects, 1)), np.zeros(n_objects, dtype=int)

@@ -7,6 +7,7 @@ import numpy as np
 from ..core.types import ArrayLike, RandomState
 from ..memberships import check_memberships, one_hot
 from ..numerics.simplex import draw
+from ._arguments import check_arguments
 from .features import Simulated
 
 __all__ = ["make_block_similarity", "make_labelings", "make_memberships", "make_similarity"]
@@ -39,6 +40,7 @@ def make_memberships(
     >>> make_memberships(10, 4, random_state=0).shape
     (10, 4)
     """
+    check_arguments(n_objects=n_objects, n_clusters=n_clusters, concentration=concentration)
     return draw(np.random.default_rng(random_state), (n_objects, n_clusters), concentration)
 
 
@@ -78,6 +80,7 @@ def make_similarity(
     >>> W.shape, bool((W == W.T).all())
     ((50, 50), True)
     """
+    check_arguments(n_objects=n_objects, n_clusters=n_clusters, scale=scale, noise=noise)
     rng = np.random.default_rng(random_state)
     U = (
         draw(rng, (n_objects, n_clusters), 0.3)
@@ -140,6 +143,9 @@ def make_block_similarity(
     >>> bool(np.ptp(steps[labels == 0], axis=0).max() < 1e-6)
     True
     """
+    check_arguments(
+        n_objects=n_objects, n_clusters=n_clusters, stay=stay, spread=spread, block_noise=noise
+    )
     rng = np.random.default_rng(random_state)
     sizes = np.linspace(1, 3, n_clusters)
     edges = np.round(np.cumsum(rng.permutation(sizes)) / sizes.sum() * n_objects).astype(int)
@@ -147,6 +153,11 @@ def make_block_similarity(
     mass = np.full((n_clusters, n_clusters), (1 - stay) / max(1, n_clusters - 1))
     np.fill_diagonal(mass, stay)
     inside = one_hot(labels, n_clusters)
+    if not inside.any(axis=0).all():
+        raise ValueError(
+            f"n_objects={n_objects} is too few for n_clusters={n_clusters} blocks, some three times "
+            "as large as others: ask for more objects"
+        )
     degrees = np.exp(rng.normal(scale=spread, size=n_objects))
     shares = degrees / (inside @ (inside.T @ degrees))
     W = np.exp(rng.normal(scale=noise * 2**0.5, size=(n_objects, n_objects)))
@@ -211,6 +222,13 @@ def make_labelings(
     >>> L.shape, int(L.min())
     ((50, 20), -1)
     """
+    check_arguments(
+        n_objects=n_objects,
+        n_clusters=n_clusters,
+        n_partitions=n_partitions,
+        share_of_noise=noise,
+        missing=missing,
+    )
     rng = np.random.default_rng(random_state)
     if memberships is None:
         pure = one_hot(rng.permutation(np.arange(n_objects) % n_clusters), n_clusters)

@@ -56,7 +56,12 @@ def gaussian(
     else:
         bandwidth = check_number(bandwidth, "bandwidth", low=0, strict=True)
     W = _squared_distances(X, Y)
-    W /= -2.0 * bandwidth**2
+    # Divided twice: the square of a bandwidth may be no number of this precision.
+    limits = np.finfo(W.dtype)
+    bandwidth = float(np.clip(bandwidth, limits.tiny, limits.max / 4))
+    with np.errstate(over="ignore"):
+        W /= bandwidth
+        W /= -2.0 * bandwidth
     return np.exp(W, out=W)
 
 

@@ -137,6 +137,8 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         -------
         self
         """
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)  # a fit that fails leaves nothing of an earlier one
         if y is None:
             raise ValueError("y must give the class of every object, got None")
         X = check_features(self, X, reset=True, missing=True, sparse=False)
@@ -147,33 +149,38 @@ class MixtureClassifier(ClassifierMixin, Iterative):
                 f"y has {len(labels)} labels for {X.shape[0]} objects: give one for each"
             )
         weights = check_weights(sample_weight, X)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        mass = np.bincount(codes, weights, len(self.classes_))
+        classes, codes = np.unique(labels, return_inverse=True)
+        mass = np.bincount(codes, weights, len(classes))
         if mass.min() <= 0:
-            empty = self.classes_[np.argmin(mass)]
+            empty = classes[np.argmin(mass)]
             raise ValueError(f"class {empty} has no object of positive weight: drop it")
-        self.shares_ = mass / mass.sum()
-        self._fit_classes(X, codes, weights)
+        mixtures = self._fit_classes(X, codes, weights, len(classes))
+        types = [mixture.covariance_type_ for mixture in mixtures]
+        self.classes_, self.shares_, self.mixtures_ = classes, mass / mass.sum(), mixtures
+        self.covariance_type_: Any = types[0] if self._common else types
         return self
 
-    def _fit_classes(self, X: Array, codes: np.ndarray, weights: np.ndarray | None) -> None:
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "mixtures_")
+
+    def _fit_classes(
+        self, X: Array, codes: np.ndarray, weights: np.ndarray | None, n_classes: int
+    ) -> list[GaussianMixture]:
+        """One mixture with a component for each class, or one mixture for each class."""
         settings = self.get_params()
         n_components = settings.pop("n_components")
         self._common = isinstance(n_components, Integral) and n_components == 1
         if not isinstance(n_components, (str, Sequence, np.ndarray)):
             check_number(n_components, "n_components", low=1, integer=True)
         if self._common:
-            labelled = _LabelledMixture(len(self.classes_), **settings).fit(X, codes, weights)
-            self.mixtures_ = [labelled]
-            self.covariance_type_: Any = labelled.covariance_type_
-            return
-        self.mixtures_ = []
-        for c in range(len(self.classes_)):
+            return [_LabelledMixture(n_classes, **settings).fit(X, codes, weights)]
+        mixtures = []
+        for c in range(n_classes):
             own = codes == c
             part = None if weights is None else weights[own]
             mixture = _ClassMixture(n_components, **settings)
-            self.mixtures_.append(mixture.fit(X[own], sample_weight=part))
-        self.covariance_type_ = [mixture.covariance_type_ for mixture in self.mixtures_]
+            mixtures.append(mixture.fit(X[own], sample_weight=part))
+        return mixtures
 
     def _log_joint(self, X: Array) -> np.ndarray:
         """log share_c p(x | c) (n, n_classes)."""

@@ -154,7 +154,7 @@ def squared_norm(problem: Problem) -> float:
     if problem.norm is not None:
         return problem.norm
     if problem.weights is None:
-        return problem.W.norm - (problem.W.diagonal_norm if problem.exclude else 0.0)
+        return max(0.0, problem.W.norm - (problem.W.diagonal_norm if problem.exclude else 0.0))
     total = problem.W.squares(problem.weights)
     if problem.exclude:
         left, similarity = problem.self_pairs()
