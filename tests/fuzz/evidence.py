@@ -196,7 +196,8 @@ def errors(rng: np.random.Generator, X: Any) -> Any:
 
 def kernel(X: Any, Y: Any) -> Any:
     """A kernel for fuzzy c-means: the scalar product."""
-    return np.asarray(X) @ np.asarray(Y).T
+    product = X @ Y.T
+    return product.toarray() if sp.issparse(product) else product
 
 
 def _dressed(X: np.ndarray, rng: np.random.Generator) -> Any:

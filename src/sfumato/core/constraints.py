@@ -30,6 +30,7 @@ __all__ = [
 # the graph itself
 # built bridges between overlapping clusters and lost.
 TOGETHER, APART = 0.3, 0.1
+HEAVIEST = 1e100  # weight of a link, so that its product with a similarity is a number
 NEXT = 3  # labelled rows to which one is linked in a graph
 
 
@@ -252,8 +253,10 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
         same = rows[rows[:, 0] == rows[:, 1]][0, 0]
         raise ValueError(f"{name} pairs row {same} with itself: drop that pair")
     weights = given[:, 2] if given.shape[1] == 3 else np.full(len(rows), np.nan)
-    if given.shape[1] == 3 and not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise ValueError(f"weights of {name} (its third column) must be positive and finite")
+    if given.shape[1] == 3 and not ((weights <= HEAVIEST) & (weights > 0)).all():
+        raise ValueError(
+            f"weights of {name} (its third column) must be positive, and {HEAVIEST:g} at most"
+        )
     return rows, weights
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from sklearn.utils.validation import _check_feature_names
 
 from ..numerics.eigen import krylov_columns
@@ -359,6 +360,8 @@ class SimilarityClusterer(Clusterer):
             return rows
         if isinstance(rows, Factored):
             return Factored(rows.factor, self._columns.T @ rows.right)
+        if isinstance(rows, LinearOperator):  # its product with a sparse array would be wrong
+            return rows @ aslinearoperator(self._columns.astype(rows.dtype))
         return rows @ self._columns.astype(rows.dtype)
 
     def _square(self) -> bool:

@@ -169,12 +169,17 @@ def sizes(memberships: ArrayLike, sample_weight: ArrayLike | None = None) -> Any
     """
     U = check_memberships(memberships)
     xp = namespace(U)
-    total = (
-        xp.sum(U, axis=0, dtype=xp.float64)
-        if sample_weight is None
-        else xp.asarray(sample_weight, dtype=xp.float64) @ U
-    )
-    return xp.astype(total, U.dtype)
+    if sample_weight is None:
+        return xp.astype(xp.sum(U, axis=0, dtype=xp.float64), U.dtype)
+    weights = xp.asarray(sample_weight, dtype=xp.float64)
+    if weights.shape != (U.shape[0],):
+        raise ValueError(
+            f"sample_weight must hold one weight for each of the {U.shape[0]} objects, got shape "
+            f"{tuple(weights.shape)}"
+        )
+    if not bool(xp.all(xp.abs(weights) <= float(xp.finfo(U.dtype).max) / max(1, U.shape[0]))):
+        raise ValueError(f"sample_weight must hold finite numbers that can be summed in {U.dtype}")
+    return xp.astype(weights @ xp.astype(U, xp.float64), U.dtype)
 
 
 def one_hot(

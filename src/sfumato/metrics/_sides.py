@@ -122,8 +122,13 @@ def as_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray | None:
             f"sample_weight must hold one weight for each of the {n} objects, got shape "
             f"{weights.shape}"
         )
-    if not (np.isfinite(weights).all() and weights.min() >= 0 and weights.sum() > 0):
+    if not (np.isfinite(weights).all() and weights.min() >= 0 and weights.max() > 0):
         raise ValueError("sample_weight must be finite and nonnegative, with a positive sum")
+    if not 1e-150 <= weights.sum() <= 1e150:  # pairs count by the product of their weights
+        raise ValueError(
+            f"sample_weight sums to {weights.sum():g}, whose square is no number: divide it by its "
+            "largest value"
+        )
     return weights
 
 

@@ -54,10 +54,12 @@ def minimise(H, b, u, factor, free, work):
     coordinates.
     """
     k = len(u)
-    size = 0.0
+    size, steep = 0.0, 0.0
     for r in range(k):
         size = max(size, abs(H[r, r]))
-    lift = size if size > 0.0 else 1.0
+        steep = max(steep, abs(b[r]))
+    # Beside a slope that drowns the curvature, a lift of its size would be lost in rounding.
+    lift = size if size > 1e-12 * steep else steep if steep > 0.0 else 1.0
     p = 0
     for r in range(k):
         if u[r] > 0.0:
@@ -175,8 +177,9 @@ def _equality(factor, p, work):
     for i in range(p):
         x[i] += multiplier * y[i]
         total += x[i]
+    # Along a flat direction the target is so far away that its sum is rounding.
     for i in range(p):
-        x[i] /= total
+        x[i] = x[i] / total if total > 0.5 else x[i] + (1.0 - total) / p
     return x
 
 

@@ -57,6 +57,8 @@ def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.nda
 
 def _groups(n: int, memberships: Any, blocks: int) -> sp.csr_array:
     order = np.arange(n) if memberships is None else ordering(as_memberships(memberships))
+    if len(order) != n:
+        raise ValueError(f"memberships have {len(order)} rows where W has {n}: give one for each")
     group = np.empty(n, dtype=np.intp)
     group[order] = np.arange(n) * min(n, blocks) // n
     return sp.csr_array((np.ones(n), (np.arange(n), group)))

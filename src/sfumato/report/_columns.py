@@ -15,7 +15,7 @@ from ..core.arrays import to_numpy
 from ..core.validation import refuse_same_names
 from ..io.columns import Column
 
-__all__ = ["as_columns", "missing", "shown_value"]
+__all__ = ["as_columns", "missing", "shown_value", "units"]
 
 _WIDEST = 2000  # columns of an array that are described: of more, those of largest variance
 
@@ -93,3 +93,10 @@ def shown_value(column: Column, row: int) -> str:
     if column.kind == "yes/no":
         return "yes" if value else "no"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def units(values: np.ndarray) -> np.ndarray:
+    """What to divide columns by (p,) so that their squares are numbers: mostly one."""
+    largest = np.abs(values).max(axis=0, initial=0.0)
+    odd = (largest > 1e100) | ((largest > 0) & (largest < 1e-100))
+    return np.where(odd, largest, 1.0)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 
 from ..core.text import plain
+from ._columns import units
 
 __all__ = ["OBJECTS", "Plane", "plane", "projection"]
 
@@ -80,6 +81,7 @@ def plane(
         names = [plain(name, 40) for name in columns or ["column 0", "column 1"]] + [""]
         points = np.column_stack([rows, np.zeros((len(rows), 2 - rows.shape[1]))])
         return Plane(shown, points, names[:2])
+    rows = rows / units(rows)
     rows = rows - rows.mean(axis=0)
     spread = rows.std(axis=0)
     rows = rows / np.where(spread > 0, spread, 1.0)

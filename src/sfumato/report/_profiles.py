@@ -10,7 +10,7 @@ import numpy as np
 from ..core.arrays import to_numpy
 from ..io.columns import Column
 from ..memberships import check_memberships
-from ._columns import as_columns
+from ._columns import as_columns, units
 
 __all__ = ["ColumnProfile", "profiles", "sentence", "telling"]
 
@@ -88,7 +88,8 @@ def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnPro
     center = np.array(
         [np.median(v[s]) if s.any() else 0.0 for v, s in zip(values.T, seen.T, strict=True)]
     )
-    X = np.where(seen, values - center, 0.0)
+    unit = units(np.where(seen, values, 0.0))
+    X = np.where(seen, values / unit - center / unit, 0.0)
     mass, first, second = (U.T @ part for part in (seen.astype(float), X, X * X))
     total = [part.sum(axis=0) for part in (mass, first, second)]
     mean, spread = _moments(*total)
@@ -108,8 +109,8 @@ def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnPro
                 column.name,
                 "number",
                 None,
-                float(inner[c, j] + center[j]),
-                float(mean[j] + center[j]),
+                float(inner[c, j] * unit[j] + center[j]),
+                float(mean[j] * unit[j] + center[j]),
                 float(difference[c, j]),
                 float(separation[c, j]),
             )

@@ -12,6 +12,7 @@ from ..io.columns import Column, encode, encoded_names
 __all__ = ["rules"]
 
 _DEPTH, _OBJECTS = 3, 20_000
+LARGEST = 1e38  # a tree works in single precision
 
 
 def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | None:
@@ -32,7 +33,7 @@ def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | Non
         return None
     rows = slice(None, None, max(1, -(-len(labels) // _OBJECTS)))
     X = encode([column._replace(used=True) for column in columns])[rows]
-    X, y = np.where(np.isinf(X), np.nan, X), labels[rows]
+    X, y = np.clip(np.where(np.isinf(X), np.nan, X), -LARGEST, LARGEST), labels[rows]
     smallest = max(1, len(y) // 200)  # a leaf of a few objects explains nothing
     model = DecisionTreeClassifier(max_depth=_DEPTH, min_samples_leaf=smallest, random_state=0)
     model.fit(X, y)

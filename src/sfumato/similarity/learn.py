@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from ..core.labels import check_labelings
 from ..core.matrices import check_similarity
 from ..core.types import ArrayLike, Similarity
-from ..core.validation import check_number
+from ..core.validation import check_number, refuse_overflow, refuse_underflow
 from ..numerics.operators import as_dense
 from .spectral_cost import Cost, neighbor_cost, scale_gradient, spectral_cost
 
@@ -206,6 +206,8 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     sets = []
     for features, known in pairs:
         features = check_array(features, dtype=np.float64, ensure_min_samples=2)
+        refuse_overflow(features, "X")
+        refuse_underflow(features, "X")
         check_consistent_length(features, known)
         classes, codes = np.unique(np.asarray(known), return_inverse=True)
         if not 1 < classes.size < len(codes):

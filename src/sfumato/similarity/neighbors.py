@@ -23,6 +23,7 @@ def neighbor_distances(
     An object is not its own neighbour, but its copies are.
     """
     n = known.shape[0]
+    weights = None if weights is None else known_weights(weights, n)
     if n == 1 and queries is None:
         return np.ones(1)
     finder = NearestNeighbors(n_jobs=-1 if n > FEW else None).fit(known)
@@ -30,7 +31,6 @@ def neighbor_distances(
         if queries is None:
             return finder.kneighbors(known, min(n_neighbors, n - 1) + 1)[0][:, -1]
         return finder.kneighbors(queries, min(n_neighbors, n))[0][:, -1]
-    weights = known_weights(weights, n)
     mass = n_neighbors + (queries is None)
     distance, index = reach(finder, queries, mass, weights)
     return _distance_at(distance, index, mass, weights)
@@ -45,6 +45,10 @@ def known_weights(weights: Any, n: int) -> np.ndarray:
         raise ValueError(
             f"weights must hold a positive number for each of the {n} known objects, got shape "
             f"{weights.shape}"
+        )
+    if weights.max() > 1e300 / n:
+        raise ValueError(
+            f"weights are as large as {weights.max():.0e} and cannot be summed: divide them by it"
         )
     return weights
 

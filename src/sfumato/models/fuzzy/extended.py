@@ -202,7 +202,7 @@ class ExtendedFuzzy(InductiveClusterer):
             self.cluster_centers_ = outer.astype(dtype)
         # Squared in all metrics but this one, whose distances scale with the features.
         scale = 1.0 if frame.coordinates is None else float(frame.coordinates.scale[0])
-        self._unit = scale if self._named() == "manhattan" else scale**2
+        self._unit = scale if self._named() == "manhattan" else scale * scale
         history = run.history / self._unit
         self._publish(U.astype(dtype), run._replace(history=history), objective / self._unit)
 
@@ -231,7 +231,9 @@ class ExtendedFuzzy(InductiveClusterer):
 
     def _score_in_memory(self, X: Any, sample_weight: ArrayLike | None) -> float:
         problem, D, _ = self._beside(X, sample_weight)
-        unit = self._unit if self._frame is not None else float(self._coordinates.scale[0]) ** 2
+        unit = self._unit
+        if self._frame is None:
+            unit = float(self._coordinates.scale[0]) * float(self._coordinates.scale[0])
         return -general.memberships(problem, D)[1] / unit / float(problem.weights.sum())
 
     def _is_plain(self, X: Any) -> bool:

@@ -113,7 +113,7 @@ def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
     if rule.noise is not None:
         D = np.hstack([D, np.full((len(D), 1), rule.noise)])
     columns = D.shape[1]
-    floor = 1e-15 * max(float(D.max(initial=0.0)), np.finfo(float).tiny)
+    floor = max(1e-15 * float(D.max(initial=0.0)), 1e-290)  # one over it is still a number
     U, costs = share(np.ascontiguousarray((D + floor).T), rule)
     # The rule works with power means of the distances, which are larger by this factor.
     factor = 1.0 if rule.temperature is not None else columns ** (1.0 - rule.fuzzifier)

@@ -128,7 +128,8 @@ class MixtureData:
         chosen = links.rows
         weights = np.ones(chosen.size) if self.weights is None else self.weights[chosen]
         labels = None if self.labels is None else self.labels[chosen]
-        X = np.asarray(self.X[chosen], dtype=np.float64)
+        rows = self.X[chosen]
+        X = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
         return replace(self, linked=(links, X, weights, labels, True))
 
     def screen(self, size: int, rng: np.random.Generator) -> MixtureData:

@@ -150,6 +150,8 @@ def _repeat_best(
     settings = problems[0].settings
     R = (groups[:, None, :] == np.arange(len(problems[0].blank.means))[:, None]) * sample.weights
     values = np.array([getattr(fit.candidate, settings.criterion) for fit in fits])
+    if np.isnan(values).all():
+        return
     for i in np.argsort(values, kind="stable")[:POLISHED]:  # NaN comes last
         if values[i] <= np.nanmin(values) + CLOSE:
             again = problems[i].rate(_alone(problems[i], R, settings))
