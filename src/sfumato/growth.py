@@ -62,6 +62,8 @@ def growth_step(U: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     U, gradient = np.asarray(U, dtype=np.float64), np.asarray(gradient, dtype=np.float64)
     if gradient.shape != U.shape:
         raise ValueError(f"gradient must have the shape {U.shape} of U, got {gradient.shape}")
+    if not (np.isfinite(U).all() and (U >= 0).all()):
+        raise ValueError("U must hold memberships, finite and nonnegative")
     if not np.isfinite(gradient).all() or (gradient < 0).any():
         raise ValueError(
             f"gradient must be finite and nonnegative, got {gradient.min():g} at the least: "

@@ -65,9 +65,3 @@ def test_a_consensus_with_as_many_clusters_as_seen_objects_and_pairs_that_nobody
         warnings.simplefilter("ignore", UserWarning)
         model = EvidenceAccumulation("auto", ensemble="precomputed", random_state=0).fit(L)
     np.testing.assert_allclose(model.memberships_.sum(axis=1), 1.0)
-
-
-@pytest.mark.parametrize("seed", [24002003681, 24002003952, 24002005000])
-def test_cases_that_once_broke_the_contract(seed):
-    """Weights with few objects, with float32, and beside similarities of size 1e-160."""
-    assert run_case(seed)

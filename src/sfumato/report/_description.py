@@ -10,7 +10,7 @@ import numpy as np
 
 from ..io.columns import Column
 from ..memberships import margin
-from ._columns import as_columns, missing, shown_value
+from ._columns import as_columns, missing, shown_value, units
 from ._profiles import profiles, sentence, telling
 from ._tree import rules
 
@@ -96,6 +96,7 @@ def _standardised(values: np.ndarray) -> np.ndarray:
     seen = np.isfinite(values)
     if not seen.any():
         return np.zeros(len(values))
+    values = values / units(values[seen][:, None])
     centred = np.where(seen, values - values[seen].mean(), 0.0)
     return centred / (centred.std() or 1.0)
 

@@ -1,0 +1,182 @@
+"""What runs of the fuzz over options, functions and pictures found, shrunk; failed before."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
+from sklearn.exceptions import NotFittedError
+
+from sfumato import (
+    CompletelyPositiveFactorization,
+    EvidenceAccumulation,
+    FuzzyCMeans,
+    GaussianMixture,
+    MixtureClassifier,
+    PairwiseProbabilisticClustering,
+)
+from sfumato.memberships import predict_strongest, sizes
+from sfumato.metrics import rand_index
+from sfumato.plot import block_means
+from sfumato.report import describe, profiles, projection
+from sfumato.similarity import gaussian, learn_scales
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3)) + 6.0 * (np.arange(40) % 2)[:, None]
+U = RNG.dirichlet(np.ones(2), 40)
+
+
+@pytest.fixture(autouse=True)
+def _only_our_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("error", RuntimeWarning)
+        yield
+
+
+def valid(U):
+    np.testing.assert_allclose(np.asarray(U).sum(axis=1), 1.0, atol=1e-5)
+    assert np.asarray(U).min() >= 0
+
+
+def test_a_consensus_of_three_objects_with_weights():
+    weights = [0.474, 0.004, 0.685]
+    given = np.array([[0.9, -3.0, 1.2], [-1.1, -3.0, 0.3], [6.3, -3.0, 7.9]]) * 1e-12
+    valid(EvidenceAccumulation(3, random_state=28).fit(given, sample_weight=weights).memberships_)
+
+
+def test_a_factorization_in_single_precision_with_weights():
+    W = (gaussian(X) + 0.1).astype(np.float32)
+    model = CompletelyPositiveFactorization(1, similarity="precomputed", random_state=12)
+    valid(model.fit(W, sample_weight=RNG.random(40)).memberships_)
+
+
+def test_tiny_similarities_of_an_operator_with_weights_of_zero():
+    W = 1e-160 * (gaussian(X) + 0.1)
+    model = PairwiseProbabilisticClustering(
+        2, diagonal="include", similarity="precomputed", random_state=89
+    )
+    model.fit(aslinearoperator(W), sample_weight=np.arange(40) % 3)
+    valid(model.memberships_)
+
+
+def test_two_objects_far_apart_have_no_norm_off_the_diagonal():
+    valid(EvidenceAccumulation(2, random_state=72).fit(1e150 * X[:2, :2]).memberships_)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_bandwidth_whose_square_is_no_number(dtype):
+    small, large = (gaussian(X.astype(dtype), bandwidth=width) for width in (1e-200, 1e200))
+    np.testing.assert_array_equal(small, np.eye(40))
+    np.testing.assert_array_equal(large, 1.0)
+
+
+def test_a_classifier_whose_fit_fails_is_not_fitted():
+    model = MixtureClassifier(random_state=0).fit(X, np.arange(40) % 2)
+    with pytest.raises(ValueError, match="sample_weight is too large"):
+        model.fit(X, np.arange(40) % 2, sample_weight=np.full(40, 1e300))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_weights_whose_square_is_no_number_are_refused():
+    with pytest.raises(ValueError, match="sample_weight sums to 4e\\+301"):
+        rand_index(U, U, sample_weight=np.full(40, 1e300))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(3), "one weight for each of the 40 objects"),
+        (np.full(40, np.nan), "finite numbers"),
+        (np.full(40, 1e300), "can be summed in float32"),
+    ],
+)
+def test_sizes_by_odd_weights_are_refused(weights, message):
+    with pytest.raises(ValueError, match=message):
+        sizes(U.astype(np.float32), weights)
+
+
+def test_a_picture_of_a_matrix_with_the_memberships_of_another():
+    with pytest.raises(ValueError, match="memberships have 40 rows where W has 3"):
+        block_means(np.eye(3), U)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_reports_of_huge_and_tiny_numbers(scale):
+    usual, odd = profiles(X, U), profiles(scale * X, U)
+    for own, other in zip(usual[0], odd[0], strict=True):
+        assert other.value == pytest.approx(scale * own.value)
+        assert other.separation == pytest.approx(own.separation, rel=1e-3)
+    assert np.isfinite(np.asarray(projection(scale * X)[1])).all()
+    assert describe(scale * X, U)
+
+
+def test_links_with_a_weight_beyond_numbers_are_refused():
+    model = PairwiseProbabilisticClustering(2, similarity="precomputed")
+    with pytest.raises(ValueError, match="weights of cannot_link .* 1e\\+100 at most"):
+        model.fit(gaussian(X), cannot_link=[(0, 1, 1e300)])
+
+
+@pytest.mark.parametrize("steep", [1.0, 1e154])
+def test_a_program_without_curvature_ends_in_its_best_corner(steep):
+    """As where the scale of the similarities is zero, and links are all that is left to fit."""
+    minimise = pytest.importorskip("sfumato.numerics.compiled_simplex").minimise
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        b, u = steep * rng.normal(size=5), rng.dirichlet(np.ones(5))
+        minimise(np.zeros((5, 5)), b, u, np.empty((5, 5)), np.empty(5, np.int64), np.empty((5, 5)))
+        np.testing.assert_allclose(u, np.eye(5)[b.argmax()], atol=1e-6)
+
+
+def test_links_between_rows_of_a_sparse_array():
+    links = {"must_link": [(0, 3)], "cannot_link": [(1, 5)]}
+    dense = GaussianMixture(2, covariance_type="full", random_state=0).fit(X, **links)
+    sparse = GaussianMixture(2, covariance_type="full", random_state=0)
+    sparse.fit(sp.csr_array(X), **links)
+    np.testing.assert_allclose(sparse.memberships_, dense.memberships_, atol=1e-8)
+
+
+def test_new_rows_of_an_operator_where_an_object_was_left_out():
+    W = gaussian(X)
+    W[5], W[:, 5] = 0.0, 0.0
+    model = CompletelyPositiveFactorization(2, similarity="precomputed", random_state=0).fit(W)
+    expected = model.predict_proba(W)
+    np.testing.assert_allclose(model.predict_proba(aslinearoperator(W)), expected, atol=1e-9)
+
+
+def test_the_strongest_memberships_from_soft_partitions():
+    members = [U, U[:, ::-1], np.eye(2)[np.arange(40) % 2]]
+    model = EvidenceAccumulation(2, ensemble="precomputed", random_state=0).fit(members)
+    few = predict_strongest(model, members, top=1)
+    np.testing.assert_array_equal(few.toarray().argmax(axis=1), model.predict(members))
+
+
+def test_weights_of_one_object_are_checked_too():
+    with pytest.raises(ValueError, match="weights must hold a positive number"):
+        gaussian([[1.0, 2.0]], weights=[-0.1])
+
+
+def test_scales_are_not_learnt_from_numbers_whose_squares_overflow():
+    with pytest.raises(ValueError, match="X has values as large as .*change units"):
+        learn_scales(1e300 * X, np.arange(40) % 2)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_fuzzy_clusters_of_objects_in_one_place(labelled):
+    y = np.where(np.arange(40) < 4, 0, -1) if labelled else None
+    model = FuzzyCMeans(1, n_init=1, random_state=0)
+    valid(
+        model.fit(np.full((40, 2), 1e6), y, cannot_link=None if labelled else [(0, 1)]).memberships_
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e140])
+def test_fuzzy_clusters_in_odd_units(scale):
+    usual = FuzzyCMeans(2, metric="gaussian", n_init=1, random_state=0).fit(X)
+    odd = FuzzyCMeans(2, missing="complete", n_init=1, random_state=0)
+    given = scale * X
+    given[3, 0] = np.nan
+    assert (odd.fit(given).labels_ == usual.labels_).all()
+    assert np.isfinite(odd.score(given))
