@@ -155,7 +155,7 @@ def make_block_similarity(
     inside = one_hot(labels, n_clusters)
     if not inside.any(axis=0).all():
         raise ValueError(
-            f"n_objects={n_objects} is too few for n_clusters={n_clusters} blocks, some three times "
+            f"n_objects={n_objects} is too few for n_clusters={n_clusters} blocks, some thrice "
             "as large as others: ask for more objects"
         )
     degrees = np.exp(rng.normal(scale=spread, size=n_objects))

@@ -208,7 +208,8 @@ class MixtureClassifier(ClassifierMixin, Iterative):
 
     def predict(self, X: Array) -> np.ndarray:
         """The most probable class of every object."""
-        return self.classes_[self._log_joint(X).argmax(axis=1)]
+        joint = self._log_joint(X)
+        return self.classes_[joint.argmax(axis=1)]
 
     def score_samples(self, X: Array) -> np.ndarray:
         """Logarithm of the density at every object, whatever its class."""
