@@ -231,9 +231,8 @@ class ExtendedFuzzy(InductiveClusterer):
 
     def _score_in_memory(self, X: Any, sample_weight: ArrayLike | None) -> float:
         problem, D, _ = self._beside(X, sample_weight)
-        unit = self._unit
-        if self._frame is None:
-            unit = float(self._coordinates.scale[0]) * float(self._coordinates.scale[0])
+        scale = 1.0 if self._frame is not None else float(self._coordinates.scale[0])
+        unit = self._unit if self._frame is not None else scale * scale
         return -general.memberships(problem, D)[1] / unit / float(problem.weights.sum())
 
     def _is_plain(self, X: Any) -> bool:
