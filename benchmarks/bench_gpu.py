@@ -95,6 +95,7 @@ def pairwise_passes() -> list[Line]:
                 )
             )
             del problem, state
+            lines.append(_of_short_entries(W, U, seconds))
             if k == 10 or n == 100_000:
                 fit = partial(
                     PairwiseProbabilisticClustering(
@@ -127,6 +128,22 @@ def pairwise_passes() -> list[Line]:
     return lines
 
 
+def _of_short_entries(W, U, seconds: float) -> Line:
+    """A pass over W in bfloat16, beside the one over float32."""
+    import torch
+
+    from sfumato.models.pairwise import cuda
+    from sfumato.models.pairwise import kernel as pairwise
+
+    from .roofline import device_median
+
+    problem = pairwise.Problem(cuda.Panels(W.to(torch.bfloat16)), True, None)
+    state, _ = pairwise.coordinate_step(problem, pairwise.start(problem, U))
+    ours = device_median(partial(pairwise.coordinate_step, problem, state))
+    what = f"pairwise pass, n = {U.shape[0]}, k = {U.shape[2]}, bfloat16"
+    return Line(what, ours, seconds, "the same in float32")
+
+
 def _second_time(fit):
     import torch
 
@@ -157,14 +174,15 @@ def statistics_passes(n: int = 10_000_000, d: int = 32, k: int = 64) -> list[Lin
         fuzzy.State(means),
         gaussian.State(np.full(k, 1 / k), means, np.full((k, d), 1.1), "VVI", 1e-6),
     )
-    rule = fuzzy.Rule(2.0)
+
+    def fuzzy_pass(fuzzifier, Z):
+        ready = fuzzy.ready(centered, fuzzy.Rule(fuzzifier))
+        return fuzzy.update(fuzzy.summarize(Z, None, ready), centered)
+
     lines = []
     for name, kind, summarize in (
-        (
-            "fuzzy c-means",
-            "spherical",
-            lambda Z: fuzzy.update(fuzzy.summarize(Z, None, fuzzy.ready(centered, rule)), centered),
-        ),
+        ("fuzzy c-means", "spherical", partial(fuzzy_pass, 2.0)),
+        ("fuzzy c-means, fuzzifier 1.5,", "spherical", partial(fuzzy_pass, 1.5)),
         (
             "diagonal mixture",
             "diag",

@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import make_blobs
 
-from sfumato import FuzzyCMeans, GaussianMixture
+from sfumato import FuzzyCMeans
+from sfumato.models.gaussian.data import MixtureData
+from sfumato.models.gaussian.kernel import State
 from sfumato.models.pairwise import kernel
 from sfumato.numerics import simplex
+from sfumato.numerics.families import family_of
 from sfumato.similarity import coassociation, gaussian
 
 from . import roofline
@@ -52,9 +55,10 @@ def fuzzy(n: int = 200_000, d: int = 16, k: int = 10) -> Line:
     X = data(n, d, k)
     model = FuzzyCMeans(k, random_state=0)
     model._check_parameters()
+    rows = model._prepare(X, None)
     return line(
         f"fuzzy c-means, n = {n}, d = {d}, k = {k}",
-        _steps(model, model._prepare(X, None)),
+        _steps(model._step(rows), model._start(rows, np.random.default_rng(0))),
         8 * n * d,
         4 * n * d * k,
     )
@@ -68,25 +72,18 @@ def mixtures(n: int = 100_000, d: int = 16, k: int = 10) -> list[Line]:
     X = data(n, d, k)
     lines = []
     for kind, features in (("full", d * (d + 1) // 2 + d), ("diag", 2 * d)):
-        model = GaussianMixture(k, covariance_type=kind, random_state=0)
-        model._check_parameters()
-        model._named, model.n_features_in_ = True, d
-        rows = model._measure(X, None, None)
-        model._blank = model._blank_state(rows)
-        lines.append(
-            line(
-                f"{kind} mixture, n = {n}, d = {d}, k = {k}",
-                _steps(model, rows),
-                8 * n * d,
-                4 * n * features * k,
-            )
-        )
+        family = family_of(kind)
+        likelihood = MixtureData.measure(X, None, None, (family,), None).likelihood(family)
+        inner = likelihood.view.coordinates.inner(X)
+        spread = np.tile(np.eye(d), (k, 1, 1)) if kind == "full" else np.ones((k, d))
+        first = State(np.full(k, 1 / k), inner[:k], spread, family, 1e-6)
+        seconds = _steps(likelihood.step, first)
+        what = f"{kind} mixture, n = {n}, d = {d}, k = {k}"
+        lines.append(line(what, seconds, 8 * n * d, 4 * n * features * k))
     return lines
 
 
-def _steps(model: Any, rows: Any) -> float:
-    step, first = model._step(rows), model._start(rows, np.random.default_rng(0))
-
+def _steps(step: Callable[[Any], tuple[Any, Any]], first: Any) -> float:
     def several(count: int) -> None:
         state = first
         for _ in range(count):

@@ -78,7 +78,8 @@ def to_numpy(array: Any) -> np.ndarray:
     if isinstance(array, np.ndarray):
         return array
     if hasattr(array, "detach"):
-        return array.detach().cpu().numpy()
+        array = array.detach().cpu()
+        return (array.float() if "bfloat16" in str(array.dtype) else array).numpy()
     if hasattr(array, "get") and type(array).__module__.startswith("cupy"):
         return array.get()
     try:

@@ -60,8 +60,8 @@ class InputSize(NamedTuple):
             n,
             p,
             stored,
-            4 if dtype in ("float32", "") else 8,
-            dtype not in ("float32", "float64") and (sparse or whole),
+            4 if dtype in ("float32", "bfloat16", "") else 8,
+            dtype not in ("float32", "float64", "bfloat16") and (sparse or whole),
             sparse,
         )
 

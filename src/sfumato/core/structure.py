@@ -153,6 +153,7 @@ def _of_similarity(
     W: Any, few: np.ndarray | None, labels: np.ndarray, sizes: np.ndarray
 ) -> Structure:
     W = W if few is None else _part(W, few)
+    W = W.float() if "bfloat16" in str(getattr(W, "dtype", "")) else W
     k, large = len(sizes), sizes >= SMALLEST
     degree = np.maximum(to_numpy(degrees(W)).astype(np.float64), np.finfo(float).tiny)
     vectors = to_numpy(leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors)

@@ -3,9 +3,9 @@
 Needs torch and Triton.
 
 D_j(x) = c_j + C_j . x + q_j |x|^2   (or + Q_j . x^2)        one block of objects at a time
-A = u^2 of u ~ 1 / D  (fuzzy c-means, fuzzifier 2),  or softmax(D)  (mixtures)
-sums over the objects of  w A (1, x, |x|^2)  (or w A (1, x, x^2)),  and of  w k / sum 1 / D,  or  w
-log sum exp D
+A = u^m of u ~ D^(-1 / (m - 1))  (fuzzy c-means, fuzzifier m),  or softmax(D)  (mixtures)
+sums over the objects of  w A (1, x, |x|^2)  (or w A (1, x, x^2)),  and of their costs, which are
+w k / sum 1 / D  for m = 2,  or  w log sum exp D
 """
 
 from __future__ import annotations
@@ -22,19 +22,25 @@ from ..core.types import Array
 __all__ = ["fits", "soft_sums"]
 
 LARGEST = 128 * 128  # coefficients, padded, that shared memory holds beside the objects
-SPHERICAL = {
-    "B": 32,
-    "num_warps": 2,
-    "num_stages": 3,
-}  # objects at a time, measured on an H200, as the next
+# Objects at a time, measured on an H200.
+SPHERICAL = {"B": 32, "num_warps": 2, "num_stages": 2}
+POWERS = {"B": 64, "num_warps": 4, "num_stages": 3}  # fuzzifiers other than 2
 DIAGONAL = {"B": 64, "num_warps": 4, "num_stages": 3}
 PROGRAMS = {32: 1056, 64: 528}  # eight or four for each multiprocessor of an H200
 
 
 @triton.jit
+def _reciprocal(x):
+    """1 / x of the device's own unit, in error by one unit in the last place."""
+    return tl.inline_asm_elementwise(
+        "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+    )
+
+
+@triton.jit
 def _soft_sums(
-    X, weights, table, out, stride, n, d, k, floor,
-    FUZZY: tl.constexpr, DIAGONAL: tl.constexpr, WEIGHTED: tl.constexpr, B: tl.constexpr, K: tl.constexpr, D: tl.constexpr,
+    X, weights, table, out, stride, n, d, k, floor, fuzzifier,
+    FUZZY: tl.constexpr, SQUARE: tl.constexpr, DIAGONAL: tl.constexpr, WEIGHTED: tl.constexpr, B: tl.constexpr, K: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     program, programs = tl.program_id(0), tl.num_programs(0)
     cluster, feature = tl.arange(0, K), tl.arange(0, D)
@@ -60,11 +66,20 @@ def _soft_sums(
         else:
             norm = tl.sum(x * x, axis=0)
             L += norm[:, None] * Q[None, :]
-        if FUZZY:
-            A = tl.where((cluster < k)[None, :], 1.0 / tl.maximum(L + floor, floor), 0.0)
+        if SQUARE:
+            A = tl.where((cluster < k)[None, :], _reciprocal(tl.maximum(L + floor, floor)), 0.0)
             total = tl.sum(A, axis=1)
             level += w * k / total
             A = A * A * (w / (total * total))[:, None]
+        elif FUZZY:
+            L = tl.where((cluster < k)[None, :], tl.maximum(L + floor, floor), float("inf"))
+            least = tl.min(L, axis=1)
+            ratio = least[:, None] * _reciprocal(L)  # at most one, so that no power overflows
+            A = tl.exp2(tl.log2(ratio) / (fuzzifier - 1.0))
+            total = tl.sum(A, axis=1)
+            scale = tl.exp2(tl.log2(k / total) * (fuzzifier - 1.0))
+            level += w * least * scale
+            A = A * ratio * (w * scale / total)[:, None]
         else:
             L = tl.where((cluster < k)[None, :], L, -float("inf"))
             top = tl.max(L, axis=1)
@@ -105,13 +120,20 @@ def _padded(size: int) -> int:
 
 
 def soft_sums(
-    Z: Any, weights: Array, coefficients: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0
+    Z: Any,
+    weights: Array,
+    coefficients: np.ndarray,
+    d: int,
+    *,
+    fuzzifier: float | None = None,
+    floor: float = 0.0,
 ) -> tuple[np.ndarray, float]:
     """Weighted sums (k, q) of z(x) and the sum of the objects' costs (log-likelihoods).
 
     ``coefficients`` (k, q) give D of z(x).
 
-    With ``fuzzy``, D is raised by ``floor``, which rounding could take from it.
+    With a ``fuzzifier``, D is raised by ``floor``, which rounding could take from it; without one
+    the sums are those of mixtures.
     """
     k, q = coefficients.shape
     n, diagonal = Z.shape[1], q == 2 * d + 1 and d > 1
@@ -121,12 +143,13 @@ def soft_sums(
         coefficients[:, : d + 1],
         coefficients[:, d + 1 :],
     )
-    tile = DIAGONAL if diagonal else SPHERICAL
+    powers = fuzzifier not in (None, 2.0)
+    tile = DIAGONAL if diagonal else POWERS if powers else SPHERICAL
     programs = min(PROGRAMS[tile["B"]], triton.cdiv(n, tile["B"]))
     out = torch.empty((programs, table.size + 1), dtype=torch.float32, device=Z.device)
     _soft_sums[(programs,)](
-        Z[1:], Z if weights is None else weights, torch.from_numpy(table).to(Z.device), out, Z.stride(0), n, d, k, float(floor),
-        FUZZY=fuzzy, DIAGONAL=diagonal, WEIGHTED=weights is not None, K=K, D=D, **tile,
+        Z[1:], Z if weights is None else weights, torch.from_numpy(table).to(Z.device), out, Z.stride(0), n, d, k, float(floor), fuzzifier or 0.0,
+        FUZZY=fuzzifier is not None, SQUARE=fuzzifier == 2.0, DIAGONAL=diagonal, WEIGHTED=weights is not None, K=K, D=D, **tile,
     )  # fmt: skip
     total = out.sum(0, dtype=torch.float64).cpu().numpy()
     sums = total[:-1].reshape(K, -1)[:k]

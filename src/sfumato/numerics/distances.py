@@ -141,18 +141,26 @@ def columns_or_given(logits: Array, given: np.ndarray | None) -> tuple[Any, Any]
 
 
 def fused_sums(
-    Z: Array, weights: Weights, rows: np.ndarray, d: int, *, fuzzy: bool, floor: float = 0.0
+    Z: Array,
+    weights: Weights,
+    rows: np.ndarray,
+    d: int,
+    *,
+    fuzzifier: float | None = None,
+    floor: float = 0.0,
 ) -> tuple[np.ndarray, float] | None:
     """Weighted sums of z(x) and of the costs by one kernel, compiled or of a CUDA device.
 
-    None where there is no such kernel.
+    None where there is no such kernel. Without a ``fuzzifier`` the sums are those of mixtures.
 
     ``Z`` holds z(x) or, of kind "full" for mixtures, x alone.
     """
     if isinstance(Z, np.ndarray):
         twins = compiled_module(__package__, "compiled_sums")
-        if twins is None or not fuzzy:
-            return None if twins is None else twins.gaussian_sums(Z, weights, rows)
+        if twins is None or fuzzifier not in (None, 2.0):
+            return None
+        if fuzzifier is None:
+            return twins.gaussian_sums(Z, weights, rows)
         raised = rows.copy()
         raised[:, 0] += floor
         return twins.fuzzy_sums(Z, weights, raised)
@@ -160,7 +168,7 @@ def fused_sums(
         return None
     sums = optional_module(__package__, "cuda_sums")
     return (
-        sums.soft_sums(Z, weights, rows, d, fuzzy=fuzzy, floor=floor)
+        sums.soft_sums(Z, weights, rows, d, fuzzifier=fuzzifier, floor=floor)
         if sums is not None and sums.fits(Z, rows, d)
         else None
     )

@@ -96,9 +96,9 @@ def diagonal_of(W: Any) -> Any:
 
 
 def dtype_of(W: Any) -> np.dtype:
-    """NumPy's name for the precision of ``W``; float64 where it has none."""
-    dtype = getattr(W, "dtype", None)
-    return np.dtype(np.float64) if dtype is None else np.dtype(str(dtype).rpartition(".")[2])
+    """NumPy's name for the precision of products with ``W``; float64 where it has none."""
+    dtype = str(getattr(W, "dtype", "float64")).rpartition(".")[2]
+    return np.dtype("float32" if dtype == "bfloat16" else dtype)
 
 
 def magnitudes(W: Any) -> Any:
@@ -110,7 +110,10 @@ def magnitudes(W: Any) -> Any:
 
 def degrees(W: Any, weights: Any = None) -> Any:
     """Row sums W 1 (n,), or W v with weights v."""
-    return W @ like(W, np.ones(W.shape[0], dtype=dtype_of(W)) if weights is None else weights)
+    ones = like(W, np.ones(W.shape[0], dtype=dtype_of(W)) if weights is None else weights)
+    if "bfloat16" in str(getattr(W, "dtype", "")):
+        return namespace(W).sum(W * ones if weights is not None else W, axis=1, dtype=ones.dtype)
+    return W @ ones
 
 
 def normalized_operator(W: Any, degree: Any = None, weights: Any = None) -> Scaled:

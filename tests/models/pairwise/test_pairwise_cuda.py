@@ -8,6 +8,9 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 pytest.importorskip("triton")
 
+from sklearn.base import clone
+
+from sfumato import PairwiseProbabilisticClustering
 from sfumato.models.fuzzy import kernel as fuzzy
 from sfumato.models.gaussian import kernel as gaussian
 from sfumato.models.pairwise import cuda
@@ -86,14 +89,15 @@ def test_the_same_sweep_twice_is_the_same_to_the_last_bit(rng):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kind", ["fuzzy", "diag", "spherical"])
+@pytest.mark.parametrize("kind", ["fuzzy 2", "fuzzy 1.3", "fuzzy 3.5", "diag", "spherical"])
 def test_sums_of_soft_assignment_are_those_of_numpy(rng, kind, weighted):
     n, d, k = 5000, 7, 20
     centers = 2 * rng.normal(size=(k, d))
     X = (rng.normal(size=(n, d)) + centers[rng.integers(k, size=n)]).T.copy()
     weights = rng.random(n) if weighted else None
-    if kind == "fuzzy":
-        ready, summarize = fuzzy.ready(fuzzy.State(centers), fuzzy.Rule(2.0)), fuzzy.summarize
+    if kind.startswith("fuzzy"):
+        rule = fuzzy.Rule(float(kind.removeprefix("fuzzy ")))
+        ready, summarize = fuzzy.ready(fuzzy.State(centers), rule), fuzzy.summarize
     else:
         spread = np.full((k, d), 1.1) if kind == "diag" else np.full(k, 1.1)
         ready, summarize = (
@@ -111,3 +115,23 @@ def test_sums_of_soft_assignment_are_those_of_numpy(rng, kind, weighted):
         np.asarray(there.sums), here.sums, rtol=1e-3, atol=1e-4 * np.abs(here.sums).max()
     )
     assert there.objective == pytest.approx(here.objective, rel=1e-4)
+
+
+@pytest.mark.parametrize("columns", [1, 40, 300])
+def test_products_with_short_entries_lose_nothing_more(rng, columns):
+    W = torch.from_numpy(similarity(rng, 700)).cuda().bfloat16()
+    V = rng.normal(size=(700, columns)).astype(np.float32)
+    product = cuda.Panels(W) @ torch.from_numpy(V).cuda()
+    exact = W.double().cpu().numpy() @ V.astype(np.float64)
+    assert np.linalg.norm(product.cpu().numpy() - exact) < 1e-6 * np.linalg.norm(exact)
+
+
+def test_a_fit_of_short_entries_reaches_the_objective_of_long_ones(rng):
+    labels = rng.integers(5, size=3000)
+    W = (labels[:, None] == labels) * 0.6 + 0.2 * rng.random((3000, 3000))
+    W = torch.from_numpy(((W + W.T) / 2).astype(np.float32)).cuda()
+    model = PairwiseProbabilisticClustering(5, similarity="precomputed", random_state=0)
+    long, short = clone(model).fit(W), clone(model).fit(W.bfloat16())
+    assert short.objective_ == pytest.approx(long.objective_, rel=1e-3)
+    together = (model.memberships_ @ model.memberships_.T for model in (long, short))
+    assert float((next(together) - next(together)).abs().max()) < 0.02

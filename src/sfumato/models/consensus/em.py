@@ -144,7 +144,7 @@ def log_density(rows: np.ndarray, Y: np.ndarray, mass: Weights) -> float:
 
 def expect(Z: np.ndarray, rows: np.ndarray, mass: Weights) -> tuple[np.ndarray, float]:
     """The E step: sums (k, q) of z(y) weighted by the posterior, and the mean log-density."""
-    found = distances.fused_sums(Z, mass, rows, 0, fuzzy=False)
+    found = distances.fused_sums(Z, mass, rows, 0)
     if found is not None:
         return found[0], found[1] / (Z.shape[1] if mass is None else float(mass.sum()))
     share, log_density = distances.softmax_columns(rows @ Z)

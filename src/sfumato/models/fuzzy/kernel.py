@@ -200,10 +200,15 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
     Z = Z if Z.ndim == 3 else precise(Z, ready)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=getattr(Z, "device", None))
-    if ready.kind == "spherical" and ready.rule.temperature is None and ready.rule.fuzzifier == 2.0:
+    if ready.kind == "spherical" and ready.rule.temperature is None:
         floor = _rounding(ready, np.float64 if Z.dtype == xp.float64 else np.float32)
         fused = distances.fused_sums(
-            Z, weights, ready.rows, ready.rows.shape[1] - 2, fuzzy=True, floor=floor
+            Z,
+            weights,
+            ready.rows,
+            ready.rows.shape[1] - 2,
+            fuzzifier=ready.rule.fuzzifier,
+            floor=floor,
         )
         if fused is not None:
             return Stats(fused[0][: ready.n_clusters], fused[1])

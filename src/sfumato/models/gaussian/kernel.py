@@ -224,7 +224,7 @@ def summarize(Z: Any, weights: Any, densities: Densities, labels: Array | None =
         weights = xp.asarray(weights, dtype=Z.dtype, device=Z.device)
     if labels is None and (xp is np or densities.kind != "full"):
         Z = precise(Z, densities)
-        fused = distances.fused_sums(Z, weights, densities.rows, densities.n_features, fuzzy=False)
+        fused = distances.fused_sums(Z, weights, densities.rows, densities.n_features)
         if fused is not None:
             count = float(Z.shape[1] if weights is None else xp.sum(weights, dtype=xp.float64))
             return Stats(

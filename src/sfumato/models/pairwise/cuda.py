@@ -42,8 +42,11 @@ TILES = {
 
 
 class Panels(LinearOperator):
-    """A dense float32 similarity on a CUDA device, as evidence of the pairwise model (see
-    ``pairwise.Explicit``).
+    """A dense similarity on a CUDA device, in float32 or bfloat16, as evidence of the pairwise
+    model (see ``pairwise.Explicit``).
+
+    Products with bfloat16 entries are made and summed as those with float32: what is lost is in the
+    entries alone, 1 part in 256 of each at most.
     """
 
     def __init__(self, W: Any) -> None:
@@ -55,9 +58,10 @@ class Panels(LinearOperator):
         self.panels = [
             slice(start, min(start + self.size, self.n)) for start in range(0, self.n, self.size)
         ]
-        self.diagonal = torch.diagonal(W).contiguous()
+        self.whole = W.dtype == torch.bfloat16
+        self.diagonal = torch.diagonal(W).float().contiguous()
         self.norm = sum(
-            float((torch.linalg.vector_norm(W[rows], dim=1).double() ** 2).sum())
+            float((torch.linalg.vector_norm(W[rows].float(), dim=1).double() ** 2).sum())
             for rows in self.panels
         )
         self.diagonal_norm = float(self.diagonal.double() @ self.diagonal.double())
@@ -69,13 +73,13 @@ class Panels(LinearOperator):
 
     @staticmethod
     def fits(W: Similarity, k: int) -> bool:
-        """Whether ``W`` is a dense float32 matrix on a CUDA device, and ``k`` clusters are not too
+        """Whether ``W`` is a dense matrix of these types on a CUDA device, and ``k`` clusters are not too
         many.
         """
         return (
             isinstance(W, torch.Tensor)
             and W.is_cuda
-            and W.dtype == torch.float32
+            and W.dtype in (torch.float32, torch.bfloat16)
             and W.ndim == 2
             and k <= WIDEST
         )
@@ -83,11 +87,11 @@ class Panels(LinearOperator):
     def part(self, rows: np.ndarray) -> Panels:
         """The similarities among some of the objects."""
         chosen = torch.as_tensor(rows, device=self.W.device)
-        return Panels(self.W[chosen[:, None], chosen])
+        return Panels(self.W[chosen[:, None], chosen].float())
 
     def __matmul__(self, V: Any) -> Any:
         if V.ndim != 2 or V.shape[1] > WIDEST:
-            return self.W @ V
+            return torch.cat([self.W[rows].to(V.dtype) @ V for rows in self.panels])
         size = LARGE / V.abs().amax().clamp_min(1e-30)
         chunk = -(-self.n // (8 * CUT)) * CUT
         parts = self.multiply(halves(V, size), slice(0, self.n), slice(0, self.n), chunk)
@@ -98,7 +102,7 @@ class Panels(LinearOperator):
 
     def toarray(self) -> Any:
         """The matrix itself, (n, n)."""
-        return self.W
+        return self.W.float()
 
     def multiply(
         self,
@@ -121,7 +125,7 @@ class Panels(LinearOperator):
         n_chunks = -(-(columns.stop - columns.start) // chunk)
         if out is None:
             out = torch.empty((n_chunks, n_rows, C), dtype=torch.float32, device=self.W.device)
-        split = C > 32 and self._has_bands()
+        split = C > 32 and not self.whole and self._has_bands()
         sizes = (TILES_OF_HALVES if split else TILES)[C]
         tiles, stride = [self.W, self.W, *V], self.W.stride(0)
         if split:
@@ -134,7 +138,7 @@ class Panels(LinearOperator):
         multiply[triton.cdiv(n_rows, sizes["M"]), n_chunks - left_out](
             *tiles, out, () if change is None else (change,), rows.start, n_rows, panel, left_out,
             columns.start, columns.stop, chunk, stride, self.unit, 0 if change is None else change.shape[1],
-            SPLIT=split, BEND=change is not None, C=C, **sizes,
+            SPLIT=split, WHOLE=self.whole, BEND=change is not None, C=C, **sizes,
         )  # fmt: skip
         return out
 

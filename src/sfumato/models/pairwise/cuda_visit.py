@@ -24,10 +24,13 @@ _UNITS = tl.constexpr(UNITS)
 @triton.jit(do_not_specialize=["first", "panel", "left_out"])
 def multiply(
     W1, W2, V1, V2, parts, arrays, first, n_rows, panel, left_out, begin, end, chunk, stride, unit, c,
-    SPLIT: tl.constexpr, BEND: tl.constexpr, M: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
+    SPLIT: tl.constexpr, WHOLE: tl.constexpr, BEND: tl.constexpr,
+    M: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """parts[j] = unit * W[rows, chunk j] @ (V1 + V2)[chunk j], but for ``left_out`` chunks before
     ``panel``; program (block of rows, j).
+
+    With WHOLE, the entries of W are so short that one half-precision number holds them.
 
     With BEND, the first halves alone, and column sums of the product times the change of the rows:
     it is of second order.
@@ -49,16 +52,21 @@ def multiply(
         else:
             inner = depth + tl.arange(0, K)
             inside = inner < end
-            w = tl.load(W1 + at + inner[None, :], mask=inside[None, :], other=0.0) * unit
-            rough = (w.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
-            w1, w2 = rough.to(tl.float16), (w - rough).to(tl.float16)
+            w = tl.load(W1 + at + inner[None, :], mask=inside[None, :], other=0.0)
+            w = w.to(tl.float32) * unit
+            if WHOLE:
+                w1 = w.to(tl.float16)
+            else:
+                rough = (w.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
+                w1, w2 = rough.to(tl.float16), (w - rough).to(tl.float16)
             v1 = tl.load(V1 + inner[:, None] * C + column[None, :], mask=inside[:, None], other=0.0)
             v2 = tl.load(V2 + inner[:, None] * C + column[None, :], mask=inside[:, None], other=0.0)
         if BEND:
             total += tl.dot(w1, v1)
         else:
             part = tl.dot(w1, v2)
-            part = tl.dot(w2, v1, part)
+            if not WHOLE:
+                part = tl.dot(w2, v1, part)
             total += tl.dot(w1, v1, part)  # the matrix units add up by cutting off: short sums only
     real = (row < n_rows)[:, None]
     if BEND:
