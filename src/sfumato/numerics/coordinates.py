@@ -125,7 +125,9 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
         )
     # A constant feature differs from its mean by rounding only: it must not be magnified.
     reach = np.where(reach <= 4.0 * np.finfo(_dtype(rows)).eps * np.abs(shift), 0.0, reach)
-    scale = _power_of_two(reach if per_feature else np.full(d, reach.max(initial=0.0)))
+    reach = reach if per_feature else np.full(d, reach.max(initial=0.0))
+    _refuse_subnormal(reach, _dtype(rows))
+    scale = _power_of_two(reach)
     middle = Coordinates(shift, scale, None, np.ones(d))
     second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, mix))
     mass = np.where(second.mass > 0, second.mass, 1.0)
@@ -145,7 +147,7 @@ def _finish(
         else np.full_like(variances, variances.mean() if len(variances) else 1.0)
     )
     second = 1.0 / np.sqrt(np.where(level > 0, level, 1.0))
-    # subnormal numbers stay small: no factor brings them to one
+    # an outlier may reach much further than the deviation that the factor stands for
     second = np.minimum(second, MOST_SCALE / np.maximum(middle.scale, 1.0))
     variances, scale = variances * second**2, middle.scale * second
     matrix, thinnest = None, float(variances.min(initial=1.0))
@@ -159,6 +161,17 @@ def _finish(
         factor = np.linalg.cholesky(correlation)
         matrix = np.linalg.inv(factor).T / deviation[:, None]
     return Coordinates(middle.shift, scale, matrix, variances, thinnest)
+
+
+def _refuse_subnormal(reach: np.ndarray, dtype: Any) -> None:
+    """Refuse features whose values differ, but by less than any factor could bring to one."""
+    small = np.flatnonzero((reach > 0) & (reach < 1e3 * float(np.finfo(dtype).tiny)))
+    if small.size:
+        power = 1000 if dtype == np.float64 else 100
+        raise ValueError(
+            f"X varies by no more than {reach[small[0]]:.0e} in feature {small[0]}, too small to "
+            f"be measured by: change units, e.g. np.ldexp(X, {power}), or drop that feature"
+        )
 
 
 def _power_of_two(size: np.ndarray) -> np.ndarray:

@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBinomial)
+LEAST_REACH = 1e-145  # of a feature: the variance has its digits, and so have shares of it
 KAPPA = 0.01  # objects that the prior mean is worth
 TIED = 0.9  # how far the expected shape of a cluster is that of the data, and not round
 SPREAD = 0.15  # expected variance within a cluster, as a share of the variance of the data
@@ -66,10 +67,22 @@ def location(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
                 raise ValueError("X holds no numbers at all, only NaN: give at least one")
             safe = np.where(mass > 0, mass, 1.0)
             center = center + first / safe
+    _refuse_underflow(rows, center)
     mass, _, second = rows.sum(lambda block, weights: total(block, weights, center))
     deviation = np.sqrt(second / safe)
     constant = deviation <= 1e-14 * np.abs(center)
     return center, np.where(constant | (deviation == 0), 1.0, deviation)
+
+
+def _refuse_underflow(rows: Rows, center: np.ndarray) -> None:
+    """Refuse features whose variance is no number: priors are in the units of the data."""
+    reach = np.nan_to_num(np.abs(rows.extremes().astype(np.float64) - center).max(axis=0))
+    small = np.flatnonzero((reach > 1e-14 * np.abs(center)) & (reach < LEAST_REACH))
+    if small.size:
+        raise ValueError(
+            f"X varies by no more than {reach[small[0]]:.0e} in feature {small[0]}, and the "
+            "squares underflow: change units, e.g. np.ldexp(X, 500), or drop that feature"
+        )
 
 
 def default_prior(kind: type, rows: Rows) -> Any:

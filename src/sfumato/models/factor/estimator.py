@@ -137,13 +137,14 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
         self.n_jobs = n_jobs
 
     def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        state = self._state  # variances in the units of tiny data may be zero, inner ones are not
         X = rng.standard_normal((len(labels), self.n_features_in_))
-        X *= np.sqrt(self.noise_variances_)[labels]
-        X += self.means_[labels]
+        X *= np.sqrt(state.noise)[labels]
+        X += state.means[labels]
         factors = rng.standard_normal((len(labels), self.n_factors_))
-        for j, loadings in enumerate(self.loadings_):
+        for j, loadings in enumerate(state.loadings):
             X[labels == j] += factors[labels == j] @ loadings.T
-        return X
+        return self._coordinates.outer(X)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -215,7 +216,7 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
         self.weights_ = state.weights
         self.means_ = self._coordinates.outer(state.means)
         self.loadings_ = state.loadings / scale[:, None]
-        self.noise_variances_ = state.noise / scale**2
+        self.noise_variances_ = state.noise / scale / scale
         self.n_factors_ = self._setting["n_factors"]
         if not self._is_sound(rows, state):
             warn(

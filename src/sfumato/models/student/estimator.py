@@ -146,10 +146,12 @@ class StudentMixture(AutomaticMixture, FeatureMixture):
     def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         nu = self.degrees_of_freedom_[labels]
         normal = rng.standard_normal((len(labels), self.n_features_in_))
-        factors = np.linalg.cholesky(self.scale_matrices_)
+        # In inner coordinates: scale matrices in the units of tiny data may be zero.
+        factors = np.linalg.cholesky(kernel.matrices(self._state))
         deviations = np.einsum("nij,nj->ni", factors[labels], normal)
         spread = np.sqrt(nu / rng.chisquare(nu))
-        return self.means_[labels] + deviations * spread[:, None]
+        inner = self._state.means[labels] + deviations * spread[:, None]
+        return self._coordinates.outer(inner)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -235,12 +237,7 @@ class StudentMixture(AutomaticMixture, FeatureMixture):
         state, scale = run.state, self._coordinates.scale
         self.weights_, self.degrees_of_freedom_ = state.weights, state.freedom
         self.means_ = self._coordinates.outer(state.means)
-        full = (
-            state.scales
-            if state.scales.ndim == 3
-            else state.scales[:, :, None] * np.eye(len(scale))
-        )
-        self.scale_matrices_ = full / scale[:, None] / scale[None, :]
+        self.scale_matrices_ = kernel.matrices(state) / scale[:, None] / scale[None, :]
         self.covariance_type_ = self._setting["covariance_type"]
         if not self._is_sound(rows, state):
             warn(

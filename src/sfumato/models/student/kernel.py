@@ -32,6 +32,7 @@ __all__ = [
     "State",
     "Stats",
     "logits",
+    "matrices",
     "n_parameters",
     "ordered",
     "pack",
@@ -108,6 +109,13 @@ class _Look(NamedTuple):
     log_det: np.ndarray
     seen: np.ndarray
     unseen: list[tuple[np.ndarray, np.ndarray]]
+
+
+def matrices(state: State) -> np.ndarray:
+    """Scale matrices (k, d, d), whatever the family."""
+    if state.scales.ndim == 3:
+        return state.scales
+    return state.scales[:, :, None] * np.eye(state.scales.shape[1])
 
 
 def ready(state: State) -> Ready:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from ...numerics import seeding
-from .kernel import Rule, State, Stats, update
+from .kernel import Rule, State, Stats, matrices, update
 
 __all__ = ["around", "collapsed", "from_labels", "partition"]
 
@@ -107,7 +107,7 @@ def collapsed(state: State, count: float, rule: Rule) -> bool:
 def around(state: State) -> tuple[int, int] | None:
     """The first cluster that is wide and has another one's mean inside, and that other; or None."""
     k, d = state.means.shape
-    full = state.scales if state.scales.ndim == 3 else state.scales[:, :, None] * np.eye(d)
+    full = matrices(state)
     volume = np.linalg.slogdet(full)[1] / d
     for wide in range(k):
         gaps = state.means - state.means[wide]

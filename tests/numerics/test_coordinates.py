@@ -1,0 +1,75 @@
+"""Coordinates: units do not matter, and those that no factor can undo are named."""
+
+import numpy as np
+import pytest
+
+from sfumato import (
+    DirichletProcessMixture,
+    FactorMixture,
+    GaussianMixture,
+    MixedMixture,
+    StudentMixture,
+)
+from sfumato.core.rows import Rows
+from sfumato.numerics.coordinates import measure
+
+MODELS = {
+    "gaussian": lambda: GaussianMixture(2, random_state=0),
+    "student": lambda: StudentMixture(2, covariance_type="VII", random_state=0),
+    "factor": lambda: FactorMixture(2, n_factors=1, random_state=0),
+    "mixed": lambda: MixedMixture(2, random_state=0),
+}
+every = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+
+
+def blobs():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(60, 2)) + 6.0 * np.eye(2)[np.repeat([0, 1], 30)]
+
+
+@pytest.mark.parametrize("per_feature", [True, False])
+@pytest.mark.parametrize("scale", [1e-304, 1e-200, 1.0, 1e140])
+def test_inner_coordinates_do_not_depend_on_units(scale, per_feature):
+    X = blobs()
+    plain, moved = (
+        measure(Rows(data, None), per_feature=per_feature, mix=True).inner(data)
+        for data in (X, X * scale)
+    )
+    np.testing.assert_allclose(moved, plain, atol=1e-9)
+
+
+def test_a_feature_that_is_tiny_beside_others_is_named_where_each_has_its_own_units():
+    X = blobs() * [1.0, 1e-310]
+    with pytest.raises(ValueError, match=r"than 5e-310 in feature 1.*np.ldexp\(X, 1000\)"):
+        measure(Rows(X, None), per_feature=True, mix=False)
+    shared = measure(Rows(X, None), per_feature=False, mix=False)
+    assert np.isfinite(shared.inner(X)).all()
+    single = (blobs() * 1e-40).astype(np.float32)
+    with pytest.raises(ValueError, match=r"np.ldexp\(X, 100\)"):
+        measure(Rows(single, None), per_feature=True, mix=False)
+
+
+@every
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e140])
+def test_memberships_and_samples_follow_the_units(make, scale):
+    X = blobs()
+    plain, moved = make().fit(X), make().fit(X * scale)
+    np.testing.assert_allclose(moved.memberships_, plain.memberships_, atol=1e-9)
+    np.testing.assert_allclose(moved.predict_proba(X * scale), moved.memberships_, atol=1e-9)
+    np.testing.assert_allclose(moved.sample(5)[0] / scale, plain.sample(5)[0], rtol=1e-6, atol=1e-6)
+
+
+@every
+@pytest.mark.parametrize("scale", [1e-320, 1e-310, 1e160, 1e300])
+def test_units_that_nothing_can_undo_are_named(make, scale):
+    with pytest.raises(ValueError, match="change units"):
+        make().fit(blobs() * scale)
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="change units"):
+        make().fit(1e-310 + 1e-310 * rng.normal(size=(40, 2)))
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e-160, 1e300])
+def test_priors_in_the_units_of_the_data_need_their_squares(scale):
+    with pytest.raises(ValueError, match="change units"):
+        DirichletProcessMixture(random_state=0).fit(blobs() * scale)
