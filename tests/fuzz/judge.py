@@ -59,7 +59,7 @@ def attempt(function: Callable[[], Any], *given: Any) -> Any:
                 answer = function()
         except _TooLongError:
             raise FindingError(f"took longer than {LIMIT} s") from None
-        except (ValueError, TypeError, MemoryError) as error:
+        except (ValueError, TypeError, IndexError, MemoryError) as error:
             _judge_error(error)
             answer = None
         except Exception as error:

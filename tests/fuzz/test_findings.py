@@ -17,7 +17,8 @@ from sfumato import (
     PairwiseProbabilisticClustering,
 )
 from sfumato.memberships import predict_strongest, sizes
-from sfumato.metrics import rand_index
+from sfumato.metrics import fuzzy_silhouette, rand_index
+from sfumato.numerics.holes import Patterns
 from sfumato.plot import block_means
 from sfumato.report import describe, profiles, projection
 from sfumato.similarity import gaussian, learn_scales
@@ -180,3 +181,45 @@ def test_fuzzy_clusters_in_odd_units(scale):
     given[3, 0] = np.nan
     assert (odd.fit(given).labels_ == usual.labels_).all()
     assert np.isfinite(odd.score(given))
+
+
+def test_infinite_similarities_are_refused_beside_missing_ones():
+    W = gaussian(X)
+    W[0, 1] = W[1, 0] = np.inf
+    W[2, 3] = W[3, 2] = np.nan
+    with pytest.raises(ValueError, match="infinity|infinite|finite"):
+        PairwiseProbabilisticClustering(2, similarity="precomputed").fit(W)
+
+
+def test_the_silhouette_of_numbers_whose_squares_overflow():
+    with pytest.raises(ValueError, match="X has values as large as .*change units"):
+        fuzzy_silhouette(1e200 * X, U)
+
+
+def test_new_sparse_rows_beside_a_kernel():
+    def product(A, B):
+        return (A @ B.T).toarray() if sp.issparse(A) else A @ B.T
+
+    model = FuzzyCMeans(2, metric=product, n_init=1, random_state=0).fit(sp.csr_array(X))
+    np.testing.assert_allclose(model.predict_proba(sp.csr_array(X)), model.memberships_, atol=1e-6)
+
+
+def test_the_strongest_memberships_beside_an_operator():
+    W = gaussian(X)
+    model = PairwiseProbabilisticClustering(2, similarity="precomputed", random_state=0).fit(W)
+    few = predict_strongest(model, aslinearoperator(W), top=1)
+    np.testing.assert_array_equal(few.toarray().argmax(axis=1), model.predict(W))
+
+
+def test_a_picture_of_a_list_and_of_infinite_similarities():
+    np.testing.assert_array_equal(block_means([[1.0, 0.0], [0.0, 1.0]]), np.eye(2))
+    with pytest.raises(ValueError, match="infinite numbers"):
+        block_means([[np.inf, 0.0], [0.0, 1.0]])
+
+
+def test_covariances_that_rounding_left_indefinite():
+    """A direction without any variance, beside missing values."""
+    patterns = Patterns.of(np.array([[1.0, 2.0], [1.0, np.nan]]))
+    P, log_det = patterns.inverses(np.array([[1.0, 1.0 + 1e-15], [1.0 + 1e-15, 1.0]]))
+    assert np.isfinite(P).all()
+    assert np.isfinite(log_det).all()

@@ -43,6 +43,7 @@ from .similarity_evidence import (
     similarity_of_distances,
     smaller_pieces,
     take_rows,
+    without_gaps,
 )
 from .types import ArrayLike, Similarity
 from .validation import check_features, check_n_clusters, check_weights, refuse_underflow
@@ -332,7 +333,7 @@ class SimilarityClusterer(Clusterer):
                 _check_feature_names(self, X, reset=False)
             if self.similarity == "distance":
                 X = similarity_of_distances(X, self._distance_scales)[0]
-            X = np.nan_to_num(X, nan=0.0) if self._weighs_pairs and has_gaps(X) else X
+            X = without_gaps(X) if self._weighs_pairs and has_gaps(X) else X
             X = X if self._unit == 1.0 else in_units(X, self._unit)
             return self._averaged(check_rows(X, self.n_features_in_, signed=self._signed))
         X = check_features(self, X, reset=False, missing=self._function() is knn)

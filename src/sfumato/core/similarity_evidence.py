@@ -29,6 +29,7 @@ __all__ = [
     "similarity_of_distances",
     "smaller_pieces",
     "take_rows",
+    "without_gaps",
 ]
 
 LARGEST_DENSE = 5000  # objects up to which unconnected pieces of a dense similarity are looked for
@@ -121,6 +122,12 @@ def has_gaps(W: Any) -> bool:
     return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
+def without_gaps(W: Any) -> np.ndarray:
+    """W with 0 where it is NaN; infinities stay, and are refused."""
+    W = np.asarray(W)
+    return np.where(np.isnan(W), W.dtype.type(0), W)
+
+
 def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, Any]:
     """The similarity with 0 where it is NaN, and the weights of its pairs (n, n), 0 there.
 
@@ -147,7 +154,7 @@ def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, A
     if one_sided.any():
         given = np.ones(dense.shape) if pair_weight is None else _dense(pair_weight, "pair_weight")
         Q = np.where(one_sided, np.where(missing, given.T, given), Q)
-    dense = np.nan_to_num(dense, nan=0.0)
+    dense = without_gaps(dense)
     if Q.max() <= 0:
         raise ValueError("no pair is measured: W is NaN, or pair_weight 0, everywhere")
     return dense, Q

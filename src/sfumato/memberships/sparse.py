@@ -85,8 +85,9 @@ def predict_strongest(model: Any, X: Any, top: int = 8) -> sp.csr_array:
         raise TypeError(
             f"model must be a fitted estimator with predict_proba, got {type(model).__name__}"
         )
-    if isinstance(X, (list, tuple)) and len(X) and np.ndim(X[0]) == 2:
-        return strongest(model.predict_proba(X), top)  # soft partitions, not rows
+    whole = isinstance(X, (list, tuple)) and len(X) and np.ndim(X[0]) == 2
+    if whole or not hasattr(X, "__getitem__"):  # soft partitions, or an operator: no rows to take
+        return strongest(model.predict_proba(X), top)
     if not hasattr(X, "shape"):
         X = np.asarray(X)
     if sp.issparse(X):

@@ -11,8 +11,9 @@ from ..core.arrays import to_numpy
 from ..core.docs import documented
 from ..core.labels import encode
 from ..core.types import ArrayLike, RandomState
+from ..core.validation import refuse_overflow
 from ..memberships import entropy, margin
-from ._sides import Estimate, Side, as_side, is_hard, measure
+from ._sides import Estimate, Side, as_side, as_weights, is_hard, measure
 
 __all__ = ["fuzzy_silhouette", "partition_coefficient", "partition_entropy", "xie_beni"]
 
@@ -117,6 +118,7 @@ def _features(X: Any, n: int) -> np.ndarray:
     X = X.astype(np.float64)
     if not np.isfinite(X).all():
         raise ValueError("X contains NaN or infinity: drop or impute those rows")
+    refuse_overflow(X, "X")
     return X
 
 
@@ -236,7 +238,8 @@ def fuzzy_silhouette(
     side = as_side(clustering)
     X = _features(X, side.shape[0])
     labels, certainty = _harden(side)
-    base = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    given = as_weights(sample_weight, len(X))
+    base = np.ones(len(X)) if given is None else given
     values = _silhouettes(X, labels, base)
     certainty = certainty**exponent
 

@@ -47,6 +47,11 @@ def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.nda
     array([[0.5, 0. ],
            [0. , 0.5]])
     """
+    W = np.asarray(W) if isinstance(W, (list, tuple)) else W
+    if len(W.shape) != 2 or W.shape[0] != W.shape[1]:
+        raise ValueError(f"W must have as many rows as columns, got shape {tuple(W.shape)}")
+    if isinstance(W, np.ndarray) and np.isinf(W).any():
+        raise ValueError("W holds infinite numbers: similarities must be finite")
     groups = _groups(W.shape[0], memberships, blocks)
     shares = sp.csc_array(groups / groups.sum(axis=0))
     columns = range(0, shares.shape[1], 16)

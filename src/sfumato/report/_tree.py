@@ -12,7 +12,7 @@ from ..io.columns import Column, encode, encoded_names
 __all__ = ["rules"]
 
 _DEPTH, _OBJECTS = 3, 20_000
-LARGEST = 1e38  # a tree works in single precision
+LARGEST = 1e30  # a tree works in single precision, and sums
 
 
 def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | None:

@@ -23,6 +23,7 @@ from ..numerics.eigen import (
     unit_rows,
 )
 from ..numerics.operators import Symmetric, magnitudes
+from .neighbors import known_weights
 
 __all__ = ["ClusterKernel", "cluster_kernel"]
 
@@ -149,6 +150,7 @@ def cluster_kernel(
     check_number(power, "power", low=0, strict=True)
     K = check_similarity(K, "K", signed=True)
     n = K.shape[0]
+    weights = None if weights is None else known_weights(weights, n)
     degree = _positive_degrees(K, weights)
     A = normalized_operator(K, degree, weights)
     above, spectrum = _spectrum(A, n, n_components, transfer, cut)

@@ -205,7 +205,8 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     pairs = list(zip(X, labels, strict=True)) if several else [(X, labels)]
     sets = []
     for features, known in pairs:
-        features = check_array(features, dtype=np.float64, ensure_min_samples=2)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
+            features = check_array(features, dtype=np.float64, ensure_min_samples=2)
         refuse_overflow(features, "X")
         refuse_underflow(features, "X")
         check_consistent_length(features, known)

@@ -53,7 +53,8 @@ class Frame(NamedTuple):
             rows = X if self.coordinates is None else self.coordinates.inner(X)
             return np.asarray(rows, dtype=np.float64), np.zeros(len(X))
         F = np.asarray(self.kernel(X, self.known), dtype=np.float64) @ self.projection
-        own = np.array([float(np.asarray(self.kernel(x[None], x[None])).ravel()[0]) for x in X])
+        singly = (X[i : i + 1] for i in range(X.shape[0]))
+        own = np.array([float(np.asarray(self.kernel(x, x)).ravel()[0]) for x in singly])
         return F, np.maximum(own - np.einsum("ir,ir->i", F, F), 0.0)
 
 

@@ -90,11 +90,12 @@ def gradient_step(problem: Problem, state: GradientState) -> tuple[GradientState
     bend = R - descents(problem, U_new, P_new, scales)
     moved = np.einsum("nrk,nrk->r", D, D) * steps
     turn = np.einsum("nrk,nrk->r", D, bend)
-    length = np.where(
-        turn > 0,
-        np.clip(moved / np.where(turn > 0, turn, 1.0), 1e-3 * length, 1e3 * length),
-        2 * length,
-    )
+    with np.errstate(over="ignore"):  # a longest step of infinity is no bound
+        length = np.where(
+            turn > 0,
+            np.clip(moved / np.where(turn > 0, turn, 1.0), 1e-3 * length, 1e3 * length),
+            2 * length,
+        )
     return GradientState(U_new, scales, P_new, length, age), values
 
 
