@@ -223,3 +223,10 @@ def test_covariances_that_rounding_left_indefinite():
     P, log_det = patterns.inverses(np.array([[1.0, 1.0 + 1e-15], [1.0 + 1e-15, 1.0]]))
     assert np.isfinite(P).all()
     assert np.isfinite(log_det).all()
+
+
+@pytest.mark.parametrize("kind", ["spherical", "full", "auto"])
+def test_a_constant_feature_beside_tiny_ones(kind):
+    given = np.column_stack([1e-160 * X, np.ones(40)])
+    model = GaussianMixture(2, covariance_type=kind, n_init=1, random_state=0).fit(given)
+    np.testing.assert_array_equal(model.labels_ == model.labels_[0], np.arange(40) % 2 == 0)

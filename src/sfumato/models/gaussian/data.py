@@ -169,7 +169,8 @@ class MixtureData:
             return unbiased * np.eye(self.X.shape[1])
         if self.measured.mix is None:
             return unbiased * np.diag(np.maximum(coordinates.variances, 1e-12))
-        factors = coordinates.scale / self.measured.scale
+        # Beside tiny features, a constant one has a factor whose square is no number.
+        factors = np.minimum(coordinates.scale / self.measured.scale, 1e100)
         return unbiased * self.measured.covariance() * np.outer(factors, factors)
 
     def noise_density(self, family: str) -> np.ndarray:
