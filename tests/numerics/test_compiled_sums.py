@@ -49,10 +49,12 @@ def mixture(covariance_type, k, d, rng, noise):
 @pytest.mark.parametrize("n, d, k", [(1, 1, 1), (7, 3, 2), (1001, 5, 11)])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("noise", [None, 0.8])
+@pytest.mark.parametrize("fuzzifier", [2.0, 1.5, 3.0, 1.1, 1.7, 30.0])
 @pytest.mark.parametrize("dtype, rtol", [(np.float64, 1e-12), (np.float32, 1e-5)])
-def test_fuzzy_sums(monkeypatch, n, d, k, weighted, noise, dtype, rtol):
+def test_fuzzy_sums(monkeypatch, n, d, k, weighted, noise, fuzzifier, dtype, rtol):
     rng = np.random.default_rng(n)
-    ready = fuzzy.ready(fuzzy.State(rng.normal(size=(k, d))), fuzzy.Rule(2.0, noise=noise))
+    rule = fuzzy.Rule(fuzzifier, noise=noise)
+    ready = fuzzy.ready(fuzzy.State(rng.normal(size=(k, d))), rule)
     Z = distances.features(rng.normal(size=(d, n)).astype(dtype), "spherical")
     weights = rng.random(n) if weighted else None
     agree(*both(monkeypatch, lambda: fuzzy.summarize(Z, weights, ready)), rtol)

@@ -157,13 +157,11 @@ def fused_sums(
     """
     if isinstance(Z, np.ndarray):
         twins = compiled_module(__package__, "compiled_sums")
-        if twins is None or fuzzifier not in (None, 2.0):
-            return None
-        if fuzzifier is None:
-            return twins.gaussian_sums(Z, weights, rows)
+        if twins is None or fuzzifier is None:
+            return None if twins is None else twins.gaussian_sums(Z, weights, rows)
         raised = rows.copy()
         raised[:, 0] += floor
-        return twins.fuzzy_sums(Z, weights, raised)
+        return twins.fuzzy_sums(Z, weights, raised, fuzzifier)
     if not getattr(Z, "is_cuda", False):
         return None
     sums = optional_module(__package__, "cuda_sums")

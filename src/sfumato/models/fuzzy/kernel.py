@@ -223,7 +223,6 @@ def stackable(ready: Distances, dtype: npt.DTypeLike) -> bool:
     return (
         ready.kind == "spherical"
         and ready.rule.temperature is None
-        and ready.rule.fuzzifier == 2.0
         and enough
         and distances.has_compiled()
     )
