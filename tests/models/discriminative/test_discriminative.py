@@ -256,6 +256,32 @@ def test_online_comes_close_to_batch():
     assert (np.diff(online.history_) >= 0).all()
 
 
+def smooth(rng, n):
+    """Classes whose probabilities change smoothly with the features."""
+    X = rng.normal(size=(n, 4))
+    P = np.exp(2 * np.tanh(X) @ rng.normal(size=(4, 3)))
+    return X, (P.cumsum(axis=1) > P.sum(axis=1, keepdims=True) * rng.random((n, 1))).argmax(axis=1)
+
+
+def wide(rng, n):
+    """One feature of thirty times the spread, on whose scale the online steps would be coarse."""
+    c = rng.integers(3, size=n)
+    return np.c_[30 * rng.normal(size=n), (c - 1) * 3 + rng.normal(size=n)], c
+
+
+@pytest.mark.parametrize(("make", "k"), [(smooth, 4), (wide, 3)])
+@pytest.mark.parametrize("seed", [0, 2])
+def test_online_comes_within_a_hundredth_of_batch_from_one_start(make, k, seed):
+    X, c = make(np.random.default_rng(seed), 2000)
+    settings = {"n_init": 1, "random_state": 0}
+    batch = DiscriminativeClustering(k, **settings).fit(X, c)
+    online = DiscriminativeClustering(k, algorithm="online", max_iter=30, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        online.fit(X, c)
+    assert online.objective_ >= batch.objective_ - 0.01 * abs(batch.objective_)
+
+
 def test_partial_fit_learns_from_chunks():
     X, c = blobs(5, n=4000)
     model = DiscriminativeClustering(3, random_state=0)

@@ -67,10 +67,10 @@ class DiscriminativeClustering(FittedDiscriminative):
     algorithm : "map", "online" or "two-draws", default "map"
         L-BFGS on all of the data; steps on random batches of objects; or the published online rule
         [1]_, one object and two clusters drawn by its memberships at a time.
-    learning_rate : float, default 0.05
-        First step of the online algorithm, in standard deviations of the data; it falls with the
-        batches b as 1 / (1 + b / 200). With two draws the rate of the published rule, which falls
-        with the objects t as 1 / (1 + t / n).
+    learning_rate : float, default 0.1
+        First step of the online algorithm, in bandwidths, or in standard deviations of the data
+        where those are smaller; it falls with the batches b as (1 + b / 200)**-0.6. With two draws
+        the rate of the published rule, which falls with the objects t as 1 / (1 + t / n).
     batch_size : "auto" or int, default "auto"
         Objects in a step of the online algorithm; "auto": a hundredth of the data, at least ten.
     n_init : int, default 4
@@ -146,7 +146,7 @@ class DiscriminativeClustering(FittedDiscriminative):
         spread: float = 1.0,
         size_penalty: float = 0.0,
         algorithm: str = "map",
-        learning_rate: float = 0.05,
+        learning_rate: float = 0.1,
         batch_size: Any = "auto",
         n_init: int = 4,
         max_iter: int = 500,
