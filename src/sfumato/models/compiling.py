@@ -47,7 +47,7 @@ def _fits() -> Iterator[tuple[Any, np.ndarray]]:
     """Small fits that together call every compiled kernel, with the evidence of each."""
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(3), 30)
-    X = rng.normal(size=(90, 3)) + 5.0 * np.eye(3)[groups]
+    X = rng.normal(size=(90, 3)) + 2.0 * np.eye(3)[groups]  # overlap, so that all starts are made
     labelings = np.stack([rng.permutation(3)[groups] for _ in range(12)], axis=1)
     labelings[rng.random(labelings.shape) < 0.1] = 0
     published = {"ensemble": "precomputed", "consensus": "coassociation"}

@@ -126,13 +126,17 @@ def _own_axes(volume, shape, scatter, mass, previous, floor, n_steps, out):
     """EEV, VEV and EVV: every component has the principal axes of its own scatter."""
     k, d = scatter.shape[:2]
     axes, spread, before = np.empty((k, d, d)), np.empty((k, d)), np.empty((k, d))
-    rest, aside, variances = np.empty((d, d)), np.empty((d, d)), np.empty((k, d))
+    rest, aside, variances = np.zeros((d, d)), np.empty((d, d)), np.empty((k, d))
     for j in range(k):
+        if volume == V and shape == E:  # only the volumes count, and a factor has them too
+            if cholesky(previous[j], 0.0, rest):
+                for a in range(d):
+                    before[j, a] = rest[a, a] ** 2
+            else:
+                ascending(previous[j], rest, aside, before[j])
         ascending(scatter[j], rest, axes[j], spread[j])
         for a in range(d):
             spread[j, a] = max(spread[j, a], 0.0)
-        if volume == V and shape == E:
-            ascending(previous[j], rest, aside, before[j])
     _variances(volume, shape, spread, mass, before, floor, n_steps, variances)
     for j in range(k):
         compose(axes[j], variances[j], out[j])

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 SWEEPS = 30  # most rounds of Jacobi's rotations; a few are enough
-ROUNDING = 1e-32  # squared size of what is off the diagonal, relative to the diagonal, at the end
+ROUNDING = 1e-28  # squared size of what is off the diagonal, relative to the diagonal, at the end
 
 
 @njit(cache=True, nogil=True)
@@ -81,21 +81,41 @@ def _eigen(matrix, rest, axes):
         for a in range(d):
             size += rest[a, a] ** 2
             for b in range(a):
-                left += rest[a, b] ** 2
+                left += rest[b, a] ** 2
         if left <= ROUNDING * size:
             break
         for p in range(d - 1):
             for q in range(p + 1, d):
-                if rest[p, q] == 0.0:
-                    continue
-                # The tangent of the smaller of the two angles that turn the corner to zero.
-                ratio = 0.5 * (rest[p, p] - rest[q, q]) / rest[p, q]
-                tangent = 1.0 / (abs(ratio) + np.sqrt(ratio * ratio + 1.0))
-                c = 1.0 / np.sqrt(tangent * tangent + 1.0)
-                s = np.copysign(tangent * c, ratio)
-                turn(axes, p, q, c, s)
-                turn(rest, p, q, c, s)
-                turn_rows(rest, p, q, c, s)
+                if rest[p, q] != 0.0:
+                    _annul(rest, axes, p, q)
+
+
+@njit(cache=True, nogil=True)
+def _annul(rest, axes, p, q):
+    """Turn a corner of the upper triangle of ``rest`` to zero, and the ``axes`` with it."""
+    d, corner = len(rest), rest[p, q]
+    # The tangent of the smaller of the two angles.
+    ratio = 0.5 * (rest[p, p] - rest[q, q]) / corner
+    tangent = 1.0 / (abs(ratio) + np.sqrt(ratio * ratio + 1.0))
+    c = 1.0 / np.sqrt(tangent * tangent + 1.0)
+    tangent = np.copysign(tangent, ratio)
+    s = tangent * c
+    rest[p, p] += tangent * corner
+    rest[q, q] -= tangent * corner
+    rest[p, q] = 0.0
+    for a in range(p):
+        first, second = rest[a, p], rest[a, q]
+        rest[a, p] = c * first + s * second
+        rest[a, q] = c * second - s * first
+    for a in range(p + 1, q):
+        first, second = rest[p, a], rest[a, q]
+        rest[p, a] = c * first + s * second
+        rest[a, q] = c * second - s * first
+    for a in range(q + 1, d):
+        first, second = rest[p, a], rest[q, a]
+        rest[p, a] = c * first + s * second
+        rest[q, a] = c * second - s * first
+    turn(axes, p, q, c, s)
 
 
 @njit(cache=True, nogil=True)
