@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
+from .compiled_simplex import descend_pairs
+
 __all__ = ["equal_labels", "likely_row", "table_sweep"]
 
 NEAR = 1e-12  # as in coassociation_explicit
@@ -70,37 +72,10 @@ def table_sweep(codes, offsets, weights, coverage, U, M, S, absent):
             elif gaps:
                 H += weights[b] * absent[b]
         g += H @ u
-        _pair_steps(H, g, new, n_steps)
+        descend_pairs(H, g, new, n_steps)
         _account(i, codes, offsets, weights, u, new, M, S, absent, everyone)
         for r in range(k):
             u[r] = new[r]
-
-
-@njit(cache=True, nogil=True)
-def _pair_steps(H, g, u, n_steps):
-    """Exact line searches between the best and the worst used vertex.
-
-    See ``simplex.pair_steps``.
-    """
-    k = len(u)
-    for _ in range(n_steps):
-        to, out = 0, -1
-        for r in range(k):
-            if g[r] < g[to]:
-                to = r
-            if u[r] > 0.0 and (out < 0 or g[r] > g[out]):
-                out = r
-        slope = g[out] - g[to]
-        if slope <= 0.0:
-            return
-        curvature = H[to, to] + H[out, out] - 2.0 * H[to, out]
-        step = u[out]
-        if slope < step * curvature:
-            step = slope / curvature
-        u[to] += step
-        u[out] = 0.0 if step == u[out] or u[out] - step < 1e-15 else u[out] - step
-        for r in range(k):
-            g[r] += step * (H[r, to] - H[r, out])
 
 
 @njit(cache=True, nogil=True)

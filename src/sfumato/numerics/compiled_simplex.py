@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["minimise", "pair_steps", "quadratic_programs"]
+__all__ = ["descend_pairs", "minimise", "pair_steps", "quadratic_programs"]
 
 TINY = 1e-15  # as in simplex
 EPS = float(np.finfo(np.float64).eps)
@@ -199,6 +199,13 @@ def pair_steps(H, b, u, slope, n_steps):
         if share > 0.0:
             for r in range(k):
                 slope[r] += share * row[r]
+    descend_pairs(H, slope, u, n_steps)
+
+
+@njit(cache=True, nogil=True, fastmath=FREE)
+def descend_pairs(H, slope, u, n_steps):
+    """As ``pair_steps``, from the gradient ``slope`` = H u - b, which is overwritten."""
+    k = len(u)
     for _ in range(n_steps):
         to, out = 0, -1
         for r in range(k):

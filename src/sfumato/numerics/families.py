@@ -19,6 +19,7 @@ proportion to the ratio of the eigenvalues).
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -117,18 +118,19 @@ def covariances(
             return np.maximum(scatter / mass, floor)
         pooled = scatter.sum(axis=-1, keepdims=True) / mass.sum(axis=-1, keepdims=True)
         return np.broadcast_to(np.maximum(pooled, floor), scatter.shape)
+    step = _Step(mass, previous, floor, n_steps)
     if kind == "diag":
-        return _variances(family[:2], scatter, mass, previous, floor, n_steps)
+        return _variances(family[:2], scatter, step)
     if family == "EEE":
         pooled = scatter.sum(axis=-3, keepdims=True) / mass.sum(axis=-1)[..., None, None, None]
         return np.broadcast_to(raised(pooled, floor), scatter.shape)
     if family == "VVV":
         return raised(scatter / mass[..., None, None], floor)
     if family == "VEE":
-        return _proportional(scatter, mass, previous, floor, n_steps)
+        return _proportional(scatter, step)
     if family[2] == "V":
-        return _own_axes(family[:2], scatter, mass, previous, floor, n_steps)
-    return _common_axes(family[:2], scatter, mass, previous, floor, n_steps)
+        return _own_axes(family[:2], scatter, step)
+    return _common_axes(family[:2], scatter, step)
 
 
 def reduced(matrices: np.ndarray, family: str) -> np.ndarray:
@@ -159,21 +161,24 @@ def raised(matrices: np.ndarray, floor: float) -> np.ndarray:
         return _composed(axes, np.maximum(values, floor))
 
 
+class _Step(NamedTuple):
+    """What every family is updated with; see ``covariances``."""
+
+    mass: np.ndarray
+    previous: np.ndarray | None
+    floor: float
+    n_steps: int
+
+
 def _diagonals(matrices: np.ndarray) -> np.ndarray:
     return np.diagonal(matrices, axis1=-2, axis2=-1)
 
 
-def _variances(
-    letters: str,
-    spread: np.ndarray,
-    mass: np.ndarray,
-    previous: np.ndarray | None,
-    floor: float,
-    n_steps: int,
-) -> np.ndarray:
+def _variances(letters: str, spread: np.ndarray, step: _Step) -> np.ndarray:
     """Variances (k, d) along known axes from the sums of squares along them, by volume and
     shape.
     """
+    mass, previous, floor, n_steps = step
     total = mass.sum(axis=-1)[..., None]
     if letters == "EE":
         pooled = np.maximum(spread.sum(axis=-2) / total, floor)
@@ -206,31 +211,17 @@ def _composed(axes: np.ndarray, variances: np.ndarray) -> np.ndarray:
     return (matrices + np.swapaxes(matrices, -1, -2)) / 2.0
 
 
-def _own_axes(
-    letters: str,
-    scatter: np.ndarray,
-    mass: np.ndarray,
-    previous: np.ndarray | None,
-    floor: float,
-    n_steps: int,
-) -> np.ndarray:
+def _own_axes(letters: str, scatter: np.ndarray, step: _Step) -> np.ndarray:
     """EEV, VEV and EVV: every component has the principal axes of its own scatter."""
     spread, axes = np.linalg.eigh(scatter)
-    before = None
-    if previous is not None and letters == "VE":
-        before = np.linalg.eigvalsh(previous)
-    spread = np.maximum(spread, 0.0)
-    return _composed(axes, _variances(letters, spread, mass, before, floor, n_steps))
+    if step.previous is not None and letters == "VE":
+        step = step._replace(previous=np.linalg.eigvalsh(step.previous))
+    return _composed(axes, _variances(letters, np.maximum(spread, 0.0), step))
 
 
-def _proportional(
-    scatter: np.ndarray,
-    mass: np.ndarray,
-    previous: np.ndarray | None,
-    floor: float,
-    n_steps: int,
-) -> np.ndarray:
+def _proportional(scatter: np.ndarray, step: _Step) -> np.ndarray:
     """VEE: multiples of one matrix, which is updated in turn with the multiples."""
+    mass, previous, floor, n_steps = step
     d = scatter.shape[-1]
     least = max(floor, SMALLEST)
     means = scatter / mass[..., None, None]
@@ -251,25 +242,18 @@ def _proportional(
     return raised(volumes[..., None, None] * matrix[..., None, :, :], floor)
 
 
-def _common_axes(
-    letters: str,
-    scatter: np.ndarray,
-    mass: np.ndarray,
-    previous: np.ndarray | None,
-    floor: float,
-    n_steps: int,
-) -> np.ndarray:
+def _common_axes(letters: str, scatter: np.ndarray, step: _Step) -> np.ndarray:
     """EVE and VVE: one set of axes, turned in pairs, in turn with the variances along them.
 
     The criterion may have several minima: without a previous solution, the axes of every component
     are tried beside those of their sum.
     """
-    if previous is not None:
-        starts = [_principal_axes(previous)]
+    if step.previous is not None:
+        starts = [_principal_axes(step.previous)]
     else:
         own = np.linalg.eigh(scatter)[1]
         starts = [_principal_axes(scatter), *np.moveaxis(own, -3, 0)]
-    ends = [_turned(axes, letters, scatter, mass, floor, n_steps) for axes in starts]
+    ends = [_turned(axes, letters, scatter, step) for axes in starts]
     axes, variances, value = ends[0]
     for other in ends[1:]:
         better = other[2] < value
@@ -280,24 +264,19 @@ def _common_axes(
 
 
 def _turned(
-    axes: np.ndarray,
-    letters: str,
-    scatter: np.ndarray,
-    mass: np.ndarray,
-    floor: float,
-    n_steps: int,
+    axes: np.ndarray, letters: str, scatter: np.ndarray, step: _Step
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Common axes, the variances (k, d) along them and the criterion, from a first set of axes."""
-    axes = axes.copy()
+    axes, step = axes.copy(), step._replace(previous=None)
     rotated = np.swapaxes(axes, -1, -2)[..., None, :, :] @ scatter @ axes[..., None, :, :]
-    variances = _variances(letters, _diagonals(rotated), mass, None, floor, n_steps)
-    for _ in range(n_steps):
+    variances = _variances(letters, _diagonals(rotated), step)
+    for _ in range(step.n_steps):
         angle = _sweep(axes, rotated, 1.0 / variances)
-        variances = _variances(letters, _diagonals(rotated), mass, None, floor, n_steps)
+        variances = _variances(letters, _diagonals(rotated), step)
         if angle <= SMALLEST_ANGLE:
             break
     spread = np.sum(_diagonals(rotated) / variances, axis=-1)
-    value = np.sum(mass * np.log(variances).sum(axis=-1) + spread, axis=-1)
+    value = np.sum(step.mass * np.log(variances).sum(axis=-1) + spread, axis=-1)
     return axes, variances, value
 
 

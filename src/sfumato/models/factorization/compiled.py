@@ -11,7 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from .kernel import cubic_minimum
+
 __all__ = ["walk"]
+
+_cubic_minimum = njit(cache=True, nogil=True)(cubic_minimum)
 
 
 def walk(problem: Any, exact: bool, G: np.ndarray, S: np.ndarray, M: np.ndarray) -> float:
@@ -99,18 +103,3 @@ def _row(i, diagonal, copies, exact, G, S, g, new, b, H):
         gained += (g[r] - new[r]) * curve
     gained += 0.5 * c * (after - before) * (2.0 * own - before - after)
     return max(0.0, gained)
-
-
-@njit(cache=True, nogil=True)
-def _cubic_minimum(a, h, b):
-    """See ``factorization.cubic_minimum``."""
-    x = np.sqrt(max(0.0, -h / a)) + np.cbrt(max(0.0, b) / a)
-    for _ in range(100):
-        curve = 3.0 * a * x * x + h
-        if curve <= 0.0:
-            return 0.0
-        lower = x - (a * x * x * x + h * x - b) / curve
-        if not lower < x:
-            break
-        x = max(lower, 0.0)
-    return x if a * x**4 / 4.0 + h * x**2 / 2.0 - b * x < 0.0 else 0.0

@@ -73,11 +73,16 @@ def _sweep(W: Any, v: np.ndarray, graph: Any, arguments: tuple[Any, ...]) -> tup
     return t, float(np.vdot(M, M))
 
 
+@njit(cache=True, nogil=True)
+def _scratch(k):
+    """Room for the program of one row: H, its factor, the free coordinates, and vectors."""
+    return np.empty((k, k)), np.empty((k, k)), np.empty(k, np.int64), np.empty((5, k))
+
+
 @njit(cache=True, nogil=True, fastmath=FREE)
 def _factor(F, M, more, at, starts, own, held, U, S, a, damping):
     (n, k), d = U.shape, F.shape[1]
-    b, change, H = np.empty(k), np.empty(k), np.empty((k, k))
-    factor, free, work = np.empty((k, k)), np.empty(k, np.int64), np.empty((5, k))
+    b, change, scratch = np.empty(k), np.empty(k), _scratch(k)
     for i in range(n):
         if held[i]:
             continue
@@ -87,7 +92,7 @@ def _factor(F, M, more, at, starts, own, held, U, S, a, damping):
             for r in range(k):
                 b[r] += share * row[r]
         _add(i, more, at, starts, own, U, b)
-        _move(own[i], U[i], b, change, H, S, a, damping, factor, free, work)
+        _move(own[i], U[i], b, change, S, a, damping, scratch)
         for c in range(d):
             row, share = M[c], F[i, c] * own[i, 0]
             for r in range(k):
@@ -97,8 +102,7 @@ def _factor(F, M, more, at, starts, own, held, U, S, a, damping):
 @njit(cache=True, nogil=True, fastmath=FREE)
 def _sparse_factor(data, indices, indptr, M, more, at, starts, own, held, U, S, a, damping):
     n, k = U.shape
-    b, change, H = np.empty(k), np.empty(k), np.empty((k, k))
-    factor, free, work = np.empty((k, k)), np.empty(k, np.int64), np.empty((5, k))
+    b, change, scratch = np.empty(k), np.empty(k), _scratch(k)
     for i in range(n):
         if held[i]:
             continue
@@ -108,7 +112,7 @@ def _sparse_factor(data, indices, indptr, M, more, at, starts, own, held, U, S, 
             for r in range(k):
                 b[r] += share * row[r]
         _add(i, more, at, starts, own, U, b)
-        _move(own[i], U[i], b, change, H, S, a, damping, factor, free, work)
+        _move(own[i], U[i], b, change, S, a, damping, scratch)
         for e in range(indptr[i], indptr[i + 1]):
             row, share = M[indices[e]], data[e] * own[i, 0]
             for r in range(k):
@@ -119,8 +123,7 @@ def _sparse_factor(data, indices, indptr, M, more, at, starts, own, held, U, S, 
 def _graph(data, indices, indptr, more, at, starts, own, held, U, S, a, damping):
     """The change of t."""
     n, k = U.shape
-    b, change, H = np.empty(k), np.empty(k), np.empty((k, k))
-    factor, free, work = np.empty((k, k)), np.empty(k, np.int64), np.empty((5, k))
+    b, change, scratch = np.empty(k), np.empty(k), _scratch(k)
     along, gained = np.empty(k), 0.0
     for i in range(n):
         if held[i]:
@@ -129,7 +132,7 @@ def _graph(data, indices, indptr, more, at, starts, own, held, U, S, a, damping)
         _add(i, data, indices, indptr, own, U, b)
         along[:] = b
         _add(i, more, at, starts, own, U, b)
-        _move(own[i], U[i], b, change, H, S, a, damping, factor, free, work)
+        _move(own[i], U[i], b, change, S, a, damping, scratch)
         for r in range(k):
             gained += own[i, 0] * change[r] * (2 * along[r] + own[i, 0] * own[i, 3] * change[r])
     return gained
@@ -145,11 +148,11 @@ def _add(i, data, indices, indptr, own, U, b):
 
 
 @njit(cache=True, nogil=True, fastmath=FREE)
-def _move(own, u, b, change, H, S, a, damping, factor, free, work):
+def _move(own, u, b, change, S, a, damping, scratch):
     """Move row ``u`` down its program and carry it into S; ``b`` = sum_j v_j w_ij u_j is
     overwritten.
     """
-    k = len(u)
+    k, (H, factor, free, work) = len(u), scratch
     weight, pairs, similarity, full = own[0], own[1], own[2], own[3]
     square, used = 0.0, 0
     for r in range(k):
