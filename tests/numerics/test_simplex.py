@@ -110,7 +110,7 @@ def test_the_compiled_active_set_equals_the_pair_steps(k, noise, rng, monkeypatc
     assert U.min() >= 0
     np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-14)
     assert optimality_gap(H, B, U) <= 1e-12 * (H.max() + np.abs(B).max())
-    monkeypatch.setattr(simplex, "optional_module", lambda *_: None)
+    monkeypatch.setattr(simplex, "compiled_module", lambda *_: None)
     slow = simplex.quadratic_program(H, B, max_steps=2000, tol=1e-15)
     np.testing.assert_allclose(U, slow, atol=1e-11)
     value = np.einsum("ij,jk,ik->i", U, H, U) / 2 - (U * B).sum(axis=1)
@@ -132,7 +132,7 @@ def test_the_compiled_active_set_with_flat_directions_is_optimal(rank, rng):
 @pytest.mark.parametrize("twin", [True, False])
 def test_a_matrix_for_every_row_equals_single_programs(twin, rng, monkeypatch):
     if not twin:
-        monkeypatch.setattr(simplex, "optional_module", lambda *_: None)
+        monkeypatch.setattr(simplex, "compiled_module", lambda *_: None)
     A = rng.normal(size=(20, 5, 7))
     H, B = A @ np.swapaxes(A, 1, 2), 2 * rng.normal(size=(20, 5))
     together = simplex.quadratic_program(H, B)
