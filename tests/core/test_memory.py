@@ -1,5 +1,7 @@
 """The memory guard: budgets, arrays, and whole fits that are refused before they start."""
 
+import subprocess
+import sys
 import tracemalloc
 import warnings
 from contextlib import contextmanager
@@ -232,8 +234,8 @@ def test_what_a_fit_is_said_to_take_is_most_of_what_it_takes_and_never_more(name
         (
             CompletelyPositiveFactorization(3, **GIVEN),
             similarity(500),
-            3e6,
-            "the scaled similarity 3.8 MiB",
+            1.5e6,
+            "the scaled similarity 1.9 MiB",
         ),
         (
             EvidenceAccumulation(3, ensemble="precomputed", consensus="single"),
@@ -277,3 +279,58 @@ def test_the_form_that_is_named_does_fit(monkeypatch):
         4000,
         10,
     )
+
+
+DENSE = {  # most copies of the dense similarity that a fit to features may take
+    PairwiseProbabilisticClustering: 1.5,
+    SpectralClustering: 1.5,
+    CompletelyPositiveFactorization: 2.3,
+}
+
+
+@pytest.mark.parametrize("kind", DENSE)
+@pytest.mark.parametrize("similarity", ["gaussian", "self-tuning"])
+def test_a_dense_similarity_is_not_copied_again_and_again(kind, similarity):
+    X = features(1500, 4)
+    model = kind(4, similarity=similarity, n_init=1, max_iter=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X)
+        with traced() as peak:
+            model.fit(X)
+    assert peak() < DENSE[kind] * 8 * 1500**2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [EvidenceAccumulation(), GaussianMixture(), FuzzyCMeans()])
+def test_a_fit_with_defaults_takes_memory_linear_in_the_objects(model):
+    """20 000 x 8 and twice as much, in processes of their own; an n x n matrix would be 3.2 GB."""
+    few, many = (_resident(model, n) for n in (20_000, 40_000))
+    print(f"{model}: {few / 2**20:.0f} MiB, {many / 2**20:.0f} MiB")
+    assert many < 20_000 * 40_000
+    assert many < 2.5 * few
+
+
+def _resident(model, n):
+    """Bytes that a fit to n objects adds to the resident memory of a process at most."""
+    words = [sys.executable, "-W", "ignore", "-c", RESIDENT, repr(model), str(n)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return int(told)
+
+
+RESIDENT = """
+import resource, sys
+import numpy as np
+import sfumato
+
+def most():
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+rng, n = np.random.default_rng(0), int(sys.argv[2])
+X = rng.normal(size=(n, 8)) + 6 * (np.arange(n) % 5)[:, None]
+model = eval(sys.argv[1], vars(sfumato)).set_params(random_state=0)
+model.fit(X[:500])
+before = most()
+model.fit(X)
+print(most() - before)
+"""

@@ -117,7 +117,7 @@ def _symmetric(W: np.ndarray) -> bool:
     """Compare blocks of rows with blocks of columns: no n x n temporary."""
     tolerance = 1e-5 if W.dtype == np.float32 else ROUNDING
     bound = tolerance * float(max(W.max(initial=0.0), -W.min(initial=0.0)))
-    size = max(1, 2**22 // W.shape[0])
+    size = max(1, 2**18 // W.shape[0])
     return all(
         np.abs(W[start : start + size, start:] - W[start:, start : start + size].T).max(initial=0.0)
         <= bound

@@ -203,7 +203,7 @@ def smaller_pieces(
     dense = isinstance(W, np.ndarray) and W.shape[0] <= LARGEST_DENSE
     if not (dense or sp.issparse(W)) or n_clusters < 2:
         return np.zeros(dropped.size, dtype=bool)
-    piece = connected_components(sp.csr_array(W) if dense else W, directed=False)[1]
+    piece = _pieces(W) if dense else connected_components(W, directed=False)[1]
     own = np.where(dropped, 0.0, 1.0 if weights is None else weights)
     mass = np.bincount(piece, own)
     alive = np.flatnonzero(mass > 0)
@@ -211,6 +211,26 @@ def smaller_pieces(
         return np.zeros(dropped.size, dtype=bool)
     heaviest = alive[np.argsort(-mass[alive], kind="stable")[:n_clusters]]
     return ~np.isin(piece, heaviest) & ~dropped
+
+
+def _pieces(W: np.ndarray) -> np.ndarray:
+    """The unconnected piece (n,) of every object of a dense similarity; every row is read once at
+    most, and there is no copy.
+    """
+    n = W.shape[0]
+    piece, size, number = np.full(n, -1), max(1, 2**18 // n), -1
+    for start in range(n):
+        if piece[start] >= 0:
+            continue
+        number += 1
+        piece[start], waiting = number, np.array([start])
+        while waiting.size and (piece < 0).any():
+            rows, waiting = waiting[:size], waiting[size:]
+            near = (W[rows] != 0).any(axis=0) | (W[:, rows] != 0).any(axis=1)
+            found = np.flatnonzero(near & (piece < 0))
+            piece[found] = number
+            waiting = np.concatenate([waiting, found])
+    return piece
 
 
 def take_rows(X: Any, index: np.ndarray) -> Any:

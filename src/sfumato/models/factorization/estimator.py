@@ -170,7 +170,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         if not given and not needed["the dense similarity"]:
             return needed
         return needed | {
-            "the scaled similarity": 2 * size.n**2 * size.itemsize,
+            "the scaled similarity": size.n**2 * size.itemsize,
             "eigenvectors": 0,
         }
 
@@ -310,4 +310,6 @@ def _scaled_problem(W: Similarity, x: np.ndarray, weights: Weights) -> kernel.Pr
             "give a sparse matrix or an operator with a factor",
         )
         W = W.toarray() if hasattr(W, "toarray") else np.asarray(W @ np.eye(n, dtype=dtype_of(W)))
-    return kernel.Problem.of(x[:, None] * W * x, False, weights)
+    F = x[:, None] * W
+    F *= x  # in place: two matrices are enough
+    return kernel.Problem.of(F, False, weights)
