@@ -21,7 +21,7 @@ from sfumato.metrics import fuzzy_silhouette, rand_index
 from sfumato.numerics.holes import Patterns
 from sfumato.plot import block_means
 from sfumato.report import describe, profiles, projection
-from sfumato.similarity import gaussian, learn_scales
+from sfumato.similarity import gaussian, learn_scales, spectral_cost_gradient
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)) + 6.0 * (np.arange(40) % 2)[:, None]
@@ -230,3 +230,20 @@ def test_a_constant_feature_beside_tiny_ones(kind):
     given = np.column_stack([1e-160 * X, np.ones(40)])
     model = GaussianMixture(2, covariance_type=kind, n_init=1, random_state=0).fit(given)
     np.testing.assert_array_equal(model.labels_ == model.labels_[0], np.arange(40) % 2 == 0)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e151])
+def test_fuzzy_clusters_by_a_product_that_is_nothing_or_no_number(scale):
+    model = FuzzyCMeans(2, metric=lambda A, B: A @ B.T, n_init=1, random_state=0)
+    if scale:
+        with pytest.raises(ValueError, match=r"metric\(X, X\) must be .*change the units"):
+            model.fit(scale * X)
+    else:
+        np.testing.assert_allclose(model.fit(scale * X).memberships_, 0.5)
+
+
+def test_the_derivative_beside_an_object_without_similarity_to_speak_of():
+    W = np.full((4, 4), 1e-310)
+    W[0, 1] = W[1, 0] = 1.0
+    with pytest.raises(ValueError, match="object 2 has no similarity to any labelled object"):
+        spectral_cost_gradient(W, [0, 0, 1, 1])

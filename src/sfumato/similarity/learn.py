@@ -141,8 +141,9 @@ def spectral_cost_gradient(W: Similarity, labels: ArrayLike) -> tuple[float, np.
             f"objects, got {known.size}"
         )
     part = dense[np.ix_(rows, rows)]
-    if not (part.sum(axis=1) > 0).all():
-        lonely = rows[part.sum(axis=1) <= 0][0]
+    degree, least = part.sum(axis=1), 1e-100  # the derivative divides by the square of a degree
+    if not (degree > least * max(degree.max(), 1.0)).all():
+        lonely = rows[degree.argmin()]
         raise ValueError(f"object {lonely} has no similarity to any labelled object: leave it out")
     value, slope = spectral_cost(part, own)
     gradient = np.zeros_like(dense)

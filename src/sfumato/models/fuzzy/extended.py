@@ -33,6 +33,8 @@ __all__ = ["ExtendedFuzzy"]
 
 METRICS = ("euclidean", "manhattan", "cosine", "gaussian")
 
+LARGEST_KERNEL = 1e150  # a kernel is a squared distance, and these are summed
+
 
 class Frame(NamedTuple):
     """How features become the rows of a geometry.
@@ -136,7 +138,14 @@ class ExtendedFuzzy(InductiveClusterer):
                 def function(A: Any, B: Any) -> Any:
                     return gaussian(A, B, bandwidth=bandwidth)
 
-            F, projection = embed(np.asarray(function(X, X), dtype=np.float64))
+            with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
+                K = np.asarray(function(X, X), dtype=np.float64)
+            if K.shape != (n, n) or not np.abs(K).max() <= LARGEST_KERNEL:
+                raise ValueError(
+                    f"metric(X, X) must be ({n}, {n}) numbers of {LARGEST_KERNEL:g} at most, got "
+                    f"shape {K.shape} and {np.abs(K).max(initial=0.0):g}: change the units of X"
+                )
+            F, projection = embed(K)
             self._frame = Frame(None, function, known, projection)
             return F
         coordinates = None

@@ -153,6 +153,8 @@ def embed(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """F (n, r) with F F' = K as far as K is positive, and P (n, r): rows of K times P are of F."""
     values, vectors = np.linalg.eigh((K + K.T) / 2)
     good = values > NULL * max(float(values[-1]), np.finfo(float).tiny)
+    if not good.any():  # all objects in one place
+        return np.zeros((len(K), 1)), np.zeros((len(K), 1))
     root = np.sqrt(values[good])
     return vectors[:, good] * root, vectors[:, good] / root
 
