@@ -18,9 +18,12 @@ from sfumato import (
 )
 from sfumato.memberships import predict_strongest, sizes
 from sfumato.metrics import fuzzy_silhouette, rand_index
+from sfumato.models.factor import kernel as factor
+from sfumato.models.student import kernel as student
 from sfumato.numerics.holes import Patterns
 from sfumato.plot import block_means
 from sfumato.report import describe, profiles, projection
+from sfumato.selection import bootstrap_likelihood_ratio
 from sfumato.similarity import gaussian, learn_scales, spectral_cost_gradient
 
 RNG = np.random.default_rng(0)
@@ -247,3 +250,26 @@ def test_the_derivative_beside_an_object_without_similarity_to_speak_of():
     W[0, 1] = W[1, 0] = 1.0
     with pytest.raises(ValueError, match="object 2 has no similarity to any labelled object"):
         spectral_cost_gradient(W, [0, 0, 1, 1])
+
+
+def test_a_weight_that_an_extrapolation_loses_keeps_a_logarithm():
+    """The vectors are steps between states, and a step may be long."""
+    half, means, ones = np.full(2, 0.5), np.eye(2), np.ones((2, 2))
+    states = (
+        student.State(half, means, ones, np.full(2, 5.0)),
+        factor.State(half, means, means[..., None], ones),
+    )
+    for kernel, state, more in zip((student, factor), states, ((), (1e-3,)), strict=True):
+        vector = kernel.pack(state)
+        vector[0] -= 1e4
+        assert np.isfinite(np.log(kernel.unpack(vector, state, *more).weights)).all()
+
+
+def test_a_ratio_test_of_a_list():
+    mixture = GaussianMixture(2, covariance_type="full", n_init=1, random_state=0)
+    asked = {"n_resamples": 2, "max_clusters": 2, "random_state": 0}
+    of_list = bootstrap_likelihood_ratio(mixture, X.tolist(), **asked)
+    assert (
+        of_list.tests[0].statistic
+        == bootstrap_likelihood_ratio(mixture, X, **asked).tests[0].statistic
+    )

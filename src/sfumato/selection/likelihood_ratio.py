@@ -96,6 +96,7 @@ def bootstrap_likelihood_ratio(
     2
     """
     _check(estimator, X)
+    X = np.asarray(X) if isinstance(X, (list, tuple)) else X
     n_resamples = check_number(n_resamples, "n_resamples", low=1, integer=True)
     highest = check_number(max_clusters, "max_clusters", low=2, integer=True)
     level = check_number(level, "level", low=0, high=1, strict=True)

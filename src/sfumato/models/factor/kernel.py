@@ -169,6 +169,6 @@ def unpack(vector: np.ndarray, like: State, floor: float) -> State:
     weights, means, loadings, noise = (
         part.reshape(shape.shape) for part, shape in zip(parts, like, strict=True)
     )
-    weights = np.exp(weights - weights.max())
+    weights = np.maximum(np.exp(weights - weights.max()), 1e-300)  # its logarithm is needed
     noise = np.maximum(np.exp(np.clip(noise, -300, 300)), floor)
     return State(weights / weights.sum(), means, loadings, noise)

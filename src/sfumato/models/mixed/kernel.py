@@ -261,7 +261,7 @@ def unpack(vector: np.ndarray, like: State, layout: Layout) -> State:
     logs, means = parts[0], parts[1]
     # An extrapolation may go far: exponents stay where exp is a number, the loop judges the rest.
     variances, rates, probabilities = (np.exp(np.clip(part, -300, 300)) for part in parts[2:])
-    weights = np.exp(logs - logs.max())
+    weights = np.maximum(np.exp(logs - logs.max()), 1e-300)  # its logarithm is needed
     return State(
         weights / weights.sum(), means, variances, rates, _normalized(probabilities, layout)
     )

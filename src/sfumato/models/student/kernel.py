@@ -347,7 +347,7 @@ def unpack(vector: np.ndarray, like: State) -> State:
     k, d = like.means.shape
     weights, means, rest = np.split(vector, [k, k + k * d])
     scales, freedom = np.split(rest, [len(rest) - k])
-    weights = np.exp(weights - weights.max())
+    weights = np.maximum(np.exp(weights - weights.max()), 1e-300)  # its logarithm is needed
     matrices = (
         np.exp(np.clip(scales.reshape(k, d), -300, 300))
         if like.scales.ndim == 2
