@@ -18,7 +18,7 @@ import pytest
 import sfumato
 
 ROOT = Path(sfumato.__file__).parent
-LIMITS = {"GaussianMixture": 23, "EvidenceAccumulation": 20}
+LIMITS = {"GaussianMixture": 22, "EvidenceAccumulation": 20}
 
 
 def blobs() -> np.ndarray:

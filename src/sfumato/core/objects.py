@@ -1,6 +1,7 @@
-"""Which rows of the evidence are one object.
+"""Which rows of the evidence are one object, and samples of objects that do not depend on their
+order.
 
-Copies, rows without weight, and rows linked by the user.
+One object are copies, and rows linked by the user; rows without weight are none.
 
 Similarity models fit the objects; every row then takes the memberships of its object.
 """
@@ -17,7 +18,9 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..numerics.operators import dtype_of
 from ..similarity.operators import Factored
-from .types import ArrayLike
+from .arrays import is_numpy, to_numpy
+from .rows import Rows
+from .types import Array, ArrayLike, Weights
 from .validation import check_weights
 
 __all__ = [
@@ -25,11 +28,13 @@ __all__ = [
     "Objects",
     "chained",
     "distinct_rows",
+    "distinct_sample",
     "joined",
     "merged",
     "object_weights",
     "objects_of",
     "present_rows",
+    "sample_objects",
 ]
 
 
@@ -225,3 +230,78 @@ def object_weights(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None
     """The weights of the objects, or None if every object counts once."""
     weights = check_weights(sample_weight, X)
     return None if weights is None or bool((weights == 1.0).all()) else weights
+
+
+def distinct_sample(
+    X: Any, size: int, rng: np.random.Generator, weights: Weights = None, least: Any = 1
+) -> tuple[Any, Weights]:
+    """At most ``size`` different objects in canonical order, and their weights (None: all one).
+
+    Equal rows are one object of their joint weight, unless fewer than ``least`` would be left.
+    """
+    if weights is None:
+        points = sample_objects(X, size, rng)
+    else:
+        seed, kept = rng.integers(2**63), np.flatnonzero(weights > 0)
+        if isinstance(X, np.ndarray):
+            if kept.size > size:
+                smallest = np.argpartition(_hashes(X[kept], seed), size)[:size]
+                kept = kept[np.sort(smallest)]
+            points, weights = np.asarray(X[kept]), weights[kept]
+        elif kept.size <= size:
+            points, weights = _on_host(X[kept]), weights[kept]
+        else:
+            points, weights = _on_host(Rows(X, weights).sample(size, _generator(seed)).X), None
+    objects = objects_of(points, weights, least)
+    if objects.group is None:
+        return points, objects.weights
+    return points[objects.first()], objects.weights
+
+
+def sample_objects(X: Array, size: int, rng: np.random.Generator) -> Any:
+    """At most ``size`` rows of ``X``, as NumPy or CSR, in an order that depends on their numbers
+    alone.
+
+    Which rows are drawn depends on their numbers too: those whose hash is smallest. Arrays of other
+    libraries and sparse arrays are sampled along their rows.
+    """
+    seed = rng.integers(2**63)
+    if X.shape[0] <= size:
+        few = X[:] if isinstance(X, np.memmap) else X
+    elif isinstance(X, np.ndarray):
+        few = np.asarray(X[np.sort(np.argpartition(_hashes(X, seed), size)[:size])])
+    else:
+        few = Rows(X, None).sample(size, _generator(seed)).X
+    few = _on_host(few)
+    return few[_canonical_order(few)]
+
+
+def _generator(seed: Any) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def _on_host(few: Any) -> Any:
+    return few if is_numpy(few) or sp.issparse(few) else to_numpy(few)
+
+
+def _hashes(X: np.ndarray, seed: Any) -> np.ndarray:
+    """Pseudo-random numbers (n,), one for each row, that are functions of its bits and the seed."""
+    odd = np.random.default_rng(seed).integers(2**63, size=X.shape[1], dtype=np.uint64) * 2 + 1
+
+    def mix(block: np.ndarray) -> np.ndarray:
+        bits = np.ascontiguousarray(block + 0.0, dtype=np.float64).view(np.uint64)
+        total = np.bitwise_xor(bits >> np.uint64(29), bits) * odd
+        total = np.sum(total ^ (total >> np.uint64(32)), axis=1, dtype=np.uint64)
+        total *= np.uint64(0x9E3779B97F4A7C15)
+        return total ^ (total >> np.uint64(31))
+
+    return Rows(X).map(mix)
+
+
+def _canonical_order(X: Array) -> np.ndarray:
+    """Indices (n,) that sort the rows by their numbers: the same objects in the same order, however
+    they came.
+    """
+    if sp.issparse(X):
+        X = X @ np.random.default_rng(0).standard_normal((X.shape[1], 2))
+    return np.lexsort(np.asarray(X)[:, 15::-1].T) if X.shape[1] else np.arange(X.shape[0])

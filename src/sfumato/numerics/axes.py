@@ -21,9 +21,9 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
 from ..core.arrays import asarray_like, namespace
-from ..core.types import Array, Weights
+from ..core.types import Weights
 
-__all__ = ["Axes", "by_radius", "canonical_order", "fit_axes"]
+__all__ = ["Axes", "by_radius", "fit_axes"]
 
 # Times the median spread: a column above is in another unit, so that columns are scaled before
 # principal axes are cut
@@ -65,15 +65,6 @@ class Axes(NamedTuple):
         X = X if self.shift is None else X - asarray_like(self.shift, X)
         X = xp.astype(X, xp.float64, copy=False)
         return X @ asarray_like(self.projection, X) - asarray_like(self.offset, X)
-
-
-def canonical_order(X: Array) -> np.ndarray:
-    """Indices (n,) that sort the rows by their numbers: the same objects in the same order, however
-    they came.
-    """
-    if sp.issparse(X):
-        X = X @ np.random.default_rng(0).standard_normal((X.shape[1], 2))
-    return np.lexsort(np.asarray(X)[:, 15::-1].T) if X.shape[1] else np.arange(X.shape[0])
 
 
 def by_radius(Y: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
 from ...core.arrays import namespace
-from ...core.objects import object_weights
+from ...core.objects import distinct_sample, object_weights
 from ...core.rows import Rows, in_threads
 from ...core.types import Array, ArrayLike, Weights
 from ...core.validation import as_generator, check_features, check_number, refuse_subnormal
@@ -22,7 +22,6 @@ from ...core.warn import warn
 from ...numerics.axes import Axes, by_radius, fit_axes
 from .em import Fitted, fit_mixture, join, log_density
 from .members import Failure
-from .sample import distinct_sample
 
 __all__ = ["Judged", "MixtureEnsemble", "Stock"]
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays import asarray_like, namespace, to_numpy
+from ...core.objects import distinct_sample, sample_objects
 from ...core.rows import Rows
 from ...core.structure import assess
 from ...core.types import Array, Weights
@@ -33,7 +34,6 @@ from .components import N_MEMBERS, Average
 from .evidence import GivenColumns, MixtureColumns, Sums, factorize, refine
 from .mixtures import MixtureEnsemble, Stock
 from .reading import fit_reader
-from .sample import distinct_sample, sample_objects
 
 __all__ = ["Request", "SoftConsensus", "fit_soft", "warn_if_noise"]
 
