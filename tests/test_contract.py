@@ -106,10 +106,17 @@ def test_permuting_objects_permutes_rows(case):
             evidence = evidence[:, order]
     y = None if case.y is None else case.y[order]
     model = case.make(0).fit(evidence, y)
-    aligned = ms.align(model.memberships_, fitted(case).memberships_[order])
+    found, expected = model.memberships_, fitted(case).memberships_[order]
+    if case.name == "consensus-coassociation":
+        # Its loss knows products of rows alone. Where none of them touches the border of the
+        # simplex they may turn together: the products are what the evidence determines.
+        assert expected.min() > 0.01
+        found, expected = found @ found.T, expected @ expected.T
+    else:
+        found = ms.align(found, expected)
     # Other subsamples are drawn.
     drawn = {"consensus-features": 0.2, "consensus-ensemble": 0.3}.get(case.name, 0.02)
-    assert np.abs(aligned - fitted(case).memberships_[order]).max() < drawn
+    assert np.abs(found - expected).max() < drawn
 
 
 @subset(features)
