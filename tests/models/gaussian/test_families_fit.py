@@ -15,6 +15,8 @@ from sklearn.datasets import load_iris
 from sfumato import GaussianMixture
 from sfumato.conjugate import NormalInverseWishart
 from sfumato.datasets import make_gaussians
+from sfumato.models.gaussian import search
+from sfumato.models.gaussian.likelihood import outer_covariances
 from sfumato.numerics.families import FAMILIES
 
 IRIS = load_iris().data
@@ -35,8 +37,10 @@ def loaded(name):
 
 
 @pytest.mark.parametrize("name", ["iris", "faithful", "thyroid"])
-def test_a_search_reaches_the_criteria_of_mclust(name):
-    X, expected = loaded(name), golden(name)
+def test_a_search_reaches_the_criteria_of_mclust(name, monkeypatch):
+    X, expected, fits = loaded(name), golden(name), []
+    fit_all = search.fit_all
+    monkeypatch.setattr(search, "fit_all", lambda *args: fits.extend(fit_all(*args)) or fits)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model = GaussianMixture(range(1, 10), random_state=0).fit(X)
@@ -47,6 +51,52 @@ def test_a_search_reaches_the_criteria_of_mclust(name):
     best = max(expected.values())
     assert -model.search_.best(1)[0].bic >= best - 1e-3
     assert "best three" in repr(model.search_)
+    larger = {key for key, value in expected.items() if found[key] > value + 0.5}
+    assert larger  # what is far above mclust must be so by SciPy's densities too
+    for fit in fits:
+        key = (fit.candidate.covariance_type, fit.candidate.n_clusters)
+        if key in larger:
+            assert independent_bic(fit, X) == pytest.approx(found[key], abs=1e-5), key
+
+
+def independent_bic(fit, X):
+    """BIC with mclust's sign, by SciPy's densities and mclust's count, at a state of a search."""
+    state, coordinates = fit.run.state, fit.likelihood.view.coordinates
+    family, (k, d) = state.family, state.means.shape
+    means = coordinates.outer(state.means)
+    shapes = outer_covariances(state, family, coordinates)
+    belong_to(family, shapes)
+    L = [
+        np.log(weight) + multivariate_normal(mean, S).logpdf(X)
+        for weight, mean, S in zip(state.weights, means, shapes, strict=True)
+    ]
+    free = {"E": 1, "V": k}
+    volume, shape, turned = family
+    p = free[volume] + (0 if shape == "I" else free[shape] * (d - 1))
+    p += 0 if turned == "I" else free[turned] * d * (d - 1) // 2
+    p += k * d + k - 1
+    return 2.0 * logsumexp(L, axis=0).sum() - p * np.log(len(X))
+
+
+def belong_to(family, shapes):
+    """Check that covariances (k, d, d) keep to the letters of their family."""
+    d = shapes.shape[1]
+    values = np.linalg.eigvalsh(shapes)
+    volumes = np.exp(np.log(values).mean(axis=1))
+    ratios = values / volumes[:, None]
+    if family[0] == "E":
+        np.testing.assert_allclose(volumes, volumes[0], rtol=1e-5)
+    if family[1] == "I":
+        np.testing.assert_allclose(shapes, volumes[:, None, None] * np.eye(d), atol=1e-8)
+    elif family[1] == "E":
+        np.testing.assert_allclose(ratios, np.broadcast_to(ratios[0], ratios.shape), rtol=1e-5)
+    if family[2] == "I":
+        assert np.abs(shapes * (1 - np.eye(d))).max() <= 1e-8 * np.abs(shapes).max()
+    elif family[2] == "E":  # matrices with common axes commute
+        products = shapes[:, None] @ shapes[None]
+        np.testing.assert_allclose(
+            products, np.swapaxes(products, 2, 3), atol=1e-6 * np.abs(products).max()
+        )
 
 
 @pytest.mark.parametrize("family", FAMILIES)

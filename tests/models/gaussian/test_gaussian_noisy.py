@@ -123,3 +123,60 @@ def test_bad_input_is_named(settings, arguments, message):
     arguments = {"measurement_error": errors, **arguments}
     with pytest.raises(ValueError, match=message):
         GaussianMixture(2, random_state=0, **settings).fit(X, **arguments)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "auto", "EII", "tied"])
+@pytest.mark.parametrize("average", [False, True])
+def test_new_objects_with_errors_are_those_of_a_slow_loop(covariance_type, average):
+    X, errors, _ = noisy(n=120)
+    model = GaussianMixture(2, covariance_type=covariance_type, average=average, random_state=0)
+    model.fit(X[:80])
+    full = _matrices(model)
+    L = slow_logits(X[80:], errors[80:], model.weights_, model.means_, full)
+    density = model.score_samples(X[80:], measurement_error=errors[80:])
+    np.testing.assert_allclose(density, logsumexp(L, axis=1), rtol=1e-9)
+    U = model.predict_proba(X[80:], measurement_error=errors[80:])
+    np.testing.assert_allclose(U.sum(axis=1), 1.0, rtol=1e-12)
+    if not average or covariance_type != "auto":  # an average of one is no average
+        np.testing.assert_allclose(U, np.exp(L - logsumexp(L, axis=1, keepdims=True)), atol=1e-9)
+
+
+def _matrices(model):
+    k, d = model.means_.shape
+    if model.covariance_type_ == "diag":
+        return np.array([np.diag(row) for row in model.covariances_])
+    return np.broadcast_to(model.covariances_, (k, d, d))
+
+
+def test_fitted_objects_have_their_memberships_again():
+    X, errors, _ = noisy(n=100)
+    model = GaussianMixture(2, random_state=0).fit(X, measurement_error=errors)
+    again = model.predict_proba(X, measurement_error=errors)
+    np.testing.assert_array_equal(again, model.memberships_)
+
+
+def test_no_error_is_as_good_as_none_and_large_ones_leave_the_shares():
+    X, _, _ = noisy(n=100)
+    model = GaussianMixture(2, covariance_type="full", random_state=0).fit(X)
+    none = model.predict_proba(X, measurement_error=np.zeros_like(X))
+    np.testing.assert_allclose(none, model.predict_proba(X), atol=1e-9)
+    blurred = model.predict_proba(X, measurement_error=np.full_like(X, 1e8))
+    np.testing.assert_allclose(blurred, np.tile(model.weights_, (100, 1)), atol=1e-3)
+
+
+@pytest.mark.parametrize("value", [np.ones(3), np.full((20, 2), -1.0), np.full((20, 2), np.nan)])
+def test_errors_of_new_objects_are_checked(value):
+    X, _, _ = noisy(n=100)
+    model = GaussianMixture(2, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="measurement_error"):
+        model.predict_proba(X[:20], measurement_error=value)
+
+
+def test_errors_of_new_objects_need_features_and_a_model_without_noise():
+    X, errors, _ = noisy(n=100)
+    model = GaussianMixture(2, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="without missing values"):
+        model.score_samples(np.where(X > 8.0, np.nan, X), measurement_error=errors)
+    model = GaussianMixture(2, noise=0.1, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="noise"):
+        model.predict_proba(X, measurement_error=errors)

@@ -22,7 +22,7 @@ from ...core.validation import (
     check_weights,
 )
 from ...numerics import families
-from . import kernel, merge, missing
+from . import kernel, merge, missing, noisy
 from .average import Member, averaged
 from .data import has_holes
 from .kernel import State, Stats
@@ -50,12 +50,15 @@ class FittedMixture(Clusterer):
     def _streams(self) -> bool:
         return True
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, *, measurement_error: ArrayLike | None = None) -> Any:
         """Posterior probabilities of new objects; missing values (NaN) are integrated out.
 
         Parameters
         ----------
         X : array or sparse array of shape (n_new, p)
+        measurement_error : array of shape (n_new, p) or (n_new, p, p), optional
+            Known variances or covariances of the error of every object, as in ``fit``: errors
+            make components that lie near each other harder to tell apart.
 
         Returns
         -------
@@ -63,26 +66,46 @@ class FittedMixture(Clusterer):
         """
         self._check_fitted()
         X = check_features(self, X, reset=False, missing=True)
+        errors = self._errors_of(X, measurement_error)
         if not self._members:
-            return self._posterior(X, self._view, self._state, 0)
+            return self._posterior(X, self._view, self._state, 0, errors)
         return averaged(
-            [(m, self._posterior(X, m.view, m.state, 0)) for m in self._members],
+            [(m, self._posterior(X, m.view, m.state, 0, errors)) for m in self._members],
         )
 
-    def _posterior(self, X: Any, view: View, state: State, which: int) -> Any:
+    def _errors_of(self, X: Any, measurement_error: ArrayLike | None) -> np.ndarray | None:
+        """Error covariances (n, p, p) of new objects."""
+        if measurement_error is None:
+            return None
+        if self._state.noise is not None:
+            raise ValueError("measurement_error cannot be combined with noise: leave it out")
+        if not isinstance(X, np.ndarray) or np.isnan(X).any():
+            raise ValueError("measurement_error needs X as a NumPy array without missing values")
+        return noisy.check_errors(measurement_error, *X.shape)
+
+    def _posterior(
+        self, X: Any, view: View, state: State, which: int, errors: np.ndarray | None = None
+    ) -> Any:
         """Posterior probabilities (0) or log-densities (1) of objects, in inner coordinates."""
+        if errors is not None:
+            M = view.coordinates.inner_matrix()
+            inner = view.coordinates.inner(np.array(X, dtype=np.float64))
+            return noisy.memberships(inner, M.T @ errors @ M, state)[which]
         if view.layout == "missing" or not has_holes(Rows(X, n_jobs=self.n_jobs)):
             return view.rows(X, n_jobs=self.n_jobs).map(view.posterior(state, which))
         state, coordinates = unmixed(state, view.coordinates)
         rows = Rows(X, n_jobs=self.n_jobs, view=coordinates.inner)
         return rows.map(lambda block: missing.memberships(block, state)[which])
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: Any, *, measurement_error: ArrayLike | None = None) -> Any:
         """Logarithm of the density at every object, of its observed features if some are missing.
 
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
+        measurement_error : array of shape (n, p) or (n, p, p), optional
+            Known variances or covariances of the error of every object: the density is that of
+            objects measured with these errors.
 
         Returns
         -------
@@ -90,12 +113,13 @@ class FittedMixture(Clusterer):
         """
         self._check_fitted()
         X = check_features(self, X, reset=False, missing=True)
+        errors = self._errors_of(X, measurement_error)
         coordinates = self._view.coordinates
         if has_holes(Rows(X, n_jobs=self.n_jobs)):
             volume = (~np.isnan(X)) @ np.log(coordinates.scale)
         else:
             volume = coordinates.log_volume()
-        return self._posterior(X, self._view, self._state, 1) + volume
+        return self._posterior(X, self._view, self._state, 1, errors) + volume
 
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
