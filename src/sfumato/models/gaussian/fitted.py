@@ -21,7 +21,6 @@ from ...core.validation import (
     check_number,
     check_weights,
 )
-from ...numerics import families
 from . import kernel, merge, missing, noisy
 from .average import Member, averaged
 from .data import has_holes
@@ -161,8 +160,7 @@ class FittedMixture(Clusterer):
         return self.bic(X, sample_weight) - 2.0 * open_
 
     def _n_parameters(self) -> int:
-        k, d = self._state.means.shape
-        return families.n_parameters(self._state.family, k, d, self._state.noise is not None)
+        return self._view.n_parameters(len(self._state.means), self._state.noise is not None)
 
     def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Draw objects from the components (never from the noise).

@@ -116,6 +116,10 @@ class View:
         layout = direct if self.layout == "direct" else missing
         return lambda block, w=None, y=None: layout.memberships(block, state, y)[which]
 
+    def n_parameters(self, k: int, noise: bool = False) -> int:
+        """Free parameters of a mixture of ``k`` components."""
+        return families.n_parameters(self.family, k, len(self.coordinates.scale), noise)
+
     def kind_of_sums(self) -> str:
         """Kind of the quadratic features whose sums are the statistics."""
         if self.layout == "features":
@@ -296,7 +300,7 @@ class Likelihood:
 
     def n_parameters(self, k: int, noise: bool = False) -> int:
         """Free parameters of a mixture of ``k`` components."""
-        return families.n_parameters(self.view.family, k, len(self.view.coordinates.scale), noise)
+        return self.view.n_parameters(k, noise)
 
 
 def inner_covariances(
