@@ -19,7 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from sfumato import FuzzyCMeans, GaussianMixture, PairwiseProbabilisticClustering
+from sfumato import (
+    EvidenceAccumulation,
+    FuzzyCMeans,
+    GaussianMixture,
+    PairwiseProbabilisticClustering,
+)
 
 from .timing import Line
 
@@ -34,7 +39,7 @@ def run() -> list[Line]:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [*similarity(), *shards()]
+        return [*similarity(), *shards(), *consensus()]
 
 
 def similarity(n: int = 20_000, k: int = 4) -> list[Line]:
@@ -92,11 +97,7 @@ def shards(n: int = 10_000_000, d: int = 8, k: int = 8, n_files: int = 40) -> li
 
     lines = []
     with tempfile.TemporaryDirectory() as folder:
-        centers = 6 * np.random.default_rng(0).normal(size=(k, d))
-        for i in range(n_files):
-            rng = np.random.default_rng(i + 1)
-            part = centers[rng.integers(k, size=n // n_files)] + rng.normal(size=(n // n_files, d))
-            np.save(Path(folder) / f"part-{i:03d}.npy", part)
+        write_files(folder, n, d, k, n_files)
         X = np.concatenate([np.load(path) for path in sorted(Path(folder).glob("*.npy"))])
         for name, model in {
             "fuzzy c-means": FuzzyCMeans(k, n_init=1, max_iter=10, tol=0.0, random_state=0),
@@ -127,6 +128,44 @@ def shards(n: int = 10_000_000, d: int = 8, k: int = 8, n_files: int = 40) -> li
                 )
             )
     return lines
+
+
+def consensus(n: int = 10_000_000, d: int = 16, k: int = 10, n_files: int = 40) -> list[Line]:
+    """The default consensus of files, without and with a worker killed meanwhile."""
+    from sfumato.dask import shards as folder_of
+
+    model = EvidenceAccumulation(k, random_state=0)
+
+    def fit(folder: str) -> np.ndarray:
+        """What the answer says of the clusters, and of the first and the last objects."""
+        U = model.fit(folder_of(folder)).memberships_
+        few = [np.asarray(part) for part in (U[:1000], U[-1000:])]
+        return np.concatenate([np.asarray(U.mean(axis=0))[None], *few])
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(folder, n, d, k, n_files)
+        with cluster():
+            start = time.perf_counter()
+            whole = fit(folder)
+            undisturbed = time.perf_counter() - start
+        with cluster() as client:
+            delay = undisturbed / 4
+            lost, seconds, killed = with_a_loss(client, lambda: fit(folder), delay)
+    note = (
+        f"{n_files} files; {undisturbed:.0f} s undisturbed, {seconds:.0f} s with a worker killed "
+        f"after {killed:.0f} s"
+    )
+    what = f"consensus of features, n = {n}, d = {d}, k = {k}, from files: largest difference"
+    return [Line(what, float(np.abs(lost - whole).max()), 1e-8, "limit", "", "<= 1e-8", note)]
+
+
+def write_files(folder: str, n: int, d: int, k: int, n_files: int) -> None:
+    """Gaussians around k centers, in files of equal size."""
+    centers = 6 * np.random.default_rng(0).normal(size=(k, d))
+    for i in range(n_files):
+        rng = np.random.default_rng(i + 1)
+        part = centers[rng.integers(k, size=n // n_files)] + rng.normal(size=(n // n_files, d))
+        np.save(Path(folder) / f"part-{i:03d}.npy", part)
 
 
 def bounds(n: int) -> list[tuple[int, int]]:
