@@ -273,3 +273,11 @@ def test_a_ratio_test_of_a_list():
         of_list.tests[0].statistic
         == bootstrap_likelihood_ratio(mixture, X, **asked).tests[0].statistic
     )
+
+
+def test_errors_of_measurement_beyond_all_variance_are_refused():
+    model = GaussianMixture(2, covariance_type="full", n_init=1, random_state=0)
+    with pytest.raises(ValueError, match="measurement_error is more than 1e\\+100 times"):
+        model.fit(X, measurement_error=np.full(X.shape, 1e300))
+    with pytest.raises(NotFittedError):
+        model.predict(X)

@@ -24,6 +24,7 @@ from .likelihood import Likelihood
 
 __all__ = ["NoisyLikelihood", "check_errors", "likelihood_of", "memberships"]
 
+LARGEST = 1e100  # errors, in variances of the data, whose determinants are still numbers
 PIECE = 4096  # objects whose matrices are held at once
 
 
@@ -162,6 +163,13 @@ def likelihood_of(
     """The likelihood of objects with errors, in the coordinates of one that takes them as exact."""
     coordinates = plain.view.coordinates
     M = coordinates.inner_matrix()
+    with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
+        inner = M.T @ errors @ M
+    if not np.abs(inner).max(initial=0.0) <= LARGEST:
+        raise ValueError(
+            f"measurement_error is more than {LARGEST:g} times the variance of X: give variances, "
+            "in the squared units of X"
+        )
     return NoisyLikelihood(
         view=plain.view,
         rows=plain.rows,
@@ -170,6 +178,6 @@ def likelihood_of(
         frozen=plain.frozen,
         prior=plain.prior,
         objects=coordinates.inner(np.array(X, dtype=np.float64)),
-        errors=M.T @ errors @ M,
+        errors=inner,
         weights=weights,
     )
