@@ -23,7 +23,7 @@ from sfumato.models.student import kernel as student
 from sfumato.numerics.holes import Patterns
 from sfumato.plot import block_means
 from sfumato.report import describe, profiles, projection
-from sfumato.selection import bootstrap_likelihood_ratio
+from sfumato.selection import bootstrap_likelihood_ratio, parameter_intervals
 from sfumato.similarity import gaussian, learn_scales, spectral_cost_gradient
 
 RNG = np.random.default_rng(0)
@@ -273,6 +273,13 @@ def test_a_ratio_test_of_a_list():
         of_list.tests[0].statistic
         == bootstrap_likelihood_ratio(mixture, X, **asked).tests[0].statistic
     )
+
+
+def test_intervals_of_parameters_from_a_list():
+    mixture = GaussianMixture(2, covariance_type="full", n_init=1, random_state=0)
+    asked = {"n_resamples": 2, "random_state": 0}
+    of_list, of_array = (parameter_intervals(mixture, form, **asked) for form in (X.tolist(), X))
+    np.testing.assert_array_equal(of_list.draws["means"], of_array.draws["means"])
 
 
 def test_errors_of_measurement_beyond_all_variance_are_refused():

@@ -110,6 +110,7 @@ def parameter_intervals(
     >>> bool(0.05 < errors.min() < errors.max() < 0.2)
     True
     """
+    X = np.asarray(X) if isinstance(X, (list, tuple)) else X
     n_resamples = check_number(n_resamples, "n_resamples", low=2, integer=True)
     check_choice(method, "method", ("nonparametric", "weighted"))
     weights = check_weights(sample_weight, X)
