@@ -64,7 +64,7 @@ def rescale(
             raise InputError("--scale: sparse features are used as they are; say --scale none")
         return unscaled
     fill, joint = _fill(table, estimator, model, notes)
-    kind = _kind(table, asked, model, estimator, notes)
+    kind = _kind(table, asked, estimator, notes)
     if kind == "none":
         return unscaled._replace(fill=fill, joint=joint)
     center, scale = _moments(np.asarray(X, dtype=np.float64), kind, _groups(table))
@@ -79,7 +79,7 @@ def _groups(table: Table) -> list[int]:
     return [len(group) for group in groups]
 
 
-def _kind(table: Table, asked: str, model: str, estimator: Estimator, notes: list[str]) -> str:
+def _kind(table: Table, asked: str, estimator: Estimator, notes: list[str]) -> str:
     if asked != "auto":
         if asked != "none":
             notes.append(f"columns are scaled ({asked}), as asked")

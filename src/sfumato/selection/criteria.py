@@ -23,18 +23,15 @@ import numpy as np
 
 from ..core.structure import LEVEL, LOOKS, Structure
 from ..core.types import Array, ArrayLike
-from ..metrics import adjusted_rand_index, fuzzy_silhouette
+from ..metrics import adjusted_rand_index
 
 __all__ = [
     "GapStatistic",
     "aic",
     "bic",
-    "consensus_cdf",
     "criterion_weights",
-    "delta_area",
     "dispersion",
     "eigengap",
-    "fuzzy_silhouette",
     "gap_statistic",
     "held_out_agreement",
     "icl",
@@ -46,7 +43,6 @@ __all__ = [
     "pac",
     "penalized_eigengap",
     "prediction_strength",
-    "silhouette",
     "structure_score",
     "supported_numbers",
 ]
@@ -246,11 +242,6 @@ def gap_statistic(dispersions: Any, references: Any) -> GapStatistic:
     return GapStatistic(drawn.mean(axis=0) - own, spread)
 
 
-def silhouette(X: ArrayLike, labels: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """Mean silhouette of hard labels; memberships count by their margin in ``fuzzy_silhouette``."""
-    return float(fuzzy_silhouette(X, np.asarray(labels), exponent=0.0, sample_weight=sample_weight))
-
-
 def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
     """Length of the interval of thresholds that leaves k clusters of a tree, for every k asked for.
 
@@ -294,14 +285,6 @@ def longest_lifetime(heights: ArrayLike, max_clusters: int | None = None) -> int
     return int(sizes[np.argmax(lifetime(sorted_heights, sizes))])
 
 
-def consensus_cdf(shares: ArrayLike, at: Any) -> np.ndarray:
-    """Share of the pairs that at most ``at`` of the clusterings join (Monti et al. 2003)."""
-    values = np.sort(np.asarray(shares, dtype=np.float64).ravel())
-    return np.searchsorted(values, np.asarray(at, dtype=np.float64), side="right") / max(
-        len(values), 1
-    )
-
-
 def pac(shares: ArrayLike, low: float = 0.1, high: float = 0.9) -> float:
     """Proportion of ambiguous clustering, pairs that ``low`` to ``high`` of the clusterings join.
 
@@ -310,24 +293,3 @@ def pac(shares: ArrayLike, low: float = 0.1, high: float = 0.9) -> float:
     """
     values = np.asarray(shares, dtype=np.float64)
     return float(np.mean((values > low) & (values < high)))
-
-
-def delta_area(areas: Any) -> np.ndarray:
-    """Relative growth of the area under the consensus CDF from one k to the next.
-
-    Monti et al. (2003).
-
-    Parameters
-    ----------
-    areas : array of shape (m,)
-        Areas for growing numbers of clusters. The area is one less the mean of the shares.
-
-    Returns
-    -------
-    growth : array of shape (m,)
-        The first is the area itself, since nothing precedes it.
-    """
-    values = np.asarray(areas, dtype=np.float64)
-    highest = np.maximum.accumulate(values)
-    before = np.maximum(highest[:-1], np.finfo(float).tiny)
-    return np.concatenate([values[:1], (values[1:] - highest[:-1]) / before])
