@@ -6,7 +6,7 @@ A *setting* is what a candidate fixes: the number of clusters and, in some model
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -136,9 +136,8 @@ class DensityMixture(FittedDensity):
         self._linked_ = LinkedRows.of(known, rows)
         rows = rows if self._linked_ is None else self._linked_.apart(rows)
         while sizes:
-            for setting in self._settings(sizes):
+            for setting, run in self._fitted(rows, self._settings(sizes)):
                 self._setting = setting
-                run = self._best_run(rows)
                 tried, reason = self._candidate(rows, run.state), self._failure(rows, run.state)
                 table.append(tried.failed(reason) if reason else tried)
                 # What failed has no claim to its likelihood: it wins only over its like.
@@ -158,6 +157,14 @@ class DensityMixture(FittedDensity):
         del self._linked_
         known.warn_of_broken(self.labels_)
         return self
+
+    def _fitted(
+        self, rows: Rows, settings: list[dict[str, Any]]
+    ) -> Iterator[tuple[dict[str, Any], Run]]:
+        """Every setting with its best run."""
+        for setting in settings:
+            self._setting = setting
+            yield setting, self._best_run(rows)
 
     def _sum(self, rows: Rows, state: Any) -> Any:
         linked = self._links_of(rows)
@@ -206,17 +213,22 @@ class DensityMixture(FittedDensity):
         runs = [self._run(rows, state, total) for state in firsts]
         return [run for run in runs if self._is_sound(rows, run.state)] or runs
 
+    def _settings_of_one(self) -> list[dict[str, Any]]:
+        """One cluster of the shape that was chosen; models that search for one name several."""
+        return [{**self._setting, "n_clusters": 1}]
+
     def _warn_if_one_is_enough(self, rows: Rows, chosen: ModelCandidate) -> None:
-        """Compare with one cluster of the same shape: structureless data get a warning."""
-        mine = self._setting
-        self._setting = {**mine, "n_clusters": 1}
-        run = self._run(rows, self._start(rows, np.random.default_rng(0)), weight_of(rows))
-        one = self._candidate(rows, run.state)
+        """Compare with one cluster: structureless data get a warning."""
+        mine, values, k = self._setting, [], chosen.setting["n_clusters"]
+        for setting in self._settings_of_one():
+            self._setting = setting
+            run = self._run(rows, self._start(rows, np.random.default_rng(0)), weight_of(rows))
+            values.append(self._candidate(rows, run.state).bic)
         self._setting = mine
-        if one.bic < chosen.bic:
+        if min(values) < chosen.bic:
             warn(
-                f"one cluster describes these data better than {chosen.setting['n_clusters']} "
-                f"(BIC {one.bic:.1f} against {chosen.bic:.1f}): the memberships may mean nothing"
+                f"one cluster describes these data better than {k} (BIC {min(values):.1f} against "
+                f"{chosen.bic:.1f}): the memberships may mean nothing"
             )
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:

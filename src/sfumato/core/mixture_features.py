@@ -24,6 +24,7 @@ class FeatureMixture(DensityMixture):
 
     _coordinates: Coordinates
     _holes: bool
+    _n_objects: int
 
     def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
         X = self._read(X, reset=True)
@@ -33,6 +34,7 @@ class FeatureMixture(DensityMixture):
             raise ValueError(f"X has no value at all in feature {empty[0]}: drop that feature")
         self._coordinates = measure(plain, per_feature=True, mix=False)
         rows = self._rows(X, *plain.columns).kept()
+        self._n_objects = rows.shape[0]
         self._holes = rows.sum(lambda block, *_: (int(np.isnan(block).sum()),))[0] > 0
         return rows
 

@@ -36,6 +36,7 @@ __all__ = [
     "raised",
     "reduced",
     "rounds",
+    "suited",
 ]
 
 FAMILIES = (
@@ -43,6 +44,9 @@ FAMILIES = (
     *("VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV"),
 )
 ALIASES = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}
+AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
+MOST_FULL = 48  # features up to which a search tries matrices for every component
+MOST_COMMON_AXES = 10  # and up to which it tries EVE and VVE, whose axes converge slowly
 INNER_STEPS = 200  # most steps of the iterative M steps; warm starts need a few of them
 INNER_TOL = 1e-9  # relative change of the variances at which they stop
 SMALLEST = 1e-300  # keeps logarithms of sums of squares finite
@@ -53,6 +57,15 @@ SMALLEST_ANGLE = 1e-7  # of a rotation, at which common axes are settled
 def family_of(covariance_type: str) -> str:
     """Name of the family: one of the fourteen, or what scikit-learn's name stands for."""
     return ALIASES.get(covariance_type, covariance_type)
+
+
+def suited(n: int, d: int) -> tuple[str, ...]:
+    """Families that ``n`` objects of ``d`` features allow, the simplest first."""
+    if n <= d:
+        return AXIS_PARALLEL
+    if d > MOST_FULL:
+        return (*AXIS_PARALLEL, "EEE")
+    return tuple(name for name in FAMILIES if d <= MOST_COMMON_AXES or name not in ("EVE", "VVE"))
 
 
 def kind_of(family: str) -> str:

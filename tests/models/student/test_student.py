@@ -119,7 +119,7 @@ def test_structureless_data_get_a_warning():
 def test_collapse_is_named():
     X = np.vstack([np.random.default_rng(0).normal(size=(12, 3)), [[40.0, 0, 0]]])
     with pytest.warns(EvidenceWarning, match="too few objects"):
-        StudentMixture(6, n_init=2, random_state=0).fit(X)
+        StudentMixture(6, covariance_type="full", n_init=2, random_state=0).fit(X)
 
 
 def test_bad_parameters_are_named():
@@ -140,7 +140,8 @@ def test_bad_parameters_are_named():
 
 def test_a_collapsed_candidate_neither_wins_nor_has_a_probability():
     X = load_iris().data
-    choice = choose_n_clusters(StudentMixture(random_state=0, n_init=2), X, [2, 3, 8])
+    model = StudentMixture(covariance_type="full", random_state=0, n_init=2)
+    choice = choose_n_clusters(model, X, [2, 3, 8])
     collapsed = choice.estimator.search_[-1]
     assert np.isnan([collapsed.bic, collapsed.icl, collapsed.aic]).all()
     assert "too few objects" in collapsed.reason

@@ -19,7 +19,7 @@ from ...core.model_search import ModelSearch
 from ...core.types import ArrayLike
 from ...core.validation import check_number
 from ...numerics import families
-from ...numerics.families import FAMILIES, family_of
+from ...numerics.families import family_of
 from . import moves, noisy, starts
 from .candidate import Fit, Problem, Settings, one_component, rated
 from .candidate import problem as problem_of
@@ -44,9 +44,7 @@ LOOSE_TOL = 1e-4  # gain for each object at which the candidates of larger searc
 POLISHED = 3  # best candidates of those, which go on to the full tolerance
 CLOSE = 10.0  # criterion behind the best up to which candidates of one size are fitted again
 GOING_ON = 3  # best candidates whose types are tried with more components
-MOST_COMMON_AXES = 10  # features up to which "auto" tries EVE and VVE, whose axes converge slowly
 TIE = 1e-3  # criteria that differ by less are equal: rounding must not choose
-AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
 
 
 def types_of(covariance_type: str, frozen: tuple[str, ...], n: int, d: int) -> tuple[str, ...]:
@@ -55,11 +53,7 @@ def types_of(covariance_type: str, frozen: tuple[str, ...], n: int, d: int) -> t
         return (covariance_type,)
     if "covariances" in frozen:
         return ("VVV",)
-    if n <= d:
-        return AXIS_PARALLEL
-    if d > MOST_FEATURES:
-        return (*AXIS_PARALLEL, "EEE")
-    return tuple(name for name in FAMILIES if d <= MOST_COMMON_AXES or name not in ("EVE", "VVE"))
+    return families.suited(n, d)
 
 
 def sizes_of(n_clusters: Any, n_objects: int, max_clusters: int) -> list[int]:

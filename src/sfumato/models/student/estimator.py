@@ -10,7 +10,6 @@ import numpy as np
 
 from ...core import loop
 from ...core.base import weight_of
-from ...core.mixture_features import FeatureMixture
 from ...core.rows import Rows
 from ...core.types import Array, RandomState, Weights
 from ...core.validation import check_choice, check_number
@@ -18,6 +17,7 @@ from ...core.warn import warn
 from ...numerics import families, seeding
 from ...selection.automatic import AutomaticMixture
 from . import kernel, starts
+from .search import FamilySearch
 
 __all__ = ["StudentMixture"]
 
@@ -25,11 +25,9 @@ SAMPLE = 2048  # objects that a start looks at
 # Families that keep their form under a change of units of single features; the others hold in
 # units that all features share.
 UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
-# Families whose parameters can be extrapolated without leaving the family.
-CLOSED = ("EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE", "VVV")
 
 
-class StudentMixture(AutomaticMixture, FeatureMixture):
+class StudentMixture(AutomaticMixture, FamilySearch):
     """Posterior probabilities of clusters with heavy tails.
 
     A mixture of multivariate t distributions [1]_, fitted by EM: an object far from its cluster
@@ -42,10 +40,11 @@ class StudentMixture(AutomaticMixture, FeatureMixture):
         Number of clusters; of several the best by ``criterion``, unless one of its clusters is wide
         and lies around another, as a cluster of outliers does. ``"auto"`` tries 1 to
         ``max_clusters``, and more while the best is the largest one tried.
-    covariance_type : str, default="full"
+    covariance_type : str, default="auto"
         Family of the scale matrices: one of the fourteen names of R's mclust (``"VVV"``, ``"EEE"``,
-        ...), ``"full"``, ``"tied"``, ``"diag"``, ``"spherical"``, or ``"auto"`` for the best of all
-        fourteen by ``criterion``.
+        ...), ``"full"``, ``"tied"``, ``"diag"``, ``"spherical"``, or ``"auto"`` for the best by
+        ``criterion`` of all that so many objects and features allow. Candidates of a search that
+        are far behind stop a little before their end.
     degrees_of_freedom : {"common", "each"} or float, default="common"
         One number for all clusters, one for each, both found between 1 and 200, or a given one.
     max_clusters : int, default=9
@@ -123,7 +122,7 @@ class StudentMixture(AutomaticMixture, FeatureMixture):
         self,
         n_clusters: int | str | Sequence[int] = "auto",
         *,
-        covariance_type: str = "full",
+        covariance_type: str = "auto",
         degrees_of_freedom: Any = "common",
         max_clusters: int = 9,
         criterion: str = "bic",
@@ -166,8 +165,16 @@ class StudentMixture(AutomaticMixture, FeatureMixture):
 
     def _settings(self, sizes: list[int]) -> list[dict[str, Any]]:
         wanted = self.covariance_type
-        names = families.FAMILIES if wanted == "auto" else (families.family_of(wanted),)
+        suited = families.suited(self._n_objects, self.n_features_in_)
+        names = suited if wanted == "auto" else (families.family_of(wanted),)
         return [{**s, "covariance_type": name} for s in super()._settings(sizes) for name in names]
+
+    def _settings_of_one(self) -> list[dict[str, Any]]:
+        if self.covariance_type != "auto":
+            return super()._settings_of_one()
+        suited = families.suited(self._n_objects, self.n_features_in_)
+        names = [name for name in ("EII", "EEI", "EEE") if name in suited]
+        return [{"n_clusters": 1, "covariance_type": name} for name in names]
 
     def _rule_of(self) -> kernel.Rule:
         """What the present setting fixes, in inner coordinates."""
@@ -183,9 +190,12 @@ class StudentMixture(AutomaticMixture, FeatureMixture):
         )
 
     def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> kernel.State:
-        X, weights, _ = seeding.sorted_sample(rows, SAMPLE, rng, features=np.nan_to_num)
         k = self._setting["n_clusters"]
-        labels = starts.partition(X, weights, k, turn, rng)
+        shared: dict[tuple[int, int], Any] = getattr(self, "_partitions_", {})
+        if (k, turn) not in shared:
+            X, weights, _ = seeding.sorted_sample(rows, SAMPLE, rng, features=np.nan_to_num)
+            shared[k, turn] = (X, weights, starts.partition(X, weights, k, turn, rng))
+        X, weights, labels = shared[k, turn]
         return starts.from_labels(X, weights, labels, k, self._rule_of())
 
     def _is_sound(self, rows: Rows, state: kernel.State) -> bool:
@@ -199,13 +209,6 @@ class StudentMixture(AutomaticMixture, FeatureMixture):
             return reason
         return (
             f"cluster {around[0]} lies around cluster {around[1]}: outliers are left to the tails"
-        )
-
-    def _run(self, rows: Rows, state: Any, total: float) -> loop.Run:
-        if self._setting["covariance_type"] in CLOSED:
-            return super()._run(rows, state, total)
-        return loop.iterate(
-            self._step(rows), state, max_iter=self.max_iter, tol=self.tol, relative_to=total
         )
 
     def _ready(self, state: kernel.State) -> kernel.Ready:

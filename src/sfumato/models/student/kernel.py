@@ -47,6 +47,7 @@ __all__ = [
 BOUNDS = (1.0, 200.0)
 
 
+INNER_STEPS = 2  # of an iterative family in one M step: the next step goes on from there
 THIN = 1e-4  # variance, in units of the data's, below which expanded squares lose too many digits
 
 
@@ -287,7 +288,7 @@ def update(stats: Stats, state: State, rule: Rule) -> State:
 def _family(rule: Rule, scatter: np.ndarray, mass: np.ndarray, before: np.ndarray) -> np.ndarray:
     """The M step of the family, for its scatter in its own units; spherical ones as diagonals."""
     if families.kind_of(rule.family) != "spherical":
-        return families.covariances(rule.family, scatter, mass, before, rule.floor)
+        return families.covariances(rule.family, scatter, mass, before, rule.floor, INNER_STEPS)
     one = families.covariances(rule.family, scatter.mean(axis=1), mass, None, rule.floor)
     return np.repeat(one[:, None], scatter.shape[1], axis=1)
 
