@@ -20,6 +20,7 @@ from ..core.memory import reserve
 from ..core.similarity_base import NAMED
 from ..core.structure import Structure, assess
 from ..memberships import one_hot
+from ..metrics import fuzzy_silhouette
 from ..numerics.eigen import (
     Spectrum,
     degrees,
@@ -173,7 +174,7 @@ def silhouette(trial: Trial, n_clusters: int) -> float:
     clustering = (
         memberships_of(model, X) if hasattr(model, "predict_proba") else labels_of(model, X)
     )
-    return float(criteria.fuzzy_silhouette(X, clustering, sample_weight=weights))
+    return float(fuzzy_silhouette(X, clustering, sample_weight=weights))
 
 
 def eigengap(trial: Trial, n_clusters: int) -> float:
