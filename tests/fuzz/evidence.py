@@ -160,8 +160,8 @@ def holes(rng: np.random.Generator) -> Any:
 
 def pairs(rng: np.random.Generator, n: int) -> Any:
     """Pairs of rows, now and then with weights, with a row that does not exist, or twice."""
-    m = int(rng.choice([0, 1, 3, 10]))
-    chosen = rng.integers(0, n, size=(m, 2))
+    m = int(rng.choice([0, 1, 3, 10])) if n else 0
+    chosen = rng.integers(0, max(1, n), size=(m, 2))
     if rng.random() < 0.7:
         chosen = chosen[chosen[:, 0] != chosen[:, 1]]
     if rng.random() < 0.05:
