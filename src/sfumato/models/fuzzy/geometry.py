@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...numerics.waiting import waited
+
 __all__ = ["Completed", "Cosine", "Euclidean", "Manhattan", "Solution", "embed", "geometry_of"]
 
 NULL = 1e-10  # of the largest eigenvalue of a kernel: directions below are left out
@@ -151,7 +153,7 @@ def geometry_of(metric: str, missing: str, X: np.ndarray) -> Any:
 
 def embed(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """F (n, r) with F F' = K as far as K is positive, and P (n, r): rows of K times P are of F."""
-    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    values, vectors = waited(np.linalg.eigh, (K + K.T) / 2)
     good = values > NULL * max(float(values[-1]), np.finfo(float).tiny)
     if not good.any():  # all objects in one place
         return np.zeros((len(K), 1)), np.zeros((len(K), 1))
