@@ -55,6 +55,7 @@ SECONDS ?= 600
 fuzz: $(VENV)/.installed
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS)
 
+# Branch coverage with the floor that pyproject.toml sets. Beside `make test`, not in it: a minute counts there.
 coverage: $(VENV)/.installed
 	$(BIN)/python -m pip install -q --group coverage || uv pip install -q --python $(BIN)/python --group coverage
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered
