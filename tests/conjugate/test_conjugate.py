@@ -464,3 +464,18 @@ def test_evidence_of_counts_does_not_cancel_under_a_firm_prior(size):
         prior.log_predictive([[1, 0, 0], [0, 2, 0]]), np.log([0.25, 0.25]), rtol=1e-6
     )
     assert prior.log_evidence([[1, 0, 0], [0, 2, 0]]) == pytest.approx(np.log(0.25**2), rel=1e-6)
+
+
+def test_the_next_uniform_number_has_one_law_in_all_its_forms():
+    found = ParetoUniform(2.0, 3.0).predictive()
+    x = np.array([0.3, 1.9, 2.1, 7.0])
+    np.testing.assert_allclose(found.pdf(x), np.exp(found.logpdf(x)), rtol=1e-12)
+    np.testing.assert_allclose(
+        found.cdf(x), [integrate.quad(found.pdf, 0, at, points=[2.0])[0] for at in x], rtol=1e-8
+    )
+    np.testing.assert_allclose(found.ppf(found.cdf(x)), x, rtol=1e-10)
+    # uniform numbers up to a bound that is drawn from its posterior
+    slow = integrate.quad(
+        lambda bound: stats.pareto(3.0, scale=2.0).pdf(bound) / bound, 2.1, np.inf
+    )[0]
+    assert found.pdf(2.1) == pytest.approx(slow, rel=1e-8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 from sfumato import EvidenceAccumulation, MixtureEnsemble
@@ -142,3 +142,16 @@ def test_a_fit_that_no_memory_is_left_for_is_refused_before_any_work(monkeypatch
     monkeypatch.setattr(MixtureEnsemble, "_members", lambda *arguments: pytest.fail("work began"))
     with pytest.raises(MemoryError, match="a mixture"):
         model().fit(np.random.default_rng(0).normal(size=(1000, 8)))
+
+
+def test_intervals_of_pairs_hold_what_the_fit_says(rng):
+    X, _ = make_moons(150, noise=0.08, random_state=0)
+    model = EvidenceAccumulation(2, random_state=0).fit(X)
+    assert model.evidence_ != "components"  # whose members are averaged, not factored again
+    pairs = rng.integers(150, size=(200, 2))
+    low, high = model.cooccurrence_interval(pairs, n_draws=40, level=0.9).T
+    fitted = np.sum(model.memberships_[pairs[:, 0]] * model.memberships_[pairs[:, 1]], axis=1)
+    assert np.all(low <= high)
+    assert np.mean((low <= fitted) & (fitted <= high)) > 0.9
+    assert np.all(high - low < 1.0)
+    assert (high - low).max() > 0.01

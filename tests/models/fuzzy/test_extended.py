@@ -206,3 +206,22 @@ def test_new_objects_may_have_gaps_where_the_fitted_had_none(blobs):
     d = (X[0, 0] - model.cluster_centers_[:, 0]) ** 2
     np.testing.assert_allclose(near[0], (1 / d) / (1 / d).sum(), atol=1e-9)
     assert model.score(np.vstack([X, [[np.nan, 0.0]]])) < 0
+
+
+def test_the_gaussian_metric_is_a_kernel_as_wide_as_the_data(rng):
+    X = rng.normal(size=(60, 3)) + np.repeat([[0, 0, 0], [4, 0, 0], [0, 4, 0]], 20, axis=0)
+    bandwidth = (X.var(axis=0).sum() / 2) ** 0.5
+
+    def kernel(A, B):
+        squares = ((np.asarray(A)[:, None] - np.asarray(B)) ** 2).sum(axis=2)
+        return np.exp(-squares / (2 * bandwidth**2))
+
+    named, given = (
+        FuzzyCMeans(3, metric=metric, random_state=0).fit(X) for metric in ("gaussian", kernel)
+    )
+    np.testing.assert_allclose(named.memberships_, given.memberships_, atol=1e-6)
+    np.testing.assert_allclose(
+        named.predict_proba(X[:5] + 0.1), given.predict_proba(X[:5] + 0.1), atol=1e-6
+    )
+    assert named.score(X) == pytest.approx(given.score(X), rel=1e-6)
+    assert adjusted_rand_index(np.repeat([0, 1, 2], 20), named.labels_) > 0.9

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from sfumato import EvidenceWarning, PairwiseProbabilisticClustering, SpectralClustering
 from sfumato.core import loop
+from sfumato.core.similarity_evidence import Evidence
 from sfumato.metrics import adjusted_rand_index
 from sfumato.models.pairwise import kernel, setup
 from sfumato.models.pairwise.pairs import Pairs
@@ -248,3 +249,26 @@ def test_similarities_of_any_size_are_rescaled(model, unit, rng):
     np.testing.assert_allclose(
         fitted.predict_proba(W[:3] / W.max() * unit), given.predict_proba(W[:3] / W.max() * unit)
     )
+
+
+def test_links_beside_missing_similarities_are_honoured(rng):
+    W, y = blocks(rng)
+    W[0, 5] = W[5, 0] = np.nan
+    assert y[0] == y[1]
+    model = PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=0)
+    with _quiet():
+        assert model.fit(W).labels_[0] == model.labels_[1]
+        model.fit(W, cannot_link=[[0, 1]])
+    assert model.labels_[0] != model.labels_[1]
+    assert np.isfinite(model.memberships_).all()
+    assert adjusted_rand_index(y[2:], model.labels_[2:]) > 0.9
+
+
+def test_a_link_becomes_a_pair_with_its_weight():
+    W, pairs = np.array([[1.0, 0.4], [0.4, 2.0]]), np.array([[1.0, 0.5], [0.5, 1.0]])
+    for sign, similarity in ((6.0, 2.0), (-6.0, 0.0)):
+        links = sp.csr_array(np.array([[0.0, sign], [sign, 0.0]]))
+        found = setup._as_pairs(Evidence(W, None, pairs, None)._replace(extra=links))
+        np.testing.assert_array_equal(found.W, [[1.0, similarity], [similarity, 2.0]])
+        np.testing.assert_array_equal(found.pairs, [[1.0, 3.0], [3.0, 1.0]])  # 6 over the largest
+        assert found.extra is None

@@ -126,9 +126,8 @@ class SoftConsensus(NamedTuple):
                 for kind, w in zip(kinds, own, strict=True)
             ]
             mass = self.request.mass
-            factor, Z = factorize(
-                kinds, columns, self.chosen.n_clusters, weights=weights, mass=mass
-            )
+            k, little = self.chosen.n_clusters, self.chosen.factor.regularization
+            factor, Z = factorize(kinds, columns, k, little, weights=weights, mass=mass)
             reader = fit_reader(Z, settings, start, mass)
             U = rows.map(lambda block, f=factor, r=reader: r(f(block)))
             yield align(U, memberships)[:, : memberships.shape[1]]
