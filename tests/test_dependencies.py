@@ -86,3 +86,10 @@ def test_there_is_one_version_number():
     assert re.findall(r'^  version: "(.+)"$', recipe, re.M) == [sfumato.__version__]
     assert re.findall(r"^version: (.+)$", citation, re.M) == [sfumato.__version__]
     assert re.findall(r"^## (\S+)", changes, re.M)[0] == sfumato.__version__
+
+
+def test_show_versions_names_everything_that_is_asked_for(capsys):
+    sfumato.show_versions()
+    shown = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    documentation = {Requirement(line).name for line in GROUPS["docs"]} - {"matplotlib"}
+    assert {requirement.name for requirement in REQUIRED} - documentation <= shown
