@@ -9,7 +9,7 @@ import numpy as np
 from .. import plot, report
 from ..core.types import Estimator
 from ..io import Table
-from ..similarity import Factored, coassociation
+from ..similarity import Factored
 
 __all__ = ["pictures"]
 
@@ -54,22 +54,12 @@ def _similarity(
         return plot.block_means(table.values, U, blocks=100)
     if hasattr(estimator, "coassociation_"):
         return plot.block_means(estimator.coassociation_, U, blocks=100)
-    made_by = getattr(estimator, "ensemble_", None)
-    if made_by is None:
+    if not hasattr(estimator, "ensemble_"):
         return None
     rng = np.random.default_rng(request.seed)
     some = np.sort(rng.permutation(len(U))[:SHOWN])
-    members = made_by if isinstance(made_by, tuple) else (made_by,)
-    seen = [_together(member, table.values[some]) for member in members]
-    return np.mean([plot.block_means(W, U[some], blocks=100) for W in seen], axis=0)
-
-
-def _together(ensemble: Any, X: Any) -> Any:
-    """How often, over the members of an ensemble, two objects fall together."""
-    if not hasattr(ensemble, "partitions"):
-        return coassociation(ensemble.transform(X))
-    H = np.concatenate(ensemble.partitions(X), axis=1) / np.sqrt(len(ensemble.partitions(X)))
-    return Factored(H, H)
+    H = estimator._shares(table.values[some])
+    return plot.block_means(Factored(H, H), U[some], blocks=100)
 
 
 def _described(table: Table, U: np.ndarray, shown: np.ndarray) -> dict[str, Any]:

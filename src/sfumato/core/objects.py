@@ -19,7 +19,7 @@ from scipy.sparse.linalg import LinearOperator
 from ..numerics.operators import dtype_of
 from ..similarity.operators import Factored
 from .arrays import is_numpy, to_numpy
-from .rows import Rows
+from .rows import Rows, has_holes
 from .types import Array, ArrayLike, Weights
 from .validation import check_weights
 
@@ -252,10 +252,17 @@ def distinct_sample(
             points, weights = _on_host(X[kept]), weights[kept]
         else:
             points, weights = _on_host(Rows(X, weights).sample(size, _generator(seed)).X), None
-    objects = objects_of(points, weights, least)
+    objects = objects_of(_comparable(points), weights, least)
     if objects.group is None:
         return points, objects.weights
     return points[objects.first()], objects.weights
+
+
+def _comparable(points: Any) -> Any:
+    """Rows that are equal where the objects are: NaN is not equal to itself."""
+    if not has_holes(Rows(points)):
+        return points
+    return np.hstack([np.nan_to_num(points), np.isnan(points)])
 
 
 def sample_objects(X: Array, size: int, rng: np.random.Generator) -> Any:

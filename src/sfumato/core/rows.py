@@ -23,7 +23,7 @@ from .arrays import cpu_count, device, free_memory, is_numpy, namespace, to_nump
 from .memory import budget_for
 from .types import Array
 
-__all__ = ["Rows", "add", "in_threads", "one_blas_thread", "threads"]
+__all__ = ["Rows", "add", "has_holes", "in_threads", "one_blas_thread", "threads"]
 
 # Objects: products with few clusters stay small for BLAS, and columns do not meet in the cache as
 # powers of two do
@@ -263,6 +263,15 @@ class Rows:
         """Chosen rows as a dense array."""
         rows = self.X[indices]
         return rows.toarray() if sp.issparse(rows) else rows
+
+
+def has_holes(rows: Rows) -> bool:
+    """Whether a value is missing (NaN)."""
+    if not is_numpy(rows.X) or sp.issparse(rows.X):
+        return False
+    return bool(np.isnan(rows.sum(lambda X, *_: (np.sum(X, dtype=np.float64),))[0])) and bool(
+        rows.sum(lambda X, *_: (int(np.isnan(X).sum()),))[0]
+    )
 
 
 def _extremes(block: np.ndarray) -> np.ndarray:

@@ -156,7 +156,7 @@ def _explained(estimator: Estimator) -> Iterator[None]:
         if "contains NaN" in str(error):
             raise ValueError(
                 f"X contains NaN, missing values, which {name} as it is set does not take. "
-                "GaussianMixture and the other mixtures, FuzzyCMeans and "
+                "GaussianMixture and the other mixtures, EvidenceAccumulation(), FuzzyCMeans and "
                 "DiscriminativeClustering do, and so do models of similarities with "
                 "similarity='knn'; or drop or fill in what is missing"
             ) from error

@@ -48,6 +48,7 @@ def _fits() -> Iterator[tuple[Any, np.ndarray]]:
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(3), 30)
     X = rng.normal(size=(90, 3)) + 2.0 * np.eye(3)[groups]  # overlap, so that all starts are made
+    holed = np.where(np.arange(270).reshape(X.shape) % 7 == 0, np.nan, X)
     labelings = np.stack([rng.permutation(3)[groups] for _ in range(12)], axis=1)
     labelings[rng.random(labelings.shape) < 0.1] = 0
     published = {"ensemble": "precomputed", "consensus": "coassociation"}
@@ -57,6 +58,7 @@ def _fits() -> Iterator[tuple[Any, np.ndarray]]:
         ("PairwiseProbabilisticClustering", {}),
         ("PairwiseProbabilisticClustering", {"similarity": "cosine"}),
         ("EvidenceAccumulation", {}),
+        ("EvidenceAccumulation", {"max_clusters": 3}),  # of objects with missing values
         ("EvidenceAccumulation", {"ensemble": "precomputed"}),
         ("EvidenceAccumulation", published),
         ("EvidenceAccumulation", published | {"consensus": "coassociation-likelihood"}),
@@ -67,4 +69,5 @@ def _fits() -> Iterator[tuple[Any, np.ndarray]]:
     for name, parameters in settings:
         home = import_module(f"{__package__}.{modules[name]}")
         estimator = getattr(home, name)(3, random_state=0, **parameters)
-        yield estimator, labelings if "ensemble" in parameters else X
+        features = holed if "max_clusters" in parameters else X
+        yield estimator, labelings if "ensemble" in parameters else features

@@ -22,6 +22,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from ..core.arrays import asarray_like, namespace
 from ..core.types import Weights
+from .background import Background, Gaps, one_gaussian
 
 __all__ = ["Axes", "by_radius", "fit_axes"]
 
@@ -41,30 +42,59 @@ ROUND = 2.0
 # Of the mean variance, added to the scatter; this and the rounds chosen on iris, wine and breast
 # cancer
 RIDGE = 0.01
+MOST_FEATURES = 1000  # whose covariance is kept, for objects with missing values
+# Variance, of the largest, below which a direction is null where values are missing: a covariance
+# found by iteration has no more digits
+VAGUE = 1e-7
 
 
 class Axes(NamedTuple):
     """``shift`` (p,) or None for sparse features; ``projection`` (p, q) with ``offset`` (q,);
     ``near`` (q, q).
+
+    ``background`` is the Gaussian that holes are seen against, None where there is none.
     """
 
     shift: np.ndarray | None
     projection: np.ndarray
     offset: np.ndarray
     near: np.ndarray
+    background: Background | None = None
 
     def __call__(self, X: Any) -> Any:
-        """Whitened principal coordinates (n, q) of the rows of ``X``, in float64, where these
-        are.
+        """Whitened principal coordinates (n, q) of the rows of ``X``, in float64, where these are.
+
+        Those expected of one Gaussian where values are missing.
         """
+        return self.seen(X)[0]
+
+    def seen(self, X: Any) -> tuple[Any, Gaps | None]:
+        """The same, and what is open of them where values are missing (NaN), else None."""
         if sp.issparse(X):
             if self.shift is None:
-                return np.asarray(X @ self.projection) - self.offset
+                return np.asarray(X @ self.projection) - self.offset, None
             X = X.toarray()
-        xp = namespace(X)
-        X = X if self.shift is None else X - asarray_like(self.shift, X)
-        X = xp.astype(X, xp.float64, copy=False)
-        return X @ asarray_like(self.projection, X) - asarray_like(self.offset, X)
+        xp, shift = namespace(X), self.shift
+        centred = X if shift is None else X - asarray_like(shift, X)
+        centred = xp.astype(centred, xp.float64, copy=False)
+        Y = centred @ asarray_like(self.projection, centred) - asarray_like(self.offset, centred)
+        if not isinstance(X, np.ndarray) or not np.isnan(np.sum(X)):
+            return Y, None
+        return self._with_gaps(Y, centred)
+
+    def _with_gaps(self, Y: np.ndarray, centred: np.ndarray) -> tuple[np.ndarray, Gaps]:
+        """Coordinates ``Y`` (n, q), filled in where features are missing, and what is open."""
+        if self.background is None:
+            raise ValueError(
+                "X has missing values (NaN), which are taken with a dense array of at most "
+                f"{MOST_FEATURES} features, got {centred.shape[1]}: drop or fill in what is missing"
+            )
+        holed = np.isnan(centred).any(axis=1)
+        filled, gaps = self.background.complete(centred[holed], self.projection)
+        Y[holed] = filled @ self.projection - self.offset
+        pattern = np.full(len(Y), -1)
+        pattern[holed] = gaps.pattern
+        return Y, gaps._replace(pattern=pattern)
 
 
 def by_radius(Y: np.ndarray) -> np.ndarray:
@@ -82,6 +112,8 @@ def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
     """
     if sp.issparse(X):
         shift, projection = None, _sparse_directions(X, n_axes)
+    elif np.isnan(X).any():
+        return _axes_with_holes(X, n_axes, weights)
     else:
         shift = _mean(X, weights)
         centred = np.asarray(X - shift.astype(X.dtype), dtype=np.float64)
@@ -93,7 +125,45 @@ def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
     whitening = _whitening(_rooted(scores - offset, weights))
     Y = (scores - offset) @ whitening
     Y = Y[by_radius(Y)]
-    return Axes(shift, projection @ whitening, offset @ whitening, _near(Y))
+    background = None
+    if shift is not None and X.shape[1] <= MOST_FEATURES:
+        background = Background.of(centred, weights)
+    return Axes(shift, projection @ whitening, offset @ whitening, _near(Y), background)
+
+
+def _axes_with_holes(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
+    """The same from objects with missing values (NaN), by the covariance of the likeliest
+    Gaussian.
+    """
+    if X.shape[1] > MOST_FEATURES:
+        raise ValueError(
+            f"X has missing values (NaN), which are taken with at most {MOST_FEATURES} features, "
+            f"got {X.shape[1]}: drop or fill in what is missing"
+        )
+    shift, unit, covariance = one_gaussian(np.asarray(X, dtype=np.float64), weights)
+    varies = np.diag(covariance) > 0
+    scale = np.where(varies, unit * np.sqrt(np.diag(covariance)), 0.0)
+    varies &= scale > NULL * max(scale.max(initial=0.0), np.finfo(float).tiny)
+    if not varies.any():
+        return Axes(
+            shift, np.eye(X.shape[1], 1), np.zeros(1), np.eye(1), Background(unit, covariance)
+        )
+    # Principal axes are cut in common units where the spreads are alike, as without holes.
+    common = varies.sum() > n_axes and scale.max() <= UNEQUAL * np.median(scale[varies])
+    own = np.where(varies, 1.0 / (scale.max() if common else np.where(varies, scale, 1.0)), 0.0)
+    values, vectors = np.linalg.eigh(covariance * np.outer(unit * own, unit * own))
+    leading = np.argsort(-values)[:n_axes]
+    leading = leading[values[leading] > VAGUE * values.max()]
+    projection = own[:, None] * vectors[:, leading] / np.sqrt(values[leading])
+    axes = Axes(
+        shift,
+        projection,
+        np.zeros(len(leading)),
+        np.eye(len(leading)),
+        Background(unit, covariance),
+    )
+    Y = axes(X)
+    return axes._replace(near=_near(Y[by_radius(Y)]))
 
 
 def _mean(X: np.ndarray, weights: Weights) -> np.ndarray:

@@ -114,7 +114,7 @@ def test_a_wide_component_around_another_is_no_cluster():
     Z = distances.features(np.ascontiguousarray(X.T), "full")
     nested = (np.arange(400) >= 300) == np.array([[False], [True]])
     halves = (X[:, 0] > 0) == np.array([[False], [True]])
-    runs = [em.climb(Z, labels @ Z.T, None, max_steps=1) for labels in (nested, halves)]
+    runs = [em.climb(em.Seen(Z, None), labels @ Z.T, max_steps=1) for labels in (nested, halves)]
     assert [components._own_centers(run) for run in runs] == [False, True]
 
 

@@ -130,16 +130,24 @@ def set_sizes(mixtures: MixtureEnsemble, k: Any, n_objects: int) -> None:
 
 
 def cells_of(
-    points: Array, axes: Axes, mass: Weights, rng: np.random.Generator
-) -> tuple[CellColumns]:
-    """Cells of the sample, in coordinates in which near neighbours spread evenly."""
-    Y = axes(points)
-    few = by_radius(Y)[:: max(1, -(-len(Y) // MOST))]
+    points: Array, axes: Axes, mass: Weights, rng: np.random.Generator, mixtures: MixtureEnsemble
+) -> tuple[CellColumns] | None:
+    """Cells of the sample, in coordinates in which near neighbours spread evenly.
+
+    They are made of objects without holes; None where these are the fewer.
+    """
+    Y, gaps = axes.seen(points)
+    order = by_radius(Y)
+    if gaps is not None:
+        order = order[gaps.pattern[order] < 0]
+        if 2 * len(order) < len(Y):
+            return None
+    few = order[:: max(1, -(-len(order) // MOST))]
     Y, own = Y[few], None if mass is None else mass[few]
     ensemble = ClusteringEnsemble(
         N_PARTITIONS, n_neighbors=N_NEIGHBORS, random_state=int(rng.integers(2**31))
     )
-    return (CellColumns(ensemble.fit(Y @ axes.near, sample_weight=own), axes),)
+    return (CellColumns(ensemble.fit(Y @ axes.near, sample_weight=own), axes, mixtures),)
 
 
 def candidates_of(

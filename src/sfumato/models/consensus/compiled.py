@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["maximize", "normalize_members"]
+__all__ = ["invert", "maximize", "normalize_members"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -46,7 +46,7 @@ def maximize(sums, d, prior, shrinkage):
                 L[b, a] = (own + common[at]) / (mass + shrinkage)
                 at += 1
             L[a, a] += prior / (mass + 1e-3)
-        log_root = _invert(L, inverse, d)
+        log_root = invert(L, inverse, d)
         at, level = d + 1, 0.0
         linear[:] = 0.0
         for a in range(d):
@@ -67,7 +67,7 @@ def maximize(sums, d, prior, shrinkage):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _invert(L, inverse, d):
+def invert(L, inverse, d):
     """Cholesky factor in place of the lower triangle of ``L``, its inverse, and the logarithm of
     the determinant of the inverse.
     """

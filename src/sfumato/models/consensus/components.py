@@ -24,7 +24,7 @@ from ...core import loop
 from ...core.arrays import asarray_like
 from ...core.rows import in_threads
 from ...numerics import distances, seeding
-from .em import Fitted, climb, expect, join, log_density, n_axes, starting_sums
+from .em import Fitted, Seen, climb, expect, join, n_axes, starting_sums
 from .evidence import in_parts
 from .mixtures import Judged, Stock
 
@@ -111,14 +111,14 @@ def _family(
     found = [each for each in in_threads(_attempt, tasks, None) if each is not None]
     if len(found) < len(tasks) or (vague and _agreement(stock, found, k) < AGREEMENT):
         return []
-    best = max(found, key=lambda each: log_density(each.rows, stock.Y, stock.mass)).rows
+    best = max(found, key=lambda each: stock.log_density(each.rows)).rows
     again = [(*task, best, each) for task, each in zip(tasks, found, strict=True)]
     return list(in_threads(_attempt, again, None))
 
 
 def _agreement(stock: Stock, members: list[Judged], k: int) -> float:
     """Mean share of the members, matched to the first, that give an object its usual label."""
-    H = join([each.rows for each in members], stock.Y.shape[1]).posteriors(stock.Y).T
+    H = join([each.rows for each in members], stock.Y.shape[1]).posteriors(stock.Y, stock.gaps).T
     hard = np.zeros_like(H)
     for first in range(0, H.shape[1], k):
         labels = first + H[:, first : first + k].argmax(axis=1)
@@ -148,15 +148,15 @@ def _attempt(
     """
     rng = np.random.default_rng(seed)
     own, others = stock.split(n, rng)
-    Z = distances.features(np.ascontiguousarray(own.Y.T), "full")
+    seen = Seen.of(own.Y, own.mass, own.gaps)
     if best is None:
-        starts = [starting_sums(Z, own.R, k, rng, own.mass, 10), _merged(fine, k, own.Y.shape[1])]
+        starts = [starting_sums(seen, own.R, k, rng, 10), _merged(fine, k, own.Y.shape[1])]
     else:
-        starts = [expect(Z, best, own.mass)[0]]
+        starts = [expect(seen, best)[0]]
     runs = [] if before is None else [before.fitted]
     for start in starts:
         try:
-            run = climb(Z, start, own.mass, shrinkage=shrinkage, max_steps=MAX_STEPS, tol=TOLERANCE)
+            run = climb(seen, start, shrinkage=shrinkage, max_steps=MAX_STEPS, tol=TOLERANCE)
         except (ArithmeticError, np.linalg.LinAlgError):
             continue
         if len(start) == k and _own_centers(run):
@@ -164,7 +164,7 @@ def _attempt(
     if not runs:
         return None
     likeliest = max(runs, key=lambda each: each.value)
-    return Judged(likeliest, log_density(likeliest.rows, others.Y, others.mass))
+    return Judged(likeliest, others.log_density(likeliest.rows))
 
 
 def _own_centers(run: Fitted) -> bool:

@@ -10,12 +10,13 @@ in whitened coordinates y. The last term keeps a component of few objects from c
 Fraley and Raftery 2007, who add the same matrix with more weight); s objects are shared by all
 components, none in fine mixtures. log pi_j N(y | mu_j, Sigma_j) is
 linear in z(y) = (1, y, y_a y_b), so that E and M are one product each, and all mixtures of the
-ensemble are one product too.
+ensemble are one product too. Objects with missing values are a case apart (``holes``).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -25,10 +26,13 @@ from ...core.arrays import asarray_like, is_numpy, namespace
 from ...core.optional import compiled_module
 from ...core.types import Weights
 from ...numerics import distances, seeding
+from ...numerics.background import Gaps
+from .holes import Partial, add_corrections
 
 __all__ = [
     "Fitted",
     "Mixtures",
+    "Seen",
     "climb",
     "expect",
     "fit_mixture",
@@ -43,6 +47,8 @@ MAX_STEPS = 60  # and TOLERANCE (per object): members need to be different, not 
 TOLERANCE = 1e-4
 # a above: prior matrix in units of the whitened covariance; chosen on iris, wine and circles
 PRIOR = 0.1
+# Of the circle: its multiples spread evenly, however many there are
+GOLDEN = 0.6180339887498949
 
 
 class Fitted(NamedTuple):
@@ -64,13 +70,16 @@ class Mixtures(NamedTuple):
     offsets: np.ndarray
     n_axes: int
 
-    def posteriors(self, Y: Any) -> Any:
+    def posteriors(self, Y: Any, gaps: Gaps | None = None) -> Any:
         """Posterior probabilities (K, n) of all components.
 
-        Those of each mixture sum to one for every row of ``Y`` (n, d).
+        Those of each mixture sum to one for every row of ``Y`` (n, d). ``gaps`` says what is open
+        of them.
         """
         columns = np.ascontiguousarray(Y.T) if is_numpy(Y) else Y.T
         logits = asarray_like(self.rows, Y) @ distances.features(columns, "full")
+        if gaps is not None:
+            add_corrections(self.rows, Y, gaps, logits)
         compiled = compiled_module(__package__, "compiled") if is_numpy(Y) else None
         if compiled is not None:
             compiled.normalize_members(logits, self.offsets)
@@ -79,6 +88,55 @@ class Mixtures(NamedTuple):
         parts = [distances.softmax_columns(logits[low:high, :])[0] for low, high in members]
         return namespace(logits).concat(parts)
 
+    def guesses(
+        self, Y: np.ndarray, gaps: Gaps, n_guesses: int
+    ) -> tuple[np.ndarray, Iterator[np.ndarray]]:
+        """Objects of which something is open, and so many guesses (m, d) of their coordinates.
+
+        Each is what one component expects, taken by its posterior in one mixture; the mixtures take
+        turns. The same object has the same guesses wherever it comes.
+        """
+        partial, where = Partial.of(Y, gaps, None)
+
+        def guess(number: int) -> np.ndarray:
+            member = number % (len(self.offsets) - 1)
+            rows = self.rows[self.offsets[member] : self.offsets[member + 1]]
+            share = distances.softmax_columns(partial.logits(rows))[0]
+            level = (number + 0.5) * GOLDEN % 1.0
+            chosen = np.minimum((np.cumsum(share, axis=0) < level).sum(axis=0), len(rows) - 1)
+            return partial.expected(rows, chosen)
+
+        return where, map(guess, range(n_guesses))
+
+
+class Seen(NamedTuple):
+    """Objects as the E step reads them.
+
+    z(y) (q, n) of all of them, expected where values are missing; their weights or None; and, where
+    values are missing, those without holes (``whole``) and those with some.
+    """
+
+    Z: np.ndarray
+    mass: Weights
+    whole: Seen | None = None
+    partial: Partial | None = None
+
+    @classmethod
+    def of(cls, Y: np.ndarray, mass: Weights, gaps: Gaps | None) -> Seen:
+        """From coordinates (n, d), weights (n,) and what is open."""
+        Z = distances.features(np.ascontiguousarray(Y.T), "full")
+        if gaps is None:
+            return cls(Z, mass)
+        partial, _ = Partial.of(Y, gaps, mass)
+        rest = np.flatnonzero(gaps.pattern < 0)
+        own = None if mass is None else mass[rest]
+        return cls(Z, mass, cls(np.ascontiguousarray(Z[:, rest]), own), partial)
+
+    @property
+    def total(self) -> float:
+        """Weight of all objects."""
+        return float(self.Z.shape[1]) if self.mass is None else float(self.mass.sum())
+
 
 def join(mixtures: list[np.ndarray], n_axes: int) -> Mixtures:
     """Several mixtures, each as its coefficients (K_b, q), as one record."""
@@ -86,41 +144,34 @@ def join(mixtures: list[np.ndarray], n_axes: int) -> Mixtures:
     return Mixtures(np.concatenate(mixtures), offsets, n_axes)
 
 
-def fit_mixture(
-    Y: np.ndarray, R: np.ndarray, k: int, rng: np.random.Generator, mass: Weights = None
-) -> Fitted:
-    """A mixture fitted to ``Y`` (s, d), started by k-means in coordinates ``R``.
-
-    ``mass`` (s,) are weights of the objects.
-    """
-    Z = distances.features(np.ascontiguousarray(Y.T), "full")
-    return climb(Z, starting_sums(Z, R, k, rng, mass, n_steps=5), mass)
+def fit_mixture(seen: Seen, R: np.ndarray, k: int, rng: np.random.Generator) -> Fitted:
+    """A mixture fitted to objects, started by k-means in coordinates ``R`` (s, d)."""
+    return climb(seen, starting_sums(seen, R, k, rng, n_steps=5))
 
 
 def starting_sums(
-    Z: np.ndarray, R: np.ndarray, k: int, rng: np.random.Generator, mass: Weights, n_steps: int
+    seen: Seen, R: np.ndarray, k: int, rng: np.random.Generator, n_steps: int
 ) -> np.ndarray:
     """Sums (k, q) of z(y) over the clusters of a short k-means run in coordinates ``R``."""
-    weights = np.ones(len(R)) if mass is None else mass
+    weights = np.ones(len(R)) if seen.mass is None else seen.mass
     labels = seeding.kmeans(R, weights, k, rng, n_steps=n_steps)
     share = (labels == np.arange(k)[:, None]) * weights
-    return share[share.sum(axis=1) > 0] @ Z.T
+    return share[share.sum(axis=1) > 0] @ seen.Z.T
 
 
 def climb(
-    Z: np.ndarray,
+    seen: Seen,
     sums: np.ndarray,
-    mass: Weights,
     *,
     shrinkage: float = 0.0,
     max_steps: int = MAX_STEPS,
     tol: float = TOLERANCE,
 ) -> Fitted:
-    """Expectation and maximisation from sums (k, q) of z(y), ``Z`` (q, s) of all objects."""
-    d, before = n_axes(len(Z)), -np.inf
+    """Expectation and maximisation from sums (k, q) of z(y)."""
+    d, before = n_axes(len(seen.Z)), -np.inf
     for _ in range(max_steps):
         rows = maximize(sums, d, shrinkage)
-        sums, now = expect(Z, rows, mass)
+        sums, now = expect(seen, rows)
         if not np.isfinite(now):
             raise ArithmeticError("the likelihood is not finite")
         if now - before < tol:
@@ -134,22 +185,43 @@ def n_axes(width: int) -> int:
     return (math.isqrt(8 * width + 1) - 3) // 2
 
 
-def log_density(rows: np.ndarray, Y: np.ndarray, mass: Weights) -> float:
-    """Mean logarithm of the density of objects ``Y`` (s, d), NaN for none."""
+def log_density(rows: np.ndarray, Y: np.ndarray, mass: Weights, gaps: Gaps | None = None) -> float:
+    """Mean logarithm of the density of objects ``Y`` (s, d), NaN for none.
+
+    That of an object with missing values is relative to one Gaussian for all objects.
+    """
     if len(Y) == 0:
         return math.nan
+    if gaps is not None:
+        return expect(Seen.of(Y, mass, gaps), rows)[1]
     Z = distances.features(np.ascontiguousarray(Y.T), "full")
     return float(np.average(distances.softmax_columns(rows @ Z)[1], weights=mass))
 
 
-def expect(Z: np.ndarray, rows: np.ndarray, mass: Weights) -> tuple[np.ndarray, float]:
+def expect(seen: Seen, rows: np.ndarray) -> tuple[np.ndarray, float]:
     """The E step: sums (k, q) of z(y) weighted by the posterior, and the mean log-density."""
-    found = distances.fused_sums(Z, mass, rows, 0)
+    if seen.partial is not None:
+        return _expect_with_holes(seen, rows)
+    found = distances.fused_sums(seen.Z, seen.mass, rows, 0)
     if found is not None:
-        return found[0], found[1] / (Z.shape[1] if mass is None else float(mass.sum()))
-    share, log_density = distances.softmax_columns(rows @ Z)
-    share = share if mass is None else share * mass
-    return share @ Z.T, float(np.average(log_density, weights=mass))
+        return found[0], found[1] / seen.total
+    share, log_density = distances.softmax_columns(rows @ seen.Z)
+    share = share if seen.mass is None else share * seen.mass
+    return share @ seen.Z.T, float(np.average(log_density, weights=seen.mass))
+
+
+def _expect_with_holes(seen: Seen, rows: np.ndarray) -> tuple[np.ndarray, float]:
+    whole, partial = seen.whole, seen.partial
+    assert whole is not None
+    assert partial is not None
+    share, level = distances.softmax_columns(partial.logits(rows))
+    if partial.mass is not None:
+        share, level = share * partial.mass, level * partial.mass
+    sums, value = partial.sums(rows, share), float(level.sum())
+    if whole.Z.shape[1]:
+        others, mean = expect(whole, rows)
+        sums, value = sums + others, value + mean * whole.total
+    return sums, value / seen.total
 
 
 def maximize(sums: np.ndarray, d: int, shrinkage: float = 0.0) -> np.ndarray:

@@ -285,6 +285,10 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             labels[:, column] = result
         return labels
 
+    def _label(self, X: np.ndarray, member: int) -> np.ndarray:
+        """Labels of new objects by one partition that has centers."""
+        return label(self._frame(X), self.members_[member], self._object_labels[:, member], None)
+
     @property
     def _n_features_out(self) -> int:
         return len(self.members_)

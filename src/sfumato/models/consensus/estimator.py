@@ -15,13 +15,13 @@ from ...core.arrays import as_dense
 from ...core.clusterer import most_clusters, plain_features
 from ...core.memory import InputSize
 from ...core.objects import object_weights
+from ...core.observed import check_observed, without_empty
 from ...core.rows import Rows
 from ...core.structure import FEWEST, PREFIX, assess
 from ...core.types import ArrayLike, Estimator, RandomState, Weights
 from ...core.validation import (
     as_generator,
     check_choice,
-    check_features,
     check_n_clusters,
     check_number,
     check_weights,
@@ -182,8 +182,10 @@ class EvidenceAccumulation(FittedConsensus):
         Parameters
         ----------
         X : array of shape (n, p), or the evidence if ``ensemble="precomputed"``
-            Labelings (n, m): one clustering per column, integer or string labels, -1 or NaN where a
-            clustering did not see the object. Or a list of membership matrices (n, k_b).
+            Features may miss values (NaN) where mixtures are the evidence, by default: these
+            integrate them out. Labelings (n, m): one clustering per column, integer or string
+            labels, -1 or NaN where a clustering did not see the object. Or a list of membership
+            matrices (n, k_b).
         y : array of shape (n,), optional
             Labels of some objects, -1 for the others: labelled objects belong to the cluster of
             their label, by sorted labels. A ``y`` without any -1 is ignored.
@@ -214,13 +216,13 @@ class EvidenceAccumulation(FittedConsensus):
             self._fit_soft(H, offsets, (weights, mass), settings, rng)
         elif self._takes_soft_evidence():
             self._check_room(X)
-            X = check_features(self, X, reset=True)
+            X = check_observed(self, X, reset=True)
             refuse_subnormal(X, "X")
             weights = None
             if partition_weight is not None:
                 own: Any = self.ensemble
                 weights = given.check_weights(partition_weight, own)
-            mass = object_weights(sample_weight, X)
+            mass = without_empty(X, object_weights(sample_weight, X))
             self._fit_soft(X, None, (weights, mass), settings, rng)
         else:
             self._check_room(X)
@@ -367,8 +369,8 @@ class EvidenceAccumulation(FittedConsensus):
         """
         if not hasattr(self, "memberships_"):
             return self.fit(X, sample_weight=sample_weight)
-        X = check_features(self, X, reset=False)
-        weights = check_weights(sample_weight, X)
+        X = check_observed(self, X, reset=False)
+        weights = without_empty(X, check_weights(sample_weight, X))
         rows = Rows(X) if weights is None else Rows(X, weights)
         self._linked = None
         fitted, history, n_iter = self._soft.absorb(rows), self.history_, self.n_iter_
@@ -437,4 +439,5 @@ class EvidenceAccumulation(FittedConsensus):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = not self._precomputed()
+        tags.input_tags.allow_nan = self._takes_soft_evidence()
         return tags

@@ -71,10 +71,15 @@ class MixtureColumns(NamedTuple):
 
 
 class CellColumns(NamedTuple):
-    """Indicators of the clusters of hard partitions, made in the coordinates of ``axes``."""
+    """Indicators of the clusters of hard partitions, made in the coordinates of ``axes``.
+
+    Where values are missing, every partition sees another guess of them: what a component of
+    ``mixtures`` expects, drawn by its posterior.
+    """
 
     ensemble: ClusteringEnsemble
     axes: Axes
+    mixtures: MixtureEnsemble
 
     @property
     def n_members(self) -> int:
@@ -88,7 +93,12 @@ class CellColumns(NamedTuple):
 
     def __call__(self, block: Any) -> sp.csr_array:
         """Columns (b, K), on the host."""
-        labels = self.ensemble.transform(self.axes(block) @ self.axes.near)
+        Y, gaps = self.axes.seen(block)
+        labels = self.ensemble.transform(Y @ self.axes.near)
+        if gaps is not None:
+            rows, guesses = self.mixtures.members_.guesses(Y, gaps, self.n_members)
+            for member, guess in enumerate(guesses):
+                labels[rows, member] = self.ensemble._label(guess @ self.axes.near, member)
         offsets = self.offsets
         n, m = labels.shape
         seen = labels >= 0

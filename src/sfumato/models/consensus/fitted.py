@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_feature_names
 
 from ...core.arrays import as_dense
 from ...core.base import Clusterer
+from ...core.observed import check_observed, warn_of_empty
 from ...core.rows import Rows
 from ...core.types import ArrayLike
 from ...core.validation import check_features, check_number, check_weights
@@ -56,10 +57,20 @@ class FittedConsensus(Clusterer):
         memberships = hard.vague(new, self._hard.solution.place(new))
         return memberships.astype(self._dtype, copy=False)
 
+    def _shares(self, X: ArrayLike) -> np.ndarray:
+        """Columns (n, K) of soft evidence whose products are the chances that members, on average
+        over the kinds of evidence, put two objects together.
+        """
+        kinds = self._soft.chosen.factor.kinds
+        parts = [(kind(self._new_rows(X).X), kind.n_members * len(kinds)) for kind in kinds]
+        return np.hstack([as_dense(H, np.float64) / np.sqrt(share) for H, share in parts])
+
     def _new_rows(self, X: ArrayLike) -> Rows:
         if self._precomputed():
             return Rows(given.check_given(X, None, self._soft.chosen.factor.kinds[0].offsets)[0])
-        return Rows(check_features(self, X, reset=False))
+        X = check_observed(self, X, reset=False)
+        warn_of_empty(X)
+        return Rows(X)
 
     def _new_table(self, X: Any) -> Any:
         if self._precomputed():

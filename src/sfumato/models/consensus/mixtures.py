@@ -15,12 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from ...core import loop
 from ...core.arrays import namespace
 from ...core.objects import distinct_sample, object_weights
+from ...core.observed import check_observed, without_empty
 from ...core.rows import Rows, in_threads
 from ...core.types import Array, ArrayLike, Weights
-from ...core.validation import as_generator, check_features, check_number, refuse_subnormal
+from ...core.validation import as_generator, check_number, refuse_subnormal
 from ...core.warn import warn
 from ...numerics.axes import Axes, by_radius, fit_axes
-from .em import Fitted, fit_mixture, join, log_density
+from ...numerics.background import Gaps
+from .em import Fitted, Seen, fit_mixture, join, log_density
 from .members import Failure
 
 __all__ = ["Judged", "MixtureEnsemble", "Stock"]
@@ -115,6 +117,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
+            Values may be missing (NaN) in a dense array: mixtures integrate them out.
         y : ignored
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object, 0 as its absence.
@@ -125,10 +128,10 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         for name in ("n_members", "n_axes", "max_objects"):
             check_number(getattr(self, name), name, low=1, integer=True)
-        X = check_features(self, X, reset=True)
+        X = check_observed(self, X, reset=True)
         refuse_subnormal(X, "X")
         rng = as_generator(self.random_state)
-        weights = object_weights(sample_weight, X)
+        weights = without_empty(X, object_weights(sample_weight, X))
         points, mass = distinct_sample(X, self.max_objects, rng, weights)
         self._fit_sample(points, fit_axes(points, self.n_axes, mass), rng, mass)
         return self
@@ -201,7 +204,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         posteriors : array of shape (n_new, K)
         """
         check_is_fitted(self)
-        X = check_features(self, X, reset=False)
+        X = check_observed(self, X, reset=False)
         rows = Rows(X, n_jobs=self.n_jobs)
         xp = namespace(X)
         return rows.map(lambda block: xp.astype(self._posteriors(block).T, X.dtype, copy=False))
@@ -223,7 +226,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _posteriors(self, block: Array) -> Any:
         """Posteriors (K, b) of a block of objects."""
-        return self.members_.posteriors(self.axes_(block))
+        return self.members_.posteriors(*self.axes_.seen(block))
 
     @property
     def _n_features_out(self) -> int:
@@ -235,33 +238,42 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         return tags
 
 
 class Stock(NamedTuple):
-    """What members are fitted to: whitened coordinates (s, d), those of the seeds, and weights of
-    the objects.
+    """What members are fitted to: whitened coordinates (s, d), those of the seeds, weights of the
+    objects, and what is open where values are missing.
     """
 
     Y: np.ndarray
     R: np.ndarray
     mass: Weights
+    gaps: Gaps | None = None
 
     @classmethod
     def of(cls, points: Array, axes: Axes, mass: Weights) -> Stock:
         """Objects in an order that no mixing of features changes."""
-        Y = axes(points)
+        Y, gaps = axes.seen(points)
         order = by_radius(Y)
-        return cls(Y[order], Y[order] @ axes.near, None if mass is None else mass[order])
+        own = None if mass is None else mass[order]
+        return cls(Y[order], Y[order] @ axes.near, own, None if gaps is None else gaps.take(order))
 
     def take(self, rows: np.ndarray) -> Stock:
         """Some of the objects."""
-        return Stock(self.Y[rows], self.R[rows], None if self.mass is None else self.mass[rows])
+        mass = None if self.mass is None else self.mass[rows]
+        gaps = None if self.gaps is None else self.gaps.take(rows)
+        return Stock(self.Y[rows], self.R[rows], mass, gaps)
 
     def split(self, n: int, rng: np.random.Generator) -> tuple[Stock, Stock]:
         """``n`` random objects to fit, and others (at most ``HELD_OUT``) to judge by."""
         order = rng.permutation(len(self.Y))
         return self.take(np.sort(order[:n])), self.take(order[n : n + HELD_OUT])
+
+    def log_density(self, rows: np.ndarray) -> float:
+        """Mean log-density of the objects under a mixture, NaN for none."""
+        return log_density(rows, self.Y, self.mass, self.gaps)
 
 
 class Judged(NamedTuple):
@@ -282,7 +294,7 @@ def _attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
     own, others = stock.split(n, rng)
     try:
         k = int(rng.integers(sizes[0], sizes[1] + 1))
-        fitted = fit_mixture(own.Y, own.R, k, rng, own.mass)
-        return Judged(fitted, log_density(fitted.rows, others.Y, others.mass))
+        fitted = fit_mixture(Seen.of(own.Y, own.mass, own.gaps), own.R, k, rng)
+        return Judged(fitted, others.log_density(fitted.rows))
     except (ArithmeticError, np.linalg.LinAlgError) as error:
         return Failure("Gaussian mixture", f"{type(error).__name__}: {error}")

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...core.arrays import asarray_like, namespace, to_numpy
 from ...core.objects import distinct_sample, sample_objects
+from ...core.observed import empty_rows
 from ...core.rows import Rows
 from ...core.structure import assess
 from ...core.types import Array, Weights
@@ -71,8 +72,11 @@ class SoftConsensus(NamedTuple):
     stands: int | None = None
 
     def __call__(self, block: Any) -> np.ndarray:
-        """Memberships (b, k) of a block of objects."""
-        return self.chosen(block)
+        """Memberships (b, k) of a block of objects; of one that nothing is known of, the mean."""
+        U, empty = self.chosen(block), empty_rows(block)
+        if empty is not None:
+            U[empty] = np.average(self.chosen(self.points), axis=0, weights=self.request.mass)
+        return U
 
     def tried(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of clusters, each with its best score over the kinds of evidence."""
@@ -159,8 +163,8 @@ def fit_soft(
     kinds: dict[str, tuple[Any, ...]] = {"mixtures": (MixtureColumns(mixtures),)}
     candidates = candidates_of(kinds, points, request)
     unclear = request.n_clusters != 1 and max(each.score for each in candidates) < CLEAR
-    if ensemble is None and unclear:
-        cells = cells_of(points, axes, mass, rng)
+    cells = cells_of(points, axes, mass, rng, mixtures) if ensemble is None and unclear else None
+    if cells is not None:
         more = {"cells": cells, "both": kinds["mixtures"] + cells}
         candidates += candidates_of(more, points, request)
         kinds |= more

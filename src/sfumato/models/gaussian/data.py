@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from ...core.arrays import is_numpy, to_numpy
 from ...core.linked import Linked
-from ...core.rows import Rows
+from ...core.rows import Rows, has_holes
 from ...numerics import distances, families, seeding
 from ...numerics.coordinates import Coordinates, measure
 from .likelihood import (
@@ -28,7 +28,7 @@ from .missing import complete
 from .prior import Prior
 from .starts import Sample
 
-__all__ = ["MixtureData", "has_holes"]
+__all__ = ["MixtureData"]
 
 SAMPLE = 4096  # objects that a start looks at
 
@@ -187,12 +187,3 @@ class MixtureData:
             return box - np.log(coordinates.scale / feature.scale)
         mixed = float(np.linalg.slogdet(coordinates.mix)[1])
         return box - mixed / len(box)
-
-
-def has_holes(rows: Rows) -> bool:
-    """Whether a value is missing (NaN)."""
-    if not is_numpy(rows.X) or sp.issparse(rows.X):
-        return False
-    return bool(np.isnan(rows.sum(lambda X, *_: (np.sum(X, dtype=np.float64),))[0])) and bool(
-        rows.sum(lambda X, *_: (int(np.isnan(X).sum()),))[0]
-    )

@@ -12,7 +12,7 @@ import numpy as np
 from ...core.arrays import to_numpy
 from ...core.base import Clusterer, blended, weight_of
 from ...core.loop import Run
-from ...core.rows import Rows
+from ...core.rows import Rows, has_holes
 from ...core.types import ArrayLike
 from ...core.validation import (
     as_generator,
@@ -23,7 +23,6 @@ from ...core.validation import (
 )
 from . import kernel, merge, missing, noisy
 from .average import Member, averaged
-from .data import has_holes
 from .kernel import State, Stats
 from .likelihood import Likelihood, View, unmixed
 from .merge import MergeTree
