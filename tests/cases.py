@@ -238,6 +238,13 @@ CASES = [
         weights=True,
     ),
     Case(
+        "student-auto",
+        lambda s: sfumato.StudentMixture(3, n_init=4, random_state=s),
+        X,
+        inductive=True,
+        weights=True,
+    ),
+    Case(
         "student-tied",
         lambda s: sfumato.StudentMixture(3, covariance_type="tied", tol=1e-12, random_state=s),
         X,

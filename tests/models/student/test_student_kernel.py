@@ -168,3 +168,20 @@ def test_parameters_are_counted():
     gaussian = families.n_parameters("VVV", 3, 4)
     counts = [kernel.n_parameters(3, 4, rule(freedom=f, d=4)) for f in ("each", "common", 7.0)]
     assert counts == [gaussian + 3, gaussian + 1, gaussian]
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_scales_come_back_into_their_family(family):
+    s, full = state(diagonal=families.kind_of(family) != "full"), families.kind_of(family) == "full"
+    rule = kernel.Rule(family, "common", 1e-12, np.array([1.0, 0.7, 0.4])[: s.means.shape[1]])
+    for _ in range(200):
+        s = kernel.projected(s, rule)
+    again = kernel.projected(s, rule)
+    np.testing.assert_allclose(again.scales, s.scales, rtol=1e-6)
+    units = np.outer(rule.units, rule.units) if full else rule.units**2
+    own = s.scales * units
+    volumes = np.linalg.det(own) if full else own.prod(axis=1)
+    if family[0] == "E":
+        np.testing.assert_allclose(volumes, volumes[0], rtol=1e-5)
+    if family[1:] == "II":
+        np.testing.assert_allclose(own, own[:, :1].repeat(own.shape[1], axis=1), rtol=1e-9)

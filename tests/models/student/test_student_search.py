@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from sfumato import EvidenceWarning, StudentMixture
-from sfumato.models.student import kernel, search
+from sfumato.models.student import kernel, search, starts
 from sfumato.numerics import families
 
 quiet = pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
@@ -86,3 +86,13 @@ def test_memberships_carry_over_to_another_family(family):
     expected = kernel.update(kernel.summarize(X, None, kernel.ready(own)), own, rule)
     for one, other in zip(carried, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+def test_clusters_of_fewer_objects_than_fix_a_shape_are_found():
+    def shares(*weights):
+        k = len(weights)
+        return kernel.State(np.array(weights), np.zeros((k, 2)), np.ones((k, 2)), np.ones(k))
+
+    assert starts.smallest(shares(0.6, 0.01, 0.39), 200.0) == 1
+    assert starts.smallest(shares(0.6, 0.015, 0.385), 200.0) is None
+    assert starts.smallest(shares(0.6, 0.4), 1.0) is None  # weights that sum to one

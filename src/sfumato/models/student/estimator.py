@@ -22,6 +22,7 @@ from .search import FamilySearch
 __all__ = ["StudentMixture"]
 
 SAMPLE = 2048  # objects that a start looks at
+TO_THE_TAILS = "outliers are left to the tails"
 # Families that keep their form under a change of units of single features; the others hold in
 # units that all features share.
 UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
@@ -37,9 +38,9 @@ class StudentMixture(AutomaticMixture, FamilySearch):
     Parameters
     ----------
     n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``, unless one of its clusters is wide
-        and lies around another, as a cluster of outliers does. ``"auto"`` tries 1 to
-        ``max_clusters``, and more while the best is the largest one tried.
+        Number of clusters; of several the best by ``criterion``, unless one of its clusters is of
+        outliers: wide and around another, or of fewer objects than features and one more.
+        ``"auto"`` tries 1 to ``max_clusters``, and more while the best is the largest one tried.
     covariance_type : str, default="auto"
         Family of the scale matrices: one of the fourteen names of R's mclust (``"VVV"``, ``"EEE"``,
         ...), ``"full"``, ``"tied"``, ``"diag"``, ``"spherical"``, or ``"auto"`` for the best by
@@ -204,12 +205,13 @@ class StudentMixture(AutomaticMixture, FamilySearch):
     def _failure(self, rows: Rows, state: kernel.State) -> str:
         """Where the number is searched for, outliers are left to the tails."""
         reason = super()._failure(rows, state)
-        around = None if reason or isinstance(self.n_clusters, Integral) else starts.around(state)
-        if around is None:
+        if reason or isinstance(self.n_clusters, Integral):
             return reason
-        return (
-            f"cluster {around[0]} lies around cluster {around[1]}: outliers are left to the tails"
-        )
+        if (around := starts.around(state)) is not None:
+            return f"cluster {around[0]} lies around cluster {around[1]}: {TO_THE_TAILS}"
+        if (few := starts.smallest(state, weight_of(rows))) is not None:
+            return f"cluster {few} holds fewer objects than fix a shape: {TO_THE_TAILS}"
+        return ""
 
     def _ready(self, state: kernel.State) -> kernel.Ready:
         return kernel.ready(state)
@@ -228,9 +230,6 @@ class StudentMixture(AutomaticMixture, FamilySearch):
     def _n_parameters(self) -> int:
         k, d = self._setting["n_clusters"], self.n_features_in_
         return kernel.n_parameters(k, d, self._rule_of())
-
-    _pack = staticmethod(kernel.pack)
-    _unpack = staticmethod(kernel.unpack)
 
     def _ordered(self, run: loop.Run) -> loop.Run:
         return run._replace(state=kernel.ordered(run.state))

@@ -36,6 +36,7 @@ __all__ = [
     "n_parameters",
     "ordered",
     "pack",
+    "projected",
     "ready",
     "summarize",
     "unpack",
@@ -271,26 +272,34 @@ def update(stats: Stats, state: State, rule: Rule) -> State:
     pull = np.maximum(stats.pull, 1e-300)
     step = stats.first / pull[:, None]
     mass = np.maximum(stats.mass, 1e-300)
-    units = rule.units
     if rule.full:
         scatter = stats.scatter - pull[:, None, None] * step[:, :, None] * step[:, None, :]
-        both = np.outer(units, units)
-        before = state.scales * both
-        scales = _family(rule, (scatter + np.swapaxes(scatter, 1, 2)) / 2 * both, mass, before)
-        scales = scales / both
+        scatter = (scatter + np.swapaxes(scatter, 1, 2)) / 2
     else:
-        scatter = np.maximum(stats.scatter - pull[:, None] * step**2, 0.0) * units**2
-        scales = _family(rule, scatter, mass, state.scales * units**2) / units**2
+        scatter = np.maximum(stats.scatter - pull[:, None] * step**2, 0.0)
+    scales = _family(rule, scatter, mass, state.scales)
     weights = mass / mass.sum()
     return State(weights, state.means + step, scales, _freedom(stats, mass, state.freedom, rule))
 
 
 def _family(rule: Rule, scatter: np.ndarray, mass: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """The M step of the family, for its scatter in its own units; spherical ones as diagonals."""
-    if families.kind_of(rule.family) != "spherical":
-        return families.covariances(rule.family, scatter, mass, before, rule.floor, INNER_STEPS)
-    one = families.covariances(rule.family, scatter.mean(axis=1), mass, None, rule.floor)
-    return np.repeat(one[:, None], scatter.shape[1], axis=1)
+    """The M step of the family, which holds in its own units; spherical scales as diagonals."""
+    units = np.outer(rule.units, rule.units) if rule.full else rule.units**2
+    scatter = scatter * units
+    if families.kind_of(rule.family) == "spherical":
+        one = families.covariances(rule.family, scatter.mean(axis=1), mass, None, rule.floor)
+        return np.repeat(one[:, None], scatter.shape[1], axis=1) / units
+    found = families.covariances(
+        rule.family, scatter, mass, before * units, rule.floor, INNER_STEPS
+    )
+    return found / units
+
+
+def projected(state: State, rule: Rule) -> State:
+    """The state with its scales brought back into the family, as an M step would."""
+    mass = state.weights
+    scatter = state.scales * mass.reshape(-1, *[1] * (state.scales.ndim - 1))
+    return state._replace(scales=_family(rule, scatter, mass, state.scales))
 
 
 def _freedom(stats: Stats, mass: np.ndarray, before: np.ndarray, rule: Rule) -> np.ndarray:

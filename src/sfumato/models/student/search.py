@@ -124,13 +124,16 @@ class FamilySearch(FeatureMixture):
     def _climb(
         self, rows: Rows, state: kernel.State, total: float, max_iter: int, tol: float
     ) -> loop.Run:
-        """EM from a state, extrapolated where the family allows it."""
-        step = self._step(rows)
+        """EM from a state, extrapolated; what leaves the family by that is brought back."""
+        step, rule = self._step(rows), self._rule_of()
         # In float32, rounding alone moves the objective by so much.
         tol = max(tol, 5e-7) if "float32" in str(rows.dtype) else tol
-        if self._setting["covariance_type"] not in CLOSED:
-            return loop.iterate(step, state, max_iter=max_iter, tol=tol, relative_to=total)
-        accelerated = loop.Squarem.accelerate(step, kernel.pack, kernel.unpack, larger=True)
+
+        def unpack(vector: np.ndarray, like: kernel.State) -> kernel.State:
+            state = kernel.unpack(vector, like)
+            return state if rule.family in CLOSED else kernel.projected(state, rule)
+
+        accelerated = loop.Squarem.accelerate(step, kernel.pack, unpack, larger=True)
         run = loop.iterate(
             accelerated, loop.Squarem(state), max_iter=max_iter, tol=tol, relative_to=total
         )

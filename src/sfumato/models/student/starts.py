@@ -12,7 +12,7 @@ from scipy.special import chdtri
 from ...numerics import seeding
 from .kernel import Rule, State, Stats, matrices, update
 
-__all__ = ["around", "collapsed", "from_labels", "partition"]
+__all__ = ["around", "collapsed", "from_labels", "partition", "smallest"]
 
 FAR = 5.0  # median absolute deviations (scaled as for a normal) beyond which a start looks away
 MOST_FAR = 0.2  # share of the objects that may be far; with more, there is no bulk to be far from
@@ -116,3 +116,14 @@ def around(state: State) -> tuple[int, int] | None:
         if inside.any():
             return wide, int(np.argmax(inside))
     return None
+
+
+def smallest(state: State, count: float) -> int | None:
+    """The smallest cluster where it holds fewer objects than fix a shape, d + 1, else None.
+
+    Never more than half of an equal part is asked for.
+    """
+    k, d = state.means.shape
+    least = int(np.argmin(state.weights))
+    few = state.weights[least] * count < min(d + 1.0, 0.5 * count / k) * (1.0 - 1e-6)
+    return least if few else None
