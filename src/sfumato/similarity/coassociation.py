@@ -195,6 +195,40 @@ class Rows(LinearOperator):
     _transpose = _adjoint
 
 
+class Shares(LinearOperator):
+    """Exact ratios (times together) / (times seen together) of the objects of one table (rows) and
+    of another (columns), 0 for pairs never seen together; blocks of rows are made for each product.
+    """
+
+    def __init__(self, left: kernel.Table, right: kernel.Table) -> None:
+        super().__init__(np.dtype(np.float64), (left.codes.shape[0], right.codes.shape[0]))
+        self.left, self.right = left, right
+
+    def block(self, rows: slice) -> np.ndarray:
+        """Some of the rows, dense."""
+        together, seen = kernel.pair_counts(self.left.objects(rows), self.right)
+        return np.divide(together, seen, out=np.zeros_like(together), where=seen > 0)
+
+    def toarray(self) -> np.ndarray:
+        """All of them."""
+        return self.block(slice(None))
+
+    def _matmat(self, V: Array) -> np.ndarray:
+        n, m = self.shape
+        size = max(1, 2**22 // m)
+        return np.concatenate(
+            [self.block(slice(low, min(low + size, n))) @ V for low in range(0, n, size)]
+        )
+
+    def _matvec(self, v: np.ndarray) -> np.ndarray:
+        return self._matmat(v.reshape(-1, 1))[:, 0]
+
+    def _adjoint(self) -> Shares:
+        return Shares(self.right, self.left)
+
+    _transpose = _adjoint
+
+
 def _multiply(left: kernel.Table, right: kernel.Table, V: Any) -> np.ndarray:
     if type(V).__module__.startswith("torch"):
         xp = namespace(V)

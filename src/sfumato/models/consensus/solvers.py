@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ...core import loop
+from ...core.memory import memory_budget
 from ...core.types import Estimator
 from ...core.warn import EvidenceWarning
 from ...memberships import one_hot
@@ -25,7 +26,7 @@ from ...numerics import simplex
 from ...numerics.eigen import unit_rows
 from ...selection.criteria import longest_lifetime
 from ...similarity.cluster_kernel import ClusterKernel
-from ...similarity.coassociation import Coassociation, Rows
+from ...similarity.coassociation import Coassociation, Rows, Shares
 from ...similarity.operators import Factored
 from ..pairwise.estimator import COPIES, PairwiseProbabilisticClustering
 from . import explicit
@@ -303,7 +304,7 @@ class ByEstimator:
         self, estimator: Estimator, table: tables.Table, k: int, settings: Settings
     ) -> None:
         self.table, self.model = table, clone(estimator)
-        self.gaps = len(table.codes) <= DENSE and tables.has_gaps(table)
+        self.gaps = tables.has_gaps(table)
         known = self.model.get_params()
         wanted = {
             "n_clusters": k,
@@ -329,18 +330,15 @@ class ByEstimator:
             bool(getattr(self.model, "converged_", True)),
         )
 
-    @staticmethod
-    def _shares(ratios: np.ndarray) -> np.ndarray:
-        """Shares of the times together; a pair never seen together counts as apart."""
-        return np.where(np.isfinite(ratios), ratios, 0.0)
-
     def _evidence(self, C: Coassociation) -> Any:
         known = self.model.get_params()
         if "similarity" in known:
-            if C.shape[0] > DENSE:
-                return C
-            # With gaps the operator multiplies by less than the shares, by .9 at subsamples of .9.
-            return self._shares(C.toarray()) if self.gaps else C @ np.eye(C.shape[0])
+            n = C.shape[0]
+            if self.gaps:
+                # The operator multiplies by less than the shares, by .9 at subsamples of .9.
+                shares = Shares(self.table, self.table)
+                return shares.toarray() if 24 * n * n <= memory_budget() // 2 else shares
+            return C if n > DENSE else C @ np.eye(n)
         matrix = _filled(C.toarray())
         return 1.0 - matrix if "metric" in known and "affinity" not in known else matrix
 
@@ -348,9 +346,10 @@ class ByEstimator:
         """By the estimator itself where it can, else by mean similarity to the clusters."""
         rows: Any = Rows(new, self.table)
         if self.gaps:
-            rows = self._shares(_ratio(*tables.pair_counts(new, self.table)))
+            rows = Shares(new, self.table)
         if "similarity" in self.model.get_params() and hasattr(self.model, "predict_proba"):
-            return self.model.predict_proba(rows)
+            few = self.gaps and len(self.table.codes) <= DENSE
+            return self.model.predict_proba(rows.toarray() if few else rows)
         share = self.memberships / np.maximum(self.memberships.sum(axis=0), np.finfo(float).tiny)
         return one_hot(np.argmax(rows @ share, axis=1), share.shape[1])
 
