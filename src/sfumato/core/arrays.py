@@ -1,7 +1,7 @@
 """The one module that knows array libraries.
 
 Kernels are written once, against the array API standard, and find their library in the data: ``xp =
-namespace(U)``. NumPy (2.0 and later) is such a library by itself; torch and CuPy come through
+namespace(U)``. NumPy (2.1 and later) is such a library by itself; torch and CuPy come through
 ``array-api-compat``.
 """
 
@@ -31,8 +31,8 @@ __all__ = [
     "to_numpy",
 ]
 
-# Array libraries that a module of ours above this layer reads; it is imported when such an array
-# arrives.
+# Array libraries that a module of this package in a higher layer reads; it is imported when such
+# an array arrives.
 READERS = {"dask": "sfumato.dask"}
 
 
@@ -63,7 +63,7 @@ def _compat(root: str) -> Any:
 
 
 def reader(array: Any) -> Any:
-    """The module of ours that reads arrays of this library (see ``READERS``), or None."""
+    """The module of this package that reads arrays of this library (``READERS``), or None."""
     name = READERS.get(type(array).__module__.partition(".")[0])
     return import_module(name) if name else None
 

@@ -28,7 +28,7 @@ class InductiveClusterer(Clusterer):
 
     The statistics are a NamedTuple whose entry ``objective`` is the objective of the state they
     were taken at. Models that can be accelerated also have ``_pack`` and ``_unpack`` (see
-    ``_loop.Squarem``). Columns of the rows after the weights (classes, partial labels) reach
+    ``loop.Squarem``). Columns of the rows after the weights (classes, partial labels) reach
     ``_summarize`` and ``_assign`` as further arguments.
     """
 

@@ -137,7 +137,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             delattr(self, name)
 
     def _check_room(self, X: ArrayLike) -> None:
-        """Refuse a fit that would not fit in memory.
+        """Refuse a fit that needs more memory than there is.
 
         Keep the evidence until memberships are published.
         """
@@ -157,7 +157,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         """Names and bytes of what a fit holds at one time besides the evidence.
 
-        Never more than it really takes.
+        A lower bound: a fit that has room is never refused.
         """
         k = min(most_clusters(self.n_clusters), size.n)
         return {

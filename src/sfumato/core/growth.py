@@ -1,4 +1,4 @@
-"""Numbers of clusters that "auto" of the mixtures tries: more while the best is the largest."""
+"""Numbers of clusters that mixtures try for "auto": more while the best is the largest."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Tolerance, history, progress, restarts, and acceleration as a wrapper around a s
 
 A *step* is ``step(state) -> (state, objective)`` and never makes the objective worse. ``objective``
 belongs to the state that comes back or, where knowing that would cost another pass over the data
-(EM), to the state that went in; the loop does not mind. An objective may also be a vector, one
+(EM), to the state that went in; the loop works with either. An objective may also be a vector, one
 entry for each of several runs that share their passes.
 
 An *accelerator* takes a step and gives a step on a larger state; ``.settled`` of that state is the
@@ -135,7 +135,7 @@ class Moving(NamedTuple):
 
 
 def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any], Any]) -> Run:
-    """``solve(evaluate)``, for solvers that keep their state to themselves.
+    """``solve(evaluate)``, for solvers that do not show their state.
 
     What ``evaluate`` gave is kept instead. A solver without chance that starts again asks the same
     questions in the same order, is given the same answers at once, and so comes to where it was.
@@ -168,7 +168,7 @@ def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any
 
 
 def at_once(compute: Callable[[], Run]) -> Run:
-    """A run that nobody can look into, such as a compiled loop.
+    """A run without steps that can be observed, such as a compiled loop.
 
     It is shown and kept when it is done, as one step.
     """

@@ -26,8 +26,8 @@ def check_similarity(W: Similarity, name: str = "W", *, signed: bool = False) ->
 
     An array, CSR, or an operator (anything with ``shape`` and ``@``).
 
-    An asymmetric matrix is averaged with its transpose, with a warning. What multiplies is trusted
-    about its entries.
+    An asymmetric matrix is averaged with its transpose, with a warning. The
+    entries of an operator are not checked.
     """
     W = _as_matrix(W, name)
     if len(W.shape) != 2 or W.shape[0] != W.shape[1]:
@@ -45,7 +45,7 @@ def check_similarity(W: Similarity, name: str = "W", *, signed: bool = False) ->
 
 
 def _as_matrix(W: Similarity, name: str) -> Any:
-    """Lists, frames and subclasses of arrays as plain arrays; what multiplies as it is."""
+    """Lists, frames and subclasses of arrays as plain arrays; operators as they are."""
     refuse_mask(W, name)
     if sp.issparse(W) or (
         type(W) is not np.ndarray

@@ -1,5 +1,5 @@
-"""The memory guard: say that a fit or an array will not fit before asking for it, and which form of
-it would.
+"""The memory guard: refuse a fit or an array that needs more memory than there is before it is
+made, and name a form of it that needs less.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MemoryBudgetError(ValueError, MemoryError):
 
 
 class InputSize(NamedTuple):
-    """What can be told of evidence before it is read."""
+    """What is known of evidence before it is read: its shape and the bytes of its numbers."""
 
     n: int
     p: int

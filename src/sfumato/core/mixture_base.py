@@ -40,7 +40,7 @@ class DensityMixture(FittedDensity):
     _larger = True
     _relative = False
     _screen = 8192
-    _draft_steps = 0  # that every start takes before the best go on; 0: all go on
+    _draft_steps = 0  # steps of every start before the best go on; 0: all go on
     _finalists = 3
 
     @abstractmethod
@@ -60,7 +60,7 @@ class DensityMixture(FittedDensity):
         return True
 
     def _failure(self, rows: Rows, state: Any) -> str:
-        """Why a candidate must not win, or ""; one that was asked for by its number always may."""
+        """Why a candidate must not be chosen, or ""; the only candidate may always be."""
         return "" if self._is_sound(rows, state) else COLLAPSED
 
     def _settings(self, sizes: list[int]) -> list[dict[str, Any]]:
@@ -140,7 +140,7 @@ class DensityMixture(FittedDensity):
                 self._setting = setting
                 tried, reason = self._candidate(rows, run.state), self._failure(rows, run.state)
                 table.append(tried.failed(reason) if reason else tried)
-                # What failed has no claim to its likelihood: it wins only over its like.
+                # A failed candidate is chosen only where all others failed too.
                 value = (bool(reason), getattr(tried, self.criterion))
                 if best is None or value < best[0]:
                     best = (value, setting, run, tried)

@@ -29,10 +29,10 @@ class Fit(NamedTuple):
 
 
 class FittedDensity(InductiveClusterer):
-    """Mixtures with a density, as far as they need no fit.
+    """What mixtures with a density can do once they are fitted.
 
     Hooks beside those of ``InductiveClusterer``: ``_read`` (evidence to an array), ``_logits``
-    (of a block, in inner coordinates), ``_log_volumes`` (what its densities gain by these) and
+    (of a block, in inner coordinates), ``_log_volumes`` (the Jacobian of these) and
     ``_n_parameters``. Rows that the user linked are with the model while it is fitted.
     """
 
@@ -45,7 +45,7 @@ class FittedDensity(InductiveClusterer):
         """log( pi_j f_j(x_i) ) (k, b) of a block, in float64, to be overwritten."""
 
     def _log_volumes(self, block: Array) -> Any:
-        """What the log-densities of a block gain by the coordinates: (b,) or a number."""
+        """Log-determinants of the coordinates, added to log-densities of a block: (b,) or one."""
         return 0.0
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Which rows of the evidence are one object, and samples of objects that do not depend on their
 order.
 
-One object are copies, and rows linked by the user; rows without weight are none.
+Copies are one object, and so are rows linked by the user; rows without weight are none.
 
 Similarity models fit the objects; every row then takes the memberships of its object.
 """

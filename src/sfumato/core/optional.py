@@ -1,6 +1,6 @@
 """Compiled forms of kernels, by Numba or Triton.
 
-The one place that asks whether they are installed, and whether they are worth their compilation:
+Decides whether they are installed, and whether they are worth their compilation:
 Numba takes seconds to compile what NumPy does for a thousand objects in a tenth of a second.
 """
 

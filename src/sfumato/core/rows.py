@@ -25,8 +25,8 @@ from .types import Array
 
 __all__ = ["Rows", "add", "has_holes", "in_threads", "one_blas_thread", "threads"]
 
-# Objects: products with few clusters stay small for BLAS, and columns do not meet in the cache as
-# powers of two do
+# Objects: products with few clusters stay small for BLAS, and columns do not fall on the same lines
+# of the cache, as they do with powers of two
 BLOCK = 2000
 
 
@@ -84,7 +84,7 @@ class Rows:
     def _each(self, function: Callable[[list[slice]], Any]) -> list[Any]:
         """``function(group)`` for consecutive runs of slices, which threads take in turn.
 
-        This one does its part.
+        The calling thread is one of them.
         """
         slices = self.slices
         size = max(1, min(8, len(slices) // 16))
@@ -188,7 +188,7 @@ class Rows:
     def kept(self) -> Rows:
         """The same rows with the view made once, each block by itself with its columns contiguous.
 
-        Unchanged where there is no view or it would crowd the memory.
+        Unchanged where there is no view, or where it would take a quarter of the memory budget.
         """
         if self.view is None or _mapped(self.X):
             return self
@@ -312,22 +312,22 @@ _thread = threading.local()
 
 
 def _mark() -> None:
-    """A thread of ours does not wait for others of ours."""
+    """Mark a thread of the pool: it must not wait for others of the pool."""
     _thread.ours = True
 
 
 @lru_cache(maxsize=4)
 def _pool(n_threads: int) -> ThreadPoolExecutor:
-    """Threads that stay: a pass over small data takes less than starting them."""
+    """A pool of threads that is kept: starting them takes longer than a pass over small data."""
     return ThreadPoolExecutor(n_threads, thread_name_prefix="sfumato", initializer=_mark)
 
 
 def in_threads(
     function: Callable[..., Any], arguments: list[tuple[Any, ...]], n_jobs: int | None
 ) -> Iterator[Any]:
-    """Results of ``function(*each)`` in order, from threads that stay; BLAS keeps to one of them.
+    """Results of ``function(*each)`` in order, from a pool of threads.
 
-    In a thread of ours the calls follow each other.
+    BLAS uses one thread meanwhile. Within a thread of the pool the calls follow each other.
     """
     n_threads = min(threads(n_jobs), len(arguments))
     with one_blas_thread():
@@ -351,6 +351,6 @@ def _controller() -> Any:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """BLAS keeps to one thread while we run our own."""
+    """BLAS uses one thread while this package runs its own."""
     with _controller().limit(limits=1, user_api="blas"):
         yield

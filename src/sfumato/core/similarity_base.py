@@ -280,7 +280,7 @@ class SimilarityClusterer(Clusterer):
         if not self._square():
             return super()._judged(evidence)
         if reader(evidence) is not None or isinstance(evidence, Factored):
-            return None, ""  # a kernel made for k clusters has the eigenvectors of its maker
+            return None, ""  # the kernel was made for k clusters and has its eigenvectors already
         if sp.issparse(evidence):
             return sp.csr_array(evidence), "similarity"
         plain = isinstance(evidence, np.ndarray) or not hasattr(evidence, "shape")

@@ -1,4 +1,4 @@
-"""Are there clusters at all, and do the data tell all of them apart: asked after every fit.
+"""The structure test after every fit: are there clusters, and do the data separate all of them.
 
 Features: ``numerics.valleys`` measures the valley z between every two clusters that touch. Where
 the density is flat, the least favourable case without clusters, z of one pair is about normal. All
@@ -35,12 +35,12 @@ from .warn import warn
 
 __all__ = ["LEVEL", "LOOKS", "PREFIX", "Structure", "assess", "convinces", "warn_about_structure"]
 
-LEVEL = 0.05  # false alarms that are accepted
+LEVEL = 0.05  # accepted rate of false alarms
 # These come from ``python -m benchmarks.calibration``, on uniform clouds.
 # Mean and standard deviation of z for two clusters of one cloud by k-means, mixtures and Ward's
 # method, 2, 5 and 10 dimensions, 100 to 400 objects. Other noise has smaller z (docs/choose.md).
 FLAT = (-0.2, 0.82)
-# Tests that a search over all numbers of clusters is worth: its candidates are alike.
+# Independent tests that a search over all numbers of clusters counts as: its candidates are alike.
 LOOKS = 3
 # The same of the unexplained share, for spectral clusterings of neighbour graphs of uniform clouds
 # in the plane, 2 clusters, 150 objects. More clusters, and random similarities, leave more.

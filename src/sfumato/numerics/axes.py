@@ -5,7 +5,7 @@
     r = y A
             A makes the spread among near neighbours round: seeds and cells are made here
 
-Whitening alone squeezes the very directions in which clusters lie apart. The scatter W of
+Whitening alone shrinks the directions in which clusters are separated. The scatter W of
 differences between near neighbours is mostly scatter within clusters, so that A = W^(-1/2) undoes
 that; neighbours are found in the coordinates of the last A, a few times over (Art, Gnanadesikan and
 Kettenring 1982). Up to ``n_axes`` features, y and r do not change, but for a rotation, when the
@@ -35,9 +35,8 @@ N_NEIGHBORS = 5  # whose differences are taken as scatter within clusters
 N_ROUNDS = 10  # of finding neighbours anew
 N_POINTS = 600  # objects that the scatter is taken from
 # Ratio of the largest to the smallest variance of the scatter below which whitened coordinates stay
-# as they are: with nothing to
-# gain, neighbours found anew would only make chance grow. Noise of 2 to 20 dimensions has at most
-# 1.7, iris 3.6, wine 3.7.
+# as they are: with nothing to gain, neighbours found anew would only amplify noise. Noise of 2 to
+# 20 dimensions has at most 1.7, iris 3.6, wine 3.7.
 ROUND = 2.0
 # Of the mean variance, added to the scatter; this and the rounds chosen on iris, wine and breast
 # cancer

@@ -1,4 +1,4 @@
-"""Compiled twins of kernels that must walk object by object.
+"""Compiled forms of kernels that visit one object after the other.
 
 ``pip install 'sfumato[fast]'`` brings Numba, which this module needs.
 
@@ -15,7 +15,7 @@ from .compiled_simplex import descend_pairs
 
 __all__ = ["equal_labels", "likely_row", "table_sweep"]
 
-NEAR = 1e-12  # as in coassociation_explicit
+NEAR = 1e-12  # as in consensus/explicit
 
 
 @njit(cache=True, nogil=True, parallel=True)
@@ -99,7 +99,7 @@ def _account(i, codes, offsets, weights, u, new, M, S, absent, everyone):
 
 @njit(cache=True, nogil=True)
 def likely_row(c, weight, U, u):
-    """Twin of ``coassociation_explicit.likely_row``."""
+    """Compiled form of ``likely_row`` in ``consensus/explicit``."""
     n, k = U.shape
     u, p, d = u.copy(), np.empty(n), np.empty(n)
     for _ in range(max(1, k // 2)):

@@ -2,7 +2,7 @@
 
 Need Numba (``pip install 'sfumato[fast]'``).
 
-Products are BLAS's; what lies between them is one walk over numbers that are still in the cache, in
+Products are BLAS's; what lies between them is one pass over numbers that are still in the cache, in
 arrays that a thread keeps for its next block, and no thread waits for the interpreter on the way.
 Import at call time.
 """

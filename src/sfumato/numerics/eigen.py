@@ -35,7 +35,7 @@ __all__ = [
     "unit_rows",
 ]
 
-DIRECT = 400  # up to so many objects all eigenvectors cost less than the detour
+DIRECT = 400  # objects up to which all eigenvectors cost less than the iteration
 EXTRA = 10  # columns beyond those asked for: they decide how fast the block converges
 # Products before the first Rayleigh-Ritz; orthogonalising costs more than products if W is sparse
 DEPTH = 8

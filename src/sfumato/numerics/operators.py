@@ -1,4 +1,4 @@
-"""Similarities scaled or shifted along their diagonal, never formed, whatever they are made of."""
+"""Similarities scaled or shifted along their diagonal, never formed explicitly."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ __all__ = [
     "without_ties",
 ]
 
-FEW_VALUES = 5  # from which on a column of rounded numbers is one of numbers
+FEW_VALUES = 5  # different values from which on a rounded column is taken as continuous
 FEW = 10  # principal axes that are kept of wider data
 MOST = (
     4  # dimensions in which distances to neighbours still show the density of some hundred objects

@@ -1,4 +1,4 @@
-"""Long calls into libraries that do not listen to Ctrl-C."""
+"""Long calls into libraries that do not react to Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ TURN = 0.1  # seconds between two looks at whether a stop was asked for
 
 
 def waited(function: Callable[..., T], *arguments: Any) -> T:
-    """``function(*arguments)``, worked out in a thread of its own while the main one listens.
+    """``function(*arguments)``, computed in a thread of its own.
 
-    A stop is then heard at once; what was being worked out ends by itself, or with the process.
+    The main thread waits for Ctrl-C meanwhile.
+
+    A stop takes effect at once; the call ends by itself, or with the process.
     The function must release Python's lock, as NumPy's linear algebra does.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -138,7 +138,7 @@ class ExtendedFuzzy(InductiveClusterer):
                 def function(A: Any, B: Any) -> Any:
                     return gaussian(A, B, bandwidth=bandwidth)
 
-            with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
+            with np.errstate(over="ignore", invalid="ignore"):  # NaN and infinity are refused
                 K = np.asarray(function(X, X), dtype=np.float64)
             if K.shape != (n, n) or not np.abs(K).max() <= LARGEST_KERNEL:
                 raise ValueError(

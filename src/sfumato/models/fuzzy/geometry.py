@@ -57,7 +57,7 @@ class Euclidean:
         return np.maximum(D, 0.0)
 
     def update(self, A: np.ndarray, solution: Solution) -> Solution:
-        """The best centers for weights ``A`` (n, k); what no object speaks for stays."""
+        """The best centers for weights ``A`` (n, k); a center without any weight stays."""
         mass = A.T @ self.there
         known = mass > 0
         means = (A.T @ self.heavy) / np.where(known, mass, 1.0)

@@ -43,7 +43,7 @@ TILES = {
 
 class Panels(LinearOperator):
     """A dense similarity on a CUDA device, in float32 or bfloat16, as evidence of the pairwise
-    model (see ``pairwise.Explicit``).
+    model (see ``evidence.Explicit``).
 
     Products with bfloat16 entries are made and summed as those with float32: what is lost is in the
     entries alone, 1 part in 256 of each at most.

@@ -39,7 +39,7 @@ def halves(V: Any, size: object) -> tuple[Any, Any]:
 
 
 class Sweep:
-    """Buffers of a sweep over the panels of ``W`` (``gpu.Panels``) for r runs of k clusters, and
+    """Buffers of a sweep over the panels of ``W`` (``cuda.Panels``) for r runs of k clusters, and
     the recorded graph.
     """
 

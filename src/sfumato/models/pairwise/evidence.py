@@ -1,4 +1,4 @@
-"""Similarities as the pairwise sweeps want them.
+"""Forms of a similarity that the pairwise sweeps read.
 
 * ``Explicit``: rows of a matrix, dense or sparse;   * ``Low``: W = F F', only F is kept;
 * ``Implicit``: anything that multiplies.

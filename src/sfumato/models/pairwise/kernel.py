@@ -184,7 +184,7 @@ def objective(t: Array, q: Array, norm: float, scale: Array) -> Any:
 
 
 def pull(problem: Problem, U: Any) -> Any:
-    """What the links take off the objective of every run (r,)."""
+    """Reduction of the objective of every run by the links (r,)."""
     if problem.linked is None:
         return 0.0
     V = weighted(problem, U)

@@ -124,7 +124,7 @@ def of_objects(U: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
 
 
 def _as_evidence(W: Any) -> Any:
-    """The similarity in the form its solver wants."""
+    """The similarity in the form that its solver reads."""
     if hasattr(W, "panels"):
         return W
     if hasattr(W, "factor"):

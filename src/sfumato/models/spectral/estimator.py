@@ -1,4 +1,4 @@
-"""Spectral clustering with memberships, and places for new objects."""
+"""Spectral clustering with memberships, for fitted and for new objects."""
 
 from __future__ import annotations
 

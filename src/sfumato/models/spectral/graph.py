@@ -1,4 +1,4 @@
-"""The graph that is cut: links as edges, degrees, and what eigenvectors say of new objects."""
+"""The graph that is cut: links as edges, degrees, and eigenvectors extended to new objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ += ["without_diagonal"]
 def linked(evidence: Evidence, known: Known, group: Any) -> Any:
     """The similarity with links as edges.
 
-    What a pair lacks in weight is filled with what its objects have on average.
+    Similarities of pairs with little weight are filled up by the mean similarity of their objects.
     """
     W = evidence.W
     if evidence.pairs is not None:
@@ -80,7 +80,7 @@ def connected_degrees(W: Similarity, weights: Any) -> Any:
 
 
 def over_eigenvalues(spectrum: Spectrum) -> Any:
-    """E diag(1 / lambda); eigenvalues at rounding level cannot place anything new."""
+    """E diag(1 / lambda); zero for eigenvalues at rounding level."""
     xp = namespace(spectrum.values)
     usable = (
         xp.abs(spectrum.values) > spectrum.vectors.shape[0] * xp.finfo(spectrum.values.dtype).eps
