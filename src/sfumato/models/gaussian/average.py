@@ -65,11 +65,11 @@ def average_over(
     bootstrap: bool,
 ) -> tuple[tuple[Member, ...], Any]:
     """Mixtures of the average with their weights, and the averaged memberships (n, k)."""
+    candidates = _candidates(data, fits, settings)
     if bootstrap:
-        states = resampling.draws(data, best, settings)
-        mixtures = [(1.0, best.likelihood, state) for state in states]
+        mixtures = _drawn(data, candidates, best, settings)
     else:
-        mixtures = _candidates(data, fits, settings)
+        mixtures = [(weight, fit.likelihood, fit.run.state) for weight, fit in candidates]
     reference = to_numpy(best.likelihood.memberships(best.run.state))
     parts = []
     for weight, likelihood, state in mixtures:
@@ -81,15 +81,32 @@ def average_over(
 
 def _candidates(
     data: MixtureData, fits: list[search.Fit], settings: search.Settings
-) -> list[tuple[float, Likelihood, State]]:
-    """Weights ``exp(-BIC / 2)``, likelihoods and states of the candidates that count."""
-    values = np.array([fit.candidate.bic for fit in fits])
+) -> list[tuple[float, search.Fit]]:
+    """Weights ``exp(-BIC / 2)`` of the candidates that count, and their fits on all objects.
+
+    Thin components of few objects lower a weight as they do in a choice.
+    """
+    values = np.array([fit.candidate.bic + search.doubt(data, fit) for fit in fits])
     if not np.isfinite(values).any():
         values = np.zeros(len(fits))
     weights = np.exp(0.5 * (np.nanmin(values) - values))
     chosen = np.flatnonzero(np.nan_to_num(weights) >= LEAST_WEIGHT * np.nansum(weights))
-    whole = [search.on_all(data, fits[i], settings) for i in chosen]
-    return [
-        (float(weights[i]), fit.likelihood, fit.run.state)
-        for i, fit in zip(chosen, whole, strict=True)
-    ]
+    return [(float(weights[i]), search.on_all(data, fits[i], settings)) for i in chosen]
+
+
+def _drawn(
+    data: MixtureData,
+    candidates: list[tuple[float, search.Fit]],
+    best: search.Fit,
+    settings: search.Settings,
+) -> list[tuple[float, Likelihood, State]]:
+    """Draws of the families of the best number of components, each as often as its weight says."""
+    k = best.candidate.n_clusters
+    same = [(weight, fit) for weight, fit in candidates if fit.candidate.n_clusters == k]
+    total, mixtures = sum(weight for weight, _ in same), []
+    for weight, fit in same:
+        n_draws = round(resampling.DRAWS * weight / total)
+        if n_draws:
+            states = resampling.draws(data, fit, settings, n_draws)
+            mixtures += [(1.0, fit.likelihood, state) for state in states]
+    return mixtures

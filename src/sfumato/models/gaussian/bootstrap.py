@@ -18,7 +18,7 @@ from .candidate import Fit, Problem, Settings, problem
 from .data import MixtureData
 from .kernel import State
 
-__all__ = ["draws"]
+__all__ = ["DRAWS", "draws"]
 
 DRAWS = 24  # the standard error of an averaged membership is at most a tenth
 MAXIMA = 6  # of the likelihood, from which every draw starts
@@ -27,14 +27,14 @@ TOL = 1e-5  # gain for each object at which a draw stops: its noise is far large
 APART = 1e-3  # log-likelihoods that differ by less belong to one maximum
 
 
-def draws(data: MixtureData, fit: Fit, settings: Settings) -> list[State]:
+def draws(data: MixtureData, fit: Fit, settings: Settings, n_draws: int) -> list[State]:
     """States of mixtures of the family and size of ``fit``, drawn from their posterior."""
     rng = np.random.default_rng([settings.seed % 2**32, DRAWS])
     firsts = [fit.run.state]
     if data.X.shape[0] <= MOST_OBJECTS and not (settings.fixed or settings.frozen):
         firsts += _maxima(data, fit, settings, rng)
     found = []
-    for _ in range(DRAWS):
+    for _ in range(n_draws):
         weighted = replace(data, weights=_random(data, rng), _rows={})
         likelihood = weighted.likelihood(
             fit.likelihood.view.family, settings.frozen, fit.likelihood.prior

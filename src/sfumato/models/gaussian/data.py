@@ -173,6 +173,10 @@ class MixtureData:
         factors = np.minimum(coordinates.scale / self.measured.scale, 1e100)
         return unbiased * self.measured.covariance() * np.outer(factors, factors)
 
+    def prior_scale(self, family: str, k: int) -> np.ndarray:
+        """Scale (d, d) of mclust's prior of ``k`` covariances: that of the data / k^(2/d)."""
+        return self.covariance(family) / k ** (2.0 / self.X.shape[1])
+
     def noise_density(self, family: str) -> np.ndarray:
         """Logarithms (d,) that sum to the uniform density over the box around the data."""
         feature = self.measured.unmixed()

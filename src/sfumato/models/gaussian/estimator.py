@@ -54,14 +54,15 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         Family of the covariances: "full", "tied", "diag", "spherical", or one of mclust's names
         EII, VII, EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE, EEV, VEV, EVV, VVV, whose letters say
         whether volume, shape and orientation are equal (E), varying (V) or the identity (I).
-        "auto" takes the one with the best ``criterion``, the simpler of two that tie.
+        "auto" takes the one with the best ``criterion``, the simpler of two that tie; what it owes
+        to thin components of a few objects is taken off before.
     criterion : {"bic", "icl", "aic"}, default="bic"
         What "auto" minimises.
     average : bool or "bootstrap", default=False
         Average the memberships over the candidates of a search with weights ``exp(-BIC / 2)``.
         Those of other numbers of components enter through their co-occurrence with the best one's.
-        "bootstrap" averages over 24 draws of the weighted likelihood bootstrap [6]_ of the best
-        candidate: less confident where few objects leave its parameters open.
+        "bootstrap" averages over 24 draws of the weighted likelihood bootstrap [6]_ of the families
+        of the best number: less confident where few objects leave family or parameters open.
     prior : {None, "default"} or NormalInverseWishart, default=None
         Prior of means and covariances: maximum a posteriori instead of maximum likelihood, so that
         no component collapses. "default" is mclust's weak prior [5]_.
@@ -75,8 +76,9 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
     frozen : tuple of {"weights", "means", "covariances"}, default=()
         Parameters that keep their first values.
     n_init : int, default=10
-        Number of starts. All make some steps, the best ones go on until two of them agree, and
-        otherwise components of the best one are moved. With many objects they compete on a sample.
+        Number of starts. All make some steps, the best ones go on until some of them agree, and
+        otherwise components of the best one are moved. With many objects they compete on a sample;
+        where clusters are clear, one of them is enough.
     max_iter : int, default=500
         Most steps of a run.
     tol : float, default=1e-6
@@ -359,7 +361,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         self, data: MixtureData, fits: list[search.Fit], settings: search.Settings
     ) -> None:
         """The best fit, the table, and the average if there is one."""
-        best = search.on_all(data, search.choose(fits, self.criterion), settings)
+        best = search.on_all(data, search.choose(data, fits, self.criterion), settings)
         self.search_ = ModelSearch([fit.candidate for fit in fits], self.criterion)
         self.covariance_type_ = best.candidate.covariance_type
         self._prior, self._frozen, self._given = (

@@ -61,12 +61,10 @@ class Prior(NamedTuple):
         return -0.5 * np.sum(powers * log_det + near + share * trace, axis=-1)
 
 
-def default_prior(covariance: np.ndarray, k: int) -> Prior:
-    """mclust's prior for data about zero: a hundredth of an object, and S = covariance /
-    k^(2/d).
-    """
-    d = len(covariance)
-    return Prior(np.zeros(d), DEFAULT_STRENGTH, d + 2.0, covariance / k ** (2.0 / d))
+def default_prior(scale: np.ndarray) -> Prior:
+    """mclust's prior for data about zero: a hundredth of an object, and d + 2 degrees."""
+    d = len(scale)
+    return Prior(np.zeros(d), DEFAULT_STRENGTH, d + 2.0, scale)
 
 
 def inner_prior(prior: NormalInverseWishart, coordinates: Coordinates) -> Prior:

@@ -21,13 +21,13 @@ from ...core.validation import check_number
 from ...numerics import families
 from ...numerics.families import family_of
 from . import moves, noisy, starts
-from .candidate import Fit, Problem, Settings, one_component, rated
+from .candidate import Fit, Problem, Settings, doubt, one_component, rated
 from .candidate import problem as problem_of
 from .data import MixtureData
 from .likelihood import MOST_FEATURES
 
 __all__ = ["Fit", "Settings", "choose", "fit_all", "fit_growing", "on_all", "settled", "sizes_of"]
-__all__ += ["one_component", "types_of", "with_errors"]
+__all__ += ["doubt", "one_component", "types_of", "with_errors"]
 
 CONTEST = 2000  # objects on which starts compete, and fewest on which candidates do
 SCREEN = 8192  # most objects on which candidates compete
@@ -212,7 +212,7 @@ def fit_growing(
     n = data.X.shape[0]
     fits = fit_all(data, sizes, types, settings)
     while True:
-        best = choose(fits, settings.criterion).candidate.n_clusters
+        best = choose(data, fits, settings.criterion).candidate.n_clusters
         more = more_sizes(best, sizes[-1], n, max_clusters)
         if not more:
             return fits
@@ -232,7 +232,7 @@ def settled(
     little; if another number is the best then, it is settled too.
     """
     done: set[int] = set()
-    while (k := choose(fits, settings.criterion).candidate.n_clusters) not in done:
+    while (k := choose(data, fits, settings.criterion).candidate.n_clusters) not in done:
         own = fit_all(data, [k], types, settings)
         first = next(i for i, fit in enumerate(fits) if fit.candidate.n_clusters == k)
         others = [fit for fit in fits if fit.candidate.n_clusters != k]
@@ -250,15 +250,21 @@ def _polish(fits: list[Fit], settings: Settings) -> None:
         fits[i] = rated(fit.likelihood, run, fit.candidate.covariance_type)
 
 
-def choose(fits: Sequence[Fit], criterion: str) -> Fit:
+def choose(data: MixtureData, fits: Sequence[Fit], criterion: str) -> Fit:
     """The best fit; of those that tie the one with the fewest parameters, then the earliest. Where
     every candidate failed, the one with the fewest parameters.
+
+    What a fit owes to the thinness of components of few objects counts against it (``doubt``):
+    such maxima have no more to say about clusters for their high likelihood.
     """
     values = np.array([getattr(fit.candidate, criterion) for fit in fits])
+    near, judged = np.arange(len(fits)), np.full(len(fits), np.inf)
     if np.isfinite(values).any():
-        near = np.flatnonzero(values <= np.nanmin(values) + TIE)
-    else:
-        near = np.arange(len(fits))
+        for i in np.argsort(values, kind="stable"):  # NaN comes last
+            if not values[i] <= judged.min() + TIE:
+                break
+            judged[i] = values[i] + doubt(data, fits[i])
+        near = np.flatnonzero(judged <= judged.min() + TIE)
     return fits[min(map(int, near), key=lambda i: (fits[i].candidate.n_parameters, i))]
 
 
