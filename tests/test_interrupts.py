@@ -112,7 +112,7 @@ LONG = {
     "choose consensus": (
         "selection.choose_n_clusters(EvidenceAccumulation(random_state=0), X, max_clusters=30)"
     ),
-    "bootstrap": "selection.bootstrap(FuzzyCMeans(8, random_state=0), X, 100000)",
+    "bootstrap": "selection.bootstrap(FuzzyCMeans(8, random_state=0), X, 10000)",
     "parameter intervals": (
         "selection.parameter_intervals(GaussianMixture(4, covariance_type='full', "
         "random_state=0), X, 100000)"

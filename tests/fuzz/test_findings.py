@@ -288,3 +288,10 @@ def test_errors_of_measurement_beyond_all_variance_are_refused():
         model.fit(X, measurement_error=np.full(X.shape, 1e300))
     with pytest.raises(NotFittedError):
         model.predict(X)
+
+
+def test_links_between_rows_without_weight():
+    weights = np.where(np.arange(40) < 4, 0.0, 1.0)
+    model = FuzzyCMeans(2, metric=lambda A, B: A @ B.T, n_init=1, random_state=0)
+    model.fit(1e6 + X, sample_weight=weights, cannot_link=[(0, 1), (1, 3)])
+    valid(model.memberships_)

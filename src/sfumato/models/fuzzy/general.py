@@ -25,6 +25,7 @@ from .kernel import Rule, share
 
 __all__ = ["Problem", "memberships", "run", "typicalities", "until_centers_rest"]
 
+STRONGEST = 1e150  # pull of a link, whose product with memberships is still a number
 HARD = 1e4  # times the mean distance: the cost of a pair without a weight that is not honoured
 N_SWEEPS = 50  # over the rows of a piece
 SETTLED = 1e-10
@@ -140,7 +141,8 @@ def _linked(
     penalty = 0.0
     for piece in links.pieces:
         at = piece.units
-        pull = piece.pull * problem.unit / mass[at][:, None]
+        with np.errstate(over="ignore"):  # rows without weight go where their links pull
+            pull = np.clip(piece.pull * problem.unit / mass[at][:, None], -STRONGEST, STRONGEST)
         held = links.labels[at] >= 0
         begin = None if start is None else start[at]
         U[at], costs[at] = _of_piece(mean[at], pull, rule, held, U[at], begin)
