@@ -26,7 +26,7 @@ print("go", flush=True)
 """
 LONG = {
     "consensus": (
-        "EvidenceAccumulation(8, n_init=100000, tol=1e-300, max_iter=100000, random_state=0).fit(X)"
+        "EvidenceAccumulation(8, ensemble=MixtureEnsemble(9000, random_state=0), random_state=0).fit(X)"
     ),
     "consensus auto": "EvidenceAccumulation(random_state=0, max_clusters=60).fit(X)",
     "consensus many partitions": (
@@ -72,7 +72,7 @@ LONG = {
     "fuzzy gaussian": "FuzzyCMeans(8, metric='gaussian', n_init=1000, random_state=0).fit(X)",
     "fuzzy auto": "FuzzyCMeans(max_clusters=60, n_init=100, random_state=0).fit(X)",
     "gaussian": (
-        "GaussianMixture(8, n_init=100000, tol=1e-300, max_iter=100000, random_state=0).fit(X)"
+        "GaussianMixture(60, n_init=100000, tol=1e-300, max_iter=100000, random_state=0).fit(X)"
     ),
     "gaussian auto": "GaussianMixture(max_clusters=40, n_init=200, random_state=0).fit(X)",
     "gaussian bootstrap": (

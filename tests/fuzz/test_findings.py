@@ -18,6 +18,7 @@ from sfumato import (
 )
 from sfumato.memberships import predict_strongest, sizes
 from sfumato.metrics import fuzzy_silhouette, rand_index
+from sfumato.models.consensus.selection import _skill
 from sfumato.models.factor import kernel as factor
 from sfumato.models.student import kernel as student
 from sfumato.numerics.holes import Patterns
@@ -295,3 +296,7 @@ def test_links_between_rows_without_weight():
     model = FuzzyCMeans(2, metric=lambda A, B: A @ B.T, n_init=1, random_state=0)
     model.fit(1e6 + X, sample_weight=weights, cannot_link=[(0, 1), (1, 3)])
     valid(model.memberships_)
+
+
+def test_the_skill_beside_a_kernel_in_which_all_pairs_are_together():
+    assert _skill(np.ones((5, 1)), np.full((5, 2), 0.5)) == 0.0

@@ -151,7 +151,9 @@ def _skill(Z: Any, U: np.ndarray) -> float:
     square = np.sum((Z.T @ Z) ** 2)
     error = square - 2 * np.sum((Z.T @ U) ** 2) + np.sum((U.T @ U) ** 2)
     spread = square - (np.sum(Z.sum(axis=0) ** 2) / len(Z)) ** 2
-    return float(1.0 - error / max(spread, np.finfo(float).tiny))
+    if spread <= 1e-12 * square:  # all pairs are together: there is nothing to explain
+        return 0.0
+    return float(1.0 - error / spread)
 
 
 def _held_out(
