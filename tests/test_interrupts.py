@@ -26,7 +26,8 @@ print("go", flush=True)
 """
 LONG = {
     "consensus": (
-        "EvidenceAccumulation(8, ensemble=MixtureEnsemble(9000, random_state=0), random_state=0).fit(X)"
+        "EvidenceAccumulation(8, ensemble=MixtureEnsemble(9000, random_state=0), "
+        "random_state=0).fit(X)"
     ),
     "consensus auto": "EvidenceAccumulation(random_state=0, max_clusters=60).fit(X)",
     "consensus many partitions": (

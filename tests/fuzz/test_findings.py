@@ -15,6 +15,7 @@ from sfumato import (
     GaussianMixture,
     MixtureClassifier,
     PairwiseProbabilisticClustering,
+    SpectralClustering,
 )
 from sfumato.memberships import predict_strongest, sizes
 from sfumato.metrics import fuzzy_silhouette, rand_index
@@ -300,3 +301,12 @@ def test_links_between_rows_without_weight():
 
 def test_the_skill_beside_a_kernel_in_which_all_pairs_are_together():
     assert _skill(np.ones((5, 1)), np.full((5, 2), 0.5)) == 0.0
+
+
+@pytest.mark.parametrize("method", ["normalized-cut", "ng-jordan-weiss", "bach-jordan"])
+def test_a_graph_with_objects_that_are_similar_by_1e_310(method):
+    W = np.full((10, 10), 1e-310)
+    W[0, 1] = W[1, 0] = 1.0
+    model = SpectralClustering(2, similarity="precomputed", method=method, random_state=0)
+    with pytest.raises(ValueError, match="W has objects whose similarities sum to"):
+        model.fit(W)

@@ -11,7 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache, reduce
 from typing import Any
@@ -28,6 +28,7 @@ __all__ = ["Rows", "add", "has_holes", "in_threads", "one_blas_thread", "threads
 # Objects: products with few clusters stay small for BLAS, and columns do not fall on the same lines
 # of the cache, as they do with powers of two
 BLOCK = 2000
+AHEAD = 4  # calls for each thread that are handed out before they are waited for
 
 
 class Rows:
@@ -334,7 +335,27 @@ def in_threads(
         if n_threads <= 1 or getattr(_thread, "ours", False):
             yield from (function(*each) for each in arguments)
         else:
-            yield from _pool(n_threads).map(lambda each: function(*each), arguments)
+            yield from _a_few_ahead(function, arguments, n_threads)
+
+
+def _a_few_ahead(
+    function: Callable[..., Any], arguments: list[tuple[Any, ...]], n_threads: int
+) -> Iterator[Any]:
+    """Results in order, a few calls ahead of the one that is waited for.
+
+    A process that is stopped waits for the calls that have been handed out: not for thousands.
+    """
+    pool, ahead = _pool(n_threads), deque[Future[Any]]()
+    try:
+        for each in arguments:
+            ahead.append(pool.submit(function, *each))
+            if len(ahead) >= AHEAD * n_threads:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        for call in ahead:
+            call.cancel()
 
 
 if hasattr(os, "register_at_fork"):

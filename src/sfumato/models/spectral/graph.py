@@ -76,6 +76,12 @@ def connected_degrees(W: Similarity, weights: Any) -> Any:
             "W is zero everywhere: no object is similar to any other, so there is nothing to "
             "cluster"
         )
+    least, most = float(degree[degree > 0].min()), float(degree.max())
+    if least < float(namespace(degree).finfo(degree.dtype).tiny) ** 0.75 * most:
+        raise ValueError(
+            f"W has objects whose similarities sum to {least:.0e} beside others with {most:.0e}, "
+            "too little to be scaled by: set them to 0, or drop those objects"
+        )
     return degree
 
 
