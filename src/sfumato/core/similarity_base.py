@@ -113,20 +113,6 @@ class SimilarityClusterer(Clusterer):
         evidence = self._linked(evidence, known)
         return evidence if known.component is None else self._join(evidence, known)
 
-    def _constrained(
-        self,
-        X: Any,
-        y: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        pair_weight: ArrayLike | Similarity | None,
-        must_link: ArrayLike | None,
-        cannot_link: ArrayLike | None,
-    ) -> tuple[Evidence, Known]:
-        """The evidence of a fit with what is known of some objects, all of it checked."""
-        self._check_parameters()
-        known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
-        return self._evidence(X, sample_weight, known, pair_weight), known
-
     @abstractmethod
     def _check_parameters(self) -> None:
         """Check what ``__init__`` stored."""

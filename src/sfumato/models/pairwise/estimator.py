@@ -13,11 +13,12 @@ from sklearn.base import clone
 
 from ...core import loop
 from ...core.arrays import as_dense, namespace, to_numpy
-from ...core.constraints import match_columns, refuse_constraints
+from ...core.constrained_similarity import ConstrainedSimilarityClusterer
+from ...core.constraints import Known, match_columns
 from ...core.memory import InputSize
 from ...core.rows import one_blas_thread
-from ...core.similarity_base import SimilarityClusterer
-from ...core.types import ArrayLike, RandomState, Similarity
+from ...core.similarity_evidence import Evidence
+from ...core.types import ArrayLike, RandomState
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import simplex
@@ -43,7 +44,7 @@ IDENTIFIED = 0.75
 MOST_SPLIT = 2000  # objects up to which the bound without the diagonal is worked out
 
 
-class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
+class PairwiseProbabilisticClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
     """Memberships U with W ~ scale * U U'.
 
     How similar two objects are is how likely they fall together.
@@ -109,6 +110,12 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
     converged_ : bool
     n_clusters_ : int
 
+    Notes
+    -----
+    With weights w in a third column of ``must_link``, linked objects are drawn together by
+    -4 c w u_i'u_j in the objective, c the largest similarity. ``cannot_link`` adds 4 c w u_i'u_j
+    for each pair, w its weight or, without one, the number of objects.
+
     References
     ----------
     Rota Bulo and Pelillo (2010). Probabilistic clustering using the Baum-Eagon inequality. ICPR.
@@ -151,52 +158,7 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         self.scale = scale
         self.init = init
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        pair_weight: ArrayLike | Similarity | None = None,
-        must_link: ArrayLike | None = None,
-        cannot_link: ArrayLike | None = None,
-    ) -> PairwiseProbabilisticClustering:
-        """Learn memberships.
-
-        Parameters
-        ----------
-        X : array, sparse array or operator
-            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured";
-            distances (n, n) if ``"distance"``; else features (n, p), where nearest neighbours leave
-            NaN out.
-        y : array of shape (n,), optional
-            Labels of some objects, -1 for the others. Labelled objects belong to the cluster of
-            their label, the clusters numbered by the sorted labels. A ``y`` without any -1 is
-            ignored, as in other clusterers.
-        sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object, 0 as if it were not there.
-        pair_weight : array, sparse array or operator of shape (n, n), optional
-            Confidence in each similarity; 0 means not measured. Makes the problem dense.
-        must_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong together: they share one row of memberships. With a third
-            column of weights w they are pulled together by -4 c w u_i'u_j in the objective instead,
-            c the largest similarity.
-        cannot_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong apart: the objective gets 4 c w u_i'u_j for each, c the
-            largest similarity and w the third column or, without it, the number of objects.
-            A warning counts the pairs that labels do not honour.
-
-        Returns
-        -------
-        self
-        """
-        self._forget()
-        if isinstance(self.n_clusters, str):
-            refuse_constraints(y, pair_weight, must_link, cannot_link)
-            return self._fit_automatic(X, sample_weight)
-        evidence, known = self._constrained(
-            X, y, sample_weight, pair_weight, must_link, cannot_link
-        )
+    def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
         evidence = setup.with_links(evidence, known, self._group)
         W = setup.similarity(evidence, self.n_clusters)
         labels = known.held(self._group, W.shape[0])
@@ -215,8 +177,6 @@ class PairwiseProbabilisticClustering(AutomaticClusters, SimilarityClusterer):
         with one_blas_thread() if small else nullcontext():
             run = self._contest(problem, W, labels)
         self._finish(problem, run, X)
-        known.warn_of_broken(self.labels_)
-        return self
 
     def _streams(self) -> bool:
         return self._precomputed()

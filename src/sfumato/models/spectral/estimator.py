@@ -12,11 +12,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ...core import loop
 from ...core.arrays import as_dense, namespace, to_numpy
-from ...core.constraints import Known, match_columns, matching, refuse_constraints
+from ...core.constrained_similarity import ConstrainedSimilarityClusterer
+from ...core.constraints import Known, match_columns, matching
 from ...core.objects import chained, joined, merged
-from ...core.similarity_base import SimilarityClusterer
 from ...core.similarity_evidence import Evidence
-from ...core.types import Array, ArrayLike, RandomState, Similarity
+from ...core.types import Array, ArrayLike, RandomState
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import kmeans as kernel
@@ -33,7 +33,7 @@ ROUNDINGS = ("k-means", "weighted-k-means")
 CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has 1 - 8 / pi^2 = 0.19
 
 
-class SpectralClustering(AutomaticClusters, SimilarityClusterer):
+class SpectralClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
     """Clusters in the leading eigenvectors of the normalised similarity, with memberships.
 
     With degrees d = W 1 and E the k leading eigenvectors of D^-1/2 W D^-1/2, objects are embedded
@@ -84,6 +84,14 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         The (weighted) distortion of k-means; with Bach and Jordan's method equal to ``cost_``.
     history_, n_iter_, converged_, n_clusters_ : array, int, bool, int
 
+    Notes
+    -----
+    ``must_link`` also raises the similarity of a pair; with weights w in a third column it only
+    does that, by w. ``cannot_link`` lowers the similarity by the third column or, without it, by a
+    tenth of the mean degree; negative similarities count in degrees by their size (signed
+    Laplacian). Where ``pair_weight`` is below the largest weight, what a pair lacks is filled with
+    the product of the mean similarities of both objects, divided by that of all.
+
     References
     ----------
     Shi and Malik (2000). Normalized cuts and image segmentation. IEEE TPAMI 22(8).
@@ -126,53 +134,7 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         self.method = method
         self.rounding = rounding
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        pair_weight: ArrayLike | Similarity | None = None,
-        must_link: ArrayLike | None = None,
-        cannot_link: ArrayLike | None = None,
-    ) -> SpectralClustering:
-        """Learn memberships.
-
-        Parameters
-        ----------
-        X : array, sparse array or operator
-            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured";
-            distances (n, n) if ``"distance"``; else features (n, p), where nearest neighbours leave
-            NaN out.
-        y : array of shape (n,), optional
-            Labels of some objects, -1 for the others. Labelled objects belong to the cluster of
-            their label, the clusters numbered by the sorted labels. A ``y`` without any -1 is
-            ignored, as in other clusterers.
-        sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object, 0 as if it were not there.
-        pair_weight : array, sparse array or operator of shape (n, n), optional
-            Confidence in each similarity, 0 where it was not measured. What a pair lacks of the
-            largest weight is filled with the product of the mean similarities of both objects,
-            divided by that of all. Makes the problem dense.
-        must_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong together: they share one row of memberships, and their
-            similarity is raised. With a third column of weights w it is only raised, by w.
-        cannot_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong apart: their similarity is lowered by the third column or,
-            without it, by a tenth of the mean degree. Negative similarities count in degrees by
-            their size (signed Laplacian). A warning counts the pairs that labels do not honour.
-
-        Returns
-        -------
-        self
-        """
-        self._forget()
-        if isinstance(self.n_clusters, str):
-            refuse_constraints(y, pair_weight, must_link, cannot_link)
-            return self._fit_automatic(X, sample_weight)
-        evidence, known = self._constrained(
-            X, y, sample_weight, pair_weight, must_link, cannot_link
-        )
+    def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
         W, weights = graph.linked(evidence, known, self._group), evidence.weights
         if self.method == "ng-jordan-weiss" and W.shape[0] > 1:
             W = graph.without_diagonal(W, weights)
@@ -194,8 +156,6 @@ class SpectralClustering(AutomaticClusters, SimilarityClusterer):
         self._warn_if_arbitrary(spectrum)
         self.embedding_ = Z if self._group is None else graph.of_rows(Z, self._group)
         self._publish(self._spread(memberships, X), run)
-        known.warn_of_broken(self.labels_)
-        return self
 
     def _join(self, evidence: Evidence, known: Known) -> Evidence:
         """Rows that belong together are joined in the embedding, not in the graph."""
