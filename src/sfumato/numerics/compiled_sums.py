@@ -43,8 +43,9 @@ def fuzzy_sums(
     arguments: Any = (*_alike(Z, weights, rows), sums, *scratch)
     if fuzzifier == 2.0:
         return sums, _fuzzy(*arguments)
-    spare = np.empty((6, b))
-    return sums, _fuzzy_powers(*arguments[:5], arguments[-1], spare, 1.0 / (fuzzifier - 1.0))
+    power = 1.0 / (fuzzifier - 1.0)
+    others: Any = (*arguments[:5], arguments[-1], np.empty((6, b)), power)
+    return sums, _fuzzy_powers(*others)
 
 
 def gaussian_sums(

@@ -44,7 +44,7 @@ def same(one, other):
 def test_a_run_equals_the_plain_run(family, noise, prior, monkeypatch):
     density = np.full(3, -1.5) if noise else None
     data, state = problem(family, noise=density, weighted=noise)
-    belief = default_prior(data.covariance(family), 3) if prior else None
+    belief = default_prior(data.prior_scale(family, 3)) if prior else None
     fast = data.likelihood(family, prior=belief).run(state, 40, 1e-9)
     plain(monkeypatch)
     slow = data.likelihood(family, prior=belief).run(state, 40, 1e-9)

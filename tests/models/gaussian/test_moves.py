@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture as Peer
 
@@ -89,3 +90,11 @@ def test_a_fit_from_a_clear_partition_is_the_best_of_many(seed):
     ours = GaussianMixture(4, covariance_type="full", random_state=0).fit(X)
     peer = Peer(4, n_init=20, tol=1e-6, random_state=0).fit(X)
     assert ours.score(X) >= peer.score(X) - 1e-6
+
+
+def test_the_component_least_missed_is_that_of_a_slow_loop():
+    rng = np.random.default_rng(0)
+    L, weights = rng.normal(size=(5, 40)) * 30, rng.random(40)
+    values = [logsumexp(np.delete(L, j, axis=0), axis=0) @ weights for j in range(4)]
+    found = moves._least_missed(L, weights, 4)  # the last row is noise
+    np.testing.assert_array_equal(found, np.argsort(values)[::-1])

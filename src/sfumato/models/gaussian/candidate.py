@@ -74,7 +74,7 @@ class Problem:
         states = kernel.unstack(starts.from_memberships(self.X, R, self.blank, unit))
         if plain:
             states = [self.state(R[0]), *states]
-        if not self.settings.given:
+        if all(value is None for value in self.settings.given):
             return states
         return [_put_in(s, self.covariance_type, self.data, self.settings) for s in states]
 

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from ...numerics.compiled_families import letters, pairs
+from . import kernel
 from .compiled_step import extrapolate, step
 from .kernel import State
 from .prior import Prior
@@ -102,14 +103,28 @@ def steps(
     n_steps: int,
 ) -> tuple[list[State], np.ndarray]:
     """States after some steps each, and the objectives of the states before the last one."""
-    problem = _Problem(Z, weights, states[0], prior)
-    ends, values, history = [], np.zeros(len(states)), np.empty(n_steps)
-    for i, state in enumerate(states):
-        problem.put(state)
-        slot = _run(*problem.arguments(history, -1.0, False))[1]
+    first, several = states[0], kernel.stack(states)
+    problem, shape = _Problem(Z, weights, first, prior), _shape(first)
+    W, M = several.weights, several.means
+    C = several.covariances.reshape(len(states), *shape)
+    values = np.empty(len(states))
+    _steps(*problem.arguments(np.empty(n_steps), W, M, C, values))
+    ends = several._replace(covariances=C.reshape(several.covariances.shape))
+    return kernel.unstack(ends), values
+
+
+@njit(cache=True, nogil=True)
+def _steps(
+    Z, w, count, family, turns, fixed, mean, scale, numbers, W, M, C, history, Ws, Ms, Cs, values
+):
+    """Plain steps of several states, in place, and their objectives before the last one."""
+    for i in range(len(values)):
+        W[0], M[0], C[0] = Ws[i], Ms[i], Cs[i]
+        _, slot, _ = _run(
+            Z, w, count, family, turns, fixed, mean, scale, numbers, W, M, C, history, -1.0, False
+        )
         values[i] = history[-1]
-        ends.append(problem.state(slot, state))
-    return ends, values
+        Ws[i], Ms[i], Cs[i] = W[slot], M[slot], C[slot]
 
 
 @njit(cache=True, nogil=True)

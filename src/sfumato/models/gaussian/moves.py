@@ -160,9 +160,13 @@ def more(X: np.ndarray, weights: np.ndarray, state: State) -> Iterator[np.ndarra
 
 def _least_missed(L: np.ndarray, weights: np.ndarray, k: int) -> np.ndarray:
     """The ``k`` components in the order of the log-likelihood without them, highest first."""
-    without = [np.delete(L, j, axis=0) for j in range(k)]
-    values = [weights @ distances.softmax_columns(rest)[1] for rest in without]
-    return np.argsort(values, kind="stable")[::-1]
+    best, columns = np.argmax(L, axis=0), np.arange(L.shape[1])
+    peak, others = L[best, columns], L.copy()
+    others[best, columns] = -np.inf
+    E = np.exp(others - peak)  # so that what is left without a component never cancels
+    without = peak + np.log(1.0 + E.sum(axis=0) - E)
+    without[best, columns] = distances.softmax_columns(others)[1]
+    return np.argsort(without[:k] @ weights, kind="stable")[::-1]
 
 
 def _outlying(
