@@ -182,6 +182,18 @@ CASES = [
         weights=True,
     ),
     Case(
+        "consensus-members",
+        lambda s: sfumato.EvidenceAccumulation(
+            3,
+            ensemble=sfumato.MixtureEnsemble(
+                members=[sfumato.FuzzyCMeans(k, random_state=0) for k in (3, 4, 5)]
+            ),
+            random_state=s,
+        ),
+        X,
+        weights=True,
+    ),
+    Case(
         "consensus-labelings",
         lambda s: sfumato.EvidenceAccumulation(3, ensemble="precomputed", random_state=s),
         _labelings(),

@@ -87,8 +87,8 @@ class EvidenceAccumulation(FittedConsensus):
     memberships_ : array of shape (n, n_clusters)
     labels_ : array of shape (n,)
     evidence_ : str
-        ``"components"``, ``"mixtures"``, ``"cells"`` or ``"both"``, ``"given"`` for membership
-        matrices, ``"labelings"``.
+        ``"components"``, ``"mixtures"``, ``"cells"`` or ``"both"``, ``"members"`` for estimators,
+        ``"given"`` for membership matrices, ``"labelings"``.
     misfit_ : float
         |Z Z' - U U'|^2 / |Z Z'|^2 of the cluster kernel Z Z': near 0 where k clusters tell the
         whole story.

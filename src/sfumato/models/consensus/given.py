@@ -52,4 +52,5 @@ def check_weights(
             "partition_weight goes with one ensemble: give ensemble=MixtureEnsemble(...), "
             "ClusteringEnsemble(...) or 'precomputed'"
         )
-    return check_partition_weight(partition_weight, ensemble.n_members)
+    n = ensemble.n_members if ensemble.members is None else len(ensemble.members)
+    return check_partition_weight(partition_weight, n)

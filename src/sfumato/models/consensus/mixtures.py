@@ -9,11 +9,12 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
-from ...core.arrays import namespace
+from ...core.arrays import asarray_like, is_numpy, namespace, to_numpy
 from ...core.objects import distinct_sample, object_weights
 from ...core.observed import check_observed, without_empty
 from ...core.rows import Rows, in_threads
@@ -23,6 +24,7 @@ from ...core.warn import warn
 from ...numerics.axes import Axes, by_radius, fit_axes
 from ...numerics.background import Gaps
 from .em import Fitted, Seen, fit_mixture, join, log_density
+from .estimators import Members, check_members, fit_member
 from .members import Failure
 
 __all__ = ["Judged", "MixtureEnsemble", "Stock"]
@@ -53,18 +55,22 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Principal axes that the mixtures work on, where there are more features.
     max_objects : int
         Size of the sample that all mixtures are fitted to at most.
+    members : list of estimators or None
+        Fitted, one each, in place of the mixtures: their ``predict_proba`` where they have it, else
+        their labels, one-hot (``predict``, or that of the nearest fitted object; -1 is not seen).
+        They are given the features as they are. ``random_state`` is set where theirs is None.
     random_state : int, Generator, RandomState or None
     n_jobs : int or None
         Threads; None means every core. The answer does not depend on it.
 
     Attributes
     ----------
-    members_ : Mixtures
+    members_ : Mixtures, or Members if ``members``
         Coefficients of all components, and where the columns of each mixture begin.
     axes_ : Axes
-        The coordinates that the mixtures work in.
+        The coordinates that the mixtures work in, unless ``members``.
     failures_ : list of (algorithm, message)
-        Mixtures that could not be fitted.
+        Members that could not be fitted.
 
     References
     ----------
@@ -87,7 +93,17 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     >>> len(MixtureEnsemble(5, random_state=0).fit(X).partitions(X))
     5
+
+    Estimators of one's own as members, soft and hard:
+
+    >>> from sklearn.cluster import KMeans
+    >>> from sfumato import FuzzyCMeans
+    >>> ensemble = MixtureEnsemble(members=[FuzzyCMeans(3), KMeans(2)], random_state=0).fit(X)
+    >>> [U.shape for U in ensemble.partitions(X)]
+    [(60, 3), (60, 2)]
     """
+
+    members_: Any
 
     def __init__(
         self,
@@ -96,6 +112,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         n_components=None,
         n_axes=20,
         max_objects=5000,
+        members=None,
         random_state=None,
         n_jobs=None,
     ):
@@ -103,6 +120,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.n_components = n_components
         self.n_axes = n_axes
         self.max_objects = max_objects
+        self.members = members
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -133,8 +151,20 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         rng = as_generator(self.random_state)
         weights = without_empty(X, object_weights(sample_weight, X))
         points, mass = distinct_sample(X, self.max_objects, rng, weights)
-        self._fit_sample(points, fit_axes(points, self.n_axes, mass), rng, mass)
+        if self.members is not None:
+            self._fit_members(points, rng, mass)
+        else:
+            self._fit_sample(points, fit_axes(points, self.n_axes, mass), rng, mass)
         return self
+
+    def _fit_members(self, points: Array, rng: np.random.Generator, mass: Weights = None) -> None:
+        """Fit the estimators that were given."""
+        check_members(self.members)
+        seeds = rng.integers(2**31, size=len(self.members))
+        tasks = [
+            (points, each, mass, int(seed)) for each, seed in zip(self.members, seeds, strict=True)
+        ]
+        self.members_ = Members(self._sound([fit_member(*task) for task in tasks]))
 
     def _fit_sample(
         self, points: Array, axes: Axes, rng: np.random.Generator, mass: Weights = None
@@ -160,23 +190,27 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return max(1, min(MOST, math.ceil(SHARE * n)))
 
     def _keep(self, results: list[Any], axes: Axes) -> None:
+        fitted = self._sound(results)
+        self.axes_ = axes
+        self.members_ = join([each.rows for each in fitted], axes.projection.shape[1])
+
+    def _sound(self, results: list[Any]) -> list[Any]:
+        """The members that could be fitted; the others are named in ``failures_``."""
         self.failures_ = [result for result in results if isinstance(result, Failure)]
-        fitted = [result for result in results if not isinstance(result, Failure)]
-        if not fitted:
+        self._fitted = [i for i, each in enumerate(results) if not isinstance(each, Failure)]
+        kind = "mixtures" if self.members is None else "members"
+        if not self._fitted:
             raise ValueError(
-                f"none of the {self.n_members} mixtures could be fitted; the first failed with: "
-                f"{self.failures_[0].message}"
+                f"none of the {len(results)} {kind} could be fitted; the first, "
+                f"{self.failures_[0].algorithm}, failed with: {self.failures_[0].message}"
             )
         if self.failures_:
             warn(
-                f"{len(self.failures_)} of {self.n_members} mixtures could not be fitted and are "
-                "left "
-                f"out; the first failed with: {self.failures_[0].message}"
+                f"{len(self.failures_)} of {len(results)} {kind} could not be fitted and are left "
+                f"out; the first, {self.failures_[0].algorithm}, failed with: "
+                f"{self.failures_[0].message}"
             )
-        self.axes_, self.members_ = (
-            axes,
-            join([each.rows for each in fitted], axes.projection.shape[1]),
-        )
+        return [results[i] for i in self._fitted]
 
     def _range(self, n: int) -> tuple[int, int]:
         """Smallest and largest number of components of a mixture fitted to ``n`` objects."""
@@ -226,11 +260,15 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _posteriors(self, block: Array) -> Any:
         """Posteriors (K, b) of a block of objects."""
+        if isinstance(self.members_, Members):
+            here = is_numpy(block) or sp.issparse(block)
+            columns = self.members_.columns(block if here else to_numpy(block)).T
+            return columns if here else asarray_like(columns, block)
         return self.members_.posteriors(*self.axes_.seen(block))
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.members_.rows)
+        return int(self.members_.offsets[-1])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")

@@ -40,6 +40,7 @@ __all__ = ["Request", "SoftConsensus", "fit_soft", "warn_if_noise"]
 
 CLEAR = 0.8  # score of mixtures from which on cells are not asked
 SUMMED = 50_000  # objects that the sums are taken over at most
+SUMS = ("mixtures", "members")  # evidence whose sums over all rows are taken
 GROWTH = 4  # times ``max_clusters`` may be tried while the best number is the largest one tried
 # Penalized eigengap that structureless data reach: at most .27 in 15 of 16 draws of 300 normal,
 # uniform, exponential and t objects
@@ -101,7 +102,7 @@ class SoftConsensus(NamedTuple):
 
         The members and the objects compared stay.
         """
-        if len(self.chosen.factor.kinds) > 1 or self.chosen.evidence != "mixtures":
+        if len(self.chosen.factor.kinds) > 1 or self.chosen.evidence not in SUMS:
             return self
         factor, sums = refine(self.chosen.factor, rows, self.chosen.n_clusters, self.sums)
         start = self(self.points)
@@ -150,6 +151,14 @@ def fit_soft(
         rows = Rows(X) if request.mass is None else Rows(X, request.mass)
     points, mass = distinct_sample(X, mixtures.max_objects, rng, request.mass, request.n_clusters)
     request = request._replace(mass=mass)
+    if mixtures.members is not None:
+        mixtures._fit_members(points, rng, mass)
+        own = {"members": (MixtureColumns(mixtures),)}
+        request = _of_fitted(request, mixtures)
+        candidates = candidates_of(own, points, request)
+        if request.n_clusters == "auto":
+            return _searched(own, points, candidates, request)
+        return _settle(rows, points, candidates, request, rng)
     axes = fit_axes(points, mixtures.n_axes, mass)
     stock, seeds = Stock.of(points, axes, mass), rng.integers(2**63, size=mixtures.n_members)
     set_sizes(mixtures, request.n_clusters, points.shape[0])
@@ -160,6 +169,7 @@ def fit_soft(
         if found is not None:
             return SoftConsensus(found, points, request, ((found.n_clusters, found.score),))
     mixtures._keep(first + mixtures._members(stock, seeds[N_MEMBERS:]), axes)
+    request = _of_fitted(request, mixtures)
     kinds: dict[str, tuple[Any, ...]] = {"mixtures": (MixtureColumns(mixtures),)}
     candidates = candidates_of(kinds, points, request)
     unclear = request.n_clusters != 1 and max(each.score for each in candidates) < CLEAR
@@ -171,6 +181,13 @@ def fit_soft(
     if request.n_clusters == "auto":
         return _searched(kinds, points, candidates, request)
     return _settle(rows, points, candidates, request, rng)
+
+
+def _of_fitted(request: Request, mixtures: MixtureEnsemble) -> Request:
+    """The request with the weights of those members only that could be fitted."""
+    if request.weights is None:
+        return request
+    return request._replace(weights=request.weights[mixtures._fitted])
 
 
 def fit_given(H: np.ndarray, offsets: np.ndarray, request: Request) -> SoftConsensus:
@@ -232,7 +249,7 @@ def _settle(
     best = max(candidates, key=lambda each: (each.score, -each.reader.misfit))
     sums = None
     mass = request.mass
-    if rows is not None and best.evidence == "mixtures":
+    if rows is not None and best.evidence in SUMS:
         factor, sums = refine(best.factor, _several(rows, rng), best.n_clusters)
         best = best._replace(factor=factor)
     if points.shape[0] > COMPARED or sums is not None:
@@ -265,10 +282,10 @@ def _structure_scores(points: Array, candidates: list[Candidate]) -> list[float]
 
 def warn_if_noise(chosen: Candidate, n_objects: int) -> None:
     """Warn when the evidence for the clusters, or for the last of them, is no stronger than in
-    noise.
+    noise; what members of the user's own show on noise is not known.
     """
     k, values = chosen.n_clusters, chosen.factor.values
-    if k < 2 or chosen.score >= NOISE or n_objects < FEWEST:
+    if k < 2 or chosen.score >= NOISE or n_objects < FEWEST or chosen.evidence == "members":
         return
     gaps = eigengap(values)[1:]
     if (
