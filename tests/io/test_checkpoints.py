@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from sfumato.core.loop import Run, Squarem, checkpoints, iterate, replay
+from sfumato.core.acceleration import Squarem
+from sfumato.core.loop import Run, checkpoints, iterate, replay
 
 
 class Keeper:

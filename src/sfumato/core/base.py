@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import loop
+from . import acceleration, loop
 from .clusterer import Clusterer
 from .rows import Rows, one_blas_thread
 from .types import Array, ArrayLike
@@ -28,7 +28,7 @@ class InductiveClusterer(Clusterer):
 
     The statistics are a NamedTuple whose entry ``objective`` is the objective of the state they
     were taken at. Models that can be accelerated also have ``_pack`` and ``_unpack`` (see
-    ``loop.Squarem``). Columns of the rows after the weights (classes, partial labels) reach
+    ``acceleration.Squarem``). Columns of the rows after the weights (classes, partial labels) reach
     ``_summarize`` and ``_assign`` as further arguments.
     """
 
@@ -87,10 +87,10 @@ class InductiveClusterer(Clusterer):
         relative_to = None if self._relative else total
         iterate = partial(loop.iterate, max_iter=self.max_iter, tol=tol, relative_to=relative_to)
         if hasattr(self, "_pack"):
-            accelerated = loop.Squarem.accelerate(
+            accelerated = acceleration.Squarem.accelerate(
                 step, self._pack, self._unpack, larger=self._larger
             )
-            run = iterate(accelerated, loop.Squarem(state))
+            run = iterate(accelerated, acceleration.Squarem(state))
             return run._replace(state=run.state.settled)
         return iterate(step, state)
 

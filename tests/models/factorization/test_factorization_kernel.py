@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from sfumato.core import loop
+from sfumato.core import acceleration, loop
 from sfumato.models.factorization import kernel
 from sfumato.similarity import doubly_stochastic
 
@@ -126,10 +126,10 @@ def test_exact_coordinates_need_a_fifth_of_the_published_sweeps(seed):
         n_sweeps += 1
         return kernel.sweep(problem, True, state)
 
-    accelerated = loop.Extrapolation.accelerate(
+    accelerated = acceleration.Extrapolation.accelerate(
         step, partial(kernel.combine, problem), lambda mask, one, other: one if mask else other
     )
-    state, value = loop.Extrapolation(start), np.inf
+    state, value = acceleration.Extrapolation(start), np.inf
     while value > published.objective and n_sweeps < published.n_iter:
         state, value = accelerated(state)
     assert n_sweeps <= published.n_iter / 5

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato import EvidenceWarning, PairwiseProbabilisticClustering, SpectralClustering
-from sfumato.core import loop
+from sfumato.core import acceleration, loop
 from sfumato.core.similarity_evidence import Evidence
 from sfumato.metrics import adjusted_rand_index
 from sfumato.models.pairwise import kernel, setup
@@ -77,10 +77,10 @@ def test_compiled_and_numpy_sweeps_reach_the_same_minimum(rng, monkeypatch):
     for twin in (True, False):
         if not twin:
             monkeypatch.setattr(kernel, "compiled_module", lambda *_: None)
-        step = loop.Extrapolation.accelerate(
+        step = acceleration.Extrapolation.accelerate(
             partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
         )
-        begin = loop.Extrapolation(kernel.start(problem, U))
+        begin = acceleration.Extrapolation(kernel.start(problem, U))
         found.append(loop.iterate(step, begin, max_iter=3000, tol=1e-13).objective[0])
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
-from sfumato.core import loop
+from sfumato.core import acceleration, loop
 from sfumato.core.arrays import to_numpy
 from sfumato.models.pairwise import gradient, kernel
 from sfumato.numerics import simplex
@@ -62,11 +62,14 @@ def test_every_kind_of_similarity_reaches_the_same_minimum(rng, exclude, scale):
             step, state = partial(gradient.gradient_step, problem), gradient.start(problem, begin)
             found[kind] = float(loop.iterate(step, state, max_iter=3000, tol=1e-13).objective[0])
         else:
-            step = loop.Extrapolation.accelerate(
+            step = acceleration.Extrapolation.accelerate(
                 partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
             )
             run = loop.iterate(
-                step, loop.Extrapolation(kernel.start(problem, begin)), max_iter=2000, tol=1e-13
+                step,
+                acceleration.Extrapolation(kernel.start(problem, begin)),
+                max_iter=2000,
+                tol=1e-13,
             )
             found[kind] = float(run.objective[0])
     assert max(found.values()) - min(found.values()) <= 1e-4 * np.square(W).sum(), found

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core import loop
+from ...core import acceleration, loop
 from ...core.base import InductiveClusterer
 from ...core.clusterer import plain_features
 from ...core.memory import InputSize
@@ -200,13 +200,15 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
             return self._sequence(rows, state)
         first, step = (
             state,
-            loop.Squarem.accelerate(self._step(rows), kernel.pack, kernel.unpack, larger=False),
+            acceleration.Squarem.accelerate(
+                self._step(rows), kernel.pack, kernel.unpack, larger=False
+            ),
         )
         for beta in self._levels():
             state = self._stir(state, first)._replace(beta=beta)
             tol = self.tol if beta == self.beta else max(self.tol, 1e-6)
             run = loop.iterate(
-                step, loop.Squarem(state), max_iter=self.max_iter, tol=tol, relative_to=1.0
+                step, acceleration.Squarem(state), max_iter=self.max_iter, tol=tol, relative_to=1.0
             )
             state = run.state.settled
             self._visited.append(self._information(rows, state))

@@ -15,7 +15,7 @@ from scipy.spatial.distance import squareform
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ...core import loop
+from ...core import acceleration, loop
 from ...core.memory import memory_budget
 from ...core.types import Estimator
 from ...core.warn import EvidenceWarning
@@ -356,11 +356,13 @@ class ByEstimator:
 
 def _descend(sweep: Any, starts: list[np.ndarray], settings: Settings) -> loop.Run:
     """Sweeps with extrapolation from every start; the best run."""
-    step = loop.Extrapolation.accelerate(
+    step = acceleration.Extrapolation.accelerate(
         sweep, _extrapolate, lambda mask, one, other: one if mask else other
     )
     runs = [
-        loop.iterate(step, loop.Extrapolation(U), max_iter=settings.max_iter, tol=settings.tol)
+        loop.iterate(
+            step, acceleration.Extrapolation(U), max_iter=settings.max_iter, tol=settings.tol
+        )
         for U in starts
     ]
     run = loop.best(runs, larger=False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core import loop
+from ...core import acceleration, loop
 from ...core.arrays import as_dense, is_numpy, to_numpy
 from ...core.memory import InputSize, reserve
 from ...core.similarity_base import SimilarityClusterer
@@ -202,10 +202,10 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         step = partial(kernel.sweep, problem, self.solver == "coordinate")
         if self.solver == "multiplicative":
             return iterate(step, start)
-        accelerated = loop.Extrapolation.accelerate(
+        accelerated = acceleration.Extrapolation.accelerate(
             step, partial(kernel.combine, problem), lambda mask, one, other: one if mask else other
         )
-        run = iterate(accelerated, loop.Extrapolation(start))
+        run = iterate(accelerated, acceleration.Extrapolation(start))
         return run._replace(state=run.state.settled)
 
     def _finish(self, run: loop.Run, X: Any) -> None:

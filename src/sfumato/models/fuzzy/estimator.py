@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core import loop
+from ...core import acceleration, loop
 from ...core.constraints import Known, refuse_constraints
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState
@@ -327,10 +327,12 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
         if self.stop == "objective":
             return super()._run(rows, state, total)
-        step = loop.Squarem.accelerate(self._step(rows), self._pack, self._unpack, larger=False)
+        step = acceleration.Squarem.accelerate(
+            self._step(rows), self._pack, self._unpack, larger=False
+        )
         reach = self.tol * float(self._coordinates.variances.sum()) ** 0.5
         run = general.until_centers_rest(
-            step, loop.Squarem(state), lambda s: s.settled.centers, reach, self.max_iter
+            step, acceleration.Squarem(state), lambda s: s.settled.centers, reach, self.max_iter
         )
         return run._replace(state=run.state.settled)
 

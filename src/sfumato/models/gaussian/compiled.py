@@ -131,7 +131,7 @@ def _steps(
 def _run(
     Z, w, count, family, turns, fixed, mean, scale, numbers, W, M, C, history, threshold, squared
 ):
-    """Steps, extrapolated where ``squared`` (``loop.Squarem``); the slot of the settled state."""
+    """Steps, extrapolated where ``squared`` (``Squarem``); the slot of the settled state."""
     # Slots come out of an array: a constant among them would be one more type to compile for.
     current, fallback, before = np.array([0, -1, -1])
     length, objective, stretch, n_iter = 0, 0.0, 1.0, 0

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core import loop
+from ...core import acceleration, loop
 from ...core.arrays import to_numpy
 from ...core.linked import Linked
 from ...core.optional import compiled_module
@@ -224,9 +224,15 @@ class Likelihood:
                 return loop.Run(end, history[-1], history, len(history), done)
 
             return loop.at_once(compiled)
-        accelerated = loop.Squarem.accelerate(self.step, kernel.pack, self._unpack, larger=True)
+        accelerated = acceleration.Squarem.accelerate(
+            self.step, kernel.pack, self._unpack, larger=True
+        )
         run = loop.iterate(
-            accelerated, loop.Squarem(state), max_iter=max_iter, tol=tol, relative_to=self.total
+            accelerated,
+            acceleration.Squarem(state),
+            max_iter=max_iter,
+            tol=tol,
+            relative_to=self.total,
         )
         return run._replace(state=run.state.settled)
 

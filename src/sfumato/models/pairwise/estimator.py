@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ...core import loop
+from ...core import acceleration, loop
 from ...core.arrays import as_dense, namespace, to_numpy
 from ...core.constrained_similarity import ConstrainedSimilarityClusterer
 from ...core.constraints import Known, match_columns
@@ -247,10 +247,10 @@ class PairwiseProbabilisticClustering(AutomaticClusters, ConstrainedSimilarityCl
             return iterate(partial(kernel.baum_eagon_step, problem), kernel.start(problem, U))
         if isinstance(problem.W, kernel.Implicit):
             return iterate(partial(gradient.gradient_step, problem), gradient.start(problem, U))
-        step = loop.Extrapolation.accelerate(
+        step = acceleration.Extrapolation.accelerate(
             partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
         )
-        run = iterate(step, loop.Extrapolation(kernel.start(problem, U)))
+        run = iterate(step, acceleration.Extrapolation(kernel.start(problem, U)))
         return run._replace(state=run.state.settled)
 
     def _finish(self, problem: kernel.Problem, run: loop.Run, X: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core import loop
+from ...core import acceleration, loop
 from ...core.base import weight_of
 from ...core.mixture_features import FeatureMixture
 from ...core.rows import Rows, one_blas_thread
@@ -133,9 +133,9 @@ class FamilySearch(FeatureMixture):
             state = kernel.unpack(vector, like)
             return state if rule.family in CLOSED else kernel.projected(state, rule)
 
-        accelerated = loop.Squarem.accelerate(step, kernel.pack, unpack, larger=True)
+        accelerated = acceleration.Squarem.accelerate(step, kernel.pack, unpack, larger=True)
         run = loop.iterate(
-            accelerated, loop.Squarem(state), max_iter=max_iter, tol=tol, relative_to=total
+            accelerated, acceleration.Squarem(state), max_iter=max_iter, tol=tol, relative_to=total
         )
         return run._replace(state=run.state.settled)
 
