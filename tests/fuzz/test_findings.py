@@ -16,6 +16,7 @@ from sfumato import (
     MixtureClassifier,
     PairwiseProbabilisticClustering,
     SpectralClustering,
+    StudentMixture,
 )
 from sfumato.memberships import predict_strongest, sizes
 from sfumato.metrics import fuzzy_silhouette, rand_index
@@ -235,6 +236,12 @@ def test_a_constant_feature_beside_tiny_ones(kind):
     given = np.column_stack([1e-160 * X, np.ones(40)])
     model = GaussianMixture(2, covariance_type=kind, n_init=1, random_state=0).fit(given)
     np.testing.assert_array_equal(model.labels_ == model.labels_[0], np.arange(40) % 2 == 0)
+
+
+@pytest.mark.parametrize("kind", ["spherical", "EVE", "full"])
+def test_student_clusters_of_tiny_features_beside_a_constant_one(kind):
+    given = np.column_stack([1e-160 * X, np.ones(40)])
+    valid(StudentMixture(2, covariance_type=kind, n_init=1, random_state=0).fit(given).memberships_)
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e151])

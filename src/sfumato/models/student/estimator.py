@@ -183,7 +183,8 @@ class StudentMixture(AutomaticMixture, FamilySearch):
         units = np.ones(len(self._coordinates.scale))
         if family not in UNIT_FREE:
             units = self._coordinates.scale.max() / self._coordinates.scale
-            units = units / units.max()
+            # Beside a constant feature, tiny ones have units whose squares are no numbers.
+            units = np.maximum(units / units.max(), 1e-70)
         floor = self.reg_covar * float(units.min()) ** 2
         freedom = self.degrees_of_freedom
         return kernel.Rule(

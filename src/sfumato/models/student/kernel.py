@@ -345,7 +345,7 @@ def pack(state: State) -> np.ndarray:
     scales = (
         np.log(state.scales)
         if state.scales.ndim == 2
-        else distances.cholesky_coordinates(state.scales)
+        else distances.cholesky_coordinates(ready(state).state.scales)
     )
     return np.concatenate(
         [np.log(state.weights), state.means.ravel(), scales.ravel(), 1.0 / state.freedom]
