@@ -323,11 +323,12 @@ def test_help_says_which_model_is_taken(run):
 
 
 def test_missing_values_are_named(run, tmp_path):
+    sampler = ("--model", "dirichlet-process", "--set", "inference=gibbs", "--set", "n_draws=4")
     (tmp_path / "m.csv").write_text("a,b\n1,2\n3,\n5,6\n7,8\n")
-    code, _, err = run("fit", "m.csv", "--clusters", 2, "--model", "factor-mixture")
+    code, _, err = run("fit", "m.csv", *sampler)
     assert (code, "missing cells are filled in" in err, "'b' (1)" in err) == (0, True, True)
     np.save(tmp_path / "m.npy", [[1.0, 2.0], [3.0, np.nan], [5.0, 6.0], [7.0, 8.0]])
-    code, _, err = run("fit", "m.npy", "--clusters", 2, "--model", "factor-mixture", "--out", "n")
+    code, _, err = run("fit", "m.npy", *sampler, "--out", "n")
     assert (code, "row 2 has no value in column '1'" in err) == (2, True)
 
 

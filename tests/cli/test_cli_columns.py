@@ -145,7 +145,8 @@ def test_inspect_counts_the_columns_of_the_file(run, tmp_path):
 def test_what_is_done_to_a_missing_category_is_said(run, tmp_path):
     rows = [f"{i % 7}.5,{['a', 'b', ''][i % 3]}" for i in range(40)]
     (tmp_path / "t.csv").write_text("x,kind\n" + "\n".join(rows))
-    code, _, err = run("fit", "t.csv", "-m", "factor-mixture", "-k", 2, "-o", "r")
+    sampler = ("-m", "dirichlet-process", "--set", "inference=gibbs", "--set", "n_draws=4")
+    code, _, err = run("fit", "t.csv", *sampler, "-o", "r")
     assert code == 0, err
     assert "(a category with the shares of its levels)" in err
     assert "gaussian-mixture and mixed-mixture use them as they are" in err

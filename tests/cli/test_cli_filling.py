@@ -57,7 +57,8 @@ def test_new_objects_are_filled_in_alike(tmp_path, monkeypatch, capsys):
     rows = RNG.normal(size=(90, 2)) + 9 * group[:, None]
     lines = [f"{a:.3f},{'' if i % 10 == 0 else f'{b:.3f}'}" for i, (a, b) in enumerate(rows)]
     (tmp_path / "t.csv").write_text("\n".join(["a,b", *lines]))
-    arguments = ["fit", "t.csv", "-m", "factor-mixture", "-k", "2", "--out", "r"]
+    sampler = ["-m", "dirichlet-process", "--set", "inference=gibbs", "--set", "n_draws=4"]
+    arguments = ["fit", "t.csv", *sampler, "--out", "r"]
     assert main(arguments) == 0
     assert "what the other columns make likely" in capsys.readouterr().err
     kept = json.loads((tmp_path / "r" / "summary.json").read_text())["input"]["scaling"]
