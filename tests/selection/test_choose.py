@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -339,3 +341,33 @@ def test_a_consensus_keeps_the_table_that_choosing_gives(kind):
     assert fitted.selection_.n_clusters == fitted.n_clusters_ == 3
     assert list(fitted.selection_.distribution) == fitted.candidates_.tolist()
     assert not hasattr(fitted.set_params(n_clusters=3).fit(evidence), "selection_")
+
+
+@pytest.mark.parametrize("criterion", ["auto", "eigengap", "held-out"])
+@pytest.mark.parametrize("kind", ["similarity", "sparse", "labelings"])
+def test_weights_of_similarities_and_labelings_are_copies(kind, criterion):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 10)
+    w = rng.integers(0, 3, size=30)
+    rows = np.repeat(np.arange(30), w)
+    if kind == "labelings":
+        evidence = np.where(rng.random((30, 12)) < 0.8, y[:, None], rng.integers(0, 4, (30, 12)))
+        copied = evidence[rows]
+        model = EvidenceAccumulation(2, ensemble="precomputed", random_state=0)
+    else:
+        W = np.where(y[:, None] == y, 0.9, 0.1) + 0.05 * rng.random((30, 30))
+        W = (W + W.T) / 2
+        copied = W[np.ix_(rows, rows)]
+        evidence = sp.csr_array(W) if kind == "sparse" else W
+        copied = sp.csr_array(copied) if kind == "sparse" else copied
+        model = SpectralClustering(2, similarity="precomputed", random_state=0)
+    settings = {"criterion": criterion, "n_splits": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weighted = choose_n_clusters(model, evidence, range(2, 5), sample_weight=w, **settings)
+        expected = choose_n_clusters(model, copied, range(2, 5), **settings)
+    assert weighted.n_clusters == expected.n_clusters
+    scores = [[row.score for row in choice.table] for choice in (weighted, expected)]
+    np.testing.assert_allclose(*scores, atol=1e-10)
+    with pytest.raises(ValueError, match="whole numbers"):
+        choose_n_clusters(model, evidence, range(2, 5), sample_weight=w + 0.5, **settings)

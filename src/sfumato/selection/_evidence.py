@@ -236,25 +236,24 @@ def as_evidence(
     def precomputed(name: str) -> bool:
         return isinstance(parameters.get(name), str) and parameters[name] == "precomputed"
 
-    if sample_weight is not None and (precomputed("ensemble") or precomputed("similarity")):
-        raise ValueError(
-            "sample_weight goes with features where the number of clusters is chosen: give the "
-            "number, or leave the weights out"
-        )
     if reader(data) is not None:
         raise TypeError(
             "the evidence is a dask array, of which no resamples can be drawn: give a part of it, "
             "e.g. X[:5000].compute()"
         )
     if precomputed("ensemble"):
-        return Labelings(check_labelings(data))
+        labels = check_labelings(data)
+        rows = _copies(sample_weight, labels)
+        return Labelings(labels if rows is None else labels[rows])
     if any(map(precomputed, ("similarity", "affinity", "metric"))):
         if not (sp.issparse(data) or isinstance(data, np.ndarray)):
             raise TypeError(
                 "the similarity must be an array or a sparse array, whose rows can be taken; got "
                 f"{type(data).__name__}"
             )
-        return Similarity(sp.csr_array(data) if sp.issparse(data) else data)
+        W = sp.csr_array(data) if sp.issparse(data) else data
+        rows = _copies(sample_weight, W)
+        return Similarity(W if rows is None else W[rows][:, rows])
     X = (
         sp.csr_array(data)
         if sp.issparse(data)
@@ -263,3 +262,17 @@ def as_evidence(
         else np.asarray(data)
     )
     return Features(X, check_weights(sample_weight, X))
+
+
+def _copies(sample_weight: ArrayLike | None, data: Any) -> np.ndarray | None:
+    """Rows, each as often as its weight says; None where there are no weights."""
+    weights = check_weights(sample_weight, data)
+    if weights is None:
+        return None
+    if not (weights == np.rint(weights)).all():
+        raise ValueError(
+            "sample_weight must hold whole numbers where the number of clusters of similarities or "
+            f"labelings is chosen, got {weights[weights != np.rint(weights)][0]:g}: objects are "
+            "counted as copies there"
+        )
+    return np.repeat(np.arange(len(weights)), weights.astype(np.int64))

@@ -116,7 +116,8 @@ def choose_n_clusters(
     n_splits : int
         Splits into halves, or structureless draws, for the criteria that need them.
     sample_weight : array of shape (n,), optional
-        Passed to ``fit``, with features.
+        Passed to ``fit`` with features; whole numbers with similarities and labelings, where a
+        weight of w is w copies, and 0 absence.
     random_state : None, int, RandomState or Generator
         Of the splits, by default the one that "auto" has; fits have the seed of the estimator.
     n_jobs : int, optional

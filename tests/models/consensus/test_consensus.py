@@ -13,14 +13,17 @@ from sklearn.datasets import make_blobs, make_moons
 
 from sfumato import (
     ClusteringEnsemble,
+    CompletelyPositiveFactorization,
     EvidenceAccumulation,
     EvidenceWarning,
     MemoryBudgetError,
     PairwiseProbabilisticClustering,
+    SpectralClustering,
 )
+from sfumato.core.objects import present_rows
 from sfumato.datasets import make_gaussians
 from sfumato.metrics import adjusted_rand_index, matched_accuracy
-from sfumato.models.consensus import explicit, solvers
+from sfumato.models.consensus import explicit, hard, solvers
 from sfumato.models.consensus.selection import _skill
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
@@ -544,3 +547,42 @@ def test_one_object_with_features_is_one_cluster(ensemble):
     model = EvidenceAccumulation("auto", ensemble=ensemble, random_state=0).fit([[1.0, 2.0]])
     assert model.n_clusters_ == 1
     np.testing.assert_array_equal(model.memberships_, [[1.0]])
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize(
+    "consensus",
+    [
+        *NAMES,
+        PairwiseProbabilisticClustering(3),
+        SpectralClustering(3),
+        CompletelyPositiveFactorization(3),
+    ],
+    ids=str,
+)
+def test_whole_weights_are_copies_in_every_consensus(consensus, gaps, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 10)
+    L = np.where(rng.random((30, 15)) < 0.85, y[:, None], rng.integers(0, 4, (30, 15)))
+    L = np.where(rng.random(L.shape) < 0.15, -1, L) if gaps else L
+    w = rng.integers(0, 4, size=30)
+
+    def fitted(rows, weights=None):
+        model = EvidenceAccumulation(
+            3, ensemble="precomputed", consensus=consensus, random_state=0, tol=1e-7, n_init=1
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return model.fit(L[rows], sample_weight=weights)
+
+    weighted = fitted(slice(None), w)
+    copied = fitted(np.repeat(np.arange(30), w))
+    assert np.abs(np.repeat(weighted.memberships_, w, axis=0) - copied.memberships_).max() < 1e-10
+    alone = fitted(w > 0, w[w > 0])
+    assert np.abs(weighted.memberships_[w > 0] - alone.memberships_).max() < 1e-10
+    # The same clusters where copies are not joined to one object before.
+    monkeypatch.setattr(hard, "objects_of", lambda X, own, least: present_rows(len(X), own))
+    apart = fitted(np.repeat(np.arange(30), w))
+    assert adjusted_rand_index(np.repeat(weighted.labels_, w), apart.labels_) == 1.0
+    if np.isfinite(weighted.objective_) and weighted.objective_ > 1e-3:
+        assert apart.objective_ == pytest.approx(weighted.objective_, rel=1e-2)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_feature_names, has_fit_parameter
 
 from ...core.clusterer import plain_features
 from ...core.labels import check_labelings
-from ...core.objects import Objects, object_weights, objects_of, present_rows
+from ...core.objects import Objects, object_weights, objects_of
 from ...core.structure import PREFIX, assess, convinces
 from ...core.types import ArrayLike, Estimator
 from ...core.validation import check_features, check_n_clusters, refuse_subnormal
@@ -82,7 +82,10 @@ def accumulate(
         _check_feature_names(model, X, reset=True)
         model.n_features_in_ = C.table.codes.shape[1]
         weights = object_weights(sample_weight, C)
-        return C, np.dtype(np.float64), present_rows(C.shape[0], weights)
+        # Copies are one object, so that weights and copies give the same numbers; not where hardly
+        # more objects than clusters would be left.
+        most = model.max_clusters if model.n_clusters == "auto" else model.n_clusters
+        return C, np.dtype(np.float64), objects_of(C.table.codes, weights, most + 1)
     X = check_features(model, X, reset=True)
     refuse_subnormal(X, "X")
     weights = object_weights(sample_weight, X)
