@@ -24,6 +24,7 @@ from sfumato.models.consensus.selection import _skill
 from sfumato.models.factor import kernel as factor
 from sfumato.models.student import kernel as student
 from sfumato.numerics.holes import Patterns
+from sfumato.numerics.operators import normalized_operator
 from sfumato.plot import block_means
 from sfumato.report import describe, profiles, projection
 from sfumato.selection import bootstrap_likelihood_ratio, parameter_intervals
@@ -317,3 +318,11 @@ def test_a_graph_with_objects_that_are_similar_by_1e_310(method):
     model = SpectralClustering(2, similarity="precomputed", method=method, random_state=0)
     with pytest.raises(ValueError, match="W has objects whose similarities sum to"):
         model.fit(W)
+
+
+def test_weights_beside_objects_that_are_similar_by_1e_310():
+    W = np.full((10, 10), 1e-310)
+    W[0, 1] = W[1, 0] = 1.0
+    scaled = normalized_operator(W, weights=np.ones(10)) @ np.eye(10)
+    np.testing.assert_allclose(scaled, normalized_operator(W) @ np.eye(10))
+    assert np.isfinite(scaled).all()

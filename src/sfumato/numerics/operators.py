@@ -125,9 +125,9 @@ def normalized_operator(W: Any, degree: Any = None, weights: Any = None) -> Scal
     xp = namespace(degree)
     positive = degree > 0
     safe = xp.where(positive, degree, xp.ones_like(degree))
-    scaling = (
-        safe**-0.5 if weights is None else (xp.asarray(weights, dtype=safe.dtype) / safe) ** 0.5
-    )
+    scaling = safe**-0.5  # one over a tiny degree may be infinite, over its root it is not
+    if weights is not None:
+        scaling = scaling * xp.asarray(weights, dtype=safe.dtype) ** 0.5
     return Scaled(W, xp.where(positive, scaling, xp.zeros_like(degree)))
 
 
