@@ -34,6 +34,34 @@ interval : float, optional
     ``Estimate(value, low, high)``.
 random_state : None, int or Generator
     Of the bootstrap.""",
+    "seed_and_threads": """\
+random_state : int, RandomState, Generator or None, default=None
+    Random seed.
+n_jobs : int or None, default=None
+    Threads over row blocks; None means every core. The answer does not depend on it.""",
+    "posterior": """\
+memberships_ : array of shape (n, n_clusters)
+    Posterior probabilities.
+labels_ : array of shape (n,)
+    Cluster of the largest membership.
+weights_ : array of shape (n_clusters,)
+    Shares of the clusters, the largest first.""",
+    "search": """\
+search_ : ModelSearch
+    Every candidate, its criteria, or the reason why it failed; prints as a table.
+selection_ : Choice
+    The best candidate of every number of clusters, if several were tried.""",
+    "mixture_links": """\
+must_link : array of shape (m, 2) or (m, 3), optional
+    Pairs of rows that belong together: they share one row of memberships. With a third
+    column of weights w, labels that separate the pair are less probable by exp(-w) instead.
+cannot_link : array of shape (m, 2) or (m, 3), optional
+    Pairs of rows that belong apart: labels that join them are ruled out or, with a third
+    column of weights w, less probable by exp(-w). A warning counts the pairs that labels do
+    not honour.""",
+    "ended": """\
+n_clusters_, n_iter_, converged_ : int, int, bool
+    Number of clusters, steps taken, whether ``tol`` was reached.""",
 }
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from .base import weight_of
 from .constraints import Known, matching
+from .docs import documented
 from .growth import first_sizes, more_sizes
 from .linked import LinkedRows, free_weights
 from .loop import Run
@@ -92,6 +93,7 @@ class DensityMixture(FittedDensity):
         check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
 
+    @documented
     def fit(
         self,
         X: Any,
@@ -113,13 +115,7 @@ class DensityMixture(FittedDensity):
             ignored, as in other clusterers.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
-        must_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong together: they share one row of memberships. With a third
-            column of weights w, labels that separate the pair are less probable by exp(-w) instead.
-        cannot_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong apart: labels that join them are ruled out or, with a third
-            column of weights w, less probable by exp(-w). A warning counts the pairs that labels do
-            not honour.
+        %(mixture_links)s
 
         Returns
         -------

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core import loop
 from ...core.base import weight_of
+from ...core.docs import documented
 from ...core.mixture_features import FeatureMixture
 from ...core.rows import Rows
 from ...core.types import Array, RandomState, Weights
@@ -24,6 +25,7 @@ SAMPLE = 2048  # objects that a start looks at
 MOST_FACTORS = 6  # that "auto" tries
 
 
+@documented
 class FactorMixture(AutomaticMixture, FeatureMixture):
     """Posterior probabilities of Gaussian clusters in many features.
 
@@ -54,19 +56,11 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
         Most steps of a run.
     tol : float, default=1e-6
         A run stops when a step raises the log-likelihood per object by less than this.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
-    n_jobs : int or None, default=None
-        Threads over row blocks; None means every core. The answer does not depend on it.
+    %(seed_and_threads)s
 
     Attributes
     ----------
-    memberships_ : array of shape (n, n_clusters)
-        Posterior probabilities.
-    labels_ : array of shape (n,)
-        Cluster of the largest membership.
-    weights_ : array of shape (n_clusters,)
-        Shares of the clusters, the largest first.
+    %(posterior)s
     means_ : array of shape (n_clusters, p)
         Means.
     loadings_ : array of shape (n_clusters, p, n_factors)
@@ -75,14 +69,10 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
         Noise variances, the diagonals of ``Psi``.
     n_factors_ : int
         Number of factors.
-    search_ : ModelSearch
-        Every candidate, its criteria, or the reason why it failed; prints as a table.
-    selection_ : Choice
-        The best candidate of every number of clusters, if several were tried.
+    %(search)s
     log_likelihood_, objective_ : float
         Log-likelihood of the fitted objects; ``history_`` at every step.
-    n_clusters_, n_iter_, converged_ : int, int, bool
-        Number of clusters, steps taken, whether ``tol`` was reached.
+    %(ended)s
 
     See Also
     --------

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...conjugate import NormalInverseWishart
 from ...core.constraints import Known
+from ...core.docs import documented
 from ...core.linked import Linked
 from ...core.model_search import ModelCandidate, ModelSearch
 from ...core.rows import one_blas_thread
@@ -196,6 +197,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         self.frozen = frozen
         self.n_jobs = n_jobs
 
+    @documented
     @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other
     def fit(
         self,
@@ -219,13 +221,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             ignored, as in other clusterers: ``MixtureClassifier`` learns from it.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
-        must_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong together: they share one row of memberships. With a third
-            column of weights w, labels that separate the pair are less probable by exp(-w) instead.
-        cannot_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong apart: labels that join them are ruled out or, with a third
-            column of weights w, less probable by exp(-w). A warning counts the pairs that labels do
-            not honour.
+        %(mixture_links)s
         measurement_error : array of shape (n, p) or (n, p, p), optional
             Known variances or covariances of the error of every object: the mixture is that of the
             objects without their errors (Bovy, Hogg and Roweis 2011), which ``memberships_`` take

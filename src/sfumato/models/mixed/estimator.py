@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from ...core import loop
 from ...core.arrays import to_numpy
+from ...core.docs import documented
 from ...core.mixture_base import DensityMixture
 from ...core.rows import Rows
 from ...core.types import ArrayLike, RandomState, Weights
@@ -25,6 +26,7 @@ __all__ = ["MixedMixture"]
 SAMPLE = 4096  # objects that a start looks at
 
 
+@documented
 class MixedMixture(AutomaticMixture, DensityMixture):
     """Posterior probabilities of clusters in a table whose columns are of different kinds.
 
@@ -56,35 +58,23 @@ class MixedMixture(AutomaticMixture, DensityMixture):
         Most steps of a run.
     tol : float, default=1e-7
         A run stops when a step raises the objective per object by less than this.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
-    n_jobs : int or None, default=None
-        Threads over row blocks; None means every core. The answer does not depend on it.
+    %(seed_and_threads)s
 
     Attributes
     ----------
-    memberships_ : array of shape (n, n_clusters)
-        Posterior probabilities.
-    labels_ : array of shape (n,)
-        Cluster of the largest membership.
-    weights_ : array of shape (n_clusters,)
-        Shares of the clusters, the largest first.
+    %(posterior)s
     parameters_ : dict
         For every column a dict of arrays of shape (n_clusters,): ``mean`` and
         ``standard_deviation`` (of the logarithm, for log-normal columns), ``rate``, or the
         probability of every level.
     columns_ : dict
         Kind of every column.
-    search_ : ModelSearch
-        Every candidate, its criteria, or the reason why it failed; prints as a table.
-    selection_ : Choice
-        The best candidate of every number of clusters, if several were tried.
+    %(search)s
     log_likelihood_ : float
         Log-likelihood of the fitted objects.
     objective_ : float
         Log-likelihood plus logarithm of the prior; ``history_`` at every step.
-    n_clusters_, n_iter_, converged_ : int, int, bool
-        Number of clusters, steps taken, whether ``tol`` was reached.
+    %(ended)s
 
     See Also
     --------

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core import loop
 from ...core.base import weight_of
+from ...core.docs import documented
 from ...core.rows import Rows
 from ...core.types import Array, RandomState, Weights
 from ...core.validation import check_choice, check_number
@@ -28,6 +29,7 @@ TO_THE_TAILS = "outliers are left to the tails"
 UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
 
 
+@documented
 class StudentMixture(AutomaticMixture, FamilySearch):
     """Posterior probabilities of clusters with heavy tails.
 
@@ -60,19 +62,11 @@ class StudentMixture(AutomaticMixture, FamilySearch):
         Most steps of a run.
     tol : float, default=1e-8
         A run stops when a step raises the log-likelihood per object by less than this.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
-    n_jobs : int or None, default=None
-        Threads over row blocks; None means every core. The answer does not depend on it.
+    %(seed_and_threads)s
 
     Attributes
     ----------
-    memberships_ : array of shape (n, n_clusters)
-        Posterior probabilities.
-    labels_ : array of shape (n,)
-        Cluster of the largest membership.
-    weights_ : array of shape (n_clusters,)
-        Shares of the clusters, the largest first.
+    %(posterior)s
     means_ : array of shape (n_clusters, p)
         Centers.
     scale_matrices_ : array of shape (n_clusters, p, p)
@@ -81,14 +75,10 @@ class StudentMixture(AutomaticMixture, FamilySearch):
         Degrees of freedom ``nu``.
     covariance_type_ : str
         The family.
-    search_ : ModelSearch
-        Every candidate, its criteria, or the reason why it failed; prints as a table.
-    selection_ : Choice
-        The best candidate of every number of clusters, if several were tried.
+    %(search)s
     log_likelihood_, objective_ : float
         Log-likelihood of the fitted objects; ``history_`` at every step.
-    n_clusters_, n_iter_, converged_ : int, int, bool
-        Number of clusters, steps taken, whether ``tol`` was reached.
+    %(ended)s
 
     See Also
     --------
