@@ -61,8 +61,17 @@ def run() -> list[Line]:
                         note=told,
                     )
                 )
-        X = load_iris().data
-        search = GaussianMixture(range(1, 10), random_state=0)
-        found = _seconds({"ours": lambda: search.fit(X)}, 3)["ours"]
-    told = "R mclust 6.0.0 on another day; all its criteria are reached"
-    return [*lines, Line("Iris, 14 families x 9 sizes", found, 0.42, "R mclust", note=told)]
+        searches = {
+            "Iris": (load_iris().data, 0.42),
+            "2000 x 4": (
+                datasets.make_gaussians(2000, 5, n_features=4, separation=3.5, random_state=0)[0],
+                4.8,
+            ),
+        }
+        told = "R mclust 6.0.0 on another day, on other data of the size where it is not Iris"
+        for name, (X, peer) in searches.items():
+            search = GaussianMixture(range(1, 10), random_state=0)
+            found = _seconds({"ours": lambda m=search, X=X: m.fit(X)}, 3)["ours"]
+            what = f"{name}, 14 families x 9 sizes"
+            lines.append(Line(what, found, peer, "R mclust", target=">= 1", note=told))
+    return lines

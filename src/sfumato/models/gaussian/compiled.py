@@ -91,7 +91,7 @@ def run(
     problem = _Problem(Z, weights, state, prior)
     problem.put(state)
     history = np.empty(max_iter)
-    n_iter, slot, converged = _run(*problem.arguments(history, threshold, True))
+    n_iter, slot, converged = _run(*problem.arguments(history, threshold))
     return problem.state(slot, state), history[:n_iter], converged
 
 
@@ -105,12 +105,12 @@ def steps(
     """States after some steps each, and the objectives of the states before the last one."""
     first, several = states[0], kernel.stack(states)
     problem, shape = _Problem(Z, weights, first, prior), _shape(first)
-    W, M = several.weights, several.means
-    C = several.covariances.reshape(len(states), *shape)
-    values = np.empty(len(states))
+    # One layout only: another would be compiled for by itself.
+    W, M, C = (np.ascontiguousarray(part) for part in several[:3])
+    C, values = C.reshape(len(states), *shape), np.empty(len(states))
     _steps(*problem.arguments(np.empty(n_steps), W, M, C, values))
-    ends = several._replace(covariances=C.reshape(several.covariances.shape))
-    return kernel.unstack(ends), values
+    C = C.reshape(several.covariances.shape)
+    return kernel.unstack(several._replace(weights=W, means=M, covariances=C)), values
 
 
 @njit(cache=True, nogil=True)
@@ -121,17 +121,19 @@ def _steps(
     for i in range(len(values)):
         W[0], M[0], C[0] = Ws[i], Ms[i], Cs[i]
         _, slot, _ = _run(
-            Z, w, count, family, turns, fixed, mean, scale, numbers, W, M, C, history, -1.0, False
+            Z, w, count, family, turns, fixed, mean, scale, numbers, W, M, C, history, -1.0
         )
         values[i] = history[-1]
         Ws[i], Ms[i], Cs[i] = W[slot], M[slot], C[slot]
 
 
 @njit(cache=True, nogil=True)
-def _run(
-    Z, w, count, family, turns, fixed, mean, scale, numbers, W, M, C, history, threshold, squared
-):
-    """Steps, extrapolated where ``squared`` (``Squarem``); the slot of the settled state."""
+def _run(Z, w, count, family, turns, fixed, mean, scale, numbers, W, M, C, history, threshold):
+    """Steps, extrapolated as ``Squarem`` is; the slot of the settled state.
+
+    A negative threshold asks for plain steps, as many as ``history`` has room for.
+    """
+    squared = threshold >= 0.0
     # Slots come out of an array: a constant among them would be one more type to compile for.
     current, fallback, before = np.array([0, -1, -1])
     length, objective, stretch, n_iter = 0, 0.0, 1.0, 0
