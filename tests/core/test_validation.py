@@ -134,3 +134,22 @@ def test_words_name_the_model_that_takes_them(kind):
         EvidenceAccumulation(2).fit(words)
     model = EvidenceAccumulation(2, ensemble="precomputed", random_state=0).fit(words)
     assert model.memberships_.shape == (12, 2)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        sfumato.StudentMixture(2),
+        sfumato.FactorMixture(2, n_factors=1),
+        sfumato.MixedMixture(2),
+        sfumato.InformationBottleneck(2),
+        sfumato.ClusteringEnsemble(3),
+        sfumato.EvidenceAccumulation(2, ensemble=sfumato.ClusteringEnsemble(3)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_arrays_of_other_libraries_are_refused_with_a_way_out(model):
+    xs = pytest.importorskip("array_api_strict")
+    X = xs.asarray(np.random.default_rng(0).random((30, 3)))
+    with pytest.raises(TypeError, match=r"not those of array_api_strict: pass np\.asarray\(X\)"):
+        model.fit(X)

@@ -13,7 +13,7 @@ from .linked import LinkedRows, free_weights
 from .model_search import ModelCandidate
 from .rows import Rows, add
 from .types import Array, ArrayLike, Weights
-from .validation import as_generator, check_features, check_number, check_weights
+from .validation import as_generator, check_features, check_number, check_weights, refuse_tensors
 
 __all__ = ["FittedDensity"]
 
@@ -57,6 +57,7 @@ class FittedDensity(InductiveClusterer):
         """Number of free parameters of the present setting."""
 
     def _read(self, X: Array, *, reset: bool) -> Any:
+        refuse_tensors(self, X)
         return check_features(self, X, reset=reset, missing=True, sparse=False)
 
     def _posterior(self, block: Array, ready: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -31,6 +31,7 @@ __all__ = [
     "refuse_same_names",
     "refuse_spread",
     "refuse_subnormal",
+    "refuse_tensors",
     "refuse_underflow",
 ]
 
@@ -270,6 +271,20 @@ def _check_foreign(estimator: Estimator, X: Array, reset: bool) -> Any:
     if not bool(xp.all(xp.isfinite(X))):
         raise ValueError("X contains NaN or infinity: drop or impute those rows")
     return X
+
+
+def refuse_tensors(estimator: Estimator, X: Any) -> None:
+    """Refuse arrays of PyTorch and other libraries where the estimator reads NumPy alone."""
+    plain = is_numpy(X) or sp.issparse(X) or reader(X) is not None
+    if plain or not hasattr(X, "ndim") or hasattr(X, "iloc") or hasattr(X, "__dataframe__"):
+        return
+    library = type(X).__module__.split(".")[0]
+    raise TypeError(
+        f"{type(estimator).__name__} with these parameters reads NumPy arrays, not those of "
+        f"{library}: pass np.asarray(X), X.cpu().numpy() for a tensor; FuzzyCMeans, "
+        "GaussianMixture, DirichletProcessMixture, DiscriminativeClustering and "
+        "EvidenceAccumulation() take PyTorch tensors (the page 'what works on what')"
+    )
 
 
 def check_width(estimator: Estimator, X: Array, reset: bool) -> None:

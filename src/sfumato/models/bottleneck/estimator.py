@@ -17,7 +17,7 @@ from ...core.clusterer import plain_features
 from ...core.memory import InputSize
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import check_features, check_number, check_weights
+from ...core.validation import check_features, check_number, check_weights, refuse_tensors
 from ...core.warn import warn
 from ...numerics import contingency
 from ...selection.automatic import AutomaticClusters
@@ -129,6 +129,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
 
     def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
         try:
+            refuse_tensors(self, X)
             X = check_features(self, X, reset=True)
             Q, largest = self._distributions(X)
             mass = _mass(X, largest, sample_weight)
@@ -318,6 +319,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
             it goes to the first cluster.
         """
         self._check_fitted()
+        refuse_tensors(self, X)
         X = check_features(self, X, reset=False)
         Q, _ = self._distributions(X)
         return (
@@ -344,6 +346,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
             In nats; on the fitted rows it is - ``objective_``.
         """
         self._check_fitted()
+        refuse_tensors(self, X)
         X = check_features(self, X, reset=False)
         Q, largest = self._distributions(X)
         rows = Rows(Q, _mass(X, largest, sample_weight), n_jobs=self.n_jobs)

@@ -19,7 +19,13 @@ from ...core.memory import InputSize, require
 from ...core.objects import distinct_rows, object_weights
 from ...core.rows import _controller, in_threads
 from ...core.types import Array, ArrayLike
-from ...core.validation import as_generator, check_features, check_number, refuse_subnormal
+from ...core.validation import (
+    as_generator,
+    check_features,
+    check_number,
+    refuse_subnormal,
+    refuse_tensors,
+)
 from ...core.warn import warn
 from .members import LINKAGES, Failure, Plan, attempt, label
 
@@ -144,6 +150,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         self._check_parameters()
         self._check_room(X)
+        refuse_tensors(self, X)
         given = check_features(self, X, reset=True)
         refuse_subnormal(given, "X")
         objects = distinct_rows(given, object_weights(sample_weight, given))
@@ -270,6 +277,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ``predict``, or nearest object.
         """
         check_is_fitted(self)
+        refuse_tensors(self, X)
         X = self._frame(check_features(self, X, reset=False))
         neighbors = (
             None

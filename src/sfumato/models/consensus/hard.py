@@ -19,7 +19,7 @@ from ...core.labels import check_labelings
 from ...core.objects import Objects, object_weights, objects_of
 from ...core.structure import PREFIX, assess, convinces
 from ...core.types import ArrayLike, Estimator
-from ...core.validation import check_features, check_n_clusters, refuse_subnormal
+from ...core.validation import check_features, check_n_clusters, refuse_subnormal, refuse_tensors
 from ...core.warn import EvidenceWarning, warn
 from ...memberships import align
 from ...numerics import label_table as tables
@@ -86,6 +86,7 @@ def accumulate(
         # more objects than clusters would be left.
         most = model.max_clusters if model.n_clusters == "auto" else model.n_clusters
         return C, np.dtype(np.float64), objects_of(C.table.codes, weights, most + 1)
+    refuse_tensors(model, X)
     X = check_features(model, X, reset=True)
     refuse_subnormal(X, "X")
     weights = object_weights(sample_weight, X)

@@ -14,7 +14,7 @@ from ...core.docs import documented
 from ...core.mixture_base import DensityMixture
 from ...core.rows import Rows
 from ...core.types import ArrayLike, RandomState, Weights
-from ...core.validation import check_features, check_number, check_weights
+from ...core.validation import check_features, check_number, check_weights, refuse_tensors
 from ...numerics import seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticMixture
@@ -163,6 +163,7 @@ class MixedMixture(AutomaticMixture, DensityMixture):
                 raise ValueError(f"X is an empty table of shape {tuple(frame.shape)}")
             codes, columns = code_frame(frame, fitted, self.columns)
         else:
+            refuse_tensors(self, X)
             X = check_features(self, X, reset=reset, missing=True, sparse=False)
             names = list(getattr(self, "feature_names_in_", range(X.shape[1])))
             codes, columns = code_array(X, fitted, self.columns, names)
