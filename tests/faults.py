@@ -69,7 +69,7 @@ def watch_the_rest(patch):
 class fault:
     """Within this context the n-th write below ``root`` meets ``action``.
 
-    ``.met`` says whether it came to that.
+    ``.met`` says whether it came to that, ``.seen`` how many writes there were.
     """
 
     def __init__(self, root, n, action):
@@ -80,7 +80,7 @@ class fault:
         return self
 
     def __exit__(self, *_):
-        self.met = _plan["left"] <= 0
+        self.met, self.seen = _plan["left"] <= 0, self.n - _plan["left"]
         _plan.update(root=None)
 
 

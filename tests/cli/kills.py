@@ -36,8 +36,10 @@ def _command(folder, words, place):
     checkpoint.Checkpoint.__init__.__kwdefaults__["every"] = 0.0
     report.write = lambda path, *_, **__: path.write_text("<html>")
     faults.watch_the_rest(setattr)
-    with faults.fault(folder, place, faults.kill):
+    with faults.fault(folder, place, faults.kill) as writes:
         code = main(words)
+    with open("writes", "w") as file:
+        file.write(str(writes.seen))
     sys.stderr.flush()
     os._exit(code)
 
@@ -50,7 +52,7 @@ def killed(folder, words, *, place=10**9, after=None):
     process.start()
     if after is not None:
         before = set(os.listdir(folder))
-        while process.is_alive() and set(os.listdir(folder)) <= before | {"stderr"}:
+        while process.is_alive() and set(os.listdir(folder)) <= before | {"stderr", "writes"}:
             time.sleep(0.002)
         time.sleep(after)
         os.kill(process.pid, signal.SIGKILL)

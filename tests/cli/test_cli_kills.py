@@ -52,7 +52,9 @@ def words(case, out):
 
 def names(folder):
     return sorted(
-        set(os.listdir(folder)) - {"stderr", "x.csv"} - {f"whole-{case}" for case in SETTINGS}
+        set(os.listdir(folder))
+        - {"stderr", "writes", "x.csv"}
+        - {f"whole-{case}" for case in SETTINGS}
     )
 
 
@@ -102,9 +104,13 @@ def test_killed_at_some_writes(folder, case, places):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SETTINGS)
 def test_killed_at_twenty_writes(folder, case):
+    assert killed(folder, words(case, "r")) == 0
+    writes = int((folder / "writes").read_text())
+    check_the_next_run(folder, case)
     rng = np.random.default_rng(list(SETTINGS).index(case))
-    places = np.concatenate([rng.integers(1, 40, size=10), rng.integers(40, 120, size=10)])
-    assert kill_everywhere(folder, case, places.tolist()) >= 10
+    kills = kill_everywhere(folder, case, rng.integers(1, writes + 1, size=20).tolist())
+    print(f"{case}: {kills} kills among {writes} writes")
+    assert kills >= 18  # the number of steps may differ a little from run to run
 
 
 @pytest.mark.slow
