@@ -6,6 +6,8 @@ from scipy.optimize import minimize, rosen, rosen_der
 
 from sfumato.core.acceleration import Squarem
 from sfumato.core.loop import Run, checkpoints, iterate, replay
+from sfumato.io import moving
+from sfumato.io.checkpoint import Checkpoint
 
 
 class Keeper:
@@ -87,3 +89,24 @@ def test_a_solver_that_keeps_its_state_to_itself_is_given_the_same_answers(stop)
     with checkpoints(finished):
         assert replay(solve, evaluate) is again.kept[0][0]
     assert len(asked) == total
+
+
+def test_a_stop_between_the_rename_and_the_end_of_a_write_loses_nothing(tmp_path, monkeypatch):
+    """The folder is being synchronised: the file is there, and is ours."""
+    kept = Checkpoint(tmp_path / "r.checkpoint", "task", every=0.0)
+    place, state, history = kept.recall(1.0)
+    sync = moving.sync
+
+    def stopped(path):
+        if path == tmp_path:
+            raise KeyboardInterrupt
+        sync(path)
+
+    monkeypatch.setattr(moving, "sync", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        kept.keep(place, state, [*history, 2.0])
+    monkeypatch.setattr(moving, "sync", sync)
+    assert kept.mine
+    assert kept.write()
+    kept.remove()
+    assert not any(tmp_path.iterdir())

@@ -18,7 +18,8 @@ from typing import Any
 
 from ..core.text import plain
 from ._tables import InputError, archive_holds
-from .trusted import load, save, skops
+from .moving import whole_file
+from .trusted import load, skops
 
 __all__ = ["Checkpoint", "check_checkpoint"]
 
@@ -54,6 +55,7 @@ class Checkpoint:
         self.warn = warn or partial(warnings.warn, stacklevel=2)
         self._said: set[str] = set()
         self._written = _identity(path) if path.exists() else None
+        self._coming: tuple[int, int] | None = None
         self.loops: list[tuple[Any, list[Any]]] = []
         self.started, self.written, self.resumed, self.cost = 0, time.monotonic(), 0, 0.0
 
@@ -79,7 +81,7 @@ class Checkpoint:
     @property
     def mine(self) -> bool:
         """Whether the file is there, and is what this run wrote, resumed or was told to replace."""
-        return self.path.exists() and _identity(self.path) == self._written
+        return self.path.exists() and _identity(self.path) in (self._written, self._coming)
 
     @property
     def reached(self) -> int:
@@ -110,8 +112,10 @@ class Checkpoint:
         try:
             if self.mine != self.path.exists():
                 raise FileExistsError(errno.EEXIST, "another file has this name, or took it away")
-            save({"task": self.task, "loops": self.loops}, self.path, self.token)
-            self._written = _identity(self.path)
+            with whole_file(self.path, self.token) as partial_file:
+                skops().dump({"task": self.task, "loops": self.loops}, partial_file)
+                self._coming = _identity(partial_file)  # a stop may come right after the rename
+            self._written = self._coming
         except Exception as error:  # whatever it is, it must not cost the fit
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             reason = plain(why, 100)
