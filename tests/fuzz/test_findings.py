@@ -26,6 +26,7 @@ from sfumato.models.student import kernel as student
 from sfumato.numerics.holes import Patterns
 from sfumato.numerics.operators import normalized_operator
 from sfumato.plot import block_means
+from sfumato.plot import similarity as similarity_plot
 from sfumato.report import describe, profiles, projection
 from sfumato.selection import bootstrap_likelihood_ratio, parameter_intervals
 from sfumato.similarity import gaussian, learn_scales, spectral_cost_gradient
@@ -220,6 +221,7 @@ def test_the_strongest_memberships_beside_an_operator():
 
 def test_a_picture_of_a_list_and_of_infinite_similarities():
     np.testing.assert_array_equal(block_means([[1.0, 0.0], [0.0, 1.0]]), np.eye(2))
+    similarity_plot([[np.nan]])  # nothing was measured
     with pytest.raises(ValueError, match="infinite numbers"):
         block_means([[np.inf, 0.0], [0.0, 1.0]])
 

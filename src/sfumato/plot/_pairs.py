@@ -139,7 +139,7 @@ def heat_map(means: np.ndarray, n: int, name: str, ax: Axes) -> Any:
         cmap="magma",
         interpolation="nearest",
         extent=(0, n, n, 0),
-        vmin=min(0.0, float(np.nanmin(means))),
+        vmin=float(np.fmin.reduce(means, axis=None, initial=0.0)),  # all may be missing
     )
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
     bar.outline.set_visible(False)
