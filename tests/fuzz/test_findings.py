@@ -19,7 +19,7 @@ from sfumato import (
     StudentMixture,
 )
 from sfumato.memberships import predict_strongest, sizes
-from sfumato.metrics import fuzzy_silhouette, rand_index
+from sfumato.metrics import fuzzy_silhouette, rand_index, xie_beni
 from sfumato.models.consensus.selection import _skill
 from sfumato.models.factor import kernel as factor
 from sfumato.models.student import kernel as student
@@ -328,3 +328,9 @@ def test_weights_beside_objects_that_are_similar_by_1e_310():
     scaled = normalized_operator(W, weights=np.ones(10)) @ np.eye(10)
     np.testing.assert_allclose(scaled, normalized_operator(W) @ np.eye(10))
     assert np.isfinite(scaled).all()
+
+
+def test_an_interval_of_an_infinite_measure():
+    """Two clusters with one center: infinitely bad, in every resample."""
+    found = xie_beni(np.ones((4, 2)), np.full((4, 2), 0.5), interval=0.9)
+    assert not np.isnan([found.value, found.low, found.high]).any()

@@ -207,7 +207,9 @@ def measure(
             np.random.default_rng(random_state), n, weights, interval
         )
     ]
-    low, high = np.quantile(draws, [(1 - interval) / 2, (1 + interval) / 2])
+    # Between infinite draws there is nothing to interpolate.
+    between = "linear" if np.isfinite(draws).all() else "nearest"
+    low, high = np.quantile(draws, [(1 - interval) / 2, (1 + interval) / 2], method=between)
     return Estimate(value, float(low), float(high))
 
 
