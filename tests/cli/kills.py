@@ -5,7 +5,6 @@ Started from a clean fork server.
 
 import multiprocessing
 import os
-import signal
 import sys
 import time
 
@@ -55,7 +54,7 @@ def killed(folder, words, *, place=10**9, after=None):
         while process.is_alive() and set(os.listdir(folder)) <= before | {"stderr", "writes"}:
             time.sleep(0.002)
         time.sleep(after)
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()  # it may be over already
     process.join()
     code = process.exitcode
     process.close()
