@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from .arrays import is_numpy, namespace, reader
+from .arrays import is_numpy, namespace, reader, to_numpy
 from .types import Array, ArrayLike, Estimator, RandomState
 
 __all__ = [
@@ -180,6 +180,8 @@ def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = F
     if sample_weight is None:
         return None
     refuse_mask(sample_weight, "sample_weight")
+    if hasattr(sample_weight, "detach"):  # a tensor, on whatever device
+        sample_weight = to_numpy(sample_weight)
     try:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     except (ValueError, TypeError) as error:
