@@ -23,6 +23,8 @@ from sfumato.metrics import fuzzy_silhouette, rand_index, xie_beni
 from sfumato.models.consensus.selection import _skill
 from sfumato.models.factor import kernel as factor
 from sfumato.models.student import kernel as student
+from sfumato.models.student.kernel import State as StudentState
+from sfumato.models.student.starts import around
 from sfumato.numerics.holes import Patterns
 from sfumato.numerics.operators import normalized_operator
 from sfumato.plot import block_means
@@ -334,3 +336,13 @@ def test_an_interval_of_an_infinite_measure():
     """Two clusters with one center: infinitely bad, in every resample."""
     found = xie_beni(np.ones((4, 2)), np.full((4, 2), 0.5), interval=0.9)
     assert not np.isnan([found.value, found.low, found.high]).any()
+
+
+def test_a_flat_cluster_has_no_other_inside():
+    state = StudentState(
+        weights=np.full(2, 0.5),
+        means=np.zeros((2, 2)),
+        scales=np.stack([np.diag([1.0, 0.0]), np.eye(2)]),
+        freedom=np.full(2, 5.0),
+    )
+    assert around(state) is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -208,7 +208,7 @@ def measure(
         )
     ]
     # Between infinite draws there is nothing to interpolate.
-    between = "linear" if np.isfinite(draws).all() else "nearest"
+    between: Literal["linear", "nearest"] = "linear" if np.isfinite(draws).all() else "nearest"
     low, high = np.quantile(draws, [(1 - interval) / 2, (1 + interval) / 2], method=between)
     return Estimate(value, float(low), float(high))
 

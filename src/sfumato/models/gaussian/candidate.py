@@ -143,7 +143,7 @@ def doubt(data: MixtureData, fit: Fit) -> float:
     scale = families.as_matrices(families.reduced(scale, family), family, d)
     factor = np.linalg.inv(kernel.cholesky(matrices, state.floor))
     wider = np.linalg.eigvalsh(factor @ scale @ np.swapaxes(factor, 1, 2))
-    wider = np.maximum(wider, 0.0) / np.maximum(counts, 1e-300)[:, None]
+    wider = np.maximum(wider, 0.0) / np.maximum(counts, 1e-100)[:, None]
     return float(np.sum(counts[:, None] * (np.log1p(wider) - wider / (1.0 + wider))))
 
 

@@ -109,12 +109,12 @@ def around(state: State) -> tuple[int, int] | None:
     k, d = state.means.shape
     full = matrices(state)
     volume = np.linalg.slogdet(full)[1] / d
-    for wide in range(k):
+    for wide in np.flatnonzero(np.isfinite(volume)):  # a flat cluster is not wide
         gaps = state.means - state.means[wide]
         distances = np.einsum("ij,ij->i", gaps, np.linalg.solve(full[wide], gaps.T).T)
         inside = (distances < chdtri(d, 1 - INSIDE)) & (volume[wide] - volume > np.log(WIDE))
         if inside.any():
-            return wide, int(np.argmax(inside))
+            return int(wide), int(np.argmax(inside))
     return None
 
 
