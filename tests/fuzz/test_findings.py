@@ -31,7 +31,7 @@ from sfumato.plot import block_means
 from sfumato.plot import similarity as similarity_plot
 from sfumato.report import describe, profiles, projection
 from sfumato.selection import bootstrap_likelihood_ratio, parameter_intervals
-from sfumato.similarity import gaussian, learn_scales, spectral_cost_gradient
+from sfumato.similarity import cluster_kernel, gaussian, learn_scales, spectral_cost_gradient
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)) + 6.0 * (np.arange(40) % 2)[:, None]
@@ -338,11 +338,22 @@ def test_an_interval_of_an_infinite_measure():
     assert not np.isnan([found.value, found.low, found.high]).any()
 
 
-def test_a_flat_cluster_has_no_other_inside():
+def test_a_flat_cluster_is_inside_others_and_not_around_them():
     state = StudentState(
         weights=np.full(2, 0.5),
         means=np.zeros((2, 2)),
         scales=np.stack([np.diag([1.0, 0.0]), np.eye(2)]),
         freedom=np.full(2, 5.0),
     )
-    assert around(state) is None
+    assert around(state) == (1, 0)
+
+
+def test_axes_of_sparse_features_wider_than_long():
+    X = sp.random_array((6, 30), density=0.3, rng=0, format="csr")
+    valid(EvidenceAccumulation(2, random_state=0).fit(X).memberships_)
+
+
+def test_a_cluster_kernel_of_huge_similarities_and_weights():
+    K = 1e200 * (np.kron(np.eye(2), np.ones((3, 3))) + 0.1)
+    kernel = cluster_kernel(K, 2, weights=np.full(6, 1e200))
+    np.testing.assert_allclose(kernel.toarray(), np.kron(np.eye(2), np.ones((3, 3))), atol=1e-12)

@@ -195,7 +195,7 @@ def _leading(X: np.ndarray, n_axes: int) -> np.ndarray:
     if X.shape[1] <= 1000:
         return np.linalg.eigh(X.T @ X)[1][:, : -n_axes - 1 : -1]
     n_axes = min(n_axes, min(X.shape) - 1)
-    return svds(X, n_axes, v0=np.ones(min(X.shape)))[2].T[:, ::-1]
+    return svds(X, n_axes, v0=_start(min(X.shape)))[2].T[:, ::-1]
 
 
 def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
@@ -211,7 +211,7 @@ def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
         dtype=np.float64,
     )
     n_axes = min(n_axes, min(n, p) - 1)
-    return svds(centred, n_axes, v0=np.ones(min(n, p)))[2].T[:, ::-1]
+    return svds(centred, n_axes, v0=_start(min(n, p)))[2].T[:, ::-1]
 
 
 def _whitening(scores: np.ndarray) -> np.ndarray:
@@ -251,3 +251,8 @@ def _near(Y: np.ndarray) -> np.ndarray:
             return np.eye(d)
         A = vectors / np.sqrt(values)
     return A / np.sqrt(np.mean(np.sum((points @ A) ** 2, axis=1)) / d)
+
+
+def _start(size: int) -> np.ndarray:
+    """A vector to start from, always the same; centring takes a constant one to zero."""
+    return np.random.default_rng(0).normal(size=size)

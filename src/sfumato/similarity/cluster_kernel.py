@@ -125,7 +125,7 @@ def cluster_kernel(
     power : float
         Exponent of ``"polynomial"``.
     weights : array of shape (n,), optional
-        Positive weights of the objects: a weight of w counts as w copies.
+        Weights of the objects: a weight of w counts as w copies.
 
     Returns
     -------
@@ -150,7 +150,9 @@ def cluster_kernel(
     check_number(power, "power", low=0, strict=True)
     K = check_similarity(K, "K", signed=True)
     n = K.shape[0]
-    weights = None if weights is None else known_weights(weights, n)
+    weights = None if weights is None else known_weights(weights, n, zeros=True)
+    if weights is not None and weights.max() > 1e100:  # only their ratios matter
+        weights = weights / weights.max()
     degree = _positive_degrees(K, weights)
     A = normalized_operator(K, degree, weights)
     above, spectrum = _spectrum(A, n, n_components, transfer, cut)

@@ -36,12 +36,13 @@ def neighbor_distances(
     return _distance_at(distance, index, mass, weights)
 
 
-def known_weights(weights: Any, n: int) -> np.ndarray:
-    """Weights of the known objects, ones by default."""
+def known_weights(weights: Any, n: int, *, zeros: bool = False) -> np.ndarray:
+    """Weights of the known objects, ones by default; some may be zero if ``zeros``."""
     if weights is None:
         return np.ones(n)
     weights = np.asarray(weights, dtype=np.float64)
-    if weights.shape != (n,) or not (weights > 0).all() or not np.isfinite(weights).all():
+    enough = weights > 0 if not zeros else (weights >= 0) & (weights.max(initial=0.0) > 0)
+    if weights.shape != (n,) or not enough.all() or not np.isfinite(weights).all():
         raise ValueError(
             f"weights must hold a positive number for each of the {n} known objects, got shape "
             f"{weights.shape}"

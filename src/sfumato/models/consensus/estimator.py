@@ -134,7 +134,7 @@ class EvidenceAccumulation(FittedConsensus):
 
     >>> L = [["a", 0, 1], ["a", 0, 1], ["b", 0, 2], ["b", 1, 2], ["b", -1, 2]]
     >>> model = EvidenceAccumulation(2, ensemble="precomputed", random_state=0).fit(L)
-    >>> model.labels_ == [0, 0, 1, 1, 1]
+    >>> model.labels_ == [1, 1, 0, 0, 0]
     array([ True,  True,  True,  True,  True])
     """
 
