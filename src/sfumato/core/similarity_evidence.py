@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator
 
 from ..numerics.operators import degrees, diagonal_of
 from ..similarity.operators import Factored
@@ -101,7 +102,9 @@ def extreme_unit(W: Any) -> float:
 
 
 def in_units(W: Any, unit: float) -> Any:
-    """W / unit."""
+    """W / unit; an operator is written out, since 1 / unit may be too large a number."""
+    if isinstance(W, LinearOperator):
+        W = W @ np.eye(W.shape[1])
     return W / unit if isinstance(W, np.ndarray) or sp.issparse(W) else np.asarray(W) / unit
 
 
