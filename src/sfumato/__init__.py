@@ -1,6 +1,7 @@
 """Sfumato: probabilistic clustering from features, similarities or other clusterings."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from . import models
@@ -33,7 +34,10 @@ def _homes() -> dict[str, str]:
     }
 
 
-__all__ = ["__version__", *_homes(), *_MODULES]
+# "from sfumato import *" must not fail where dask, an extra, is not installed.
+_PRESENT = tuple(name for name in _MODULES if name != "dask" or find_spec("dask"))
+
+__all__ = ["__version__", *_homes(), *_PRESENT]
 
 
 def __getattr__(name: str) -> Any:

@@ -222,6 +222,7 @@ def test_the_strongest_memberships_beside_an_operator():
 
 
 def test_a_picture_of_a_list_and_of_infinite_similarities():
+    pytest.importorskip("matplotlib")
     np.testing.assert_array_equal(block_means([[1.0, 0.0], [0.0, 1.0]]), np.eye(2))
     similarity_plot([[np.nan]])  # nothing was measured
     with pytest.raises(ValueError, match="infinite numbers"):

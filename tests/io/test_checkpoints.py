@@ -93,6 +93,7 @@ def test_a_solver_that_keeps_its_state_to_itself_is_given_the_same_answers(stop)
 
 def test_a_stop_between_the_rename_and_the_end_of_a_write_loses_nothing(tmp_path, monkeypatch):
     """The folder is being synchronised: the file is there, and is ours."""
+    pytest.importorskip("skops")
     kept = Checkpoint(tmp_path / "r.checkpoint", "task", every=0.0)
     place, state, history = kept.recall(1.0)
     sync = moving.sync
