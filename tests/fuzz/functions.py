@@ -134,6 +134,7 @@ def _of_similarity(rng: np.random.Generator) -> Call:
         (similarity.coassociation, (L,), {}),
         (similarity.coassociation, (L, evidence.weights(rng, L.shape[1])), {}),
         (similarity.spectral_cost_gradient, (W, rng.integers(0, 2, n)), {}),
+        (similarity.pair_cost_gradient, (W, 2), {"must_link": rng.integers(0, n, (3, 2))}),
     )
 
 

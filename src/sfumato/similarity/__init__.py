@@ -5,6 +5,7 @@ from .coassociation import Coassociation, coassociation
 from .doubly_stochastic import doubly_stochastic
 from .graphs import cosine, gaussian, knn, self_tuning
 from .learn import learn_scales, spectral_cost_gradient
+from .learn_pairs import pair_cost_gradient
 from .operators import Factored
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "gaussian",
     "knn",
     "learn_scales",
+    "pair_cost_gradient",
     "self_tuning",
     "spectral_cost_gradient",
 ]
