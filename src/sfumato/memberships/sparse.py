@@ -9,7 +9,6 @@ import scipy.sparse as sp
 
 from ..core.arrays import to_numpy
 from ..core.types import ArrayLike
-from ..core.validation import check_number
 from .rows import check_memberships
 
 __all__ = ["predict_strongest", "strongest"]
@@ -38,6 +37,8 @@ def strongest(memberships: ArrayLike, top: int = 8) -> sp.csr_array:
     array([[0.67, 0.33, 0.  ],
            [0.  , 0.2 , 0.8 ]])
     """
+    from ..core.validation import check_number  # loads scikit-learn, which reading files does not
+
     check_number(top, "top", low=1, integer=True)
     U = to_numpy(check_memberships(memberships))
     n, k = U.shape
