@@ -25,6 +25,7 @@ __all__ = [
     "device",
     "free_memory",
     "inplace",
+    "is_bfloat16",
     "is_numpy",
     "namespace",
     "reader",
@@ -73,13 +74,18 @@ def is_numpy(*arrays: Any) -> bool:
     return namespace(*arrays) is np
 
 
+def is_bfloat16(array: Any) -> bool:
+    """Whether an array holds bfloat16, which NumPy does not have."""
+    return str(getattr(array, "dtype", "")).endswith("bfloat16")
+
+
 def to_numpy(array: Any) -> np.ndarray:
     """The same numbers as a NumPy array, copied from the device if need be."""
     if isinstance(array, np.ndarray):
         return array
     if hasattr(array, "detach"):
         array = array.detach().cpu()
-        return (array.float() if "bfloat16" in str(array.dtype) else array).numpy()
+        return (array.float() if is_bfloat16(array) else array).numpy()
     if hasattr(array, "get") and type(array).__module__.startswith("cupy"):
         return array.get()
     try:

@@ -29,7 +29,7 @@ from ..numerics.valleys import (
     valleys,
     without_ties,
 )
-from .arrays import is_numpy, to_numpy
+from .arrays import is_bfloat16, is_numpy, to_numpy
 from .types import ArrayLike
 from .warn import warn
 
@@ -153,7 +153,7 @@ def _of_similarity(
     W: Any, few: np.ndarray | None, labels: np.ndarray, sizes: np.ndarray
 ) -> Structure:
     W = W if few is None else _part(W, few)
-    W = W.float() if "bfloat16" in str(getattr(W, "dtype", "")) else W
+    W = W.float() if is_bfloat16(W) else W
     k, large = len(sizes), sizes >= SMALLEST
     degree = np.maximum(to_numpy(degrees(W)).astype(np.float64), np.finfo(float).tiny)
     vectors = to_numpy(leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors)

@@ -52,22 +52,21 @@ def _fits() -> Iterator[tuple[Any, np.ndarray]]:
     labelings = np.stack([rng.permutation(3)[groups] for _ in range(12)], axis=1)
     labelings[rng.random(labelings.shape) < 0.1] = 0
     published = {"ensemble": "precomputed", "consensus": "coassociation"}
-    settings: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("FuzzyCMeans", {}),
-        ("GaussianMixture", {}),
-        ("PairwiseProbabilisticClustering", {}),
-        ("PairwiseProbabilisticClustering", {"similarity": "cosine"}),
-        ("EvidenceAccumulation", {}),
-        ("EvidenceAccumulation", {"max_clusters": 3}),  # of objects with missing values
-        ("EvidenceAccumulation", {"ensemble": "precomputed"}),
-        ("EvidenceAccumulation", published),
-        ("EvidenceAccumulation", published | {"consensus": "coassociation-likelihood"}),
-        ("CompletelyPositiveFactorization", {}),
-        ("DirichletProcessMixture", {"inference": "gibbs", "max_iter": 5}),
+    likelihood = published | {"consensus": "coassociation-likelihood"}
+    settings: tuple[tuple[str, dict[str, Any], np.ndarray], ...] = (
+        ("FuzzyCMeans", {}, X),
+        ("GaussianMixture", {}, X),
+        ("PairwiseProbabilisticClustering", {}, X),
+        ("PairwiseProbabilisticClustering", {"similarity": "cosine"}, X),
+        ("EvidenceAccumulation", {}, X),
+        ("EvidenceAccumulation", {}, holed),
+        ("EvidenceAccumulation", {"ensemble": "precomputed"}, labelings),
+        ("EvidenceAccumulation", published, labelings),
+        ("EvidenceAccumulation", likelihood, labelings),
+        ("CompletelyPositiveFactorization", {}, X),
+        ("DirichletProcessMixture", {"inference": "gibbs", "max_iter": 5}, X),
     )
     modules = {model.name: model.module for model in MODELS}
-    for name, parameters in settings:
+    for name, parameters, evidence in settings:
         home = import_module(f"{__package__}.{modules[name]}")
-        estimator = getattr(home, name)(3, random_state=0, **parameters)
-        features = holed if "max_clusters" in parameters else X
-        yield estimator, labelings if "ensemble" in parameters else features
+        yield getattr(home, name)(3, random_state=0, **parameters), evidence

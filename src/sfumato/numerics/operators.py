@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ..core.arrays import is_numpy, namespace
+from ..core.arrays import is_bfloat16, is_numpy, namespace
 from ..core.types import Array, Similarity
 
 __all__ = [
@@ -97,8 +97,9 @@ def diagonal_of(W: Any) -> Any:
 
 def dtype_of(W: Any) -> np.dtype:
     """NumPy's name for the precision of products with ``W``; float64 where it has none."""
-    dtype = str(getattr(W, "dtype", "float64")).rpartition(".")[2]
-    return np.dtype("float32" if dtype == "bfloat16" else dtype)
+    if is_bfloat16(W):
+        return np.dtype(np.float32)
+    return np.dtype(str(getattr(W, "dtype", "float64")).rpartition(".")[2])
 
 
 def magnitudes(W: Any) -> Any:
@@ -111,7 +112,7 @@ def magnitudes(W: Any) -> Any:
 def degrees(W: Any, weights: Any = None) -> Any:
     """Row sums W 1 (n,), or W v with weights v."""
     ones = like(W, np.ones(W.shape[0], dtype=dtype_of(W)) if weights is None else weights)
-    if "bfloat16" in str(getattr(W, "dtype", "")):
+    if is_bfloat16(W):  # torch multiplies equal types only
         return namespace(W).sum(W * ones if weights is not None else W, axis=1, dtype=ones.dtype)
     return W @ ones
 

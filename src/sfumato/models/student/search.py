@@ -8,6 +8,7 @@ compete on a sample.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
@@ -41,9 +42,9 @@ class FamilySearch(FeatureMixture):
 
     _partitions_: dict[tuple[int, int], Any]  # first partitions that all families share
 
+    @abstractmethod
     def _rule_of(self) -> kernel.Rule:
         """What the present setting fixes, in inner coordinates."""
-        raise NotImplementedError
 
     def _fitted(self, rows: Rows, settings: list[Setting]) -> Iterator[tuple[Setting, loop.Run]]:
         for _, group in groupby(settings, key=lambda setting: setting["n_clusters"]):
