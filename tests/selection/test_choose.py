@@ -281,6 +281,7 @@ def test_every_criterion_has_a_name_and_a_docstring():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")  # some draws overlap
 @pytest.mark.parametrize("family", ["blobs", "anisotropic", "block-stochastic", "ensemble"])
 def test_default_finds_the_true_number_in_eight_of_ten_draws(family):
     hits = 0
