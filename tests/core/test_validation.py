@@ -153,3 +153,24 @@ def test_arrays_of_other_libraries_are_refused_with_a_way_out(model):
     X = xs.asarray(np.random.default_rng(0).random((30, 3)))
     with pytest.raises(TypeError, match=r"not those of array_api_strict: pass np\.asarray\(X\)"):
         model.fit(X)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        sfumato.FuzzyCMeans(2),
+        sfumato.GaussianMixture(2),
+        sfumato.DirichletProcessMixture(2),
+        sfumato.DiscriminativeClustering(2),
+        sfumato.MixtureClassifier(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_models_of_tensors_refuse_arrays_of_any_other_library(model):
+    xs = pytest.importorskip("array_api_strict")
+    X = np.random.default_rng(0).random((30, 3))
+    with pytest.raises(TypeError, match=r"not those of array_api_strict: pass np\.asarray\(X\)"):
+        model.fit(xs.asarray(X), y=np.arange(30) % 2)
+    fitted = model.fit(X, y=np.arange(30) % 2)
+    with pytest.raises(TypeError, match=r"not those of array_api_strict: pass np\.asarray\(X\)"):
+        fitted.predict_proba(xs.asarray(X))

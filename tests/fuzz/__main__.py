@@ -2,7 +2,8 @@
 
 python -m fuzz --seconds 600          a run, seeds from the clock
 python -m fuzz --cases 300 --seed 7   a number of cases that does not depend on the machine
-python -m fuzz --case 123456          one case again, with its traceback
+python -m fuzz --seconds 300 --hard   rare options, odd weights and odd scales much more often
+python -m fuzz --case 123456          one case again, with its traceback (--hard as it was found)
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from .commands import command
 from .functions import function, search
+from .hard import Hard
 from .judge import FindingError
 from .pictures import picture
 from .targets import estimator
@@ -30,9 +32,9 @@ for target, module in NEEDED.items():
         WEIGHTS[function] += WEIGHTS.pop(target)
 
 
-def run_case(seed: int) -> str:
+def run_case(seed: int, hard: bool = False) -> str:
     """One random call; what it was."""
-    rng = np.random.default_rng(seed)
+    rng = Hard(seed) if hard else np.random.default_rng(seed)
     target = list(WEIGHTS)[int(rng.choice(len(WEIGHTS), p=list(WEIGHTS.values())))]
     return target(rng)
 
@@ -44,9 +46,10 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=sys.maxsize)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--case", type=int)
+    parser.add_argument("--hard", action="store_true")
     options = parser.parse_args()
     if options.case is not None:
-        print(run_case(options.case))
+        print(run_case(options.case, options.hard))
         return 0
     seconds = options.seconds if options.cases == sys.maxsize else np.inf
     print(f"seed {options.seed}", flush=True)
@@ -58,7 +61,7 @@ def main() -> int:
                 contextlib.redirect_stdout(io.StringIO()),
                 contextlib.redirect_stderr(io.StringIO()),
             ):
-                run_case(seed)
+                run_case(seed, options.hard)
         except FindingError as finding:
             findings += 1
             print(f"\ncase {seed}: {finding}", flush=True)

@@ -69,6 +69,8 @@ class SimilarityClusterer(Clusterer):
     the memberships of its object; ``_new_similarities(X)`` are the rows of new objects.
     """
 
+    _any_library = True  # arrays of every library that follows the array API standard
+
     similarity: Any
     _weighs_pairs = False  # whether NaN in W and ``pair_weight`` are understood
     _signed = False  # whether similarities may be negative

@@ -43,6 +43,8 @@ STREAMING = (
     "features, PairwiseProbabilisticClustering(similarity='precomputed') of a similarity"
 )
 
+TENSORS = ("torch", "cupy")  # what an estimator reads that does not say it reads every library
+
 
 def refuse_mask(X: Any, name: str) -> None:
     """Refuse a masked array: its mask would be ignored."""
@@ -266,6 +268,16 @@ def _largest(X: Any) -> float:
 
 def _check_foreign(estimator: Estimator, X: Array, reset: bool) -> Any:
     """Features on another array library: checked there, without a copy."""
+    library = type(X).__module__.partition(".")[0]
+    if (
+        library not in TENSORS
+        and hasattr(X, "ndim")
+        and not getattr(estimator, "_any_library", False)
+    ):
+        raise TypeError(
+            f"{type(estimator).__name__} reads arrays of NumPy, PyTorch and CuPy, not those of "
+            f"{library}: pass np.asarray(X)"
+        )
     xp = namespace(X)
     check_width(estimator, X, reset)
     if not xp.isdtype(X.dtype, "real floating"):

@@ -26,6 +26,8 @@ KEPT = 2**27  # bytes of features up to which a fitted model keeps them, for res
 class FittedConsensus(Clusterer):
     """Methods of a consensus that was fitted to labels or to soft evidence."""
 
+    _any_library = True  # arrays of every library that follows the array API standard
+
     _soft: Any
     _hard: Any
     _linked: LinkedConsensus | None

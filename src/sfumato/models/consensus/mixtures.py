@@ -103,6 +103,8 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     [(60, 3), (60, 2)]
     """
 
+    _any_library = True  # arrays of every library that follows the array API standard
+
     members_: Any
 
     def __init__(
