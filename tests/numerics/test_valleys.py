@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 from sklearn.decomposition import PCA
 
+from sfumato.core.optional import optional_module
+from sfumato.numerics import valleys as valleys_module
 from sfumato.numerics.valleys import discriminating_coordinates, leading_coordinates, valleys
 
 
@@ -90,3 +93,28 @@ def test_leading_coordinates_are_principal(rng, shape):
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-8)
     constant = np.column_stack([np.ones(50), np.arange(50.0)])
     assert leading_coordinates(constant).shape == (50, 1)
+
+
+@pytest.mark.parametrize("n, q, k", [(60, 1, 2), (150, 2, 3), (500, 4, 5), (333, 3, 4)])
+def test_the_compiled_graph_of_neighbours_equals_that_of_the_tree(rng, monkeypatch, n, q, k):
+    """Coordinates, parts, borders and depths, with copies of objects too."""
+    labels = rng.integers(k, size=n)
+    Y = rng.normal(size=(n, q)) + 3.0 * rng.normal(size=(k, q))[labels]
+    Y[5:9], labels[5:9] = Y[4], labels[4]
+    labels[:3] = (labels[:3] + 1) % k  # some strays
+    answers = []
+    for module in (lambda *_: None, optional_module):
+        monkeypatch.setattr(valleys_module, "compiled_module", module)
+        tree = cKDTree(Y)
+        distances, found = valleys_module._neighbours(tree, 7)
+        parts, edges = valleys_module._parted(found, labels)
+        answers.append((distances, parts[:, None] == parts, valleys(Y, labels)))
+        assert (labels[edges[0]] != labels[edges[1]]).all()
+        np.testing.assert_allclose(
+            np.linalg.norm(Y[:, None] - Y[found], axis=2).max(1), distances[:, -1]
+        )
+    (slow, apart, tree_says), (fast, joined, twin_says) = answers
+    np.testing.assert_allclose(fast, slow, atol=1e-12)
+    np.testing.assert_array_equal(joined, apart)
+    for one, other in zip(tree_says, twin_says, strict=True):
+        np.testing.assert_allclose(one, other)

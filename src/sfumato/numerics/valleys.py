@@ -23,6 +23,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from ..core.optional import compiled_module
+
 __all__ = [
     "Valleys",
     "discriminating_coordinates",
@@ -90,10 +92,12 @@ def without_ties(X: np.ndarray) -> np.ndarray:
     fewer than five values are left alone: what lies between two categories is empty.
     """
     rng, X = np.random.default_rng(0), X.copy()
-    for column in X.T:
+    ordered = np.sort(X.T, axis=1)
+    counts = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
+    rounded = (counts >= FEW_VALUES) & (counts <= len(X) / 2)
+    for place in np.flatnonzero(rounded):
+        column = X[:, place]
         values, places = np.unique(column, return_inverse=True)
-        if not FEW_VALUES <= len(values) <= len(column) / 2:
-            continue
         gaps = np.diff(values)
         reach = np.minimum(np.append(gaps, np.inf), np.append(np.inf, gaps))
         column += reach[places] * (rng.random(len(column)) - 0.5)
@@ -129,11 +133,9 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
     k = int(labels.max()) + 1
     m = int(np.clip(round(NEIGHBOURS * np.sqrt(n)), 3, n - 1))
     tree = cKDTree(Y)
-    distances, neighbours = tree.query(Y, m + 1)
-    i, j = np.repeat(np.arange(n), m), neighbours[:, 1:].ravel()
-    pieces = _pieces(i, j, labels, k, m) if strays else np.ones(k, dtype=int)
-    across = labels[i] != labels[j]
-    i, j = i[across], j[across]
+    distances, neighbours = _neighbours(tree, m)
+    parts, (i, j) = _parted(neighbours, labels)
+    pieces = _pieces(parts, labels, k, m) if strays else np.ones(k, dtype=int)
     first = labels[i] < labels[j]
     lower, upper = np.where(first, i, j), np.where(first, j, i)
     key = labels[lower] * k + labels[upper]
@@ -153,10 +155,19 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
         edges = np.flatnonzero(key == code)
         both = [members[c] for c in pair]
         own = int(np.clip(min(map(len, both)) // QUARTER, min(LEAST, m), m))
-        inside = max(float(np.median(distances[rows, own])) for rows in both)
+        inside = max(float(np.median(distances[rows, own - 1])) for rows in both)
         border = _border(tree, lower[edges], upper[edges], own, inside)
         z[at] = _depth(border, inside, own, Y.shape[1])
     return Valleys(pairs, z, pieces)
+
+
+def _neighbours(tree: cKDTree, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Distances (n, m) to the nearest other objects, ascending, and the objects (n, m)."""
+    twin = compiled_module(__package__, "compiled_neighbours")
+    if twin is not None:
+        return twin.neighbours(tree.data, tree.indices, m)
+    distances, found = tree.query(tree.data, m + 1)
+    return distances[:, 1:], found[:, 1:]
 
 
 def _depth(border: float, inside: float, m: int, q: int) -> float:
@@ -205,14 +216,25 @@ def _few_of_each(key: np.ndarray, most: int) -> np.ndarray:
     return np.sort(order[rank < most])
 
 
-def _pieces(i: np.ndarray, j: np.ndarray, labels: np.ndarray, k: int, m: int) -> np.ndarray:
-    n = len(labels)
+def _parted(found: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A number (n,) for the part of its cluster that edges within it join an object to, and the
+    edges (2, e) from one cluster to another.
+    """
+    twin = compiled_module(__package__, "compiled_neighbours")
+    if twin is not None:
+        return twin.parted(found, labels)
+    n, m = found.shape
+    i, j = np.repeat(np.arange(n), m), found.ravel()
     same = labels[i] == labels[j]
     ends = np.append(0, np.cumsum(np.bincount(i[same], minlength=n)))
     graph = csr_array((np.ones(ends[-1]), j[same], ends), shape=(n, n))  # rows are in order
-    part = connected_components(graph, directed=False)[1]
-    sizes, sizes_of_clusters = np.bincount(part), np.bincount(labels, minlength=k)
-    cluster = np.empty(len(sizes), dtype=int)
-    cluster[part] = labels
+    parts = connected_components(graph, directed=False)[1]
+    return parts, np.stack([i[~same], j[~same]])
+
+
+def _pieces(parts: np.ndarray, labels: np.ndarray, k: int, m: int) -> np.ndarray:
+    sizes, sizes_of_clusters = np.bincount(parts), np.bincount(labels, minlength=k)
+    cluster = np.zeros(len(sizes), dtype=int)
+    cluster[parts] = labels
     large = sizes >= np.maximum(m + 1, 0.1 * sizes_of_clusters[cluster])
     return np.bincount(cluster[large], minlength=k)
