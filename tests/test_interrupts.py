@@ -43,6 +43,11 @@ LONG = {
         "random_state=0), random_state=0).fit(X)"
     ),
     "consensus average": "EvidenceAccumulation(8, consensus='average', random_state=0).fit(X)",
+    "consensus average of many": (
+        "EvidenceAccumulation(8, consensus='average', ensemble=ClusteringEnsemble(10, "
+        "algorithms='k-means', random_state=0), random_state=0).fit(np.tile(X, (3, 1)) + "
+        "rng.normal(size=(12000, 6)))"
+    ),
     "consensus likelihood": (
         "EvidenceAccumulation(8, consensus='coassociation-likelihood', random_state=0).fit(X)"
     ),

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from ..core.memory import reserve
@@ -21,6 +20,7 @@ from ..core.similarity_base import NAMED
 from ..core.structure import Structure, assess
 from ..memberships import one_hot
 from ..metrics import fuzzy_silhouette
+from ..numerics import trees
 from ..numerics.eigen import (
     Spectrum,
     degrees,
@@ -243,14 +243,14 @@ def _tree(evidence: Evidence) -> np.ndarray:
     n = evidence.n_objects
     reserve((n, n), np.float64, "the distances for the linkage", "use criterion='held-out'")
     if isinstance(evidence, Features):
-        return linkage(
+        return trees.tree(
             evidence.data.toarray() if sp.issparse(evidence.data) else evidence.data, "average"
         )
     W: Any = coassociation(evidence.data) if isinstance(evidence, Labelings) else evidence.data
     W = np.nan_to_num(W if isinstance(W, np.ndarray) else W.toarray())
     distances = 1 - (W + W.T) / max(2 * float(W.max()), 1e-300)
     np.fill_diagonal(distances, 0)
-    return linkage(squareform(np.clip(distances, 0, None), checks=False), "average")
+    return trees.tree(squareform(np.clip(distances, 0, None), checks=False), "average")
 
 
 def ambiguity(trial: Trial, n_clusters: int) -> float:

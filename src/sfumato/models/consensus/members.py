@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.cluster.hierarchy import linkage
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import has_fit_parameter
 
 from ...core.types import Array, Estimator, Weights
+from ...numerics import trees
 
-__all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "copies", "cut", "label", "split"]
+__all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "copies", "label", "split"]
 
 LINKAGES = ("single", "complete", "average", "ward")
 LINKAGE_OBJECTS = 5000  # a tree of more objects would need more than 100 MB of distances
@@ -122,8 +122,8 @@ def _cluster(
     blind = weights is None or algorithm in ("single", "complete")
     rows = np.arange(X.shape[0]) if blind else copies(np.asarray(weights), algorithm)
     first = np.unique(rows, return_index=True)[1]
-    tree = linkage((X.toarray() if sp.issparse(X) else X)[rows], algorithm)
-    return [(Member(algorithm, int(k)), _numbered(cut(tree, int(k))[first])) for k in numbers]
+    tree = trees.tree((X.toarray() if sp.issparse(X) else X)[rows], algorithm)
+    return [(Member(algorithm, int(k)), _numbered(trees.cut(tree, int(k))[first])) for k in numbers]
 
 
 def _numbered(labels: np.ndarray) -> np.ndarray:
@@ -156,20 +156,6 @@ def _by_estimator(
         len(np.unique(labels)),
         estimator=model if hasattr(model, "predict") else None,
     ), labels
-
-
-def cut(tree: np.ndarray, n_clusters: int) -> np.ndarray:
-    """Labels of the objects when a linkage tree (SciPy's format) is cut into exactly
-    ``n_clusters``, ties or not.
-    """
-    n = len(tree) + 1
-    merges = tree[: n - n_clusters, :2].astype(np.int64)
-    parents = np.repeat(np.arange(n, n + len(merges)), 2)
-    graph = sp.coo_array(
-        (np.ones(len(parents)), (merges.reshape(-1), parents)), shape=(2 * n, 2 * n)
-    )
-    labels = connected_components(graph, directed=False)[1][:n]
-    return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 
 
 def split(labels: np.ndarray, graph: Any) -> np.ndarray:

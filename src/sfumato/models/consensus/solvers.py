@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -22,7 +21,7 @@ from ...core.warn import EvidenceWarning
 from ...memberships import one_hot
 from ...numerics import label_sweep as sweeps
 from ...numerics import label_table as tables
-from ...numerics import simplex
+from ...numerics import simplex, trees
 from ...numerics.eigen import unit_rows
 from ...selection.criteria import longest_lifetime
 from ...similarity.cluster_kernel import ClusterKernel
@@ -32,7 +31,6 @@ from ..pairwise.estimator import COPIES, PairwiseProbabilisticClustering
 from . import explicit
 from .completion import EXPLICIT, ByCompletion, has_unseen_pairs
 from .hypergraphs import HYPERGRAPHS, Settings, by_hypergraph
-from .members import cut
 
 __all__ = ["COPIES", "LINKAGES", "NAMES", "Settings", "explicit_matrices", "solve"]
 
@@ -229,12 +227,12 @@ class ByLinkage:
         distances = 1.0 - _filled(Coassociation(self.table).toarray())
         np.fill_diagonal(distances, 0.0)
         self.tree = (
-            linkage(squareform(distances, checks=False), method)
+            trees.tree(squareform(distances, checks=False), method)
             if len(distances) > 1
             else np.empty((0, 4))
         )
         k = longest_lifetime(self.tree[:, 2]) if k is None else k
-        self.groups = one_hot(cut(self.tree, k), k)
+        self.groups = one_hot(trees.cut(self.tree, k), k)
         self.memberships = np.full((len(table.codes), k), 1.0 / k)
         self.memberships[self.seen] = self.groups
         height = float(self.tree[len(self.tree) - k, 2]) if k > 1 else 1.0
