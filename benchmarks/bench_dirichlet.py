@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from sfumato import DirichletProcessMixture
 from sfumato.conjugate import NormalInverseWishart
-from sfumato.core.optional import optional_module
+from sfumato.core.arrays import optional_module
 from sfumato.core.rows import Rows
 from sfumato.models.dirichlet_process import gibbs, kernel, priors, variational
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from sfumato.core import optional
+from sfumato.core.arrays import compiling
 
 _COMPILING = ExitStack()
 LIBRARIES = [
@@ -21,7 +21,7 @@ LIBRARIES = [
 
 def pytest_sessionstart() -> None:
     """Small fits use the compiled kernels, as they do once these are on disk."""
-    _COMPILING.enter_context(optional.compiling())
+    _COMPILING.enter_context(compiling())
 
 
 def pytest_collection_modifyitems(config, items):

@@ -31,7 +31,6 @@ LAYERS = {
     "core.arrays": 0,
     "core.memory": 0,
     "core.labels": 0,
-    "core.optional": 0,
     "core.types": 0,
     "core.warn": 0,
     "core.rows": 0,

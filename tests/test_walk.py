@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import sfumato
-from sfumato.core.optional import compiling
+from sfumato.core.arrays import compiling
 
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {"GaussianMixture": 22, "EvidenceAccumulation": 22}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
-from sfumato.core.optional import optional_module
+from sfumato.core.arrays import optional_module
 from sfumato.models.consensus import explicit
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel

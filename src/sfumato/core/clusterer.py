@@ -19,9 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from . import loop, structure
-from .arrays import free_memory, namespace, reader
+from .arrays import compile_for, free_memory, namespace, reader
 from .memory import InputSize, require
-from .optional import compile_for
 from .types import ArrayLike, RandomState
 from .validation import check_number, refuse_spread
 from .warn import warn

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.optional import compiling
+from ..core.arrays import compiling
 from . import MODELS
 
 __all__ = ["compile_kernels"]

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.arrays import inplace, namespace
-from ..core.optional import compiled_module, optional_module
+from ..core.arrays import compiled_module, inplace, namespace, optional_module
 from ..core.types import Array, Weights
 
 __all__ = [

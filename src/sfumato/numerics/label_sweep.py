@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.optional import compiled_module
+from ..core.arrays import compiled_module
 from . import simplex
 from .label_table import Table, each_block, gather, has_gaps, scatter
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ..core.optional import compiled_module
+from ..core.arrays import compiled_module
 from ..core.rows import threads
 from .eigen import Spectrum, leading_eigenvectors
 

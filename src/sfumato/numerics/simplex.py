@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import add_at, device, inplace, namespace
-from ..core.optional import compiled_module
+from ..core.arrays import add_at, compiled_module, device, inplace, namespace
 from ..core.types import Array
 
 __all__ = ["draw", "normalize", "pair_steps", "project", "quadratic_program", "softmax"]

@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, MixtureEnsemble
-from sfumato.core.optional import optional_module
+from sfumato.core.arrays import optional_module
 from sfumato.core.warn import EvidenceWarning
 from sfumato.models.consensus import em
 from sfumato.models.consensus import holes as parts

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.arrays import asarray_like, is_numpy, namespace
-from ...core.optional import compiled_module
+from ...core.arrays import asarray_like, compiled_module, is_numpy, namespace
 from ...core.types import Weights
 from ...numerics import distances, seeding
 from ...numerics.background import Gaps

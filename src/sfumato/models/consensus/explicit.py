@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.optional import optional_module
+from ...core.arrays import optional_module
 from ...numerics import simplex
 
 __all__ = ["Pairs", "likely_row", "objective", "place", "sweep"]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.optional import compiled_module
+from ...core.arrays import compiled_module
 from ...core.types import Weights
 from ...numerics import distances
 from ...numerics.background import Gaps

@@ -18,8 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core import loop
-from ...core.arrays import to_numpy
-from ...core.optional import optional_module
+from ...core.arrays import optional_module, to_numpy
 from ...core.rows import threads
 from ...core.types import Array
 from ...numerics import label_sweep, simplex

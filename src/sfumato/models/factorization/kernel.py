@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.optional import optional_module
+from ...core.arrays import optional_module
 
 __all__ = [
     "Problem",

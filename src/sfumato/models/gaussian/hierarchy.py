@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from ...core.optional import compiled_module
+from ...core.arrays import compiled_module
 from ...numerics import seeding
 
 __all__ = ["hierarchy"]

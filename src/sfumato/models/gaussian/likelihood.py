@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from ...core import acceleration, loop
-from ...core.arrays import to_numpy
+from ...core.arrays import compiled_module, to_numpy
 from ...core.linked import Linked
-from ...core.optional import compiled_module
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike
 from ...numerics import distances, families

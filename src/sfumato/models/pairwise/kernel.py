@@ -18,8 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core import loop
-from ...core.arrays import device, is_numpy, namespace, to_numpy
-from ...core.optional import compiled_module
+from ...core.arrays import compiled_module, device, is_numpy, namespace, to_numpy
 from ...core.types import Array, ArrayLike, Weights
 from ...numerics import simplex
 from .evidence import N_PANELS, Explicit, Implicit, Low, columns, panels

@@ -11,9 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ...core.arrays import is_numpy, reader, to_numpy
+from ...core.arrays import is_numpy, optional_module, reader, to_numpy
 from ...core.constraints import Known
-from ...core.optional import optional_module
 from ...core.similarity_evidence import Evidence, largest_entry
 from ...numerics import simplex
 from ...numerics.eigen import dtype_of, leading_eigenvectors

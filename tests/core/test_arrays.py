@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sfumato
-from sfumato.core import optional
+from sfumato.core import arrays
 
 pytest.importorskip("numba")
 
@@ -71,10 +71,10 @@ def test_kernels_are_compiled_once_for_all_later_processes(tmp_path):
 @pytest.fixture
 def fresh(monkeypatch):
     """The module as it is at the start of a process."""
-    monkeypatch.setattr(optional, "_state", {"compile": False})
-    kept = optional._kept
+    monkeypatch.setattr(arrays, "_state", {"compile": False})
+    kept = arrays._kept
     kept.cache_clear()
-    yield optional
+    yield arrays
     kept.cache_clear()
 
 
