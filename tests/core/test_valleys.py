@@ -3,9 +3,9 @@ import pytest
 from scipy.spatial import cKDTree
 from sklearn.decomposition import PCA
 
-from sfumato.core.optional import optional_module
-from sfumato.numerics import valleys as valleys_module
-from sfumato.numerics.valleys import discriminating_coordinates, leading_coordinates, valleys
+from sfumato.core import structure
+from sfumato.core.arrays import optional_module
+from sfumato.core.structure import discriminating_coordinates, leading_coordinates, valleys
 
 
 @pytest.fixture
@@ -104,10 +104,10 @@ def test_the_compiled_graph_of_neighbours_equals_that_of_the_tree(rng, monkeypat
     labels[:3] = (labels[:3] + 1) % k  # some strays
     answers = []
     for module in (lambda *_: None, optional_module):
-        monkeypatch.setattr(valleys_module, "compiled_module", module)
+        monkeypatch.setattr(structure, "compiled_module", module)
         tree = cKDTree(Y)
-        distances, found = valleys_module._neighbours(tree, 7)
-        parts, edges = valleys_module._parted(found, labels)
+        distances, found = structure._neighbours(tree, 7)
+        parts, edges = structure._parted(found, labels)
         answers.append((distances, parts[:, None] == parts, valleys(Y, labels)))
         assert (labels[edges[0]] != labels[edges[1]]).all()
         np.testing.assert_allclose(

@@ -1,4 +1,4 @@
-"""Compiled twins of the graph of neighbours in ``valleys``. Needs Numba. Import at call time.
+"""Compiled twins of the graph of neighbours in ``structure``. Needs Numba. Import at call time.
 
 Objects lie in blocks that are near in space, each with the box around it. A first guess of the
 distance to the m-th neighbour is that of the object before; where fewer objects than m lie within
