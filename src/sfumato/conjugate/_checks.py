@@ -11,14 +11,20 @@ import numpy as np
 from ..core.validation import check_number, refuse_mask
 
 __all__ = [
+    "MOST",
+    "Size",
     "as_numbers",
     "as_shape",
     "check_finite",
     "check_level",
     "check_positive",
     "frozen",
+    "quantiles",
     "spread_weight",
 ]
+
+MOST = 1e300  # sums of a few counts or rates up to this size are still finite
+Size = int | tuple[int, ...] | None  # shape of a sample, as in NumPy
 
 
 def spread_weight(weight: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
@@ -94,7 +100,14 @@ def check_level(level: float) -> tuple[float, float]:
     return (1 - level) / 2, (1 + level) / 2
 
 
-def as_shape(size: int | tuple[int, ...] | None) -> tuple[int, ...]:
+def quantiles(distribution: Any, level: float) -> tuple[Any, Any]:
+    """Ends of the equal-tailed interval of a scipy distribution."""
+    low, high = check_level(level)
+    with np.errstate(all="ignore"):
+        return distribution.ppf(low)[()], distribution.ppf(high)[()]
+
+
+def as_shape(size: Size) -> tuple[int, ...]:
     """``size`` as in NumPy: nothing, a number or a shape."""
     if size is None:
         return ()

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..core.types import Array, ArrayLike, Weights
-from ._checks import as_numbers, frozen, spread_weight
+from ._checks import as_numbers, check_positive, frozen, quantiles, spread_weight
 from .kernel import Moments
 
-__all__ = ["ConjugatePair", "Joint", "NormalizedPair"]
+__all__ = ["ConjugatePair", "Joint", "NormalizedPair", "ScalarPair"]
 
 
 class Joint(NamedTuple):
@@ -186,6 +186,10 @@ class ConjugatePair(ABC):
     def _parameters(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
+    def _positive(self, *names: str, most: float = np.inf) -> dict[str, np.ndarray]:
+        """The parameters of these names, checked to be positive numbers up to ``most``."""
+        return {name: check_positive(getattr(self, name), name, most=most) for name in names}
+
     def _freeze(self, **parameters: Any) -> None:
         """Store the parameters, broadcast to one leading shape and read-only."""
         shapes = {
@@ -243,6 +247,19 @@ class ConjugatePair(ABC):
                 f"({', '.join(map(str, self.batch_shape))}, {tail}), or ({tail}) for the same "
                 "data under every prior"
             ) from error
+
+
+class ScalarPair(ConjugatePair):
+    """A pair whose unknown parameter is a single number."""
+
+    @property
+    @abstractmethod
+    def distribution(self) -> Any:
+        """Distribution of the parameter (scipy)."""
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Equal-tailed interval that holds the parameter with posterior probability ``level``."""
+        return quantiles(self.distribution, level)
 
 
 class NormalizedPair(ConjugatePair):

@@ -11,14 +11,11 @@ from scipy.special import gammaln
 
 from ..core.types import Array, ArrayLike, RandomState, Weights
 from ..core.validation import as_generator, check_number
-from ._checks import as_shape, check_level, check_positive
+from ._checks import MOST, Size, as_shape, check_level, check_positive
 from ._pair import ConjugatePair
 from .kernel import dirichlet_log_ratio, log_binomial
 
 __all__ = ["BetaBinomial", "DirichletMultinomial", "Tally"]
-
-
-MOST = 1e300  # prior counts beyond it do not add up
 
 
 class Tally(NamedTuple):
@@ -65,11 +62,7 @@ class BetaBinomial(ConjugatePair):
         trials = check_positive(self.trials, "trials", most=2.0**53)
         if (trials != np.floor(trials)).any():
             raise ValueError(f"trials must be a whole number, got {self.trials!r}")
-        self._freeze(
-            a=check_positive(self.a, "a", most=MOST),
-            b=check_positive(self.b, "b", most=MOST),
-            trials=trials,
-        )
+        self._freeze(**self._positive("a", "b", most=MOST), trials=trials)
 
     def _check(self, data: Any, weight: Any) -> Any:
         data, weight = super()._check(data, weight)
@@ -120,9 +113,7 @@ class BetaBinomial(ConjugatePair):
         """Equal-tailed interval that holds the probability with posterior probability ``level``."""
         return _beta_interval(level, self.a, self.b, self.mean)
 
-    def sample(
-        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
-    ) -> Any:
+    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ...)."""
         return as_generator(random_state).beta(
             self.a, self.b, size=as_shape(size) + self.batch_shape
@@ -281,9 +272,7 @@ class DirichletMultinomial(ConjugatePair):
             level, self.concentration, np.maximum(rest, np.finfo(float).tiny), self.mean
         )
 
-    def sample(
-        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
-    ) -> Any:
+    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ..., d)."""
         rng = as_generator(random_state)
         gamma = rng.standard_gamma(

@@ -12,8 +12,8 @@ from scipy.special import gammaln
 
 from ..core.types import Array, ArrayLike, RandomState, Weights
 from ..core.validation import as_generator
-from ._checks import as_shape, check_finite, check_level, check_positive
-from ._pair import ConjugatePair, Joint, NormalizedPair
+from ._checks import Size, as_shape, check_finite, quantiles
+from ._pair import ConjugatePair, Joint, NormalizedPair, ScalarPair
 from .kernel import LOG_2PI, Moments, moments, normal_gamma_log_normalizer, pull
 
 __all__ = ["NormalInverseGamma", "NormalKnownMean", "NormalKnownVariance"]
@@ -48,7 +48,7 @@ class _Normal(ConjugatePair):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalKnownVariance(_Normal):
+class NormalKnownVariance(_Normal, ScalarPair):
     """Normal prior on the mean of normal data of known variance.
 
     mu ~ N(mean, variance),  y ~ N(mu, noise);  the posterior precision is 1/variance + n/noise, the
@@ -80,11 +80,8 @@ class NormalKnownVariance(_Normal):
     noise: Any = 1.0
 
     def __post_init__(self) -> None:
-        variance, noise = (
-            check_positive(self.variance, "variance"),
-            check_positive(self.noise, "noise"),
-        )
-        self._freeze(mean=check_finite(self.mean, "mean"), variance=variance, noise=noise)
+        mean = check_finite(self.mean, "mean")
+        self._freeze(mean=mean, **self._positive("variance", "noise"))
 
     def _renewed(self, statistics: Moments) -> dict[str, Any]:
         _, mean, _ = pull(self.noise / self.variance, self.mean, statistics)
@@ -104,13 +101,7 @@ class NormalKnownVariance(_Normal):
         """Most probable mean."""
         return self.mean
 
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Equal-tailed interval of the mean."""
-        return _quantiles(self.distribution, level)
-
-    def sample(
-        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
-    ) -> Any:
+    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
         """Means drawn from the distribution, of shape (size, ...)."""
         return as_generator(random_state).normal(
             self.mean, np.sqrt(self.variance), size=as_shape(size) + self.batch_shape
@@ -127,7 +118,7 @@ class NormalKnownVariance(_Normal):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalKnownMean(_Normal, NormalizedPair):
+class NormalKnownMean(_Normal, ScalarPair, NormalizedPair):
     """Inverse gamma prior on the variance of normal data of known mean.
 
     s2 ~ InverseGamma(shape, scale),  y ~ N(center, s2);  posterior InverseGamma(shape + n/2, scale
@@ -157,8 +148,8 @@ class NormalKnownMean(_Normal, NormalizedPair):
     center: Any = 0.0
 
     def __post_init__(self) -> None:
-        shape, scale = check_positive(self.shape, "shape"), check_positive(self.scale, "scale")
-        self._freeze(shape=shape, scale=scale, center=check_finite(self.center, "center"))
+        center = check_finite(self.center, "center")
+        self._freeze(**self._positive("shape", "scale"), center=center)
 
     def _renewed(self, statistics: Moments) -> dict[str, Any]:
         square = statistics.scatter + statistics.count * (statistics.mean - self.center) ** 2
@@ -183,13 +174,7 @@ class NormalKnownMean(_Normal, NormalizedPair):
         """Most probable variance."""
         return self.scale / (self.shape + 1)
 
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Equal-tailed interval of the variance."""
-        return _quantiles(self.distribution, level)
-
-    def sample(
-        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
-    ) -> Any:
+    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
         """Variances drawn from the distribution, of shape (size, ...)."""
         return _inverse_gamma_draws(
             as_generator(random_state), self.shape, self.scale, as_shape(size) + self.batch_shape
@@ -239,10 +224,8 @@ class NormalInverseGamma(_Normal, NormalizedPair):
     scale: Any = 1.0
 
     def __post_init__(self) -> None:
-        kappa, shape, scale = (
-            check_positive(getattr(self, name), name) for name in ("kappa", "shape", "scale")
-        )
-        self._freeze(mean=check_finite(self.mean, "mean"), kappa=kappa, shape=shape, scale=scale)
+        mean = check_finite(self.mean, "mean")
+        self._freeze(mean=mean, **self._positive("kappa", "shape", "scale"))
 
     def _renewed(self, statistics: Moments) -> dict[str, Any]:
         kappa, mean, square = pull(self.kappa, self.mean, statistics)
@@ -273,11 +256,9 @@ class NormalInverseGamma(_Normal, NormalizedPair):
 
     def interval(self, level: float = 0.95) -> Joint:
         """Equal-tailed intervals (low, high) of the mean and of the variance, each on its own."""
-        return Joint(*(_quantiles(marginal, level) for marginal in self.distribution))
+        return Joint(*(quantiles(marginal, level) for marginal in self.distribution))
 
-    def sample(
-        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
-    ) -> Joint:
+    def sample(self, size: Size = None, random_state: RandomState = None) -> Joint:
         """Pairs of mean and variance drawn together, each of shape (size, ...)."""
         rng = as_generator(random_state)
         size = as_shape(size) + self.batch_shape
@@ -306,9 +287,3 @@ def _inverse_gamma_draws(
     """Draws that a tiny shape may make as large as numbers go, and not larger."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.minimum(scale / rng.gamma(shape, size=size), np.finfo(np.float64).max)
-
-
-def _quantiles(distribution: Any, level: float) -> tuple[Any, Any]:
-    low, high = check_level(level)
-    with np.errstate(all="ignore"):
-        return distribution.ppf(low), distribution.ppf(high)

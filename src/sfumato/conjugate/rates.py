@@ -14,12 +14,10 @@ from scipy.special import betaln, gammaln
 
 from ..core.types import Array, ArrayLike, RandomState, Weights
 from ..core.validation import as_generator
-from ._checks import as_shape, check_level, check_positive
-from ._pair import ConjugatePair
+from ._checks import MOST, Size, as_shape
+from ._pair import ScalarPair
 
 __all__ = ["Events", "GammaExponential", "GammaPoisson", "Largest", "ParetoUniform"]
-
-MOST = 1e300  # parameters beyond it do not add up
 
 
 class Events(NamedTuple):
@@ -33,17 +31,14 @@ class Events(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _GammaPair(ConjugatePair):
+class _GammaPair(ScalarPair):
     """A gamma prior on a rate: events add to the shape, time adds to the rate of the prior."""
 
     shape: Any = 1.0
     rate: Any = 1.0
 
     def __post_init__(self) -> None:
-        self._freeze(
-            shape=check_positive(self.shape, "shape", most=MOST),
-            rate=check_positive(self.rate, "rate", most=MOST),
-        )
+        self._freeze(**self._positive("shape", "rate", most=MOST))
 
     def _fits(self, statistics: ArrayLike) -> bool:
         return isinstance(statistics, Events)
@@ -66,14 +61,7 @@ class _GammaPair(ConjugatePair):
         """Most probable rate; 0 where the shape is 1 or less."""
         return (np.maximum(self.shape - 1.0, 0.0) / self.rate)[()]
 
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Equal-tailed interval that holds the rate with posterior probability ``level``."""
-        low, high = check_level(level)
-        return self.distribution.ppf(low)[()], self.distribution.ppf(high)[()]
-
-    def sample(
-        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
-    ) -> Any:
+    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
         """Rates drawn from the distribution, of shape (size, ...)."""
         shape = as_shape(size) + self.batch_shape
         return as_generator(random_state).gamma(self.shape, 1.0 / self.rate, size=shape)
@@ -202,7 +190,7 @@ class Largest(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ParetoUniform(ConjugatePair):
+class ParetoUniform(ScalarPair):
     """Pareto prior on the upper bound of uniform numbers.
 
     theta ~ Pareto(shape) above ``bound``,  y ~ Uniform(0, theta),  posterior: the larger of
@@ -229,10 +217,7 @@ class ParetoUniform(ConjugatePair):
     shape: Any = 1.0
 
     def __post_init__(self) -> None:
-        self._freeze(
-            bound=check_positive(self.bound, "bound", most=MOST),
-            shape=check_positive(self.shape, "shape", most=MOST),
-        )
+        self._freeze(**self._positive("bound", "shape", most=MOST))
 
     def _check(self, data: ArrayLike, weight: ArrayLike) -> Any:
         data, weight = super()._check(data, weight)
@@ -269,14 +254,7 @@ class ParetoUniform(ConjugatePair):
         """Most probable bound: the least possible one."""
         return np.asarray(self.bound)[()]
 
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Equal-tailed interval that holds the bound with posterior probability ``level``."""
-        low, high = check_level(level)
-        return self.distribution.ppf(low)[()], self.distribution.ppf(high)[()]
-
-    def sample(
-        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
-    ) -> Any:
+    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
         """Bounds drawn from the distribution, of shape (size, ...)."""
         shape = as_shape(size) + self.batch_shape
         return self.bound * (1.0 + as_generator(random_state).pareto(self.shape, size=shape))

@@ -10,7 +10,7 @@ from scipy import stats
 
 from ..core.types import Array, RandomState, Weights
 from ..core.validation import as_generator
-from ._checks import as_shape, check_finite, check_level, check_positive
+from ._checks import Size, as_shape, check_finite, check_level, check_positive
 from ._pair import Joint, NormalizedPair
 from .kernel import (
     LOG_2PI,
@@ -154,9 +154,7 @@ class NormalInverseWishart(NormalizedPair):
             *(tuple(marginal.ppf(q) for q in check_level(level)) for marginal in self.distribution)
         )
 
-    def sample(
-        self, size: int | tuple[int, ...] | None | None = None, random_state: RandomState = None
-    ) -> Joint:
+    def sample(self, size: Size = None, random_state: RandomState = None) -> Joint:
         """Means (size, ..., d) and covariances (size, ..., d, d) drawn together."""
         rng = as_generator(random_state)
         root = draw_inverse_wishart(rng, np.asarray(self.df), self.scale, as_shape(size))
