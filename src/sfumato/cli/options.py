@@ -79,9 +79,7 @@ Similarity = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Any other parameter of the model, as name=value; may be repeated.",
+        "--set", metavar="NAME=VALUE", help="Any other parameter of the model; may be repeated."
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.", min=0)]
@@ -96,9 +94,7 @@ IdColumn = Annotated[
 WeightColumn = Annotated[
     str | None,
     typer.Option(
-        "--weight-column",
-        metavar="COLUMN",
-        help="Column of weights: a weight of w counts as w copies.",
+        "--weight-column", metavar="COLUMN", help="Column of weights: w counts as w copies."
     ),
 ]
 ClassColumn = Annotated[

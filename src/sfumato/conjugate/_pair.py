@@ -32,14 +32,15 @@ class ConjugatePair(ABC):
     _event: dict[str, int] = {}  # dimensions of a parameter that belong to one prior; 0 unless said
     _observation = 0  # dimensions of one observation
     _missing = True  # whether single numbers may be missing
+    _statistics: type  # class of the sufficient statistics
 
     @abstractmethod
     def _summarize(self, data: np.ndarray, weight: Weights) -> Any:
         """Sufficient statistics of checked data."""
 
-    @abstractmethod
     def _fits(self, statistics: Any) -> bool:
         """Whether these are statistics of this likelihood."""
+        return isinstance(statistics, self._statistics)
 
     @abstractmethod
     def _renewed(self, statistics: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -13,19 +13,9 @@ from ..core.types import Array, ArrayLike, RandomState, Weights
 from ..core.validation import as_generator, check_number
 from ._checks import MOST, Size, as_shape, check_level, check_positive
 from ._pair import ConjugatePair
-from .kernel import dirichlet_log_ratio, log_binomial
+from .kernel import Tally, dirichlet_log_ratio, log_binomial
 
-__all__ = ["BetaBinomial", "DirichletMultinomial", "Tally"]
-
-
-class Tally(NamedTuple):
-    """Successes and failures, weighted."""
-
-    successes: Any
-    failures: Any
-
-    def __add__(self, other: Any) -> Tally:
-        return Tally(self.successes + other.successes, self.failures + other.failures)
+__all__ = ["BetaBinomial", "DirichletMultinomial"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +47,7 @@ class BetaBinomial(ConjugatePair):
     a: Any = 1.0
     b: Any = 1.0
     trials: Any = 1
+    _statistics = Tally
 
     def __post_init__(self) -> None:
         trials = check_positive(self.trials, "trials", most=2.0**53)
@@ -81,9 +72,6 @@ class BetaBinomial(ConjugatePair):
             (weight * data).sum(axis=-1),
             (weight * (np.asarray(self.trials)[..., None] - data)).sum(axis=-1),
         )
-
-    def _fits(self, statistics: Any) -> bool:
-        return isinstance(statistics, Tally)
 
     def _renewed(self, statistics: Tally) -> dict[str, Any]:
         return {

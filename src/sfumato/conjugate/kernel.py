@@ -13,7 +13,7 @@ Golub and LeVeque 1983), which add up without cancelling; with kappa' = kappa + 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaln, gammaln, multigammaln
@@ -21,7 +21,10 @@ from scipy.special import betaln, gammaln, multigammaln
 from ..core.types import Array, ArrayLike, Weights
 
 __all__ = [
+    "Events",
+    "Largest",
     "Moments",
+    "Tally",
     "dirichlet_log_ratio",
     "draw_inverse_wishart",
     "log_binomial",
@@ -34,6 +37,36 @@ __all__ = [
 ]
 
 LOG_2PI = float(np.log(2 * np.pi))
+
+
+class Tally(NamedTuple):
+    """Successes and failures, weighted."""
+
+    successes: Any
+    failures: Any
+
+    def __add__(self, other: Any) -> Tally:
+        return Tally(self.successes + other.successes, self.failures + other.failures)
+
+
+class Events(NamedTuple):
+    """Events and the time in which they happened, weighted."""
+
+    events: Any
+    time: Any
+
+    def __add__(self, other: Any) -> Events:
+        return Events(self.events + other.events, self.time + other.time)
+
+
+class Largest(NamedTuple):
+    """Weight and largest of some numbers; the largest of nothing is 0."""
+
+    count: Any
+    largest: Any
+
+    def __add__(self, other: Any) -> Largest:
+        return Largest(self.count + other.count, np.maximum(self.largest, other.largest))
 
 
 class Moments:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -16,18 +16,9 @@ from ..core.types import Array, ArrayLike, RandomState, Weights
 from ..core.validation import as_generator
 from ._checks import MOST, Size, as_shape
 from ._pair import ScalarPair
+from .kernel import Events, Largest
 
-__all__ = ["Events", "GammaExponential", "GammaPoisson", "Largest", "ParetoUniform"]
-
-
-class Events(NamedTuple):
-    """Events and the time in which they happened, weighted."""
-
-    events: Any
-    time: Any
-
-    def __add__(self, other: Any) -> Events:
-        return Events(self.events + other.events, self.time + other.time)
+__all__ = ["GammaExponential", "GammaPoisson", "ParetoUniform"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +27,10 @@ class _GammaPair(ScalarPair):
 
     shape: Any = 1.0
     rate: Any = 1.0
+    _statistics = Events
 
     def __post_init__(self) -> None:
         self._freeze(**self._positive("shape", "rate", most=MOST))
-
-    def _fits(self, statistics: ArrayLike) -> bool:
-        return isinstance(statistics, Events)
 
     def _renewed(self, statistics: Events) -> dict[str, Any]:
         return {"shape": self.shape + statistics.events, "rate": self.rate + statistics.time}
@@ -179,16 +168,6 @@ class GammaExponential(_GammaPair):
         return np.zeros(np.shape(weight)[:-1])
 
 
-class Largest(NamedTuple):
-    """Weight and largest of some numbers; the largest of nothing is 0."""
-
-    count: Any
-    largest: Any
-
-    def __add__(self, other: Any) -> Largest:
-        return Largest(self.count + other.count, np.maximum(self.largest, other.largest))
-
-
 @dataclass(frozen=True, eq=False)
 class ParetoUniform(ScalarPair):
     """Pareto prior on the upper bound of uniform numbers.
@@ -215,6 +194,7 @@ class ParetoUniform(ScalarPair):
 
     bound: Any = 1.0
     shape: Any = 1.0
+    _statistics = Largest
 
     def __post_init__(self) -> None:
         self._freeze(**self._positive("bound", "shape", most=MOST))
@@ -228,9 +208,6 @@ class ParetoUniform(ScalarPair):
     def _summarize(self, data: Any, weight: Any) -> Largest:
         seen = np.where(weight > 0, data, 0.0)
         return Largest(weight.sum(axis=-1), seen.max(axis=-1, initial=0.0))
-
-    def _fits(self, statistics: ArrayLike) -> bool:
-        return isinstance(statistics, Largest)
 
     def _renewed(self, statistics: Largest) -> dict[str, Any]:
         return {

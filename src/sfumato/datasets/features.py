@@ -9,7 +9,7 @@ import numpy as np
 from ..core.types import RandomState, Weights
 from ..memberships import one_hot
 from ..numerics.simplex import softmax
-from ._arguments import check_arguments
+from ._arguments import check_counts, check_numbers
 
 __all__ = [
     "Simulated",
@@ -72,13 +72,10 @@ def make_gaussians(
     >>> X.shape, memberships.shape
     ((100, 2), (100, 3))
     """
-    check_arguments(
-        n_objects=n_objects,
-        n_clusters=n_clusters,
-        n_features=n_features,
-        separation=separation,
-        elongation=elongation,
-    )
+    check_counts(n_objects=n_objects, n_clusters=n_clusters, n_features=n_features)
+    check_numbers(separation=separation)
+    # Squared, it is still the condition of a covariance that can be inverted.
+    check_numbers(1e-6, 1e6, elongation=elongation)
     rng = np.random.default_rng(random_state)
     shares = np.full(n_clusters, 1.0) if weights is None else np.asarray(weights, dtype=float)
     if shares.shape != (n_clusters,) or shares.min() < 0 or not 0 < shares.sum() < np.inf:
@@ -151,13 +148,12 @@ def make_rings(
     >>> make_rings(100, 2, random_state=0).evidence.shape
     (100, 2)
     """
-    check_arguments(n_objects=n_objects, n_clusters=n_clusters, noise=noise)
+    check_counts(n_objects=n_objects, n_clusters=n_clusters)
+    check_numbers(noise=noise)
     rng = np.random.default_rng(random_state)
     radii = np.arange(1.0, n_clusters + 1)
     labels = rng.choice(n_clusters, size=n_objects, p=radii / radii.sum())
-    return _curve(
-        rng, radii[labels], rng.uniform(0, 2 * np.pi, n_objects), labels, n_clusters, noise
-    )
+    return _circles(rng, radii, labels, noise)
 
 
 def make_spirals(
@@ -190,13 +186,22 @@ def make_spirals(
     >>> make_spirals(100, 3, random_state=0).memberships.shape
     (100, 3)
     """
-    check_arguments(n_objects=n_objects, n_clusters=n_clusters, turns=turns, noise=noise)
+    check_counts(n_objects=n_objects, n_clusters=n_clusters)
+    check_numbers(turns=turns, noise=noise)
     rng = np.random.default_rng(random_state)
     labels = rng.integers(n_clusters, size=n_objects)
     start, end = 0.25 * n_clusters, (0.25 + turns) * n_clusters
     radius = np.sqrt(rng.uniform(start**2, end**2, n_objects))
     angle = 2 * np.pi * (radius + labels) / n_clusters
     return _curve(rng, radius, angle, labels, n_clusters, noise)
+
+
+def _circles(
+    rng: np.random.Generator, radii: np.ndarray, labels: np.ndarray, noise: float
+) -> Simulated:
+    """Objects on circles around the origin, one radius for each cluster."""
+    angle = rng.uniform(0, 2 * np.pi, len(labels))
+    return _curve(rng, radii[labels], angle, labels, len(radii), noise)
 
 
 def _curve(
@@ -234,7 +239,8 @@ def make_moons(
     >>> make_moons(100, random_state=0).evidence.shape
     (100, 2)
     """
-    check_arguments(n_objects=n_objects, noise=noise)
+    check_counts(n_objects=n_objects)
+    check_numbers(noise=noise)
     rng = np.random.default_rng(random_state)
     labels = rng.permutation(np.arange(n_objects) % 2)
     angle = rng.uniform(0, np.pi, n_objects)
@@ -272,17 +278,11 @@ def make_circles(
     >>> make_circles(100, random_state=0).evidence.shape
     (100, 2)
     """
-    check_arguments(n_objects=n_objects, factor=factor, noise=noise)
+    check_counts(n_objects=n_objects)
+    check_numbers(factor=factor, noise=noise)
     rng = np.random.default_rng(random_state)
     labels = rng.permutation(np.arange(n_objects) % 2)
-    return _curve(
-        rng,
-        np.where(labels == 0, 1.0, factor),
-        rng.uniform(0, 2 * np.pi, n_objects),
-        labels,
-        2,
-        noise,
-    )
+    return _circles(rng, np.array([1.0, factor]), labels, noise)
 
 
 def make_noise(
@@ -307,7 +307,7 @@ def make_noise(
     >>> make_noise(100, random_state=0).memberships.shape
     (100, 1)
     """
-    check_arguments(n_objects=n_objects, n_features=n_features)
+    check_counts(n_objects=n_objects, n_features=n_features)
     rng = np.random.default_rng(random_state)
     return Simulated(
         rng.random((n_objects, n_features)), np.ones((n_objects, 1)), np.zeros(n_objects, dtype=int)

@@ -7,7 +7,7 @@ import numpy as np
 from ..core.types import ArrayLike, RandomState
 from ..memberships import check_memberships, one_hot
 from ..numerics.simplex import draw
-from ._arguments import check_arguments
+from ._arguments import check_counts, check_numbers
 from .features import Simulated
 
 __all__ = ["make_block_similarity", "make_labelings", "make_memberships", "make_similarity"]
@@ -40,7 +40,8 @@ def make_memberships(
     >>> make_memberships(10, 4, random_state=0).shape
     (10, 4)
     """
-    check_arguments(n_objects=n_objects, n_clusters=n_clusters, concentration=concentration)
+    check_counts(n_objects=n_objects, n_clusters=n_clusters)
+    check_numbers(1e-300, concentration=concentration)
     return draw(np.random.default_rng(random_state), (n_objects, n_clusters), concentration)
 
 
@@ -80,7 +81,8 @@ def make_similarity(
     >>> W.shape, bool((W == W.T).all())
     ((50, 50), True)
     """
-    check_arguments(n_objects=n_objects, n_clusters=n_clusters, scale=scale, noise=noise)
+    check_counts(n_objects=n_objects, n_clusters=n_clusters)
+    check_numbers(scale=scale, noise=noise)
     rng = np.random.default_rng(random_state)
     U = (
         draw(rng, (n_objects, n_clusters), 0.3)
@@ -143,9 +145,9 @@ def make_block_similarity(
     >>> bool(np.ptp(steps[labels == 0], axis=0).max() < 1e-6)
     True
     """
-    check_arguments(
-        n_objects=n_objects, n_clusters=n_clusters, stay=stay, spread=spread, block_noise=noise
-    )
+    check_counts(n_objects=n_objects, n_clusters=n_clusters)
+    check_numbers(high=1.0, stay=stay)
+    check_numbers(high=10.0, spread=spread, noise=noise)  # of logarithms: exp(10) is huge already
     rng = np.random.default_rng(random_state)
     sizes = np.linspace(1, 3, n_clusters)
     edges = np.round(np.cumsum(rng.permutation(sizes)) / sizes.sum() * n_objects).astype(int)
@@ -222,13 +224,8 @@ def make_labelings(
     >>> L.shape, int(L.min())
     ((50, 20), -1)
     """
-    check_arguments(
-        n_objects=n_objects,
-        n_clusters=n_clusters,
-        n_partitions=n_partitions,
-        share_of_noise=noise,
-        missing=missing,
-    )
+    check_counts(n_objects=n_objects, n_clusters=n_clusters, n_partitions=n_partitions)
+    check_numbers(high=1.0, noise=noise, missing=missing)
     rng = np.random.default_rng(random_state)
     if memberships is None:
         pure = one_hot(rng.permutation(np.arange(n_objects) % n_clusters), n_clusters)

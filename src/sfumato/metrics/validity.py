@@ -21,21 +21,18 @@ __all__ = ["fuzzy_silhouette", "partition_coefficient", "partition_entropy", "xi
 FEW = 256  # clusters for which a dense product beats a sparse one
 
 
-def _dense(clustering: ArrayLike) -> np.ndarray:
-    side = as_side(clustering)
+def _dense(side: Side) -> np.ndarray:
+    """Memberships (n, k), one-hot for labels."""
     return side.toarray() if is_hard(side) else side
 
 
 def _mean(
     values: np.ndarray, sample_weight: ArrayLike | None, interval: float | None, random_state: Any
 ) -> float | Estimate:
-    return measure(
-        lambda weights: np.average(values, weights=weights),
-        len(values),
-        sample_weight,
-        interval,
-        random_state,
-    )
+    def mean(weights: np.ndarray | None) -> float:
+        return np.average(values, weights=weights)
+
+    return measure(mean, len(values), sample_weight, interval, random_state)
 
 
 @documented
@@ -69,7 +66,7 @@ def partition_coefficient(
     >>> partition_coefficient([[1.0, 0.0], [0.5, 0.5]])
     0.75
     """
-    U = _dense(clustering)
+    U = _dense(as_side(clustering))
     values, k = np.einsum("ij,ij->i", U, U), U.shape[1]
     if normalized and k > 1:
         values = 1 - k / (k - 1) * (1 - values)
@@ -106,12 +103,14 @@ def partition_entropy(
     >>> partition_entropy([[1.0, 0.0], [0.5, 0.5]], normalized=True)
     0.5
     """
-    return _mean(
-        entropy(_dense(clustering), relative=normalized), sample_weight, interval, random_state
-    )
+    values = entropy(_dense(as_side(clustering)), relative=normalized)
+    return _mean(values, sample_weight, interval, random_state)
 
 
-def _features(X: Any, n: int) -> np.ndarray:
+def _objects(X: Any, clustering: ArrayLike) -> tuple[np.ndarray, Side]:
+    """Checked features (n, p) and clustering of the same objects."""
+    side = as_side(clustering)
+    n = side.shape[0]
     X = to_numpy(X.toarray() if sp.issparse(X) else X)
     if X.ndim != 2 or X.shape[0] != n:
         raise ValueError(f"X must hold the features (n, p) of the {n} objects, got shape {X.shape}")
@@ -119,7 +118,7 @@ def _features(X: Any, n: int) -> np.ndarray:
     if not np.isfinite(X).all():
         raise ValueError("X contains NaN or infinity: drop or impute those rows")
     refuse_overflow(X, "X")
-    return X
+    return X, side
 
 
 @documented
@@ -162,19 +161,17 @@ def xie_beni(
     >>> xie_beni([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1])
     0.015625
     """
-    U = _dense(clustering)
-    X = _features(X, len(U))
+    X, side = _objects(X, clustering)
+    U = _dense(side)
     if U.shape[1] < 2:
         raise ValueError("xie_beni compares clusters and needs at least two, got one")
     middle = X.mean(axis=0)
     fixed = None if centers is None else np.asarray(centers, dtype=np.float64) - middle
-    return measure(
-        lambda weights: _xie_beni(X - middle, U**fuzzifier, fixed, weights),
-        len(U),
-        sample_weight,
-        interval,
-        random_state,
-    )
+
+    def index(weights: np.ndarray | None) -> float:
+        return _xie_beni(X - middle, U**fuzzifier, fixed, weights)
+
+    return measure(index, len(U), sample_weight, interval, random_state)
 
 
 def _xie_beni(
@@ -235,8 +232,7 @@ def fuzzy_silhouette(
     >>> round(fuzzy_silhouette([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]), 3)
     0.746
     """
-    side = as_side(clustering)
-    X = _features(X, side.shape[0])
+    X, side = _objects(X, clustering)
     labels, certainty = _harden(side)
     given = as_weights(sample_weight, len(X))
     base = np.ones(len(X)) if given is None else given

@@ -10,13 +10,13 @@ from ..core.validation import check_weights
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import to_numpy
 from ._style import (
+    Names,
     as_memberships,
     axes_or_new,
     blend,
@@ -30,15 +30,11 @@ from ._style import (
 
 __all__ = ["memberships", "profiles", "scatter", "simplex", "uncertainty"]
 
-_WIDEST = 1200
+_WIDEST = 1200  # columns: beyond it neighbouring objects share one
 
 
 def memberships(
-    memberships: ArrayLike,
-    *,
-    names: Sequence[Any] | None = None,
-    ordered: bool = True,
-    ax: Axes | None = None,
+    memberships: ArrayLike, *, names: Names = None, ordered: bool = True, ax: Axes | None = None
 ) -> Any:
     """Heat map of memberships: a band for every cluster, objects from left to right, the fuller the
     colour the larger the membership.
@@ -62,10 +58,7 @@ def memberships(
     >>> from sfumato import plot
     >>> ax = plot.memberships([[0.9, 0.1], [0.2, 0.8]])
     """
-    U = as_memberships(memberships)
-    ax = axes_or_new(ax)
-    shown = _along_objects(ax, U, ordered)
-    n, k = U.shape
+    ax, shown, n, k = _along_objects(memberships, ordered, ax)
     image = np.empty((k, len(shown), 4))
     image[..., :3] = palette(k)[:, None, :]
     image[..., 3] = shown.T
@@ -78,18 +71,18 @@ def memberships(
     return ax
 
 
-def _along_objects(ax: Axes, U: np.ndarray, ordered: bool) -> np.ndarray:
-    """Memberships from left to right as they are drawn, and the axis named for it."""
+def _along_objects(
+    memberships: ArrayLike, ordered: bool, ax: Axes | None
+) -> tuple[Any, np.ndarray, int, int]:
+    """Axes for objects from left to right, their memberships as drawn, and the shape of all."""
+    U = as_memberships(memberships)
+    ax = axes_or_new(ax)
     ax.set_xlabel("objects, cluster by cluster" if ordered else "objects")
-    return thin(U[ordering(U)] if ordered else U, _WIDEST)
+    return ax, thin(U[ordering(U)] if ordered else U, _WIDEST), *U.shape
 
 
 def profiles(
-    memberships: ArrayLike,
-    *,
-    names: Sequence[Any] | None = None,
-    ordered: bool = True,
-    ax: Axes | None = None,
+    memberships: ArrayLike, *, names: Names = None, ordered: bool = True, ax: Axes | None = None
 ) -> Any:
     """Membership curves: one line for every cluster over the objects.
 
@@ -112,10 +105,7 @@ def profiles(
     >>> from sfumato import plot
     >>> ax = plot.profiles([[0.9, 0.1], [0.2, 0.8]])
     """
-    U = as_memberships(memberships)
-    ax = axes_or_new(ax)
-    shown = _along_objects(ax, U, ordered)
-    n, k = U.shape
+    ax, shown, n, k = _along_objects(memberships, ordered, ax)
     where = (np.arange(len(shown)) + 0.5) * n / len(shown)
     labels = cluster_names(names, k)
     for curve, colour, name in zip(shown.T, palette(k), labels, strict=True):
@@ -132,7 +122,7 @@ def profiles(
     return ax
 
 
-def simplex(memberships: ArrayLike, *, names: Sequence[Any] | None = None, ax: Any = None) -> Any:
+def simplex(memberships: ArrayLike, *, names: Names = None, ax: Any = None) -> Any:
     """Memberships in three clusters as points of a triangle.
 
     Corners are certain, the dotted lines are where labels change.
@@ -191,8 +181,8 @@ def scatter(
     X: ArrayLike,
     memberships: ArrayLike,
     *,
-    names: Sequence[Any] | None = None,
-    axis_names: Sequence[Any] | None = None,
+    names: Names = None,
+    axis_names: Names = None,
     ax: Axes | None = None,
 ) -> Any:
     """Objects in the plane, each in the blend of its clusters' colours, the surer the more opaque.
@@ -244,7 +234,7 @@ def _size(n: int) -> float:
 def uncertainty(
     memberships: ArrayLike,
     *,
-    names: Sequence[Any] | None = None,
+    names: Names = None,
     bins: int = 20,
     sample_weight: ArrayLike | None = None,
     ax: Axes | None = None,

@@ -10,14 +10,13 @@ from ..core.validation import check_weights
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.arrays import to_numpy
-from ._style import as_memberships, axes_or_new, literal, ordering
+from ._style import Names, as_memberships, axes_or_new, literal, ordering
 
 __all__ = ["block_means", "contingency", "heat_map", "reconstruction", "similarity"]
 
@@ -170,8 +169,8 @@ def contingency(
     table: ArrayLike,
     memberships: ArrayLike | None = None,
     *,
-    row_names: Sequence[Any] | None = None,
-    column_names: Sequence[Any] | None = None,
+    row_names: Names = None,
+    column_names: Names = None,
     row_title: Any = "class",
     column_title: Any = "cluster",
     sample_weight: ArrayLike | None = None,

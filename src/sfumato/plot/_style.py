@@ -20,6 +20,7 @@ from ..core.text import plain
 from ..memberships import check_memberships
 
 __all__ = [
+    "Names",
     "as_memberships",
     "axes_or_new",
     "blend",
@@ -30,6 +31,8 @@ __all__ = [
     "palette",
     "thin",
 ]
+
+Names = Sequence[Any] | None  # one name for each cluster, row or column; their numbers if None
 
 # Twelve colours that stay apart for readers with normal sight and with each kind of colour
 # blindness: the least CIELAB distance of two is 25 under the simulation of Machado et al. (2009),
@@ -106,7 +109,7 @@ def literal(name: object, width: int = 28) -> str:
     return plain(name, width).replace("$", r"\$")
 
 
-def cluster_names(names: Sequence[Any] | None, n_clusters: int) -> list[str]:
+def cluster_names(names: Names, n_clusters: int) -> list[str]:
     """Literal names of the clusters: ``names``, or their numbers."""
     if names is None:
         return [f"cluster {number}" for number in range(n_clusters)]

@@ -8,7 +8,9 @@ Estimators are known by their public names only: ``n_clusters`` (or ``n_componen
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -56,15 +58,64 @@ def labels_of(model: Estimator, evidence: Any) -> np.ndarray:
 Pairs = list[tuple[np.ndarray, np.ndarray]]  # labels of the same objects by two fits
 
 
-class Features(NamedTuple):
-    """Features (n, p), with weights if there are any."""
+@dataclass(frozen=True, eq=False)
+class Evidence(ABC):
+    """What a number of clusters is chosen from: data with a row for each object."""
 
     data: Any
-    weights: np.ndarray | None = None
 
     @property
     def n_objects(self) -> int:
         return self.data.shape[0]
+
+    def fit(self, model: Estimator) -> Any:
+        """The model, fitted to all of it."""
+        return model.fit(self.data)
+
+    @abstractmethod
+    def part(self, chosen: np.ndarray) -> Evidence:
+        """The chosen objects, or the chosen partitions of labelings."""
+
+    @abstractmethod
+    def seen_from(self, chosen: np.ndarray, new: Any = slice(None)) -> Any:
+        """What a model fitted on the part ``chosen`` is told about the objects ``new``."""
+
+    @abstractmethod
+    def resample(self, rng: np.random.Generator) -> np.ndarray:
+        """What a random part consists of."""
+
+    @abstractmethod
+    def structureless(self, rng: np.random.Generator) -> Evidence:
+        """Random evidence of the same kind and size without any clusters."""
+
+    def both_labels(self, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
+        """Fit on disjoint halves of the objects.
+
+        Each half is labelled by its own model and the other.
+        """
+        order = rng.permutation(self.n_objects)
+        half = len(order) // 2
+        parts = order[:half], order[half:]
+        models = [
+            self.part(rows).fit(model) for rows, model in zip(parts, (first, second), strict=True)
+        ]
+        pairs = []
+        for own, other in ((0, 1), (1, 0)):
+            predicted = np.asarray(models[other].predict(self.seen_from(parts[other], parts[own])))
+            pairs.append((labels_of(models[own], self.part(parts[own]).data), predicted))
+        return pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Features(Evidence):
+    """Features (n, p), with weights if there are any."""
+
+    weights: np.ndarray | None = None
+
+    @property
+    def weighted(self) -> tuple[Any, np.ndarray | None]:
+        """The features and their weights."""
+        return self.data, self.weights
 
     def part(self, rows: np.ndarray) -> Features:
         return Features(self.data[rows], None if self.weights is None else self.weights[rows])
@@ -77,19 +128,11 @@ class Features(NamedTuple):
         )
 
     def seen_from(self, rows: np.ndarray, new: Any = slice(None)) -> Any:
-        """What a model fitted on the part ``rows`` is told about the objects ``new``."""
         return self.data[new]
 
     def resample(self, rng: np.random.Generator) -> np.ndarray:
         """Objects of a bootstrap draw."""
         return np.sort(rng.integers(self.n_objects, size=self.n_objects))
-
-    def both_labels(self, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
-        """Fit on disjoint halves of the objects.
-
-        Each half is labelled by its own model and the other.
-        """
-        return _labels_of_halves(self, first, second, rng)
 
     def structureless(self, rng: np.random.Generator) -> Features:
         """Uniform in the box around the principal axes.
@@ -100,35 +143,28 @@ class Features(NamedTuple):
         if sp.issparse(X) or np.isnan(np.asarray(X, dtype=np.float64)).any():
             columns = sp.csc_array(X) if sp.issparse(X) else np.asarray(X)
             shuffled = [columns[:, [j]][rng.permutation(X.shape[0])] for j in range(X.shape[1])]
-            return self._replace(
-                data=sp.csr_array(sp.hstack(shuffled)) if sp.issparse(X) else np.hstack(shuffled)
+            return replace(
+                self,
+                data=sp.csr_array(sp.hstack(shuffled)) if sp.issparse(X) else np.hstack(shuffled),
             )
         X = np.asarray(X, dtype=np.float64)
         center = X.mean(axis=0)
         axes = np.linalg.svd(X - center, full_matrices=False)[2]
         scores = (X - center) @ axes.T
         drawn = rng.uniform(scores.min(axis=0), scores.max(axis=0), size=scores.shape)
-        return self._replace(
+        return replace(
+            self,
             data=(drawn @ axes + center).astype(
                 self.data.dtype if self.data.dtype.kind == "f" else np.float64
-            )
+            ),
         )
 
 
-class Similarity(NamedTuple):
-    """A similarity (n, n) that can be indexed."""
-
-    data: Any
-
-    @property
-    def n_objects(self) -> int:
-        return self.data.shape[0]
+class Similarity(Evidence):
+    """A similarity (n, n) that can be indexed; halves are two disjoint blocks of pairs."""
 
     def part(self, rows: np.ndarray) -> Similarity:
         return Similarity(self.data[rows][:, rows])
-
-    def fit(self, model: Estimator) -> Any:
-        return model.fit(self.data)
 
     def seen_from(self, rows: np.ndarray, new: Any = slice(None)) -> Any:
         return self.data[new][:, rows]
@@ -138,13 +174,6 @@ class Similarity(NamedTuple):
         much as bootstrap draws.
         """
         return np.sort(rng.permutation(self.n_objects)[: (self.n_objects + 1) // 2])
-
-    def both_labels(self, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
-        """Fit on two disjoint blocks of pairs.
-
-        Each half is labelled by its own model and the other.
-        """
-        return _labels_of_halves(self, first, second, rng)
 
     def structureless(self, rng: np.random.Generator) -> Similarity:
         """Similarities relative to what the degrees expect, shuffled over all pairs."""
@@ -163,20 +192,11 @@ class Similarity(NamedTuple):
         return Similarity(sp.csr_array(null) if sp.issparse(self.data) else null)
 
 
-class Labelings(NamedTuple):
+class Labelings(Evidence):
     """Labelings (n, m), -1 where a clustering did not see an object."""
-
-    data: Any
-
-    @property
-    def n_objects(self) -> int:
-        return self.data.shape[0]
 
     def part(self, columns: np.ndarray) -> Labelings:
         return Labelings(self.data[:, columns])
-
-    def fit(self, model: Estimator) -> Any:
-        return model.fit(self.data)
 
     def seen_from(self, columns: np.ndarray, new: Any = slice(None)) -> Any:
         return self.data[new][:, columns]
@@ -199,27 +219,6 @@ class Labelings(NamedTuple):
             seen = column >= 0
             column[seen] = rng.permutation(column[seen])
         return Labelings(L)
-
-
-Evidence = Features | Similarity | Labelings
-
-
-def _labels_of_halves(evidence: Any, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
-    order = rng.permutation(evidence.n_objects)
-    half = len(order) // 2
-    parts = order[:half], order[half:]
-    models = [
-        evidence.part(rows).fit(model) for rows, model in zip(parts, (first, second), strict=True)
-    ]
-    pairs = []
-    for side in (0, 1):
-        (own, other), (rows, other_rows) = (
-            (models[side], models[1 - side]),
-            (parts[side], parts[1 - side]),
-        )
-        predicted = np.asarray(other.predict(evidence.seen_from(other_rows, rows)))
-        pairs.append((labels_of(own, evidence.part(rows).data), predicted))
-    return pairs
 
 
 def as_evidence(

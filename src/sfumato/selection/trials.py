@@ -154,7 +154,7 @@ def _information(name: str) -> Callable[[Trial, int], float]:
                 f"criterion={name!r} needs an estimator with a method {name}, such as "
                 "GaussianMixture: use 'held-out'"
             )
-        X, weights = trial.features(name)
+        X, weights = trial.features(name).weighted
         measure = getattr(trial.fit(n_clusters), name)
         return -float(measure(X) if weights is None else measure(X, sample_weight=weights))
 
@@ -167,7 +167,7 @@ bic, aic, icl = _information("bic"), _information("aic"), _information("icl")
 
 def silhouette(trial: Trial, n_clusters: int) -> float:
     """Fuzzy silhouette of the fit; nothing for a single cluster."""
-    X, weights = trial.features("silhouette")
+    X, weights = trial.features("silhouette").weighted
     if n_clusters < 2:
         return np.nan
     model = trial.fit(n_clusters)
