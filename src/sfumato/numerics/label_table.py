@@ -27,6 +27,7 @@ from ..core.rows import threads
 from .eigen import Spectrum, leading_eigenvectors
 
 __all__ = [
+    "FEW_PAIRS",
     "SMALLEST_REGULARIZATION",
     "Table",
     "chance_level",
@@ -34,7 +35,9 @@ __all__ = [
     "encode",
     "gather",
     "has_gaps",
+    "has_unseen_pairs",
     "pair_counts",
+    "pair_shares",
     "recode",
     "regularization",
     "reweight",
@@ -50,6 +53,7 @@ APART = (
 )  # eigenvalue above which nothing but SMALLEST_REGULARIZATION joins a group to the others
 # Of the mean similarity to all others together: clusters of two objects in a hundred stand
 REGULARIZATION = 0.04
+FEW_PAIRS = 2000  # objects up to which the matrix of all pairs is formed
 
 
 class Table(NamedTuple):
@@ -368,6 +372,31 @@ def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, n
     left, right_hot = (_one_hot(side, slice(None), np.float64) for side in (table, right))
     left.data = table.column_weight[left.indices]
     return (left @ right_hot.T).toarray(), seen_together
+
+
+def has_unseen_pairs(table: Table) -> bool:
+    """Whether some of (at most ``FEW_PAIRS``) objects that were seen at all were never seen
+    together.
+    """
+    if not has_gaps(table):
+        return False
+    seen = np.flatnonzero(table.coverage > 0)
+    few = seen[:: max(1, -(-len(seen) // FEW_PAIRS))]
+    return bool(pair_counts(table.objects(few))[1].min() <= 0)
+
+
+def pair_shares(table: Table, other: Table | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The share (times together) / (times seen together) of every pair, and the divisor.
+
+    NaN for pairs that were never seen together.
+    """
+    shares, seen = pair_counts(table, other)
+    if seen.min(initial=np.inf) > 0:
+        return np.divide(shares, seen, out=shares), seen
+    unseen = seen <= 0
+    np.divide(shares, seen, out=shares, where=~unseen)
+    shares[unseen] = np.nan
+    return shares, seen
 
 
 def _seen_together(left: Table, right: Table) -> np.ndarray:

@@ -143,10 +143,7 @@ class Coassociation(LinearOperator):
             "the explicit co-association matrix",
             "keep the operator, which only multiplies",
         )
-        together, seen = kernel.pair_counts(self.table)
-        if not seen.min() > 0:
-            seen[seen <= 0] = np.nan
-        return np.divide(together, seen, out=together)
+        return kernel.pair_shares(self.table)[0]
 
     def rows(self, L: np.ndarray) -> LinearOperator:
         """Similarities of new objects to these n, an operator (n_new, n).

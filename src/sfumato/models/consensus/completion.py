@@ -5,7 +5,8 @@ The cluster kernel of the co-association with such pairs filled in.
 c_ij of an unseen pair is 0/0, not 0. Expectation and maximisation for missing similarities: the
 published loss, from which such pairs drop out, gives first memberships; u_i'u_j takes the place of
 c_ij; the cluster kernel of the filled matrix gives the next memberships, a few times over. The
-explicit matrix is needed; above ``EXPLICIT`` objects the published loss has the last word.
+explicit matrix is needed; above
+``label_table.FEW_PAIRS`` objects the published loss has the last word.
 """
 
 from __future__ import annotations
@@ -20,23 +21,11 @@ from ...numerics import label_table as tables
 from ...numerics.eigen import leading_eigenvectors, unit_rows
 from .reading import Reader, fit_reader
 
-__all__ = ["EXPLICIT", "ByCompletion", "has_unseen_pairs"]
+__all__ = ["ByCompletion"]
 
-EXPLICIT = 2000  # objects up to which the matrix of all pairs is formed
 N_ROUNDS = 5
 SETTLED = 1e-3  # largest change of a membership at which the rounds stop
 REGULARIZATION = 0.02  # of the mean degree, as for soft evidence
-
-
-def has_unseen_pairs(table: tables.Table) -> bool:
-    """Whether some of (at most ``EXPLICIT``) objects that were seen at all were never seen
-    together.
-    """
-    if not tables.has_gaps(table):
-        return False
-    seen = np.flatnonzero(table.coverage > 0)
-    few = seen[:: max(1, -(-len(seen) // EXPLICIT))]
-    return bool(tables.pair_counts(table.objects(few))[1].min() <= 0)
 
 
 class Kernel(NamedTuple):

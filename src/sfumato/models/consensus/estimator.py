@@ -34,7 +34,7 @@ from .ensemble import ClusteringEnsemble
 from .fitted import KEPT, FittedConsensus
 from .mixtures import MixtureEnsemble
 from .selection import SELECTIONS, table_of
-from .solvers import COPIES, LINKAGES, NAMES, SCREEN, Settings, explicit_matrices
+from .solvers import LINKAGES, NAMES, Settings, memory_needed
 
 __all__ = ["EvidenceAccumulation"]
 
@@ -411,13 +411,8 @@ class EvidenceAccumulation(FittedConsensus):
             return {"memberships": 16 * k * size.n, "labels": 8 * size.n, "a mixture": one}
         default = ClusteringEnsemble().n_partitions
         m = size.p if self._precomputed() else getattr(self.ensemble, "n_partitions", default)
-        pairs = 8 * size.n**2 * explicit_matrices(self.consensus)
-        rows = size.n if pairs else COPIES * max(size.n, self.n_init * min(size.n, SCREEN))
-        return {
-            "matrices of all pairs": pairs,
-            "labels": size.n * (5 * m + 8),
-            "memberships": 8 * k * rows,
-        }
+        kept = memory_needed(self.consensus, size.n, k, self.n_init)
+        return {**kept, "labels": size.n * (5 * m + 8)}
 
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         needed = self._memory_needed(size)

@@ -29,7 +29,7 @@ from .doubts import warn_if_noise, warn_of_gaps
 from .ensemble import ClusteringEnsemble
 from .reading import Settings
 from .selection import choose
-from .solvers import LINKAGES, has_unseen_pairs, solve
+from .solvers import LINKAGES, solve
 
 __all__ = [
     "HardConsensus",
@@ -149,13 +149,13 @@ def fit_hard(
                 selection_of(model), model.consensus, table, model.max_clusters, settings
             )
     # The structure test multiplies by the co-association, in which an unseen pair counts as apart.
-    tested = model.selection is None and seen > 1 and not has_unseen_pairs(table)
+    tested = model.selection is None and seen > 1 and not tables.has_unseen_pairs(table)
     if candidates is not None and scores is not None and tested:
         order = candidates[np.argsort(-scores, kind="stable")]
         k = _first_supported(model, table, order, settings, objects)
     solution = solve(model.consensus, table, k, settings)
     warn_of_gaps(table)
-    if model.consensus in LINKAGES and has_unseen_pairs(table):
+    if model.consensus in LINKAGES and tables.has_unseen_pairs(table):
         warn(
             "some pairs of objects were seen together by no partition: "
             f"consensus={model.consensus!r} takes the mean of all other pairs for them; "

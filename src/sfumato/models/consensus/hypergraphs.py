@@ -28,7 +28,7 @@ from ...numerics.label_table import Table
 from ...similarity.operators import Factored
 from .reading import Settings
 
-__all__ = ["HYPERGRAPHS", "ByClusters", "ByCut", "Settings", "by_hypergraph"]
+__all__ = ["HYPERGRAPHS", "ByClusters", "ByCut", "by_hypergraph"]
 
 HYPERGRAPHS = ("cspa", "hgpa", "mcla", "hbgf")
 

@@ -15,9 +15,10 @@ from ...numerics.label_sweep import brier_score
 from ...selection import criteria
 from ...selection.choose import Choice, reported
 from ...selection.own import of_consensus
-from .completion import EXPLICIT, has_unseen_pairs
+from .cluster_kernel import ByKernel
+from .matrix import ByLinkage
 from .reading import Settings
-from .solvers import ByKernel, ByLinkage, solve
+from .solvers import solve
 
 __all__ = ["SELECTIONS", "choose", "table_of"]
 
@@ -60,8 +61,8 @@ def _choose(
         scores = criteria.lifetime(heights, candidates)
         return criteria.longest_lifetime(heights, int(candidates[-1])), candidates, scores
     kernel = isinstance(consensus, str) and consensus == "cluster-kernel"
-    unseen = kernel and has_unseen_pairs(table)
-    if selection == "eigengap" and not (unseen and len(table.codes) > EXPLICIT):
+    unseen = kernel and tables.has_unseen_pairs(table)
+    if selection == "eigengap" and not (unseen and len(table.codes) > tables.FEW_PAIRS):
         scores = (
             _completed_eigengaps(table, candidates, settings)
             if unseen
