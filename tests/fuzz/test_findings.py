@@ -365,3 +365,18 @@ def test_new_rows_as_an_operator_beside_similarities_of_1e_310():
     model = SpectralClustering(2, similarity="precomputed", random_state=0).fit(W)
     found = model.predict_proba(aslinearoperator(W))
     np.testing.assert_allclose(found, model.predict_proba(W), atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-160])
+def test_a_constant_feature_with_a_hole_beside_tiny_ones(scale):
+    given = np.array([[3.8, 0, 4.9], [4.3, 0, 5.9], [0, 0, 0], [4.7, 0, 5.8], [0.9, np.nan, 1.4]])
+    model = GaussianMixture(2, covariance_type="EVE", n_init=1, random_state=75)
+    valid(model.fit(scale * given).memberships_)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e299])
+@pytest.mark.parametrize("kind", [PairwiseProbabilisticClustering, SpectralClustering])
+def test_weights_of_pairs_beyond_numbers_are_refused(kind, scale):
+    model = kind(2, similarity="precomputed", random_state=0)
+    with pytest.raises(ValueError, match="pair_weight is too large or too small .*: divide it"):
+        model.fit(1e75 * gaussian(X), pair_weight=np.full((40, 40), scale))

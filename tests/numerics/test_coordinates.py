@@ -38,6 +38,14 @@ def test_inner_coordinates_do_not_depend_on_units(scale, per_feature):
     np.testing.assert_allclose(moved, plain, atol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e140])
+def test_a_constant_feature_has_the_units_of_the_others(scale):
+    X = np.column_stack([blobs(), np.zeros(60)])
+    plain = measure(Rows(X, None), per_feature=True, mix=False)
+    moved = measure(Rows(scale * X, None), per_feature=True, mix=False)
+    np.testing.assert_allclose(moved.isotropic().inner(scale * X), plain.isotropic().inner(X))
+
+
 def test_a_feature_that_is_tiny_beside_others_is_named_where_each_has_its_own_units():
     X = blobs() * [1.0, 1e-310]
     with pytest.raises(ValueError, match=r"than 5e-310 in feature 1.*np.ldexp\(X, 1000\)"):

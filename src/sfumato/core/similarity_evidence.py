@@ -33,6 +33,9 @@ __all__ = [
     "without_gaps",
 ]
 
+# The largest weight of a pair: times squares of similarities in the units of ``extreme_unit``, and
+# summed over all pairs, these are still numbers.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-20, 1e20
 LARGEST_DENSE = 5000  # objects up to which unconnected pieces of a dense similarity are looked for
 
 
@@ -97,7 +100,8 @@ def extreme_unit(W: Any) -> float:
         return 1.0
     largest = float(max(values.max(), -values.min()))
     limits = np.finfo(W.dtype)
-    low, high = float(limits.tiny) ** 0.5 * 1e9, float(limits.max) ** 0.5 / 1e9 / W.shape[0]
+    low = max(float(limits.tiny) ** 0.5 * 1e9, float(limits.tiny) ** 0.4)
+    high = min(float(limits.max) ** 0.5 / 1e9, float(limits.max) ** 0.4) / W.shape[0]
     return largest if np.isfinite(largest) and largest > 0 and not low < largest < high else 1.0
 
 
@@ -150,6 +154,11 @@ def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, A
         )
     if not np.isfinite(Q).all() or Q.min() < 0:
         raise ValueError("pair_weight must be finite and nonnegative; 0 means not measured")
+    if Q.size and Q.max() > 0 and not LEAST_WEIGHT <= Q.max() <= MOST_WEIGHT:
+        raise ValueError(
+            f"pair_weight is too large or too small to be summed (largest {Q.max():g}): divide it "
+            "by its largest value"
+        )
     Q = np.where(missing | missing.T, 0.0, (Q + Q.T) / 2)
     # Where only one of w_ij and w_ji is measured, it stands for both.
     dense = np.where(missing, dense.T, dense)

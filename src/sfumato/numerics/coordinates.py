@@ -127,6 +127,9 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
     reach = np.where(reach <= 4.0 * np.finfo(_dtype(rows)).eps * np.abs(shift), 0.0, reach)
     reach = reach if per_feature else np.full(d, reach.max(initial=0.0))
     _refuse_subnormal(reach, _dtype(rows))
+    # A constant feature has no unit: it takes the largest of the others, so that no factor between
+    # two features is beyond numbers because of it.
+    reach = np.where(reach > 0, reach, reach.max(initial=0.0))
     scale = _power_of_two(reach)
     middle = Coordinates(shift, scale, None, np.ones(d))
     second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, mix))
