@@ -94,7 +94,8 @@ def _chain(distances: np.ndarray, n: int, method: str) -> np.ndarray:
     are written over.
     """
     starts, merges, size = _starts(n), np.empty((n - 1, 3)), np.ones(n)
-    alive, chain = np.arange(n), []
+    alive = np.arange(n)
+    chain: list[int] = []
     for step in range(n - 1):
         if not chain:
             chain = [int(alive[0])]
