@@ -13,8 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Peer
 
 from sfumato.core import loop
-from sfumato.models.gaussian import kernel, parameters, starts
-from sfumato.models.gaussian.data import MixtureData
+from sfumato.models.gaussian import kernel, parameters
+from sfumato.models.gaussian.candidate import from_memberships
+from sfumato.models.gaussian.data import MixtureData, partitions
 from sfumato.models.gaussian.likelihood import Likelihood
 from sfumato.numerics import families
 from sfumato.numerics.families import family_of
@@ -40,13 +41,13 @@ def ours(X: np.ndarray, covariance_type: str) -> tuple[Likelihood, kernel.State]
     family = family_of(covariance_type)
     data = MixtureData.measure(X, None, None, (family,), None)
     sample = data.sample(np.random.default_rng(0))
-    groups = starts.partitions(sample, [K], 2, np.random.default_rng(0), nested=False)[K][0]
+    groups = partitions(sample, [K], 2, np.random.default_rng(0), nested=False)[K][0]
     R = (groups == np.arange(K)[:, None]) * sample.weights
     d = X.shape[1]
     whole = np.broadcast_to(np.eye(d), (K, d, d))
     shapes = families.reduced(whole, family)
     blank = kernel.State(np.full(K, 1 / K), np.zeros((K, d)), shapes, family, 1e-9)
-    start = starts.from_memberships(data.inner(sample, family), R, blank, 1.0)
+    start = from_memberships(data.inner(sample, family), R, blank, 1.0)
     return data.likelihood(family), start
 
 

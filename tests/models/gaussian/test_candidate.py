@@ -7,7 +7,9 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from sfumato import GaussianMixture, datasets
-from sfumato.models.gaussian import search
+from sfumato.models.gaussian import kernel, search
+from sfumato.models.gaussian.candidate import collapsed, small
+from sfumato.numerics import families
 
 
 def recorded(monkeypatch, model, X):
@@ -61,3 +63,29 @@ def test_components_that_hold_a_few_objects_near_a_line_are_not_chosen():
     assert model.weights_.min() > 0.25
     averaged = GaussianMixture(3, average=True, random_state=0).fit(X)
     assert np.abs(averaged.memberships_ - model.memberships_).max() < 0.2
+
+
+def test_spikes_are_told_from_components():
+    state = kernel.State(
+        np.array([0.98, 0.02]),
+        np.zeros((2, 2)),
+        np.stack([np.eye(2), 1e-9 * np.eye(2)]),
+        "VVV",
+        1e-9,
+    )
+    np.testing.assert_array_equal(collapsed(state, 1000.0, 1.0), [False, True])
+    np.testing.assert_array_equal(collapsed(state, 100.0, 0.0), [False, True])
+    np.testing.assert_array_equal(collapsed(state, 1000.0, 0.0), [False, False])
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_components_want_as_many_objects_as_fix_a_shape(family):
+    d, wanted = 5, 3 if family[1] == "I" else 6
+    whole = np.stack([np.eye(d)] * 2)
+    unit = kernel.State(
+        np.full(2, 0.5), np.zeros((2, d)), families.reduced(whole, family), family, 1e-9
+    )
+    for held, expected in ((wanted - 1, True), (wanted, False)):
+        state = unit._replace(weights=np.array([500 - held, held]) / 500)
+        np.testing.assert_array_equal(small(state, 500.0), [False, expected])
+    assert collapsed(unit, 8.0, 1.0).all() == (family in ("VVV", "EVV"))

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture as Peer
 
-from sfumato.models.gaussian import direct, kernel, merge, missing, starts
+from sfumato.models.gaussian import direct, kernel, merge, missing
 from sfumato.numerics import distances, families
 
 TYPES = families.FAMILIES
@@ -275,32 +275,6 @@ def test_the_elbow_is_where_two_lines_meet():
     sizes = np.arange(1.0, 9.0)
     assert merge.elbow(np.maximum(0.0, sizes - 3.0)) == 3
     assert merge.elbow(np.array([0.0, 1.0])) == 2
-
-
-def test_spikes_are_told_from_components():
-    state = kernel.State(
-        np.array([0.98, 0.02]),
-        np.zeros((2, 2)),
-        np.stack([np.eye(2), 1e-9 * np.eye(2)]),
-        "VVV",
-        1e-9,
-    )
-    np.testing.assert_array_equal(starts.collapsed(state, 1000.0, 1.0), [False, True])
-    np.testing.assert_array_equal(starts.collapsed(state, 100.0, 0.0), [False, True])
-    np.testing.assert_array_equal(starts.collapsed(state, 1000.0, 0.0), [False, False])
-
-
-@pytest.mark.parametrize("family", families.FAMILIES)
-def test_components_want_as_many_objects_as_fix_a_shape(family):
-    d, wanted = 5, 3 if family[1] == "I" else 6
-    whole = np.stack([np.eye(d)] * 2)
-    unit = kernel.State(
-        np.full(2, 0.5), np.zeros((2, d)), families.reduced(whole, family), family, 1e-9
-    )
-    for held, expected in ((wanted - 1, True), (wanted, False)):
-        state = unit._replace(weights=np.array([500 - held, held]) / 500)
-        np.testing.assert_array_equal(starts.small(state, 500.0), [False, expected])
-    assert starts.collapsed(unit, 8.0, 1.0).all() == (family in ("VVV", "EVV"))
 
 
 def test_objects_far_from_every_component_keep_finite_densities():

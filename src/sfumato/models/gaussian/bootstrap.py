@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from ...core import loop
-from . import starts
 from .candidate import Fit, Problem, Settings, problem
-from .data import MixtureData
+from .data import MixtureData, partitions
 from .kernel import State
+from .runs import merit
 
 __all__ = ["DRAWS", "draws"]
 
@@ -40,7 +40,7 @@ def draws(data: MixtureData, fit: Fit, settings: Settings, n_draws: int) -> list
             fit.likelihood.view.family, settings.frozen, fit.likelihood.prior
         )
         runs = [likelihood.run(state, settings.max_iter, TOL) for state in firsts]
-        found.append(max(runs, key=lambda run: starts.merit(likelihood, run)).state)
+        found.append(max(runs, key=lambda run: merit(likelihood, run)).state)
     return found
 
 
@@ -58,16 +58,16 @@ def _maxima(
     k = len(fit.run.state.means)
     sample = data.sample(rng)
     each: Problem = problem(data, sample, k, fit.candidate.covariance_type, settings)
-    groups = starts.partitions(sample, [k], settings.n_init, rng, nested=True)[k]
+    groups = partitions(sample, [k], settings.n_init, rng, nested=True)[k]
     R = (groups[:, None, :] == np.arange(k)[:, None]) * sample.weights
     runs: list[loop.Run] = [
         each.likelihood.run(state, settings.max_iter, settings.tol) for state in each.states(R)
     ]
-    runs.sort(key=lambda run: -starts.merit(each.likelihood, run))
+    runs.sort(key=lambda run: -merit(each.likelihood, run))
     value, chosen = fit.candidate.log_likelihood - each.likelihood.log_volume(), []
     for run in runs:
-        merit = starts.merit(each.likelihood, run)
-        if merit < value - APART:
+        own = merit(each.likelihood, run)
+        if own < value - APART:
             chosen.append(run.state)
-            value = merit
+            value = own
     return chosen[: MAXIMA - 1]

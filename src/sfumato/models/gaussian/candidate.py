@@ -1,4 +1,8 @@
-"""One candidate of a search: so many components of a family on given data, and its criteria."""
+"""One candidate of a search: so many components of a family on given data, and its criteria.
+
+A partition of a sample becomes a first state by one M step whose scatter is shrunk towards the
+pooled scatter as if by d + 1 more objects, so that no component starts as a spike.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,15 @@ from ...core import loop
 from ...core.model_search import ModelCandidate
 from ...numerics import distances, families, seeding
 from ...numerics.families import family_of
-from . import direct, kernel, starts
-from .data import MixtureData
+from . import direct, kernel
+from .data import MixtureData, Sample
 from .kernel import State
 from .likelihood import Likelihood, inner_covariances
 from .parameters import Given
 from .prior import Prior, default_prior, inner_prior
 
-__all__ = ["Fit", "Problem", "Settings", "doubt", "one_component", "problem", "rated"]
+__all__ = ["Fit", "Problem", "Settings", "collapsed", "doubt", "from_memberships"]
+__all__ += ["one_component", "problem", "rated", "small"]
 
 LEAST_WIDTH = 1e-6  # of the data in any direction: thinner ones are raised by the floor
 
@@ -71,7 +76,7 @@ class Problem:
             nearest = seeding.nearest(self.X, self.likelihood.view.coordinates.inner(means))
             R = (nearest == np.arange(len(means))[:, None])[None] * self.weights
         unit = seeding.unit(self.weights)
-        states = kernel.unstack(starts.from_memberships(self.X, R, self.blank, unit))
+        states = kernel.unstack(from_memberships(self.X, R, self.blank, unit))
         if plain:
             states = [self.state(R[0]), *states]
         if all(value is None for value in self.settings.given):
@@ -81,7 +86,7 @@ class Problem:
     def state(self, R: np.ndarray) -> State:
         """The start from weighted groups (k, n), no group leaning on the others."""
         unit = seeding.unit(self.weights)
-        return starts.from_memberships(self.X, R, self.blank, unit, shrink=False)
+        return from_memberships(self.X, R, self.blank, unit, shrink=False)
 
     def rate(self, run: loop.Run) -> Fit:
         """The fit with its criteria, components in an order that equal fits share."""
@@ -96,13 +101,44 @@ class Problem:
 
 
 def problem(
-    data: MixtureData, sample: starts.Sample, k: int, covariance_type: str, settings: Settings
+    data: MixtureData, sample: Sample, k: int, covariance_type: str, settings: Settings
 ) -> Problem:
     """The candidate of ``k`` components of a covariance type."""
     family = family_of(covariance_type)
     likelihood = data.likelihood(family, settings.frozen, _prior(data, family, k, settings))
     blank, X = _blank(data, family, k, settings), data.inner(sample, family)
     return Problem(data, likelihood, covariance_type, blank, X, sample.weights, settings)
+
+
+def from_memberships(
+    X: np.ndarray, R: np.ndarray, blank: State, unit: float, shrink: bool = True
+) -> State:
+    """States whose components are weighted groups ``R`` (..., k, n) of inner objects ``X`` (n, d).
+
+    ``unit`` is the weight of one object; ``shrink`` says whether small groups lean on the others.
+    """
+    k, d = blank.means.shape
+    kind = families.kind_of(blank.family)
+    sums = R @ distances.features(X.T, kind).T
+    several = sums.shape[:-2]
+    mass, first, second = distances.moments(sums.reshape(-1, sums.shape[-1]), d, kind)
+    mass = np.maximum(mass.reshape(*several, k), 1e-6 * unit)
+    means = first.reshape(*several, k, d) / mass[..., None]
+    second = second.reshape(*several, k, *second.shape[1:])
+    scatter = kernel.about(second, first.reshape(means.shape), mass, means, kind)
+    share = kernel.spread(mass / mass.sum(axis=-1, keepdims=True), scatter)
+    pooled = np.sum(share * scatter, axis=len(several), keepdims=True)
+    more = unit * (d + 1 if kind == "full" else 2) if shrink else 0.0
+    part = kernel.spread(mass / (mass + more), scatter)
+    scatter = (part * scatter + (1.0 - part) * pooled) * kernel.spread(mass, scatter)
+    # The mean scatter stands for a previous solution: EM refines iterative families anyway.
+    before = scatter / kernel.spread(mass, scatter)
+    covariances = families.covariances(blank.family, scatter, mass, before, blank.floor, 1)
+    weights = mass / mass.sum(axis=-1, keepdims=True)
+    if blank.noise is not None:
+        noise = np.broadcast_to(blank.weights[k:], (*several, 1))
+        weights = np.concatenate([weights * (1.0 - noise), noise], axis=-1)
+    return blank._replace(weights=weights, means=means, covariances=covariances)
 
 
 def rated(likelihood: Likelihood, run: loop.Run, covariance_type: str) -> Fit:
@@ -116,13 +152,45 @@ def rated(likelihood: Likelihood, run: loop.Run, covariance_type: str) -> Fit:
     log_n = np.log(likelihood.count)
     bic, aic = -2.0 * scaled + p * log_n, -2.0 * scaled + 2.0 * p
     icl = bic - 2.0 * sure * likelihood.count / likelihood.total
-    spikes = starts.collapsed(run.state, likelihood.count, likelihood.view.coordinates.thinnest)
+    spikes = collapsed(run.state, likelihood.count, likelihood.view.coordinates.thinnest)
     setting = {"n_clusters": k, "covariance_type": covariance_type}
     candidate = ModelCandidate(setting, bic, icl, aic, value, p)
     if spikes.any() and likelihood.prior is None:
         reason = f"component {np.flatnonzero(spikes)[0]} of {k} collapsed"
         candidate = candidate.failed(reason)
     return Fit(candidate, likelihood, run)
+
+
+def collapsed(state: State, count: float, thinnest: float) -> np.ndarray:
+    """Which components (k,) are spikes: too few objects for their shape, or no width.
+
+    ``count`` is the number of objects, ``thinnest`` the least variance of the data in any
+    direction. A covariance of its own needs d + 1 objects, variances of its own need two, a volume
+    of its own more than one.
+    """
+    k, d = state.means.shape
+    volume, shape, orientation = tuple(state.family)
+    if orientation == "V" and shape == "V":
+        need = d + 1.0
+    elif shape == "V" or orientation == "V":
+        need = 2.0
+    else:
+        need = 1.0 + 1.0 / d if volume == "V" else 0.0
+    few = state.weights[:k] * count < need * (1.0 - 1e-6)
+    if families.has_one_covariance(state.family) or thinnest <= 100.0 * state.floor:
+        return few
+    return few | (np.linalg.eigvalsh(kernel.matrices(state))[:, 0] <= 1.5 * state.floor)
+
+
+def small(state: State, count: float) -> np.ndarray:
+    """Which components (k,) hold fewer objects than fix a shape: d + 1, or 3 if it is spherical.
+
+    Never more than half of an equal part is asked for. Such components are no failure, but a run
+    without them is preferred: they are often a few outlying objects.
+    """
+    k, d = state.means.shape
+    wanted = min(3.0 if state.family[1] == "I" else d + 1.0, 0.5 * count / k)
+    return state.weights[:k] * count < wanted * (1.0 - 1e-6)
 
 
 def doubt(data: MixtureData, fit: Fit) -> float:

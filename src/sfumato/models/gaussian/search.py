@@ -20,11 +20,12 @@ from ...core.types import ArrayLike
 from ...core.validation import check_number
 from ...numerics import families
 from ...numerics.families import family_of
-from . import moves, noisy, starts
+from . import noisy
 from .candidate import Fit, Problem, Settings, doubt, one_component, rated
 from .candidate import problem as problem_of
-from .data import MixtureData
+from .data import MixtureData, Sample, clear_partition, match, partitions
 from .likelihood import MOST_FEATURES
+from .runs import Limits, best_run, fewer, merit, more, moved_run
 
 __all__ = ["Fit", "Settings", "choose", "fit_all", "fit_growing", "on_all", "settled", "sizes_of"]
 __all__ += ["doubt", "one_component", "types_of", "with_errors"]
@@ -97,13 +98,13 @@ def fit_all(
         n_starts = min(n_starts, SEARCH_STARTS)
     clear = None
     if n_starts > 1 and _is_plain(data, sizes, settings):
-        clear = starts.clear_partition(sample, sizes[0], np.random.default_rng(settings.seed))
+        clear = clear_partition(sample, sizes[0], np.random.default_rng(settings.seed))
     first = replace(settings, tol=max(settings.tol, LOOSE_TOL)) if loose else settings
     problems = [[problem_of(contest, sample, k, name, first) for name in types] for k in sizes]
     if clear is not None:
         runs = [_from_clear(problems[0], sample, clear)]
     else:
-        groups = starts.partitions(sample, sizes, n_starts, rng, nested)
+        groups = partitions(sample, sizes, n_starts, rng, nested)
         runs = [
             _fit_size(same, sample, groups[k], loose)
             for k, same in zip(sizes, problems, strict=True)
@@ -135,7 +136,7 @@ def _is_plain(data: MixtureData, sizes: Sequence[int], settings: Settings) -> bo
 
 
 def _repeat_best(
-    problems: list[Problem], sample: starts.Sample, groups: np.ndarray, fits: list[Fit]
+    problems: list[Problem], sample: Sample, groups: np.ndarray, fits: list[Fit]
 ) -> None:
     """Fit the best candidates of one size as if their types had been given, in place.
 
@@ -180,11 +181,11 @@ def _compare_sizes(
 ) -> None:
     """Start every candidate also from its neighbours with one component more or less, in place."""
     place = {k: i for i, k in enumerate(sizes)}
-    limits = starts.Limits(settings.max_iter, settings.tol, SEARCH_STEPS, NEIGHBOURS)
+    limits = Limits(settings.max_iter, settings.tol, SEARCH_STEPS, NEIGHBOURS)
     for k in sorted(set(place) - {1}):
         neighbours = [
             (place[other], move)
-            for other, move in ((k - 1, moves.more), (k + 1, moves.fewer))
+            for other, move in ((k - 1, more), (k + 1, fewer))
             if other > 1 and other in place
         ]
         for t, problem in enumerate(problems[place[k]] if neighbours else ()):
@@ -194,7 +195,7 @@ def _compare_sizes(
                 for memberships in move(problem.X, problem.weights, runs[i][t].state)
             ]
             states, run = problem.states(np.stack(R)), runs[place[k]][t]
-            runs[place[k]][t] = starts.best_run(problem.likelihood, states, limits, run)[0]
+            runs[place[k]][t] = best_run(problem.likelihood, states, limits, run)[0]
 
 
 def fit_growing(
@@ -292,9 +293,7 @@ def on_all(data: MixtureData, fit: Fit, settings: Settings) -> Fit:
     return rated(likelihood, run, fit.candidate.covariance_type)
 
 
-def _from_clear(
-    problems: list[Problem], sample: starts.Sample, labels: np.ndarray
-) -> list[loop.Run]:
+def _from_clear(problems: list[Problem], sample: Sample, labels: np.ndarray) -> list[loop.Run]:
     """Runs of all types from a partition (n,) that needs no others."""
     k, settings = len(problems[0].blank.means), problems[0].settings
     R = (labels == np.arange(k)[:, None]) * sample.weights
@@ -302,7 +301,7 @@ def _from_clear(
 
 
 def _fit_size(
-    problems: list[Problem], sample: starts.Sample, groups: np.ndarray, loose: bool
+    problems: list[Problem], sample: Sample, groups: np.ndarray, loose: bool
 ) -> list[loop.Run]:
     """Runs of one size, one for each type; several types also start where the others ended.
 
@@ -310,36 +309,36 @@ def _fit_size(
     """
     settings, k = problems[0].settings, len(problems[0].blank.means)
     if sample.labels is not None:
-        groups = np.stack([starts.match(g, sample.labels, sample.weights, k) for g in groups])
+        groups = np.stack([match(g, sample.labels, sample.weights, k) for g in groups])
     R = (groups[:, None, :] == np.arange(k)[:, None]) * sample.weights
     if len(problems) == 1:
         return [_alone(problems[0], R, settings)]
     R = R[:SEARCH_STARTS]
-    limits = starts.Limits(settings.max_iter, settings.tol, SEARCH_STEPS, 1)
+    limits = Limits(settings.max_iter, settings.tol, SEARCH_STEPS, 1)
     alike = len(R) == 1 or settings.fixed
     leading = [p for p in problems if p.covariance_type in LEADING] if loose and not alike else []
     leading = leading or problems
-    runs = [starts.best_run(p.likelihood, p.states(R, True), limits)[0] for p in leading]
+    runs = [best_run(p.likelihood, p.states(R, True), limits)[0] for p in leading]
     return runs if alike else _exchanged(problems, leading, runs, limits)
 
 
 def _alone(problem: Problem, R: np.ndarray, settings: Settings) -> loop.Run:
     """The best run of the only candidate, components moved where starts did not agree."""
     likelihood, k = problem.likelihood, len(problem.blank.means)
-    limits = starts.Limits(settings.max_iter, settings.tol)
+    limits = Limits(settings.max_iter, settings.tol)
     poor = likelihood.count < 2 * likelihood.n_parameters(k, settings.noise is not None)
     states = problem.states(R, plain=len(R) > 1 and not poor)
     if len(states) == 1:
         return likelihood.run(states[0], limits.max_iter, limits.tol)
-    run, agreed = starts.best_run(likelihood, states, limits)
+    run, agreed = best_run(likelihood, states, limits)
     held = settings.fixed or settings.frozen or likelihood.view.layout == "missing"
     if agreed or poor or held:
         return run
-    return starts.moved_run(likelihood, run, problem.X, problem.weights, limits)
+    return moved_run(likelihood, run, problem.X, problem.weights, limits)
 
 
 def _exchanged(
-    problems: list[Problem], leading: list[Problem], runs: list[loop.Run], limits: starts.Limits
+    problems: list[Problem], leading: list[Problem], runs: list[loop.Run], limits: Limits
 ) -> list[loop.Run]:
     """Runs of all candidates after starts from the memberships that leading ones ended with.
 
@@ -347,7 +346,7 @@ def _exchanged(
     """
     pairs = list(zip(leading, runs, strict=True))
     R = np.stack([p.memberships(run.state) for p, run in pairs])
-    values = [p.likelihood.log_volume() + starts.merit(p.likelihood, run) for p, run in pairs]
+    values = [p.likelihood.log_volume() + merit(p.likelihood, run) for p, run in pairs]
     donors: list[int] = []
     for j in map(int, np.argsort(values)[::-1]):
         if not any(_alike(R[j], R[i]) for i in donors):
@@ -358,7 +357,7 @@ def _exchanged(
         chosen = [j for j in donors if leading[j] is not problem][:DONORS]
         if chosen:
             states = problem.states(R[chosen])
-            own = starts.best_run(problem.likelihood, states, limits, own)[0]
+            own = best_run(problem.likelihood, states, limits, own)[0]
         assert own is not None  # donors are candidates with a run
         results.append(own)
     return results

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture as Peer
 
 from sfumato import GaussianMixture, datasets
-from sfumato.models.gaussian import moves, starts
+from sfumato.models.gaussian.data import Sample, best_move, clear_partition
 from sfumato.numerics import seeding
 
 
@@ -23,20 +22,20 @@ def log_likelihood(X: np.ndarray, labels: np.ndarray) -> float:
     return value
 
 
-def sample_of(X: np.ndarray) -> starts.Sample:
+def sample_of(X: np.ndarray) -> Sample:
     weights = np.ones(len(X))
-    return starts.Sample(seeding.standardize(X, weights), weights, None, np.ones(X.shape[1]))
+    return Sample(seeding.standardize(X, weights), weights, None, np.ones(X.shape[1]))
 
 
 def clear(X: np.ndarray, k: int) -> np.ndarray | None:
-    return starts.clear_partition(sample_of(X), k, np.random.default_rng(0))
+    return clear_partition(sample_of(X), k, np.random.default_rng(0))
 
 
 def test_the_gain_of_a_move_is_that_of_the_likelihood():
     X, _, labels = datasets.make_gaussians(400, 4, n_features=3, separation=7, random_state=0)
     joined = np.where(labels == 1, 0, labels)  # two clusters are one group, and one is cut in two
     joined[(labels == 2) & (X[:, 0] > np.median(X[labels == 2, 0]))] = 1
-    trial = moves.best_move(X, np.ones(len(X)), joined, 4)
+    trial = best_move(X, np.ones(len(X)), joined, 4)
     assert 0.0 < trial.gain < np.inf
     assert not trial.clear
     assert trial.gain == pytest.approx(
@@ -48,8 +47,8 @@ def test_weights_count_as_copies():
     X, _, labels = datasets.make_gaussians(200, 3, separation=4, random_state=1)
     weights = np.random.default_rng(0).integers(1, 4, len(X))
     copies = np.repeat(np.arange(len(X)), weights)
-    one = moves.best_move(X, weights.astype(float), labels, 3)
-    other = moves.best_move(X[copies], np.ones(len(copies)), labels[copies], 3)
+    one = best_move(X, weights.astype(float), labels, 3)
+    other = best_move(X[copies], np.ones(len(copies)), labels[copies], 3)
     assert one.gain == pytest.approx(other.gain, rel=0.05)  # medians of radii may differ
 
 
@@ -90,11 +89,3 @@ def test_a_fit_from_a_clear_partition_is_the_best_of_many(seed):
     ours = GaussianMixture(4, covariance_type="full", random_state=0).fit(X)
     peer = Peer(4, n_init=20, tol=1e-6, random_state=0).fit(X)
     assert ours.score(X) >= peer.score(X) - 1e-6
-
-
-def test_the_component_least_missed_is_that_of_a_slow_loop():
-    rng = np.random.default_rng(0)
-    L, weights = rng.normal(size=(5, 40)) * 30, rng.random(40)
-    values = [logsumexp(np.delete(L, j, axis=0), axis=0) @ weights for j in range(4)]
-    found = moves._least_missed(L, weights, 4)  # the last row is noise
-    np.testing.assert_array_equal(found, np.argsort(values)[::-1])
