@@ -19,7 +19,7 @@ import sfumato
 from sfumato.core.arrays import compiling
 
 ROOT = Path(sfumato.__file__).parent
-LIMITS = {"GaussianMixture": 22, "EvidenceAccumulation": 22}
+LIMITS = {"GaussianMixture": 18, "EvidenceAccumulation": 20}
 
 
 def blobs() -> np.ndarray:
