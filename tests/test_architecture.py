@@ -255,17 +255,13 @@ def test_every_public_name_is_in_the_reference():
     assert {name for name in PUBLIC if name[0].isupper()} <= listed
 
 
-# Files whose fan-out is still above the limit, with the number they may not exceed.
-WIDE = {"models.gaussian.candidate": 11}
-
-
 @pytest.mark.parametrize(
     "path", [path for path in FILES if part(path) == "models"], ids=lambda path: module(path)
 )
 def test_a_file_of_a_model_imports_at_most_ten_modules(path):
     """The machinery of ``core`` counts as one, whatever its files."""
     others = {"core" if name.startswith("core") else name for name in imported(path)}
-    assert len(others) <= WIDE.get(module(path), 10), sorted(others)
+    assert len(others) <= 10, sorted(others)
 
 
 RUN = 6  # lines that make a copy

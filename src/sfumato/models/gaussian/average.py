@@ -16,6 +16,7 @@ from . import search
 from .data import MixtureData
 from .kernel import State
 from .likelihood import Likelihood, View
+from .parameters import Settings
 
 __all__ = ["Member", "average_over", "averaged", "mapping"]
 
@@ -60,7 +61,7 @@ def average_over(
     data: MixtureData,
     fits: list[search.Fit],
     best: search.Fit,
-    settings: search.Settings,
+    settings: Settings,
     *,
     bootstrap: bool,
 ) -> tuple[tuple[Member, ...], Any]:
@@ -80,7 +81,7 @@ def average_over(
 
 
 def _candidates(
-    data: MixtureData, fits: list[search.Fit], settings: search.Settings
+    data: MixtureData, fits: list[search.Fit], settings: Settings
 ) -> list[tuple[float, search.Fit]]:
     """Weights ``exp(-BIC / 2)`` of the candidates that count, and their fits on all objects.
 
@@ -98,7 +99,7 @@ def _drawn(
     data: MixtureData,
     candidates: list[tuple[float, search.Fit]],
     best: search.Fit,
-    settings: search.Settings,
+    settings: Settings,
 ) -> list[tuple[float, Likelihood, State]]:
     """Draws of the families of the best number of components, each as often as its weight says."""
     k = best.candidate.n_clusters

@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from ...core import loop
-from .candidate import Fit, Problem, Settings, problem
+from .candidate import Fit, Problem, problem
 from .data import MixtureData, partitions
 from .kernel import State
+from .parameters import Settings
 from .runs import merit
 
 __all__ = ["DRAWS", "draws"]

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...conjugate import NormalInverseWishart
 from ...core import loop
 from ...core.model_search import ModelCandidate
 from ...numerics import distances, families, seeding
@@ -20,10 +19,10 @@ from . import direct, kernel
 from .data import MixtureData, Sample
 from .kernel import State
 from .likelihood import Likelihood, inner_covariances
-from .parameters import Given
+from .parameters import Given, Settings
 from .prior import Prior, default_prior, inner_prior
 
-__all__ = ["Fit", "Problem", "Settings", "collapsed", "doubt", "from_memberships"]
+__all__ = ["Fit", "Problem", "collapsed", "doubt", "from_memberships"]
 __all__ += ["one_component", "problem", "rated", "small"]
 
 LEAST_WIDTH = 1e-6  # of the data in any direction: thinner ones are raised by the floor
@@ -35,23 +34,6 @@ class Fit(NamedTuple):
     candidate: ModelCandidate
     likelihood: Likelihood
     run: loop.Run
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a fit needs to know beside the data: the parameters of the estimator, checked."""
-
-    criterion: str
-    reg_covar: float
-    noise: float | None
-    frozen: tuple[str, ...]
-    prior: str | NormalInverseWishart | None
-    n_init: int
-    max_iter: int
-    tol: float
-    seed: int
-    given: Given
-    fixed: bool  # whether components are numbered by labels or first values
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from .average import average_over
 from .data import MixtureData
 from .fitted import FittedMixture
 from .likelihood import outer_covariances, precision_factors
-from .parameters import Given, check_frozen, check_given, partial_labels
+from .parameters import Given, Settings, check_frozen, check_given, partial_labels
 
 __all__ = ["GaussianMixture"]
 
@@ -322,7 +322,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
 
     def _settings(
         self, frozen: tuple[str, ...], sizes: list[int], d: int, labelled: bool
-    ) -> search.Settings:
+    ) -> Settings:
         """The checked parameters as one record."""
         values, first = self._first_values(), Given()
         begun = any(value is not None for value in values.values())
@@ -339,7 +339,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
                 f"prior must have a mean of shape ({d},), one for each feature, got shape "
                 f"{np.shape(self.prior.mean)}"
             )
-        return search.Settings(
+        return Settings(
             criterion=self.criterion,
             reg_covar=self.reg_covar,
             noise=self.noise,
@@ -354,7 +354,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         )
 
     def _publish_search(
-        self, data: MixtureData, fits: list[search.Fit], settings: search.Settings
+        self, data: MixtureData, fits: list[search.Fit], settings: Settings
     ) -> None:
         """The best fit, the table, and the average if there is one."""
         best = search.on_all(data, search.choose(data, fits, self.criterion), settings)
@@ -375,7 +375,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         self._publish_parameters()
         self._warn_if_collapsed(best.candidate)
 
-    def _compare_with_one(self, data: MixtureData, settings: search.Settings) -> None:
+    def _compare_with_one(self, data: MixtureData, settings: Settings) -> None:
         """Warn where one component describes the data no worse."""
         k = len(self._state.means)
         tried = {row.n_clusters for row in self.search_}

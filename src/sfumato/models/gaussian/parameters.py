@@ -1,14 +1,16 @@
-"""Values that users give for a fit to begin with or to keep, and partial labels: checked."""
+"""The parameters of a fit, checked: settings, values to begin with or to keep, partial labels."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...conjugate import NormalInverseWishart
 from ...core.types import ArrayLike
 
-__all__ = ["Given", "check_frozen", "check_given", "partial_labels"]
+__all__ = ["Given", "Settings", "check_frozen", "check_given", "partial_labels"]
 
 
 class Given(NamedTuple):
@@ -17,6 +19,23 @@ class Given(NamedTuple):
     weights: np.ndarray | None = None
     means: np.ndarray | None = None
     covariances: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a fit needs to know beside the data: the parameters of the estimator, checked."""
+
+    criterion: str
+    reg_covar: float
+    noise: float | None
+    frozen: tuple[str, ...]
+    prior: str | NormalInverseWishart | None
+    n_init: int
+    max_iter: int
+    tol: float
+    seed: int
+    given: Given
+    fixed: bool  # whether components are numbered by labels or first values
 
 
 def check_given(

@@ -21,13 +21,14 @@ from ...core.validation import check_number
 from ...numerics import families
 from ...numerics.families import family_of
 from . import noisy
-from .candidate import Fit, Problem, Settings, doubt, one_component, rated
+from .candidate import Fit, Problem, doubt, one_component, rated
 from .candidate import problem as problem_of
 from .data import MixtureData, Sample, clear_partition, match, partitions
 from .likelihood import MOST_FEATURES
+from .parameters import Settings
 from .runs import Limits, best_run, fewer, merit, more, moved_run
 
-__all__ = ["Fit", "Settings", "choose", "fit_all", "fit_growing", "on_all", "settled", "sizes_of"]
+__all__ = ["Fit", "choose", "fit_all", "fit_growing", "on_all", "settled", "sizes_of"]
 __all__ += ["doubt", "one_component", "types_of", "with_errors"]
 
 CONTEST = 2000  # objects on which starts compete, and fewest on which candidates do
