@@ -72,6 +72,7 @@ def test_kernels_are_compiled_once_for_all_later_processes(tmp_path):
 def fresh(monkeypatch):
     """The module as it is at the start of a process."""
     monkeypatch.setattr(arrays, "_state", {"compile": False})
+    monkeypatch.setattr(arrays, "_asked", set())
     kept = arrays._kept
     kept.cache_clear()
     yield arrays
@@ -113,8 +114,12 @@ def test_forms_older_than_their_source_do_not_count(fresh, tmp_path, monkeypatch
     index.write_text("")
     fresh._kept.cache_clear()
     assert fresh._kept("pack", "compiled_one")
-    later = index.stat().st_mtime + 10
-    os.utime(source, (later, later))
+    earlier = source.stat().st_mtime - 10
+    os.utime(index, (earlier, earlier))
     fresh._kept.cache_clear()
     assert not fresh._kept("pack", "compiled_one")
     assert not fresh._kept("pack", "compiled_none")
+    with fresh.compiling():
+        assert fresh.compiled_module("pack", "compiled_one") is not None
+    fresh._kept.cache_clear()
+    assert fresh._kept("pack", "compiled_one")  # compiled again, or found as good as new

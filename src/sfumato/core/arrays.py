@@ -54,6 +54,7 @@ READERS = {"dask": "sfumato.dask"}
 MANY_OBJECTS = 200_000
 
 _state = {"compile": False}
+_asked: set[tuple[str, str]] = set()  # modules of compiled forms that were used
 
 
 def namespace(*arrays: Any) -> Any:
@@ -186,7 +187,10 @@ def compiled_module(package: str, name: str) -> Any:
     That is so where Numba is not installed, and where nothing is on disk from an earlier
     compilation and no fit of this process was large enough to be worth one.
     """
-    return optional_module(package, name) if _state["compile"] or _kept(package, name) else None
+    if not (_state["compile"] or _kept(package, name)):
+        return None
+    _asked.add((package, name))
+    return optional_module(package, name)
 
 
 def compile_for(n_objects: int) -> None:
@@ -196,13 +200,19 @@ def compile_for(n_objects: int) -> None:
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Compile whatever is needed meanwhile, however few the objects."""
+    """Compile whatever is needed meanwhile, however few the objects.
+
+    What was used is marked as new: Numba takes forms of a source that was touched, but not changed.
+    """
     before = _state["compile"]
     _state["compile"] = True
     try:
         yield
     finally:
         _state["compile"] = before
+    for names in _asked:
+        for index in _indices(*names)[1]:
+            index.touch()
 
 
 @lru_cache
@@ -211,9 +221,17 @@ def _kept(package: str, name: str) -> bool:
 
     Asked once in a process, so that all its fits compute in the same way.
     """
+    source, indices = _indices(package, name)
+    return source is not None and any(
+        index.stat().st_mtime >= source.stat().st_mtime for index in indices
+    )
+
+
+def _indices(package: str, name: str) -> tuple[Path | None, list[Path]]:
+    """The source of a module, and the files that list compiled forms of it."""
     spec = find_spec(f"{package}.{name}")
     if spec is None or spec.origin is None or find_spec("numba") is None:
-        return False
+        return None, []
     source = Path(spec.origin)
     if "NUMBA_CACHE_DIR" not in os.environ and os.access(source.parent, os.W_OK):
         folder: str | Path | None = source.parent / "__pycache__"
@@ -221,7 +239,6 @@ def _kept(package: str, name: str) -> bool:
         functions = vars(optional_module(package, name)).values()
         folder = next((f.stats.cache_path for f in functions if hasattr(f, "stats")), None)
     if folder is None:
-        return False
+        return source, []
     version = f"py{sys.version_info.major}{sys.version_info.minor}"
-    indices = Path(folder).glob(f"{source.stem}.*.{version}*.nbi")
-    return any(index.stat().st_mtime >= source.stat().st_mtime for index in indices)
+    return source, list(Path(folder).glob(f"{source.stem}.*.{version}*.nbi"))

@@ -23,6 +23,7 @@ from ...numerics.families import family_of
 from . import noisy
 from .candidate import Fit, Problem, doubt, one_component, rated
 from .candidate import problem as problem_of
+from .clear import fits_from, is_passed_over
 from .data import MixtureData, Sample, clear_partition, match, partitions
 from .likelihood import MOST_FEATURES
 from .parameters import Settings
@@ -103,17 +104,33 @@ def fit_all(
     first = replace(settings, tol=max(settings.tol, LOOSE_TOL)) if loose else settings
     problems = [[problem_of(contest, sample, k, name, first) for name in types] for k in sizes]
     if clear is not None:
-        runs = [_from_clear(problems[0], sample, clear)]
+        R = (clear == np.arange(sizes[0])[:, None]) * sample.weights
+        fits = fits_from(contest, problems[0], R)
     else:
         groups = partitions(sample, sizes, n_starts, rng, nested)
-        runs = [
-            _fit_size(same, sample, groups[k], loose)
-            for k, same in zip(sizes, problems, strict=True)
-        ]
-    held = loose or settings.fixed or contest.holes or clear is not None
-    thorough = len(types) > 1 and not held
+        fits = _from_starts(contest, problems, sample, groups, loose)
+    if few is not contest:
+        fits = _on_more(few, fits, first)
+    if loose:
+        _polish(fits, settings)
+    return fits
+
+
+def _from_starts(
+    data: MixtureData,
+    problems: list[list[Problem]],
+    sample: Sample,
+    groups: dict[int, np.ndarray],
+    loose: bool,
+) -> list[Fit]:
+    """Fits of all candidates from the groups of every size."""
+    settings, sizes = problems[0][0].settings, list(groups)
+    runs = [
+        _fit_size(same, sample, groups[k], loose) for k, same in zip(sizes, problems, strict=True)
+    ]
+    thorough = len(problems[0]) > 1 and not (loose or settings.fixed or data.holes)
     if thorough:
-        _compare_sizes(sizes, problems, runs, first)
+        _compare_sizes(sizes, problems, runs, settings)
     pairs = [
         (each, run)
         for same in zip(problems, runs, strict=True)
@@ -122,10 +139,6 @@ def fit_all(
     fits = [each.rate(run) for each, run in pairs]
     if thorough and len(sizes) == 1:
         _repeat_best(problems[0], sample, groups[sizes[0]], fits)
-    if few is not contest:
-        fits = _on_more(few, fits, first)
-    if loose:
-        _polish(fits, settings)
     return fits
 
 
@@ -165,6 +178,9 @@ def _on_more(few: MixtureData, fits: list[Fit], settings: Settings) -> list[Fit]
     ]
     best, more = np.nanmin([*values, np.inf]), []
     for fit, value in zip(fits, values, strict=True):
+        if is_passed_over(fit):
+            more.append(fit)
+            continue
         family = fit.likelihood.view.family
         likelihood = few.likelihood(family, settings.frozen, fit.likelihood.prior)
         run = fit.run
@@ -231,11 +247,18 @@ def settled(
     """The fits with those of the best number made as if that number had been given.
 
     Starts depend on the numbers that are tried together, so the rows of that number change a
-    little; if another number is the best then, it is settled too.
+    little; if another number is the best then, it is settled too. Rows of families that are passed
+    over then stay as they were.
     """
     done: set[int] = set()
     while (k := choose(data, fits, settings.criterion).candidate.n_clusters) not in done:
-        own = fit_all(data, [k], types, settings)
+        known = {
+            fit.candidate.covariance_type: fit for fit in fits if fit.candidate.n_clusters == k
+        }
+        own = [
+            known.get(fit.candidate.covariance_type, fit) if is_passed_over(fit) else fit
+            for fit in fit_all(data, [k], types, settings)
+        ]
         first = next(i for i, fit in enumerate(fits) if fit.candidate.n_clusters == k)
         others = [fit for fit in fits if fit.candidate.n_clusters != k]
         fits = [*others[:first], *own, *others[first:]]
@@ -248,6 +271,8 @@ def _polish(fits: list[Fit], settings: Settings) -> None:
     values = np.nan_to_num([getattr(fit.candidate, settings.criterion) for fit in fits], nan=np.inf)
     for i in np.argsort(values, kind="stable")[:POLISHED]:
         fit = fits[i]
+        if is_passed_over(fit):
+            break
         run = fit.likelihood.run(fit.run.state, settings.max_iter, settings.tol)
         fits[i] = rated(fit.likelihood, run, fit.candidate.covariance_type)
 
@@ -292,13 +317,6 @@ def on_all(data: MixtureData, fit: Fit, settings: Settings) -> Fit:
     likelihood = data.likelihood(family, settings.frozen, fit.likelihood.prior)
     run = likelihood.run(fit.run.state, settings.max_iter, settings.tol)
     return rated(likelihood, run, fit.candidate.covariance_type)
-
-
-def _from_clear(problems: list[Problem], sample: Sample, labels: np.ndarray) -> list[loop.Run]:
-    """Runs of all types from a partition (n,) that needs no others."""
-    k, settings = len(problems[0].blank.means), problems[0].settings
-    R = (labels == np.arange(k)[:, None]) * sample.weights
-    return [p.likelihood.run(p.state(R), settings.max_iter, settings.tol) for p in problems]
 
 
 def _fit_size(
