@@ -31,12 +31,8 @@ __all__ = ["Clusterer", "Iterative", "most_clusters"]
 class Iterative(BaseEstimator):
     """Estimators that iterate from several starts: the parameters that steer this."""
 
-    def __init__(
-        self, *, n_init: int, max_iter: int, tol: float, random_state: RandomState
-    ) -> None:
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
+    def __init__(self, n_init: int, max_iter: int, tol: float, random_state: RandomState) -> None:
+        self.n_init, self.max_iter, self.tol = n_init, max_iter, tol
         self.random_state = random_state
 
     def _check_loop_parameters(self) -> None:
@@ -63,8 +59,13 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     # "auto": the model has a criterion for ``n_clusters="auto"``; "never": choose_n_clusters has
     # one; "always": the model infers the number; "given": no criterion knows it, give a number
     chooses_n_clusters: ClassVar[str] = "never"
-    n_clusters: Any
     _evidence_: Any  # kept from the beginning of a fit until memberships are published
+
+    def __init__(
+        self, n_clusters: Any, n_init: int, max_iter: int, tol: float, random_state: RandomState
+    ) -> None:
+        super().__init__(n_init, max_iter, tol, random_state)
+        self.n_clusters = n_clusters
 
     @property
     def unit_free(self) -> bool:

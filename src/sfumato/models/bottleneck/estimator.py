@@ -112,12 +112,10 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
-        self.n_clusters = n_clusters
         self.max_clusters = max_clusters
-        self.beta = beta
-        self.anneal = anneal
+        self.beta, self.anneal = beta, anneal
         self.n_jobs = n_jobs
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _streams(self) -> bool:
         return False  # the shares of the rows are made of the whole table

@@ -121,15 +121,11 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         n_jobs=None,
     ):
         self.n_partitions = n_partitions
-        self.algorithms = algorithms
-        self.n_clusters = n_clusters
-        self.subsample = subsample
-        self.feature_fraction = feature_fraction
-        self.n_neighbors = n_neighbors
-        self.n_cuts = n_cuts
+        self.algorithms, self.n_clusters = algorithms, n_clusters
+        self.subsample, self.feature_fraction = subsample, feature_fraction
+        self.n_neighbors, self.n_cuts = n_neighbors, n_cuts
         self.max_objects = max_objects
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self.random_state, self.n_jobs = random_state, n_jobs
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -159,13 +159,10 @@ class EvidenceAccumulation(FittedConsensus):
         tol: float = 1e-6,
         random_state: RandomState = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
-        self.n_clusters = n_clusters
-        self.ensemble = ensemble
-        self.consensus = consensus
-        self.selection = selection
-        self.max_clusters = max_clusters
+        self.ensemble, self.consensus = ensemble, consensus
+        self.selection, self.max_clusters = selection, max_clusters
         self.n_bootstrap = n_bootstrap
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def fit(
         self,

@@ -118,13 +118,10 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         random_state=None,
         n_jobs=None,
     ):
-        self.n_members = n_members
-        self.n_components = n_components
-        self.n_axes = n_axes
-        self.max_objects = max_objects
+        self.n_members, self.n_components = n_members, n_components
+        self.n_axes, self.max_objects = n_axes, max_objects
         self.members = members
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self.random_state, self.n_jobs = random_state, n_jobs
 
     def _streams(self) -> bool:
         return True

@@ -151,15 +151,11 @@ class DirichletProcessMixture(FittedProcess):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
-        self.n_clusters = n_clusters
-        self.component = component
+        self.component, self.concentration = component, concentration
         self.inference = inference
-        self.concentration = concentration
-        self.burn_in = burn_in
-        self.n_draws = n_draws
-        self.thinning = thinning
+        self.burn_in, self.n_draws, self.thinning = burn_in, n_draws, thinning
         self.n_jobs = n_jobs
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -154,17 +154,12 @@ class DiscriminativeClustering(FittedDiscriminative):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
-        self.n_clusters = n_clusters
         self.prior = prior
-        self.bandwidth = bandwidth
-        self.anneal = anneal
-        self.spread = spread
+        self.bandwidth, self.anneal, self.spread = bandwidth, anneal, spread
         self.size_penalty = size_penalty
-        self.algorithm = algorithm
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
+        self.algorithm, self.learning_rate, self.batch_size = algorithm, learning_rate, batch_size
         self.n_jobs = n_jobs
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _streams(self) -> bool:
         return True

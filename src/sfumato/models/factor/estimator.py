@@ -117,14 +117,10 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
-        self.n_clusters = n_clusters
-        self.n_factors = n_factors
-        self.shared_noise = shared_noise
-        self.max_clusters = max_clusters
-        self.criterion = criterion
-        self.reg_covar = reg_covar
+        self.n_factors, self.shared_noise, self.reg_covar = n_factors, shared_noise, reg_covar
+        self.max_clusters, self.criterion = max_clusters, criterion
         self.n_jobs = n_jobs
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         state = self._state  # variances in the units of tiny data may be zero, inner ones are not

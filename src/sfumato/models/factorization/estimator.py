@@ -99,12 +99,10 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         tol: float = 1e-7,
         random_state: RandomState = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
-        self.n_clusters = n_clusters
         self.max_clusters = max_clusters
-        self.similarity = similarity
-        self.normalization = normalization
+        self.similarity, self.normalization = similarity, normalization
         self.solver = solver
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -145,19 +145,13 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
-        self.n_clusters = n_clusters
         self.max_clusters = max_clusters
-        self.fuzzifier = fuzzifier
-        self.covariance_type = covariance_type
-        self.entropy = entropy
-        self.noise = noise
-        self.metric = metric
-        self.missing = missing
-        self.init = init
-        self.possibilistic = possibilistic
-        self.stop = stop
+        self.fuzzifier, self.entropy, self.possibilistic = fuzzifier, entropy, possibilistic
+        self.covariance_type, self.metric = covariance_type, metric
+        self.noise, self.missing = noise, missing
+        self.init, self.stop = init, stop
         self.n_jobs = n_jobs
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def fit(
         self,

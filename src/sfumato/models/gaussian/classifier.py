@@ -113,13 +113,11 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
         self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.criterion = criterion
-        self.prior = prior
-        self.reg_covar = reg_covar
+        self.covariance_type, self.reg_covar = covariance_type, reg_covar
+        self.criterion, self.prior = criterion, prior
         self.n_jobs = n_jobs
+        super().__init__(n_init, max_iter, tol, random_state)
 
     def fit(self, X: Array, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Learn the densities of the classes.

@@ -182,20 +182,15 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
-        self.n_clusters = n_clusters
-        self.max_clusters = max_clusters
-        self.covariance_type = covariance_type
-        self.criterion = criterion
-        self.average = average
-        self.prior = prior
-        self.noise = noise
-        self.reg_covar = reg_covar
+        self.max_clusters, self.criterion, self.average = max_clusters, criterion, average
+        self.covariance_type, self.reg_covar = covariance_type, reg_covar
+        self.prior, self.noise = prior, noise
         self.weights_init = weights_init
         self.means_init = means_init
         self.covariances_init = covariances_init
         self.frozen = frozen
         self.n_jobs = n_jobs
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     @documented
     @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other

@@ -122,13 +122,10 @@ class MixedMixture(AutomaticMixture, DensityMixture):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
-        self.n_clusters = n_clusters
-        self.columns = columns
-        self.max_clusters = max_clusters
-        self.criterion = criterion
-        self.smoothing = smoothing
+        self.columns, self.smoothing = columns, smoothing
+        self.max_clusters, self.criterion = max_clusters, criterion
         self.n_jobs = n_jobs
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> Any:
         values = {c.name: decode(self._drawn(c, labels, rng), c) for c in self._columns}

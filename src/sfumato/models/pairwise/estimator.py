@@ -149,14 +149,10 @@ class PairwiseProbabilisticClustering(AutomaticClusters, ConstrainedSimilarityCl
         tol: float = 1e-8,
         random_state: RandomState = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
-        self.n_clusters = n_clusters
         self.max_clusters = max_clusters
-        self.similarity = similarity
-        self.solver = solver
-        self.diagonal = diagonal
-        self.scale = scale
-        self.init = init
+        self.similarity, self.diagonal, self.scale = similarity, diagonal, scale
+        self.solver, self.init = solver, init
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
         evidence = setup.with_links(evidence, known, self._group)

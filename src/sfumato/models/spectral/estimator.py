@@ -127,12 +127,10 @@ class SpectralClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
         tol: float = 0.0,
         random_state: RandomState = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
-        self.n_clusters = n_clusters
         self.max_clusters = max_clusters
         self.similarity = similarity
-        self.method = method
-        self.rounding = rounding
+        self.method, self.rounding = method, rounding
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
         W, weights = graph.linked(evidence, known, self._group), evidence.weights

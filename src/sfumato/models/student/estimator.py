@@ -124,14 +124,11 @@ class StudentMixture(AutomaticMixture, FamilySearch):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(n_init=n_init, max_iter=max_iter, tol=tol, random_state=random_state)
-        self.n_clusters = n_clusters
-        self.covariance_type = covariance_type
+        self.covariance_type, self.reg_covar = covariance_type, reg_covar
         self.degrees_of_freedom = degrees_of_freedom
-        self.max_clusters = max_clusters
-        self.criterion = criterion
-        self.reg_covar = reg_covar
+        self.max_clusters, self.criterion = max_clusters, criterion
         self.n_jobs = n_jobs
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         nu = self.degrees_of_freedom_[labels]
