@@ -107,10 +107,8 @@ def partition_entropy(
     return _mean(values, sample_weight, interval, random_state)
 
 
-def _objects(X: Any, clustering: ArrayLike) -> tuple[np.ndarray, Side]:
-    """Checked features (n, p) and clustering of the same objects."""
-    side = as_side(clustering)
-    n = side.shape[0]
+def _features(X: Any, n: int) -> np.ndarray:
+    """Checked features (n, p)."""
     X = to_numpy(X.toarray() if sp.issparse(X) else X)
     if X.ndim != 2 or X.shape[0] != n:
         raise ValueError(f"X must hold the features (n, p) of the {n} objects, got shape {X.shape}")
@@ -118,7 +116,7 @@ def _objects(X: Any, clustering: ArrayLike) -> tuple[np.ndarray, Side]:
     if not np.isfinite(X).all():
         raise ValueError("X contains NaN or infinity: drop or impute those rows")
     refuse_overflow(X, "X")
-    return X, side
+    return X
 
 
 @documented
@@ -161,10 +159,10 @@ def xie_beni(
     >>> xie_beni([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1])
     0.015625
     """
-    X, side = _objects(X, clustering)
-    U = _dense(side)
+    U = _dense(as_side(clustering))
     if U.shape[1] < 2:
         raise ValueError("xie_beni compares clusters and needs at least two, got one")
+    X = _features(X, len(U))
     middle = X.mean(axis=0)
     fixed = None if centers is None else np.asarray(centers, dtype=np.float64) - middle
 
@@ -232,7 +230,8 @@ def fuzzy_silhouette(
     >>> round(fuzzy_silhouette([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]), 3)
     0.746
     """
-    X, side = _objects(X, clustering)
+    side = as_side(clustering)
+    X = _features(X, side.shape[0])
     labels, certainty = _harden(side)
     given = as_weights(sample_weight, len(X))
     base = np.ones(len(X)) if given is None else given

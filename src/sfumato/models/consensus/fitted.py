@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _check_feature_names
 
 from ...core.arrays import as_dense
-from ...core.base import Clusterer
+from ...core.intervals import CooccurrenceIntervals
 from ...core.observed import check_observed, warn_of_empty
 from ...core.rows import Rows
 from ...core.types import ArrayLike
-from ...core.validation import check_features, check_number, check_weights
-from ...memberships import cooccurrence
+from ...core.validation import check_features, check_weights
 from . import given, hard
 from .constrained import LinkedConsensus
 
@@ -23,7 +23,7 @@ __all__ = ["KEPT", "FittedConsensus"]
 KEPT = 2**27  # bytes of features up to which a fitted model keeps them, for resampling
 
 
-class FittedConsensus(Clusterer):
+class FittedConsensus(CooccurrenceIntervals):
     """Methods of a consensus that was fitted to labels or to soft evidence."""
 
     _any_library = True  # arrays of every library that follows the array API standard
@@ -98,40 +98,13 @@ class FittedConsensus(Clusterer):
         table = table._replace(mass=check_weights(sample_weight, table.codes))
         return -hard.brier_score(table, self.predict_proba(X).astype(np.float64))
 
-    def cooccurrence_interval(
-        self, pairs: ArrayLike, *, n_draws: int = 100, level: float = 0.9
-    ) -> np.ndarray:
-        """Intervals for the chance that two objects belong together, by bootstrap over the
-        partitions.
-
-        Parameters
-        ----------
-        pairs : array of shape (n_pairs, 2)
-            Indices of fitted objects.
-        n_draws : int
-            Resamples of the partitions.
-        level : float
-            Share of the resamples that the interval holds.
-
-        Returns
-        -------
-        interval : array of shape (n_pairs, 2)
-            Lower and upper end of u_i'u_j.
-        """
-        self._check_fitted()
-        check_number(n_draws, "n_draws", low=2, integer=True)
-        check_number(level, "level", low=0, high=1, strict=True)
-        if self._soft is not None:
-            if self._features is None:
-                raise ValueError(
-                    "cooccurrence_interval reads the features again, which are kept up to "
-                    f"{KEPT >> 20} MB "
-                    "only: fit a sample, or ask for n_bootstrap"
-                )
-            resampled = self._soft.draws(Rows(self._features), self.memberships_, n_draws)
-        else:
-            resampled = hard.draws(
-                self._hard, self.coassociation_.table, self.memberships_, n_draws
+    def _membership_draws(self, n_draws: int) -> Iterable[np.ndarray]:
+        if self._soft is None:
+            table = self.coassociation_.table
+            return hard.draws(self._hard, table, self.memberships_, n_draws)
+        if self._features is None:
+            raise ValueError(
+                "cooccurrence_interval reads the features again, which are kept up to "
+                f"{KEPT >> 20} MB only: fit a sample, or ask for n_bootstrap"
             )
-        values = [cooccurrence(draw, pairs) for draw in resampled]
-        return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0).T
+        return self._soft.draws(Rows(self._features), self.memberships_, n_draws)

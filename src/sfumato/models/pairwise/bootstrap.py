@@ -13,11 +13,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from ...core.memory import reserve
-from ...core.types import ArrayLike
-from ...memberships import cooccurrence
 from ...numerics.simplex import normalize
 
-__all__ = ["drawn_memberships", "interval"]
+__all__ = ["drawn_memberships"]
 
 
 def drawn_memberships(
@@ -47,9 +45,3 @@ def drawn_memberships(
                 similarity="precomputed", solver="coordinate", init=start, n_init=1
             )
             yield np.asarray(fitted.fit(W).memberships_, dtype=np.float64)
-
-
-def interval(draws: Iterator[np.ndarray], pairs: ArrayLike, level: float) -> np.ndarray:
-    """Quantiles (n_pairs, 2) of u_i'u_j that hold the share ``level`` of the draws."""
-    values = [cooccurrence(draw, pairs) for draw in draws]
-    return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0).T

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from ...core import acceleration, loop
 from ...core.arrays import as_dense, namespace, to_numpy
 from ...core.constrained_similarity import ConstrainedSimilarityClusterer
 from ...core.constraints import Known, match_columns
+from ...core.intervals import CooccurrenceIntervals
 from ...core.memory import InputSize
 from ...core.rows import one_blas_thread
 from ...core.similarity_evidence import Evidence
@@ -25,7 +26,7 @@ from ...numerics import simplex
 from ...numerics.eigen import dtype_of
 from ...selection.automatic import AutomaticClusters
 from . import gradient, kernel, setup, starts
-from .bootstrap import drawn_memberships, interval
+from .bootstrap import drawn_memberships
 from .pairs import Pairs
 
 __all__ = ["PairwiseProbabilisticClustering"]
@@ -44,7 +45,9 @@ IDENTIFIED = 0.75
 MOST_SPLIT = 2000  # objects up to which the bound without the diagonal is worked out
 
 
-class PairwiseProbabilisticClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
+class PairwiseProbabilisticClustering(
+    AutomaticClusters, CooccurrenceIntervals, ConstrainedSimilarityClusterer
+):
     """Memberships U with W ~ scale * U U'.
 
     How similar two objects are is how likely they fall together.
@@ -337,36 +340,11 @@ class PairwiseProbabilisticClustering(AutomaticClusters, ConstrainedSimilarityCl
         nothing = ~xp.any(B != 0, axis=1, keepdims=True)
         return xp.where(nothing, xp.full_like(found, 1.0 / found.shape[1]), found)
 
-    def cooccurrence_interval(
-        self, pairs: ArrayLike, *, n_draws: int = 100, level: float = 0.9
-    ) -> np.ndarray:
-        """Intervals for the chance that two objects belong together, by parametric bootstrap.
-
-        Similarities are drawn from the fitted model, Gaussian around scale * u_i'u_j with variance
-        ``noise_variance_``, and fitted again. All pairs of objects are formed.
-
-        Parameters
-        ----------
-        pairs : array of shape (n_pairs, 2)
-            Indices of fitted objects.
-        n_draws : int
-            Draws.
-        level : float
-            Share of the draws that the interval holds.
-
-        Returns
-        -------
-        interval : array of shape (n_pairs, 2)
-            Lower and upper end of u_i'u_j.
-        """
-        self._check_fitted()
-        check_number(n_draws, "n_draws", low=2, integer=True)
-        check_number(level, "level", low=0, high=1, strict=True)
+    def _membership_draws(self, n_draws: int) -> Iterator[np.ndarray]:
         U = to_numpy(self.memberships_).astype(np.float64)
         rng = np.random.default_rng(0)
         plain = clone(self).set_params(n_clusters=U.shape[1])
-        draws = drawn_memberships(plain, U, self.scale_, self.noise_variance_, n_draws, rng)
-        return interval(draws, pairs, level)
+        return drawn_memberships(plain, U, self.scale_, self.noise_variance_, n_draws, rng)
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Share of the squared similarities between new and fitted objects that the memberships
