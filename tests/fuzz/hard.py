@@ -1,4 +1,8 @@
-"""A generator that prefers what is rare: the same cases can come, the odd ones much more often."""
+"""A generator that prefers what is odd and yet not refused at once.
+
+Of ordinary cases five in six end at the door: weights that no fit takes, numbers whose squares
+overflow, more clusters than objects. Whatever this one draws an ordinary generator can draw too.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +10,26 @@ from typing import Any
 
 import numpy as np
 
-POWER = 1.8  # a chance of 0.15 becomes 0.35, one of 0.03 becomes 0.14
-USUAL = 1.0  # a scale that is given up for another three times of four
+COMMON = (1.0, 1e150, 1e300, 1e-310)  # scales: the usual one, and those that most models refuse
+AGAIN = 0.75  # chance that one of them is given up for another
 
 
 class Hard(np.random.Generator):
-    """Small uniform numbers, which let rare things happen, and scales other than one.
-
-    Whatever it draws an ordinary generator can draw too, so that a finding is one of both.
-    """
+    """Scales at the edge of what is taken, few objects, and weights that a fit can use."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(np.random.PCG64(seed))
 
-    def random(self, *given: Any, **options: Any) -> Any:
-        """One number is small; many at once are the data, and stay as they are."""
-        drawn = super().random(*given, **options)
-        return drawn**POWER if isinstance(drawn, float) else drawn
-
     def choice(self, a: Any, *given: Any, **options: Any) -> Any:
-        """One of several numbers; not the usual one if it is there, mostly."""
+        """One of several; another one, mostly, where it is a common scale or many objects."""
         drawn = super().choice(a, *given, **options)
-        if isinstance(drawn, float) and drawn == USUAL and super().random() < 0.75:
+        common = isinstance(drawn, float) and drawn in COMMON
+        many = isinstance(drawn, np.integer) and drawn in (30, 60)
+        if (common or many) and self.random() < AGAIN:
             return super().choice(a, *given, **options)
         return drawn
+
+
+def sparing(rng: np.random.Generator) -> bool:
+    """Whether to leave out what is refused: mostly, in hard runs alone."""
+    return isinstance(rng, Hard) and bool(rng.random() < 0.9)

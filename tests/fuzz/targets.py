@@ -14,6 +14,7 @@ from sfumato.memberships import predict_strongest
 from sfumato.models import MODELS
 
 from . import evidence
+from .hard import sparing
 from .judge import FindingError, attempt, no_nan, valid_memberships
 from .settings import arguments, kinds, made
 
@@ -27,6 +28,9 @@ def estimator(rng: np.random.Generator) -> str:
     X = getattr(evidence, kind)(rng)
     model = made(name, kind, rng)
     n = X.shape[0] if hasattr(X, "shape") else len(X[0]) if kind == "members" else len(X)
+    asked = getattr(model, "n_clusters", None)
+    if isinstance(asked, int) and asked > n and sparing(rng):
+        model.set_params(n_clusters=n)
     extra = arguments(model, X, n, rng)
     told = f"{model} on {kind} of {n} objects, {type(X).__name__}, with {_shapes(extra)}"
     fitted = attempt(lambda: model.fit(X, **extra), X, *extra.values())

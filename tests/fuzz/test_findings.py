@@ -303,6 +303,8 @@ def test_errors_of_measurement_beyond_all_variance_are_refused():
         model.fit(X, measurement_error=np.full(X.shape, 1e300))
     with pytest.raises(NotFittedError):
         model.predict(X)
+    with pytest.raises(ValueError, match="measurement_error is more than 1e\\+100 times"):
+        model.fit(X).predict_proba(X, measurement_error=np.full(X.shape, 1e300))
 
 
 def test_links_between_rows_without_weight():
@@ -380,3 +382,10 @@ def test_weights_of_pairs_beyond_numbers_are_refused(kind, scale):
     model = kind(2, similarity="precomputed", random_state=0)
     with pytest.raises(ValueError, match="pair_weight is too large or too small .*: divide it"):
         model.fit(1e75 * gaussian(X), pair_weight=np.full((40, 40), scale))
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_precisions_of_copies_of_tiny_numbers(kind):
+    given = 1e-304 * np.repeat(X[:4], 5, axis=0)
+    model = GaussianMixture(4, covariance_type=kind, n_init=1, random_state=0).fit(given)
+    assert np.isfinite(model.precisions_cholesky_).all()

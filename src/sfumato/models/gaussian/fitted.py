@@ -86,9 +86,9 @@ class FittedMixture(Clusterer):
     ) -> Any:
         """Posterior probabilities (0) or log-densities (1) of objects, in inner coordinates."""
         if errors is not None:
-            M = view.coordinates.inner_matrix()
             inner = view.coordinates.inner(np.array(X, dtype=np.float64))
-            return noisy.memberships(inner, M.T @ errors @ M, state)[which]
+            errors = noisy.inner_errors(errors, view.coordinates)
+            return noisy.memberships(inner, errors, state)[which]
         if view.layout == "missing" or not has_holes(Rows(X, n_jobs=self.n_jobs)):
             return view.rows(X, n_jobs=self.n_jobs).map(view.posterior(state, which))
         state, coordinates = unmixed(state, view.coordinates)

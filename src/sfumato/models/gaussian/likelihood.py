@@ -339,7 +339,18 @@ def outer_covariances(state: State, covariance_type: str, coordinates: Coordinat
 
 
 def precision_factors(state: State, covariance_type: str, coordinates: Coordinates) -> np.ndarray:
-    """C with C C' the inverse of a covariance in the units of the data, upper triangular."""
+    """C with C C' the inverse of a covariance in the units of the data, upper triangular.
+
+    Entries beyond all numbers, of features of 1e-300 say, are the largest number.
+    """
+    unit = float(np.exp2(np.floor(np.log2(coordinates.scale.max(initial=1.0)))))
+    coordinates = coordinates._replace(scale=coordinates.scale / unit)
+    factors = _precision_factors(state, covariance_type, coordinates)
+    with np.errstate(over="ignore"):
+        return np.nan_to_num(factors * unit)
+
+
+def _precision_factors(state: State, covariance_type: str, coordinates: Coordinates) -> np.ndarray:
     if covariance_type in ("diag", "spherical"):
         return _own_scale(covariance_type, coordinates) / np.sqrt(state.covariances)
     full = kernel.matrices(state)

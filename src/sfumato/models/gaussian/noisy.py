@@ -157,11 +157,8 @@ class NoisyLikelihood(Likelihood):
         return None
 
 
-def likelihood_of(
-    X: np.ndarray, weights: np.ndarray | None, errors: np.ndarray, plain: Likelihood
-) -> NoisyLikelihood:
-    """The likelihood of objects with errors, in the coordinates of one that takes them as exact."""
-    coordinates = plain.view.coordinates
+def inner_errors(errors: np.ndarray, coordinates: Coordinates) -> np.ndarray:
+    """Covariances (n, d, d) of errors in the coordinates of a fit."""
     M = coordinates.inner_matrix()
     with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
         inner = M.T @ errors @ M
@@ -170,6 +167,14 @@ def likelihood_of(
             f"measurement_error is more than {LARGEST:g} times the variance of X: give variances, "
             "in the squared units of X"
         )
+    return inner
+
+
+def likelihood_of(
+    X: np.ndarray, weights: np.ndarray | None, errors: np.ndarray, plain: Likelihood
+) -> NoisyLikelihood:
+    """The likelihood of objects with errors, in the coordinates of one that takes them as exact."""
+    coordinates = plain.view.coordinates
     return NoisyLikelihood(
         view=plain.view,
         rows=plain.rows,
@@ -178,6 +183,6 @@ def likelihood_of(
         frozen=plain.frozen,
         prior=plain.prior,
         objects=coordinates.inner(np.array(X, dtype=np.float64)),
-        errors=inner,
+        errors=inner_errors(errors, coordinates),
         weights=weights,
     )
