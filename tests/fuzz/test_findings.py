@@ -389,3 +389,13 @@ def test_precisions_of_copies_of_tiny_numbers(kind):
     given = 1e-304 * np.repeat(X[:4], 5, axis=0)
     model = GaussianMixture(4, covariance_type=kind, n_init=1, random_state=0).fit(given)
     assert np.isfinite(model.precisions_cholesky_).all()
+
+
+def test_few_objects_in_single_precision_far_from_zero():
+    """Their mean is no number of their type, and what is left of it counts for every pair."""
+    rows = 3 * [[6.0625, 7.3125, 5.875]] + 2 * [[1.375, -0.375, -1.0625]]
+    given = (1e6 + np.array(rows)).astype(np.float32)
+    asked = {"covariance_type": "full", "reg_covar": 1e-6}
+    single = GaussianMixture(1, **asked).fit(given)
+    double = GaussianMixture(1, **asked).fit(given.astype(np.float64))
+    np.testing.assert_allclose(single.covariances_, double.covariances_, rtol=1e-4)

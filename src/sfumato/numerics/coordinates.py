@@ -135,9 +135,9 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
     second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, mix))
     mass = np.where(second.mass > 0, second.mass, 1.0)
     moment = second.moment / (np.sqrt(np.outer(mass, mass)) if mix else mass)
-    variances = np.maximum(
-        (np.diag(moment) if mix else moment) - (scale * (mean - shift)) ** 2, 0.0
-    )
+    rest = scale * (mean - shift)  # what rounding the shift left of the mean
+    moment = moment - (np.outer(rest, rest) if mix else rest**2)
+    variances = np.maximum(np.diag(moment) if mix else moment, 0.0)
     return _finish(middle, moment, variances, per_feature, mix)
 
 
@@ -158,9 +158,9 @@ def _finish(
         deviation = np.sqrt(np.where(variances > 0, variances, 1.0))
         correlation = moment * np.outer(second, second) / np.outer(deviation, deviation)
         correlation[np.diag_indices(len(variances))] = np.where(variances > 0, 1.0, 0.0)
-        thinnest = max(0.0, float(np.linalg.eigvalsh(correlation)[0]))
-        thinnest /= thinnest + RIDGE
-        correlation[np.diag_indices(len(variances))] = 1.0 + RIDGE
+        least = float(np.linalg.eigvalsh(correlation)[0])  # negative by rounding alone
+        thinnest = max(0.0, least) / (max(0.0, least) + RIDGE)
+        correlation[np.diag_indices(len(variances))] = 1.0 + RIDGE + 2.0 * max(0.0, -least)
         factor = np.linalg.cholesky(correlation)
         matrix = np.linalg.inv(factor).T / deviation[:, None]
     return Coordinates(middle.shift, scale, matrix, variances, thinnest)

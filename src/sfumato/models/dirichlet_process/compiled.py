@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
 from ...core.types import Array, ArrayLike
 from .seating import CountSeats, DiagonalSeats, FullSeats
@@ -27,13 +28,57 @@ def visit(
     first: int,
 ) -> tuple[int, float]:
     """The same as ``gibbs.visit``, object by object in machine code."""
-    trip = (X, labels, choices, uniforms, float(log_alpha), int(first))
-    if isinstance(table, FullSeats):
-        return _visit_full(*trip, *table[:7], *table.empty)
-    if isinstance(table, DiagonalSeats):
-        return _visit_diagonal(*trip, *table[:7], *table.empty)
-    assert isinstance(table, CountSeats)
-    return _visit_counts(*trip, *table[:4], *table.empty)
+    return _visit(table, X, labels, choices, uniforms, float(log_alpha), int(first))
+
+
+# What the kinds of clusters do in their own way: Numba picks the form by the class of the table.
+
+
+def _prepare(table, x, work):
+    """What the densities of all clusters share, into ``work`` (2, q)."""
+
+
+def _log_density(table, k, x, work):
+    """Log predictive density of ``x`` in cluster ``k``."""
+
+
+def _shift(table, k, x, sign, work):
+    """``x`` enters (sign 1) or leaves (sign -1) cluster ``k``; the count is still the old one."""
+
+
+def _clear(table, k):
+    """Cluster ``k`` becomes the prior again."""
+
+
+@njit(cache=True, nogil=True)
+def _visit(table, X, labels, choices, uniforms, log_alpha, first):
+    counts = table.counts
+    scores, work = np.empty(len(counts)), np.empty((2, X.shape[1]))
+    log_chance = 0.0
+    for i in range(first, len(X)):
+        x, old = X[i], labels[i]
+        if old >= 0:
+            _shift(table, old, x, -1, work)
+            counts[old] -= 1
+            labels[i] = -1
+            if counts[old] == 0:
+                _clear(table, old)
+        free = _free(counts, log_alpha)
+        if free == -2:
+            return i, log_chance
+        _prepare(table, x, work)
+        for k in range(len(counts)):
+            if counts[k] == 0 and k != free:
+                scores[k] = -inf
+                continue
+            prior = log_alpha if k == free else log(counts[k])
+            scores[k] = _log_density(table, k, x, work) + prior
+        new, chance = _choose(scores, choices[i], uniforms[i])
+        log_chance += chance
+        _shift(table, new, x, 1, work)
+        counts[new] += 1
+        labels[i] = new
+    return len(X), log_chance
 
 
 @njit(cache=True, nogil=True)
@@ -75,148 +120,73 @@ def _choose(scores, choice, uniform):
     return choice, scores[choice] - top - log(total)
 
 
-@njit(cache=True, nogil=True)
-def _shift_full(k, x, sign, counts, means, inverses, log_dets, prior_kappa, gap, direction):
-    d = len(x)
-    kappa = prior_kappa + counts[k]
+def _full_shift(table, k, x, sign, work):
+    d, gap, direction = len(x), work[0], work[1]
+    kappa = table.kappa + table.counts[k]
     weight = sign * kappa / (kappa + sign)
     for a in range(d):
-        gap[a] = x[a] - means[k, a]
+        gap[a] = x[a] - table.means[k, a]
     growth = 0.0
     for a in range(d):
         direction[a] = 0.0
         for b in range(d):
-            direction[a] += inverses[k, a, b] * gap[b]
+            direction[a] += table.inverses[k, a, b] * gap[b]
         growth += weight * gap[a] * direction[a]
     for a in range(d):
-        means[k, a] += sign / (kappa + sign) * gap[a]
+        table.means[k, a] += sign / (kappa + sign) * gap[a]
         for b in range(d):
-            inverses[k, a, b] -= weight / (1 + growth) * direction[a] * direction[b]
-    log_dets[k] += log1p(growth)
-    counts[k] += sign
+            table.inverses[k, a, b] -= weight / (1 + growth) * direction[a] * direction[b]
+    table.log_dets[k] += log1p(growth)
 
 
-@njit(cache=True, nogil=True)
-def _visit_full(
-    X,
-    labels,
-    choices,
-    uniforms,
-    log_alpha,
-    first,
-    counts,
-    means,
-    inverses,
-    log_dets,
-    kappa,
-    df,
-    table,
-    mean,
-    inverse,
-    log_det,
-):
-    n, d = X.shape
-    scores, gap, direction = np.empty(len(counts)), np.empty(d), np.empty(d)
-    log_chance = 0.0
-    for i in range(first, n):
-        x, old = X[i], labels[i]
-        if old >= 0:
-            _shift_full(old, x, -1, counts, means, inverses, log_dets, kappa, gap, direction)
-            labels[i] = -1
-            if counts[old] == 0:
-                means[old], inverses[old], log_dets[old] = mean, inverse, log_det
-        free = _free(counts, log_alpha)
-        if free == -2:
-            return i, log_chance
-        for k in range(len(counts)):
-            if counts[k] == 0 and k != free:
-                scores[k] = -inf
-                continue
-            square = 0.0
-            for a in range(d):
-                gap[a] = x[a] - means[k, a]
-            for a in range(d):
-                row = 0.0
-                for b in range(d):
-                    row += inverses[k, a, b] * gap[b]
-                square += row * gap[a]
-            own = kappa + counts[k]
-            density = (
-                table[counts[k]]
-                - 0.5 * log_dets[k]
-                - 0.5 * (df + counts[k] + 1) * log1p(own / (own + 1) * square)
-            )
-            scores[k] = density + (log_alpha if k == free else log(counts[k]))
-        new, chance = _choose(scores, choices[i], uniforms[i])
-        log_chance += chance
-        _shift_full(new, x, 1, counts, means, inverses, log_dets, kappa, gap, direction)
-        labels[i] = new
-    return n, log_chance
+def _full_log_density(table, k, x, work):
+    gap, square = work[0], 0.0
+    for a in range(len(x)):
+        gap[a] = x[a] - table.means[k, a]
+    for a in range(len(x)):
+        row = 0.0
+        for b in range(len(x)):
+            row += table.inverses[k, a, b] * gap[b]
+        square += row * gap[a]
+    own = table.kappa + table.counts[k]
+    return (
+        table.table[table.counts[k]]
+        - 0.5 * table.log_dets[k]
+        - 0.5 * (table.df + table.counts[k] + 1) * log1p(own / (own + 1) * square)
+    )
 
 
-@njit(cache=True, nogil=True)
-def _shift_diagonal(k, x, sign, counts, seen, means, scales, prior_kappa):
+def _full_clear(table, k):
+    table.means[k], table.inverses[k], table.log_dets[k] = table.empty
+
+
+def _diagonal_shift(table, k, x, sign, work):
     for a in range(len(x)):
         if not isnan(x[a]):
-            kappa = prior_kappa[a] + seen[k, a]
-            gap = x[a] - means[k, a]
-            scales[k, a] += 0.5 * sign * kappa / (kappa + sign) * gap**2
-            means[k, a] += sign / (kappa + sign) * gap
-            seen[k, a] += sign
-    counts[k] += sign
+            kappa = table.kappa[a] + table.seen[k, a]
+            gap = x[a] - table.means[k, a]
+            table.scales[k, a] += 0.5 * sign * kappa / (kappa + sign) * gap**2
+            table.means[k, a] += sign / (kappa + sign) * gap
+            table.seen[k, a] += sign
 
 
-@njit(cache=True, nogil=True)
-def _visit_diagonal(
-    X,
-    labels,
-    choices,
-    uniforms,
-    log_alpha,
-    first,
-    counts,
-    seen,
-    means,
-    scales,
-    kappa,
-    shape,
-    table,
-    mean,
-    scale,
-):
-    n, d = X.shape
-    scores = np.empty(len(counts))
-    log_chance = 0.0
-    for i in range(first, n):
-        x, old = X[i], labels[i]
-        if old >= 0:
-            _shift_diagonal(old, x, -1, counts, seen, means, scales, kappa)
-            labels[i] = -1
-            if counts[old] == 0:
-                seen[old], means[old], scales[old] = 0, mean, scale
-        free = _free(counts, log_alpha)
-        if free == -2:
-            return i, log_chance
-        for k in range(len(counts)):
-            if counts[k] == 0 and k != free:
-                scores[k] = -inf
-                continue
-            density = 0.0
-            for a in range(d):
-                if not isnan(x[a]):
-                    own = kappa[a] + seen[k, a]
-                    growth = log1p(0.5 * own / (own + 1) * (x[a] - means[k, a]) ** 2 / scales[k, a])
-                    density += (
-                        table[seen[k, a], a]
-                        - 0.5 * log(scales[k, a])
-                        - (shape[a] + 0.5 * seen[k, a] + 0.5) * growth
-                    )
-            scores[k] = density + (log_alpha if k == free else log(counts[k]))
-        new, chance = _choose(scores, choices[i], uniforms[i])
-        log_chance += chance
-        _shift_diagonal(new, x, 1, counts, seen, means, scales, kappa)
-        labels[i] = new
-    return n, log_chance
+def _diagonal_log_density(table, k, x, work):
+    means, scales, seen, density = table.means, table.scales, table.seen, 0.0
+    for a in range(len(x)):
+        if not isnan(x[a]):
+            own = table.kappa[a] + seen[k, a]
+            growth = log1p(0.5 * own / (own + 1) * (x[a] - means[k, a]) ** 2 / scales[k, a])
+            density += (
+                table.table[seen[k, a], a]
+                - 0.5 * log(scales[k, a])
+                - (table.shape[a] + 0.5 * seen[k, a] + 0.5) * growth
+            )
+    return density
+
+
+def _diagonal_clear(table, k):
+    table.seen[k] = 0
+    table.means[k], table.scales[k] = table.empty
 
 
 @njit(cache=True, nogil=True)
@@ -227,59 +197,60 @@ def _rise(a, z):
     return lgamma(a + z) - lgamma(a)
 
 
-@njit(cache=True, nogil=True)
-def _shift_counts(k, x, sign, counts, concentrations, totals, n_groups):
+def _count_shift(table, k, x, sign, work):
     for a in range(len(x)):
-        concentrations[k, a] += sign * x[a]
-        totals[k, a % n_groups] += sign * x[a]
-    counts[k] += sign
+        table.concentrations[k, a] += sign * x[a]
+        table.totals[k, a % table.n_groups] += sign * x[a]
 
 
-@njit(cache=True, nogil=True)
-def _visit_counts(
-    X,
-    labels,
-    choices,
-    uniforms,
-    log_alpha,
-    first,
-    counts,
-    concentrations,
-    totals,
-    n_groups,
-    prior,
-    prior_totals,
-):
-    n, q = X.shape
-    scores, drawn = np.empty(len(counts)), np.empty(n_groups)
-    log_chance = 0.0
-    for i in range(first, n):
-        x, old = X[i], labels[i]
-        if old >= 0:
-            _shift_counts(old, x, -1, counts, concentrations, totals, n_groups)
-            labels[i] = -1
-            if counts[old] == 0:
-                concentrations[old], totals[old] = prior, prior_totals
-        free = _free(counts, log_alpha)
-        if free == -2:
-            return i, log_chance
-        drawn[:] = 0.0
-        for a in range(q):
-            drawn[a % n_groups] += x[a]
-        for k in range(len(counts)):
-            if counts[k] == 0 and k != free:
-                scores[k] = -inf
-                continue
-            density = 0.0
-            for a in range(q):
-                if x[a] > 0.0:
-                    density += _rise(concentrations[k, a], x[a])
-            for g in range(n_groups):
-                if drawn[g] > 0.0:
-                    density -= _rise(totals[k, g], drawn[g])
-            scores[k] = density + (log_alpha if k == free else log(counts[k]))
-        new, chance = _choose(scores, choices[i], uniforms[i])
-        log_chance += chance
-        _shift_counts(new, x, 1, counts, concentrations, totals, n_groups)
-        labels[i] = new
-    return n, log_chance
+def _count_totals(table, x, work):
+    drawn = work[0]
+    drawn[: table.n_groups] = 0.0
+    for a in range(len(x)):
+        drawn[a % table.n_groups] += x[a]
+
+
+def _count_log_density(table, k, x, work):
+    drawn, density = work[0], 0.0
+    for a in range(len(x)):
+        if x[a] > 0.0:
+            density += _rise(table.concentrations[k, a], x[a])
+    for g in range(table.n_groups):
+        if drawn[g] > 0.0:
+            density -= _rise(table.totals[k, g], drawn[g])
+    return density
+
+
+def _count_clear(table, k):
+    table.concentrations[k], table.totals[k] = table.empty
+
+
+def _nothing(table, x, work):
+    pass
+
+
+KINDS = {
+    FullSeats: (_nothing, _full_log_density, _full_shift, _full_clear),
+    DiagonalSeats: (_nothing, _diagonal_log_density, _diagonal_shift, _diagonal_clear),
+    CountSeats: (_count_totals, _count_log_density, _count_shift, _count_clear),
+}
+
+
+@overload(_prepare)
+def _prepare_of_kind(table, x, work):
+    return KINDS[table.instance_class][0]
+
+
+@overload(_log_density)
+def _log_density_of_kind(table, k, x, work):
+    return KINDS[table.instance_class][1]
+
+
+@overload(_shift)
+def _shift_of_kind(table, k, x, sign, work):
+    return KINDS[table.instance_class][2]
+
+
+@overload(_clear)
+def _clear_of_kind(table, k):
+    return KINDS[table.instance_class][3]

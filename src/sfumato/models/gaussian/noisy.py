@@ -18,6 +18,7 @@ import numpy as np
 
 from ...core.types import ArrayLike
 from ...numerics import distances
+from ...numerics.coordinates import Coordinates
 from . import kernel
 from .kernel import LOG_2PI, State, Stats
 from .likelihood import Likelihood
