@@ -1,4 +1,4 @@
-"""Where scikit-learn enters: what every estimator shares, and the two families.
+"""Base class of models whose statistics add up over row blocks.
 
 ``InductiveClusterer``: models of features whose statistics add up over row blocks. Hooks:
 ``_start``, ``_summarize``, ``_update``, ``_assign``. ``Clusterer`` alone: models that bring their
@@ -15,6 +15,7 @@ import numpy as np
 
 from . import acceleration, loop
 from .clusterer import Clusterer
+from .docs import documented
 from .rows import Rows, one_blas_thread
 from .types import Array, ArrayLike
 from .validation import as_generator, check_features, check_n_clusters, check_weights
@@ -202,16 +203,11 @@ class InductiveClusterer(Clusterer):
         """Features as the fitted model sees them."""
         return Rows(X, *columns, n_jobs=self.n_jobs)
 
+    @documented
     def predict_proba(self, X: Any) -> Any:
         """Memberships of new objects.
 
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, p)
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
+        %(new_objects)s
         """
         self._check_fitted()
         X = check_features(self, X, reset=False)

@@ -1,4 +1,6 @@
-"""What every estimator shares: checks, memory, publishing, and what follows from memberships."""
+"""Base class of all estimators: checks, the memory guard, fitted attributes, labels from
+memberships.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +51,10 @@ class Iterative(BaseEstimator):
 
 
 class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Iterative, ABC):
-    """Memberships in, labels out: ``fit`` forgets, validates, fits and publishes.
+    """Base class of all estimators with memberships.
 
-    The rest follows from ``predict_proba``.
+    ``fit`` drops what an earlier fit learnt, checks parameters and data, fits, and sets the fitted
+    attributes. Labels and ``transform`` follow from ``predict_proba``.
     """
 
     # What the command line must know of a model, as attributes of its class.

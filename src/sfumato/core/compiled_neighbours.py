@@ -13,7 +13,7 @@ from numba import njit
 __all__ = ["neighbours", "parted"]
 
 BLOCK = 16  # objects of a block, as many as leaves of the tree have
-WIDER = 1.4  # times its square, by which a guess grows, and exceeds the last distance
+WIDER = 1.4  # of squared distances: a guess exceeds the last one by this factor, and grows by it
 
 
 @njit(cache=True, nogil=True)

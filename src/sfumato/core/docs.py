@@ -34,6 +34,28 @@ interval : float, optional
     ``Estimate(value, low, high)``.
 random_state : None, int or Generator
     Of the bootstrap.""",
+    "automatic": """\
+n_clusters : int or "auto", default="auto"
+    Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
+max_clusters : int, default=20
+    Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.""",
+    "similarity": """\
+    What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense,
+    sparse or an operator. Otherwise features, from which the named function, or a function
+    ``f(X, Y=None)``, makes the similarity.""",
+    "descent": """\
+max_iter, tol : int, float
+    Sweeps at most, and the relative decrease of the objective at which to stop.
+random_state : int, Generator, RandomState or None
+    Random seed.""",
+    "new_objects": """\
+Parameters
+----------
+X : array or sparse array of shape (n_new, p)
+
+Returns
+-------
+memberships : array of shape (n_new, n_clusters)""",
     "seed_and_threads": """\
 random_state : int, RandomState, Generator or None, default=None
     Random seed.

@@ -62,12 +62,12 @@ def progress(listener: Callable[[int, int, float], None]) -> Iterator[None]:
 
 @contextmanager
 def checkpoints(keeper: Any) -> Iterator[None]:
-    """Within this context every outermost loop starts where ``keeper.recall(state)`` says and shows
-    ``keeper`` what it reaches.
+    """Within this context every outermost loop starts from ``keeper.recall(state)`` and reports its
+    states to ``keeper``.
 
-    ``recall`` gives the place of the loop among its like, and the state and history to go on from;
-    ``keep(place, state, history)`` is told after every step. Loops inside a step are part of that
-    step.
+    ``recall`` gives the number of the loop among those with such a state, and the state and history
+    to go on from; ``keep(number, state, history)`` is called after every step. Loops inside a step
+    are part of that step.
     """
     token = _keeper.set(keeper)
     try:
@@ -89,9 +89,9 @@ def iterate(
     """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
 
     ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the
-    objective itself. Of several runs, all minimised, none is waited for that would not reach the
-    best one within ``horizon`` steps at its present pace. ``settled(state)`` says in place of the
-    objective when to stop; what it looks at is part of the state (see ``Moving``).
+    objective itself. With several runs, all minimised, a run is given up if at its present pace it
+    would not reach the best one within ``horizon`` steps. ``settled(state)``, if given, decides
+    when to stop instead of the objective (see ``Moving``).
     """
     report, keeper = _listener.get(), _keeper.get()
     history: list[Any] = []
@@ -134,8 +134,9 @@ class Moving(NamedTuple):
 def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any], Any]) -> Run:
     """``solve(evaluate)``, for solvers that do not show their state.
 
-    What ``evaluate`` gave is kept instead. A solver without chance that starts again asks the same
-    questions in the same order, is given the same answers at once, and so comes to where it was.
+    The values of ``evaluate`` are kept instead. A deterministic solver that is started again
+    evaluates the same points in the same order; it is given the stored values at once, and so
+    arrives where it was stopped.
     """
     report, keeper = _listener.get(), _keeper.get()
     place, known, history = (0, None, []) if keeper is None else keeper.recall(None)

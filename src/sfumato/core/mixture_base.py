@@ -50,18 +50,22 @@ class DensityMixture(FittedDensity):
 
     @abstractmethod
     def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> Any:
-        """A first state; ``turn`` counts the starts, so that they may take turns in their kind."""
+        """A first state; ``turn`` is the number of the start, so that kinds of starts can
+        alternate.
+        """
 
     @abstractmethod
     def _summarize(self, block: Any, weights: Any, state: Any, given: Weights = None) -> Any:
         """Statistics of a block at a state, or with memberships (b, k) that are given."""
 
     def _is_sound(self, rows: Rows, state: Any) -> bool:
-        """Whether no cluster has collapsed; models that cannot collapse need not say."""
+        """Whether no cluster has collapsed."""
         return True
 
     def _failure(self, rows: Rows, state: Any) -> str:
-        """Why a candidate must not be chosen, or ""; the only candidate may always be."""
+        """Why a candidate must not be chosen, or "" if it may. A single candidate is always
+        accepted.
+        """
         return "" if self._is_sound(rows, state) else COLLAPSED
 
     def _settings(self, sizes: list[int]) -> list[dict[str, Any]]:

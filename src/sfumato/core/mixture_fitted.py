@@ -1,4 +1,4 @@
-"""What a fitted mixture says of objects: posterior probabilities, densities, criteria."""
+"""Methods of fitted mixtures: posterior probabilities, densities, criteria."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Fit(NamedTuple):
 
 
 class FittedDensity(InductiveClusterer):
-    """What mixtures with a density can do once they are fitted.
+    """Methods of fitted mixtures that have a density.
 
     Hooks beside those of ``InductiveClusterer``: ``_read`` (evidence to an array), ``_logits``
     (of a block, in inner coordinates), ``_log_volumes`` (the Jacobian of these) and

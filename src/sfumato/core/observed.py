@@ -1,4 +1,4 @@
-"""Features with missing values (NaN) as soft evidence takes them."""
+"""Checks of features with missing values (NaN), for soft evidence."""
 
 from __future__ import annotations
 

@@ -55,8 +55,9 @@ LOOKS = 3
 WAVES = (0.215, 0.045)
 FEWEST = 50  # objects from which on densities can be compared
 SMALLEST = 5  # objects of a cluster from which on it can be compared with another
-# Objects for every coordinate that two clusters need to be looked at alone: of 6 and 10 the one
-# that tells 14 groups of 21 objects in five dimensions apart; groups cut in two pass as seldom.
+# Two clusters are compared in coordinates of their own only if they have this many objects per
+# coordinate. Chosen from 6 and 10: it separates 14 groups of 21 objects in five dimensions, and
+# groups that were cut in two pass as rarely as with 10.
 ALONE = 6
 LARGEST = 2000  # objects that are looked at: a fixed sample of more
 CONFIDENT = 0.75  # mean largest membership from which on a warning is needed

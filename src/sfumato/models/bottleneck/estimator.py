@@ -1,6 +1,6 @@
 """The information bottleneck.
 
-Counts in, clusters of their rows out that keep what the rows say about the columns.
+Clusters of the rows of a table of counts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from ...core import acceleration, loop
 from ...core.base import InductiveClusterer
 from ...core.clusterer import plain_features
+from ...core.docs import documented
 from ...core.memory import InputSize
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState
@@ -26,22 +27,21 @@ from . import kernel
 __all__ = ["InformationBottleneck"]
 
 
+@documented
 class InformationBottleneck(AutomaticClusters, InductiveClusterer):
-    """Clusters of the rows of a table of counts that keep what the rows say about the columns.
+    """Clusters of the rows of a table of counts that keep the information of the rows about the
+    columns.
 
     Rows are objects x (documents, cells), columns are what they are described by (words, genes,
-    classes). Minimises I(X;V) - beta I(C;V): how much the clusters remember of the objects, against
-    how much they tell about the columns.
+    classes). Minimises I(X;V) - beta I(C;V): the information that clusters keep about the objects,
+    against the information they have about the columns.
 
     Parameters
     ----------
-    n_clusters : int or "auto", default="auto"
-        Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
-    max_clusters : int, default=20
-        Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
+    %(automatic)s
     beta : float, default 20.0
-        Price of a nat of relevance in nats of compression; memberships sharpen as it grows.
-        ``np.inf`` gives hard clusters by the sequential algorithm.
+        Trade-off: nats of compression that a nat of relevance is worth. Memberships become harder
+        as it grows. ``np.inf`` gives hard clusters by the sequential algorithm.
     anneal : bool, default True
         Let beta grow from 1 to its value, each solution starting the next.
     n_init : int, default 4
@@ -223,7 +223,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         )
 
     def _stir(self, state: kernel.Bottleneck, first: kernel.Bottleneck) -> kernel.Bottleneck:
-        """Clusters that coincide may part again: a little of the start is mixed in."""
+        """Mix in a little of the start, so that clusters that coincide can separate again."""
         weights = 0.98 * state.weights + 0.02 * first.weights
         return kernel.Bottleneck(
             weights, 0.98 * state.distributions + 0.02 * first.distributions, state.beta

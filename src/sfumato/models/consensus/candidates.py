@@ -1,10 +1,9 @@
 """Candidates of soft evidence: each kind with a number of clusters, and how it scores.
 
-    mixtures    posteriors of small Gaussian mixtures: density and orientation
-    cells       fine connected k-means partitions: gaps and thin curves
-    both        the columns of both, each kind scaled to the same mean degree
-    components  posteriors of mixtures with one Gaussian for each cluster, where these give objects
-                left out as much density as the small mixtures do: the others are then not asked
+    mixtures    posteriors of small Gaussian mixtures: density and orientation cells       fine
+    connected k-means partitions: gaps and thin curves both        the columns of both, each kind
+    scaled to the same mean degree components  posteriors of mixtures with one Gaussian for each
+    cluster; used alone where held-out objects are as likely under these as under the small mixtures
 
 The misfit  e_k = |Z Z' - U U'|^2 / |Z Z'|^2  compares the cluster kernel with what memberships can
 express. The score is the relative eigengap times (1 - 7 e_k). The constants below were chosen on
@@ -39,15 +38,17 @@ __all__ = [
     "set_sizes",
 ]
 
-N_PARTITIONS = 40  # of cells: as many as the choice needs, see the page on evidence accumulation
-# Of the graph that takes cells apart: with ten, rings of the dartboard are joined now and then
+N_PARTITIONS = 40  # number of partitions into cells; see the page on evidence accumulation
+# Neighbours in the graph that splits cells. With ten, rings of the dartboard data are sometimes
+# joined.
 N_NEIGHBORS = 7
 COMPARED = 1500  # objects that candidates are compared on
-PENALTY = 7.0  # times the misfit, which takes that share from the eigengap
-# Of n / k objects: a candidate with a smaller cluster cuts off strays, and is taken only if all do
+PENALTY = 7.0  # weight of the misfit in the score
+# As a share of n / k. A candidate with a smaller cluster has split off outliers, and is chosen only
+# if all candidates have.
 SMALLEST = 0.1
-# Times 1 - (k + 1)-th eigenvalue: regularization for chains of small steps, which must not get
-# shortcuts
+# Times 1 - (k + 1)-th eigenvalue: regularization for elongated clusters connected by short steps,
+# in which similarities across the cluster must stay small
 WEAK = 0.04
 TINY = 1e-5  # regularization that only keeps the problem well posed
 
@@ -91,7 +92,7 @@ class Simple(NamedTuple):
     points: Any
 
     def __call__(self, k: int, mass: Weights) -> Candidate | None:
-        """The candidate, or None where fine mixtures know more."""
+        """The candidate, or None where fine mixtures fit held-out objects better."""
         if k < 2:
             return None
         members = MixtureEnsemble(len(self.seeds), n_components=k)
@@ -134,7 +135,7 @@ def cells_of(
 ) -> tuple[CellColumns] | None:
     """Cells of the sample, in coordinates in which near neighbours spread evenly.
 
-    They are made of objects without holes; None where these are the fewer.
+    They are made from objects without missing values; None if fewer than half are complete.
     """
     Y, gaps = axes.seen(points)
     order = by_radius(Y)
@@ -169,7 +170,7 @@ def _of_one_kind(
 ) -> list[Candidate]:
     """Candidates from one kind of evidence.
 
-    ``weak`` takes the regularization back where clusters are chains of small steps.
+    ``weak`` reduces the regularization where clusters are elongated chains of short steps.
     """
     weights = None if request.weights is None else member_weights(group, request.weights)
 

@@ -54,7 +54,7 @@ class ByKernel:
         Z, mass = self.kernel.factor, self.table.mass
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            # Groups that no partition joins are named by the consensus itself.
+            # The consensus itself warns about groups that no partition connects.
             warnings.filterwarnings("ignore", message=".*similar to no other")
             if start is None and len(Z) > SCREEN:
                 chosen = np.random.default_rng(settings.random_state).permutation(len(Z))[:SCREEN]

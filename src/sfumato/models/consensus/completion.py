@@ -5,8 +5,8 @@ The cluster kernel of the co-association with such pairs filled in.
 c_ij of an unseen pair is 0/0, not 0. Expectation and maximisation for missing similarities: the
 published loss, from which such pairs drop out, gives first memberships; u_i'u_j takes the place of
 c_ij; the cluster kernel of the filled matrix gives the next memberships, a few times over. The
-explicit matrix is needed; above
-``label_table.FEW_PAIRS`` objects the published loss has the last word.
+explicit matrix is needed; above ``label_table.FEW_PAIRS`` objects the result is that of the
+published loss.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""One Gaussian for each cluster: the evidence where clusters are as simple as that.
+"""Evidence from mixtures with one Gaussian for each cluster.
 
 Mixtures of exactly k components are fitted beside some of the fine mixtures, to the same objects.
-Where they give the objects left out as much density as the fine ones do, the data know nothing of
-more structure, and the memberships are the posteriors of these mixtures, matched and averaged:
+Where held-out objects are as likely under them as under the fine mixtures, the data show no further
+structure, and the memberships are the posteriors of these mixtures, matched and averaged:
 
     u_i = (1/m) sum_b P_b' t_b(i)               P_b a permutation of the k components of member b
 
-The covariances of a mixture share ``s`` objects (``em``): where clusters overlap, free ones follow
-chance. The largest ``s`` is taken that is within one standard error of the best (Breiman, Friedman,
-Olshen and Stone 1984). Where fine mixtures hold more numbers than there are objects, to be as good
-as they are says little: they must then give more density than one Gaussian, which has
--d (1 + log 2 pi) / 2 in whitened coordinates, and the mixtures of k components must agree.
+The covariances of a mixture share ``s`` objects (``em``): where clusters overlap, separate
+covariances overfit. The largest ``s`` is taken that is within one standard error of the best
+(Breiman, Friedman, Olshen and Stone 1984). Where fine mixtures have more parameters than there are
+objects, this comparison says little. The mixtures of k components must then also have a higher
+held-out density than a single Gaussian, which has -d (1 + log 2 pi) / 2 in whitened coordinates,
+and must agree with each other.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ FREE = 10  # objects for each number of a covariance, from which on s = 0 is tri
 # Posterior of a component at its own center from which on it counts as a cluster: two that cross
 # in one point have a half each
 CLAIM = 0.3
-# Of the labels by mixtures of k components that must agree where fine ones hold more numbers than
-# there are objects: digits .88, clusters six spreads apart above .99
+# Share of the labels by mixtures of k components that must agree where fine ones have more
+# parameters than there are objects. Digits reach .88; clusters six standard deviations apart exceed
+# .99.
 AGREEMENT = 0.95
 MAX_STEPS = 100
 TOLERANCE = 1e-5
@@ -70,7 +72,7 @@ class Average(NamedTuple):
 
 
 def fit_components(stock: Stock, n: int, fine: list[Any], seeds: np.ndarray, k: int) -> list[Any]:
-    """Mixtures of ``k`` components, or none where fine mixtures know more.
+    """Mixtures of ``k`` components, or none where fine mixtures fit held-out objects better.
 
     ``fine`` are fitted mixtures, or failures, by the same ``seeds``.
     """
@@ -168,7 +170,7 @@ def _attempt(
 
 
 def _own_centers(run: Fitted) -> bool:
-    """Whether each component has some claim to its own center.
+    """Whether each component has a posterior of at least a threshold at its own center.
 
     A wide component around another one is the tail of that cluster, not a cluster.
     """

@@ -1,4 +1,4 @@
-"""What an ensemble cannot tell, said in a warning."""
+"""Warnings about evidence that does not support the clusters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...numerics import label_table as tables
 
 __all__ = ["warn_if_noise", "warn_of_gaps"]
 
-CRISP = 0.95  # mean largest membership that clouds and noise do not reach, however they are cut
-# Eigenvalue from which on the next one would be close if there were no cluster, as it is with fine
-# partitions
+CRISP = 0.95  # mean largest membership that data without clusters do not reach
+# Eigenvalues above this are compared with the next one: without a cluster, fine partitions make the
+# two close
 LOCAL = 0.5
-# Gap after an eigenvalue, relative to what it could be, below which nobody would speak of a cluster
+# Relative gap after an eigenvalue below which there is no cluster
 FAINT = 0.25
 
 
@@ -46,7 +46,7 @@ def warn_if_noise(solution: Any, table: tables.Table) -> None:
 
 
 def _of_spectrum(solution: Any, table: tables.Table) -> str | None:
-    """Eigenvalues of the co-association, where the solution has them, that no cluster explains.
+    """The warning for eigenvalues of the co-association that no cluster explains.
 
     Nearly certain memberships need none.
     """

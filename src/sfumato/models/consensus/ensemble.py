@@ -1,4 +1,4 @@
-"""Many clusterings of the same objects: the evidence that evidence accumulation accumulates."""
+"""Many clusterings of the same objects, the input of evidence accumulation."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 class _Frame(NamedTuple):
     """Origin and unit in which the partitions are made.
 
-    Neither changes them, both keep the numbers tame.
+    The partitions do not depend on them; they only keep numbers in a safe range.
     """
 
     origin: Any

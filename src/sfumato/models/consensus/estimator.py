@@ -48,12 +48,12 @@ class EvidenceAccumulation(FittedConsensus):
         ``"auto"`` takes the largest number whose clusters all stand apart, or the best by
         ``selection``; the answer k is the same fit as with ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
-        What makes evidence from features. None: mixtures of one Gaussian for each cluster where
-        small Gaussian mixtures know no more than these, else such mixtures and fine connected
-        k-means partitions, of which the clearer evidence is kept (mixtures, cells or both); with
-        another ``consensus`` than ``"cluster-kernel"`` it is ``ClusteringEnsemble()``.
-        ``"precomputed"``: ``fit`` is given labelings (n, m), or a list of membership matrices (n,
-        k_b).
+        What makes evidence from features. None: mixtures of one Gaussian for each cluster if small
+        Gaussian mixtures do not fit held-out objects better. Otherwise such small mixtures and fine
+        connected k-means partitions, whichever separates the clusters more clearly (mixtures, cells
+        or both); with another ``consensus`` than ``"cluster-kernel"`` it is
+        ``ClusteringEnsemble()``. ``"precomputed"``: ``fit`` is given labelings (n, m), or a list of
+        membership matrices (n, k_b).
     consensus : str or estimator
         ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association.
         The others need labelings. ``"coassociation"``: the published model on the co-association
@@ -90,8 +90,8 @@ class EvidenceAccumulation(FittedConsensus):
         ``"components"``, ``"mixtures"``, ``"cells"`` or ``"both"``, ``"members"`` for estimators,
         ``"given"`` for membership matrices, ``"labelings"``.
     misfit_ : float
-        |Z Z' - U U'|^2 / |Z Z'|^2 of the cluster kernel Z Z': near 0 where k clusters tell the
-        whole story.
+        |Z Z' - U U'|^2 / |Z Z'|^2 of the cluster kernel Z Z': near 0 where k clusters describe all
+        of it.
     coassociation_ : Coassociation
         The operator (n, n), where the evidence are labelings.
     ensemble_ : MixtureEnsemble, ClusteringEnsemble or tuple of both
@@ -273,7 +273,7 @@ class EvidenceAccumulation(FittedConsensus):
             self._publish_soft(Rows(X), fitted(self.n_clusters))
 
     def _chosen(self, X: np.ndarray, fitted: Callable[[Any], soft.SoftConsensus]) -> Any:
-        """The fit with the best number of clusters that stands; it is the fit with that number."""
+        """The fit with the best number of clusters that the structure test supports."""
         search = fitted("auto")
         self.candidates_, self.scores_ = search.tried()
         by_structure = search.request.by_structure and X.shape[0] >= FEWEST
@@ -349,7 +349,7 @@ class EvidenceAccumulation(FittedConsensus):
     ) -> EvidenceAccumulation:
         """Go on with a batch of new objects.
 
-        The members stay as the first batch made them, the sums go on.
+        The members stay those of the first batch; sums over objects are updated.
 
         There is no such method where the evidence are labelings.
 

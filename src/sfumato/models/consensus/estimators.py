@@ -89,7 +89,9 @@ def check_members(members: Any) -> None:
 
 
 def fit_member(X: Array, estimator: Estimator, weights: Weights, seed: int) -> Any:
-    """A member fitted to objects (s, p), or what went wrong: one must not cost the others."""
+    """A member fitted to objects (s, p), or the reason why it failed, so that one failure does not
+    stop the others.
+    """
     try:
         return _fitted(X, estimator, weights, seed)
     except Exception as error:

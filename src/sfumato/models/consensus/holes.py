@@ -1,4 +1,4 @@
-"""Mixtures of objects with missing values: what was seen of an object has its say, no more.
+"""Mixtures of objects with missing values, which are integrated out.
 
 Of the coordinates of an object, y = e + F't with t standard normal under one Gaussian for all
 objects (``numerics.background``): e is expected, F (r, d) spans what is open. Component j with

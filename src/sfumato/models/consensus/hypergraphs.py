@@ -99,7 +99,7 @@ class ByCut:
 
 
 class ByClusters:
-    """MCLA: groups of alike clusters, in which objects take part."""
+    """MCLA: groups of similar clusters, with memberships by share of the clusters in a group."""
 
     def __init__(self, table: Table, k: int, settings: Settings) -> None:
         H = incidence(table)

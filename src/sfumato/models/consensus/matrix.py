@@ -46,8 +46,8 @@ class ByLinkage:
     def place(self, new: tables.Table) -> np.ndarray:
         """Each new object to the cluster it is most similar to, in the sense of the linkage.
 
-        An object labelled like a fitted one goes with it: a tree merges early what a finished
-        cluster need not take back.
+        An object with the same labels as a fitted one joins its cluster, although the finished
+        cluster may be less similar to it than another.
         """
         S = _filled(tables.pair_shares(new, self.table)[0])
         members = [np.flatnonzero(column) for column in self.groups.T]

@@ -118,7 +118,7 @@ def _cluster(
         return [(Member(algorithm, int(labels.max()) + 1, centers=centers), labels)]
     if X.shape[0] == 1:
         return [(Member(algorithm, 1), np.zeros(1, dtype=np.int32)) for _ in numbers]
-    # Copies do not move the links of nearest and of farthest objects.
+    # Copies do not change single and complete linkage.
     blind = weights is None or algorithm in ("single", "complete")
     rows = np.arange(X.shape[0]) if blind else copies(np.asarray(weights), algorithm)
     first = np.unique(rows, return_index=True)[1]

@@ -1,6 +1,6 @@
 """Many small Gaussian mixtures of the same objects.
 
-Soft evidence that knows density and does not know units.
+Soft evidence that follows the density and does not depend on units.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def fit_reader(
         k, similarity="precomputed", init=start, **settings._asdict()
     )
     with warnings.catch_warnings():
-        # Whether the answer means anything is asked of the misfit, not of each candidate.
+        # The misfit decides whether the result is meaningful, so candidates give no warnings.
         warnings.simplefilter("ignore", EvidenceWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(Factored(Z), sample_weight=mass)

@@ -1,4 +1,4 @@
-"""How many clusters an ensemble speaks for.
+"""Scores for the number of clusters of an ensemble.
 
 One score for each number of clusters, higher is better.
 """
@@ -25,8 +25,8 @@ __all__ = ["SELECTIONS", "choose", "table_of"]
 SELECTIONS = ("eigengap", "held-out", "lifetime")
 N_FOLDS = 3
 GROWTH = 4  # times the largest number may be tried while the best number is the largest one tried
-# Of skill: the largest number of clusters so close to the best is taken, since clusters may have
-# clusters inside
+# Difference of skill: the largest number of clusters this close to the best is chosen, since
+# clusters may contain clusters
 INDIFFERENT = 0.02
 
 
@@ -72,7 +72,7 @@ def _choose(
     if kernel and not unseen:
         spoken = np.sum(
             _eigenvalues(table, int(candidates[-1])) > tables.chance_level(table)
-        )  # the others no partition speaks for
+        )  # partitions give no evidence for the others
         candidates = candidates[: max(1, spoken - 1)]
         scores = _skills(table, candidates, settings)
         return int(candidates[scores >= scores.max() - INDIFFERENT].max()), candidates, scores
@@ -132,8 +132,8 @@ def _skills(table: tables.Table, candidates: np.ndarray, settings: Settings) -> 
     """Brier skill  1 - |K - U U'|^2 / |K - mean K|^2,  K the rank-k cluster kernel of the other
     half of the partitions.
 
-    Partitions much finer than the answer would, taken one by one, praise every further split;
-    together they show the clusters.
+    Single partitions much finer than the answer would favour every further split; the kernel of
+    half of them shows the clusters.
     """
     half = _folds(table, 2, settings)
     skills = np.empty((2, len(candidates)))

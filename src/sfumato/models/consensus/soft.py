@@ -38,7 +38,7 @@ from .reading import fit_reader
 
 __all__ = ["Request", "SoftConsensus", "fit_soft", "warn_if_noise"]
 
-CLEAR = 0.8  # score of mixtures from which on cells are not asked
+CLEAR = 0.8  # score of mixtures above which cells are not tried
 SUMMED = 50_000  # objects that the sums are taken over at most
 SUMS = ("mixtures", "members")  # evidence whose sums over all rows are taken
 GROWTH = 4  # times ``max_clusters`` may be tried while the best number is the largest one tried
@@ -48,10 +48,10 @@ GROWTH = 4  # times ``max_clusters`` may be tried while the best number is the l
 # most).
 NOISE = 0.27
 STANDS = 0.5
-# Score from which on the evidence by itself speaks for a number of clusters in a search. Of 46
-# draws without clusters (the 16 above and 30 of 150 and 400 objects: normal, uniform, exponential,
-# t and correlated, 2 to 20 dimensions) one had more: with the structure test, which stands beside
-# it, about 5 % of false alarms are kept.
+# Score above which the evidence alone supports a number of clusters in a search. Of 46 draws
+# without clusters (the 16 above and 30 of 150 and 400 objects: normal, uniform, exponential, t and
+# correlated, 2 to 20 dimensions) one had more; together with the structure test the rate of false
+# alarms stays at about 5 %.
 SPEAKS = 0.36
 FEWEST = 50  # objects from which on noise can be told from clusters
 
@@ -59,9 +59,9 @@ FEWEST = 50  # objects from which on noise can be told from clusters
 class SoftConsensus(NamedTuple):
     """A fitted consensus of soft evidence.
 
-    The candidate chosen, the objects it was compared on, all (k, score). ``order`` are numbers of
-    clusters, best first, of a search that leaves the last word to fits with these numbers, except
-    for the number that ``stands`` by its score.
+    The candidate chosen, the objects it was compared on, all (k, score). ``order`` are the numbers
+    of clusters of a search, best first; fits with these numbers are tested in turn, except for the
+    number that ``stands``: its score is enough.
     """
 
     chosen: Candidate
@@ -282,7 +282,7 @@ def _structure_scores(points: Array, candidates: list[Candidate]) -> list[float]
 
 def warn_if_noise(chosen: Candidate, n_objects: int) -> None:
     """Warn when the evidence for the clusters, or for the last of them, is no stronger than in
-    noise; what members of the user's own show on noise is not known.
+    noise. Not for members that the user gave: their behaviour on noise is not known.
     """
     k, values = chosen.n_clusters, chosen.factor.values
     if k < 2 or chosen.score >= NOISE or n_objects < FEWEST or chosen.evidence == "members":

@@ -1,6 +1,6 @@
 """Dirichlet process mixtures.
 
-Conjugate components, and a number of clusters that the data choose.
+Conjugate components; the number of clusters is inferred.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["DirichletProcessMixture"]
 
 
 class DirichletProcessMixture(FittedProcess):
-    """Mixture whose number of clusters is part of what the data say.
+    """Mixture whose number of clusters is inferred from the data.
 
     Clusters come from a Dirichlet process: an object joins cluster k with chance N_k / (n - 1 +
     alpha) and opens a new one with chance alpha / (n - 1 + alpha). Each cluster has a conjugate
@@ -84,8 +84,8 @@ class DirichletProcessMixture(FittedProcess):
         co-occurrence over all draws.
     labels_ : array of shape (n,)
     n_clusters_ : int
-        Clusters in use; from the sampler, the most frequent number, less those that are no object's
-        first choice in the consensus.
+        Clusters in use; from the sampler, the most frequent number, less the clusters that have no
+        object's largest membership.
     n_clusters_posterior_ : array
         Probability of 0, 1, 2, ... clusters.
     objective_, history_ : float, array

@@ -1,4 +1,4 @@
-"""What a fitted Dirichlet process mixture can do: memberships and densities of new objects."""
+"""Methods of fitted Dirichlet process mixtures: memberships and densities of new objects."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ...conjugate import (
 )
 from ...core.arrays import is_numpy, namespace, to_numpy
 from ...core.base import Clusterer
+from ...core.docs import documented
 from ...core.rows import Rows
 from ...core.types import ArrayLike
 from ...core.validation import check_features, check_weights
@@ -30,16 +31,11 @@ class FittedProcess(Clusterer):
     inference: str
     _posterior: variational.Approximation | sampling.Posterior
 
+    @documented
     def predict_proba(self, X: ArrayLike) -> Any:
         """Memberships of new objects by the posterior predictive.
 
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, p)
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
+        %(new_objects)s
         """
         self._check_fitted()
         return self._memberships(self._check_new(X))
@@ -101,7 +97,7 @@ class FittedProcess(Clusterer):
         return correlated or kind in (NormalInverseGamma, BetaBinomial)
 
     def _refuse_missing(self, X: Any) -> None:
-        """Name the way out where values are missing and the component cannot do without them."""
+        """Refuse missing values that the component cannot handle, and name what can."""
         kind = self._kind()
         apart = kind in (NormalInverseGamma, BetaBinomial)
         if apart or (self._takes_missing() and (is_numpy(X) or sp.issparse(X))):

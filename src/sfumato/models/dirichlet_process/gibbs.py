@@ -84,7 +84,7 @@ def visit(
 def _choose(scores: np.ndarray, choice: int, uniform: float) -> tuple[int, float]:
     """Slot drawn in proportion to exp(scores), or the one prescribed, and its log chance.
 
-    The first if nothing can be told apart.
+    The first if all scores are infinite.
     """
     scores = np.where(np.isnan(scores), -np.inf, scores)
     top = scores.max()

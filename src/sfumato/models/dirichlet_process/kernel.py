@@ -8,7 +8,7 @@
 
 with C and E of ``components``. A step is exact coordinate ascent, so the bound never falls;
 clusters are kept in order of size, which is the best order for the sticks. ``merges`` finds the
-pairs of clusters that are better off as one, exactly.
+pairs of clusters whose union raises the bound, exactly.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Normal clusters with full covariance where values are missing (NaN in the features z(x)).
 
-Missing values are one more thing that is not known, and q(missing | cluster) is normal: an expected
-log density  C . z(x) = c - (x - m)' W (x - m) / 2  is integrated over them, which gives the density
-of what was seen under N(m, W^-1), and the sums of features are expected ones. Nothing else of the
-bound changes. The marginal of a t distribution, the predictive density, is one again.
+Missing values are latent variables, and q(missing | cluster) is normal: an expected log density  C
+. z(x) = c - (x - m)' W (x - m) / 2  is integrated over them, which gives the density of what was
+seen under N(m, W^-1), and the sums of features are expected ones. Nothing else of the bound
+changes. The marginal of a t distribution, the predictive density, is one again.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ __all__ = [
 KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBinomial)
 LEAST_REACH = 1e-145  # of a feature: the variance has its digits, and so have shares of it
 KAPPA = 0.01  # objects that the prior mean is worth
-TIED = 0.9  # how far the expected shape of a cluster is that of the data, and not round
+# Weight of the correlations of the data in the expected shape of a cluster; 0 would be spherical.
+TIED = 0.9
 SPREAD = 0.15  # expected variance within a cluster, as a share of the variance of the data
 
 

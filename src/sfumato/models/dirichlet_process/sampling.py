@@ -48,7 +48,7 @@ def run_chains(
     thinning: int,
     n_jobs: Any,
 ) -> Trace:
-    """Independent chains, one a seed, each thinned after its burn-in."""
+    """Independent chains, one per seed, each thinned after its burn-in."""
     chain = gibbs.Chain(
         component,
         Z,
@@ -100,9 +100,9 @@ class Walk(NamedTuple):
 def split_r_hat(values: np.ndarray) -> float:
     """Potential scale reduction of the halves of chains (chains, draws).
 
-    Near 1 when the chains tell the same story.
+    Near 1 when the chains agree.
 
-    Infinite where fewer than four draws a chain cannot tell.
+    Infinite with fewer than four draws per chain.
     """
     half = values.shape[1] // 2
     if half < 2:
@@ -121,8 +121,7 @@ def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
     """Memberships (n, k) whose products come nearest to the co-occurrence of the draws, from the
     most typical draw of k clusters.
 
-    A cluster that is no object's first choice in the consensus is dropped, so there may be fewer
-    than ``k``.
+    A cluster that has no object's largest membership is dropped, so there may be fewer than ``k``.
     """
     table = encode(labelings)
     typical = np.flatnonzero(labelings.max(axis=0) + 1 == k)[:50]

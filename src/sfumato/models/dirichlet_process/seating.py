@@ -30,7 +30,7 @@ class FullSeats(NamedTuple):
     log_dets: np.ndarray
     kappa: float
     df: float
-    table: np.ndarray  # what the predictive density owes to the count alone
+    table: np.ndarray  # the part of the log predictive density that depends on the count alone
     empty: tuple[np.ndarray, np.ndarray, float]
 
     def scores(self, x: np.ndarray) -> np.ndarray:

@@ -74,7 +74,7 @@ def best_run(
 ) -> loop.Run:
     """The best of several starts.
 
-    Where objects are many, the starts compete on a sample and the winner goes on with all objects.
+    With many objects the starts are compared on a sample, and the best goes on with all objects.
     """
     rng = np.random.default_rng(seeds[0])
     few = rows if rows.shape[0] <= 2 * SCREEN else rows.sample(SCREEN, rng)
@@ -101,7 +101,9 @@ def ascend(
     max_iter: int,
     tol: float,
 ) -> loop.Run:
-    """Climb from a state; every few steps, clusters that are better off as one are merged."""
+    """Coordinate ascent from a state; every few steps, clusters whose union raises the bound are
+    merged.
+    """
 
     def step(state: kernel.State) -> tuple[kernel.State, float]:
         stats = rows.sum(lambda block, weights: kernel.summarize(component, state, block, weights))

@@ -1,6 +1,6 @@
 """Discriminative clustering.
 
-Features and a class in, clusters of the features that say the most about the class out.
+Clusters of features that are informative about a class.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ SHUFFLES = 3
 
 
 class DiscriminativeClustering(FittedDiscriminative):
-    """Clusters of features that say the most about a class.
+    """Clusters of features that are most informative about a class.
 
-    Voronoi cells with class distributions as different as can be.
+    Voronoi cells whose class distributions differ as much as possible.
 
-    Not a classifier: there may be more clusters than classes, or fewer, each is a cell around a
-    prototype, and the classes only decide where cells are worth having. The prototypes are the
-    maximum of their posterior, the class distributions integrated out.
+    Not a classifier: there may be more clusters than classes, or fewer. Each is a cell around a
+    prototype; the classes decide where the cells lie. The prototypes are the maximum of their
+    posterior, the class distributions integrated out.
 
     Parameters
     ----------
     n_clusters : int, default 8
-        At most so many: clusters that the classes have no use for run empty.
+        Largest number of clusters; clusters that add no information about the classes become empty.
     prior : float or array of shape (n_classes,), default 1.0
         Prior counts of the Dirichlet distribution over the classes of a cluster.
     bandwidth : "auto" or float, default "auto"
@@ -56,14 +56,15 @@ class DiscriminativeClustering(FittedDiscriminative):
         half of the objects predict the classes of the other; in the widest, s^2 is twice the mean
         square distance, per feature, to the nearest k-means center.
     anneal : bool, default True
-        Come down to the bandwidth from twice its size, so that prototypes find their place while
-        cells are wide ("map" only).
+        Start at twice the bandwidth and reduce it, so that prototypes move while cells are wide
+        ("map" only).
     spread : float, default 1.0
         Standard deviation of the Gaussian prior of the prototypes, as a multiple of that of the
         data. ``np.inf`` is the flat prior of the source, under which prototypes drift away from the
         data and memberships turn hard.
     size_penalty : float, default 0.0
-        Price, in nats per object, of the entropy that the cluster sizes fall short of equal sizes.
+        Weight of a penalty on unequal cluster sizes: log k less the entropy of the sizes, in nats
+        per object.
     algorithm : "map", "online" or "two-draws", default "map"
         L-BFGS on all of the data; steps on random batches of objects; or the published online rule
         [1]_, one object and two clusters drawn by its memberships at a time.
@@ -77,8 +78,8 @@ class DiscriminativeClustering(FittedDiscriminative):
         Starts, in turn from k-means within classes and from plain k-means; with more than 40 000
         objects they compete on 20 000.
     max_iter : int, default 500
-        Iterations of L-BFGS at each bandwidth, or better and better passes over the data of the
-        online algorithm.
+        Iterations of L-BFGS at each bandwidth, or improving passes of the online algorithm over the
+        data.
     tol : float, default 1e-8
         Change of the objective per object at which to stop; never below 1e-4 for passes of the
         online algorithm.

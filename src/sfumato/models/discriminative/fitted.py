@@ -1,4 +1,4 @@
-"""What fitted discriminative clusters can do: memberships, class probabilities and a score of new
+"""Methods of fitted discriminative clusters: memberships, class probabilities and a score of new
 objects.
 """
 
@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from ...core.arrays import is_numpy, namespace
 from ...core.base import Clusterer
+from ...core.docs import documented
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike
 from ...core.validation import check_features
@@ -28,16 +29,11 @@ class FittedDiscriminative(Clusterer):
     _frame: Frame
     _state: tuple[np.ndarray, float]
 
+    @documented
     def predict_proba(self, X: ArrayLike) -> Any:
         """Memberships of new objects.
 
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, p)
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
+        %(new_objects)s
         """
         self._check_fitted()
         rows = Rows(self._features(X, reset=False), n_jobs=self.n_jobs)
@@ -74,7 +70,7 @@ class FittedDiscriminative(Clusterer):
         -------
         score : float
             The log posterior of fitted and new objects together less that of the fitted ones,
-            divided by the weight of the new ones. New objects also teach about each other: the
+            divided by the weight of the new ones. New objects inform each other's predictions: the
             score of a batch is not the mean of the scores of single objects.
         """
         self._check_fitted()

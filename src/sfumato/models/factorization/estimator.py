@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from ...core import acceleration, loop
 from ...core.arrays import as_dense, is_numpy, to_numpy
+from ...core.docs import documented
 from ...core.memory import InputSize, reserve
 from ...core.similarity_base import SimilarityClusterer
 from ...core.types import ArrayLike, RandomState, Similarity, Weights
@@ -32,6 +33,7 @@ from . import kernel
 __all__ = ["CompletelyPositiveFactorization"]
 
 
+@documented
 class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
     """Memberships from a nonnegative factor G of the similarity, F ~ G G'.
 
@@ -40,15 +42,10 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
 
     Parameters
     ----------
-    n_clusters : int or "auto", default="auto"
-        Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
-    max_clusters : int
-        Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
+    %(automatic)s
     similarity : "precomputed", "knn", "gaussian", "self-tuning", "cosine", "cluster-kernel" or
     function, default "knn"
-        What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense,
-        sparse or an operator. Otherwise features, from which the named function, or a function
-        ``f(X, Y=None)``, makes the similarity.
+    %(similarity)s
     normalization : {"doubly-stochastic"} or None
         Whether the similarity is first scaled to row sums of one.
     solver : {"coordinate", "multiplicative"}
@@ -56,9 +53,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         rule.
     n_init : int
         Starts (one from the spectrum, the others random); the best is kept.
-    max_iter, tol : int, float
-        Sweeps at most, and the relative decrease of the objective at which to stop.
-    random_state : int, Generator, RandomState or None
+    %(descent)s
 
     Attributes
     ----------

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from ...core import acceleration, loop
 from ...core.constraints import Known, refuse_constraints
+from ...core.docs import documented
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState
 from ...core.validation import check_choice, check_features, check_number, check_weights
@@ -23,19 +24,17 @@ from .extended import ExtendedFuzzy
 __all__ = ["FuzzyCMeans"]
 
 
+@documented
 class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
-    """Memberships that fade with the distance to cluster centers.
+    """Memberships that decrease with the distance to cluster centers.
 
     Minimises ``sum_ij w_i u_ij**m |x_i - c_j|**2`` over memberships and centers [1]_, by
-    alternating minimisation on row blocks with safeguarded extrapolation. Centers repel each other
-    at the start, so that two of them never begin at the same place.
+    alternating minimisation on row blocks with safeguarded extrapolation. Starting centers are
+    drawn far from each other, so that two of them never coincide.
 
     Parameters
     ----------
-    n_clusters : int or "auto", default="auto"
-        Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
-    max_clusters : int, default=20
-        Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
+    %(automatic)s
     fuzzifier : float, default=2.0
         The exponent m > 1: near 1 the memberships are almost hard, large values make them equal.
     covariance_type : {"spherical", "full"}, default="spherical"
@@ -58,9 +57,9 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     init : array of shape (n_clusters, p), optional
         Centers to start from, once.
     possibilistic : bool, default=False
-        Typicalities in place of memberships [6]_: each cluster judges an object by itself, so that
-        an outlier is typical of none. ``typicalities_`` holds them, whose rows sum to anything from
-        0 to ``n_clusters``; ``memberships_`` are the same rows divided by their sums.
+        Typicalities in place of memberships [6]_: computed for each cluster on its own, so that an
+        outlier is typical of none. ``typicalities_`` holds them, whose rows sum to anything from 0
+        to ``n_clusters``; ``memberships_`` are the same rows divided by their sums.
     stop : {"objective", "centers"}, default="objective"
         What ``tol`` looks at: the objective, or how far the centers move.
     n_init : int, default=4
@@ -71,10 +70,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         A run stops when a step lowers the objective by less than this fraction; with
         ``stop="centers"``, when no center moves further than this times the root mean square
         distance of the objects to their mean.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the starts.
-    n_jobs : int or None, default=None
-        Threads over row blocks; None means every core. The answer does not depend on it.
+    %(seed_and_threads)s
 
     Attributes
     ----------
@@ -179,7 +175,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
             distance of the objects to their mean.
         cannot_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong apart: a pair costs q v sum_j u_ij**m u_lj**m, q the third
-            column or, without it, so much that it is honoured.
+            column or, without it, a cost so large that the constraint is met.
 
         Returns
         -------
@@ -198,16 +194,11 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         self._fit_in_memory(X, sample_weight, known)
         return self
 
+    @documented
     def predict_proba(self, X: Any) -> Any:
         """Memberships of new objects; missing values are treated as in the fit.
 
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, p)
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
+        %(new_objects)s
         """
         self._check_fitted()
         return super().predict_proba(X) if self._is_plain(X) else self._predict_in_memory(X)

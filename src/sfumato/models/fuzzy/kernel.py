@@ -1,4 +1,4 @@
-"""Fuzzy c-means (Dunn 1973, Bezdek 1981): centers whose pull fades with distance.
+"""Fuzzy c-means (Dunn 1973, Bezdek 1981).
 
     minimise  J = sum_ij w_i u_ij^m d_ij,   d_ij = |x_i - c_j|^2,   rows of U on the simplex,  m > 1
     u_ij ~ d_ij^(-1/(m - 1)),     c_j = sum_i w_i u_ij^m x_i / sum_i w_i u_ij^m

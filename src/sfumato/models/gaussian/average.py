@@ -20,7 +20,8 @@ from .parameters import Settings
 
 __all__ = ["Member", "average_over", "averaged", "mapping"]
 
-LEAST_WEIGHT = 1e-3  # of a candidate in an average: less moves no membership by as much
+# Smallest weight of a candidate in an average: a smaller one would change no membership by more.
+LEAST_WEIGHT = 1e-3
 
 
 class Member(NamedTuple):

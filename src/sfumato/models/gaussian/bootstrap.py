@@ -2,8 +2,8 @@
 
 Every draw maximises the likelihood with random weights of the objects, exponential ones whose mean
 is one (Newton and Raftery 1994), from all maxima that the starts found: where several are about as
-likely, draws move between them. Memberships averaged over draws say less than those of the best
-parameters by what the data leave open about these.
+likely, draws move between them. Memberships averaged over draws are less confident than those of
+the best parameters where the data leave the parameters uncertain.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["DRAWS", "draws"]
 DRAWS = 24  # the standard error of an averaged membership is at most a tenth
 MAXIMA = 6  # of the likelihood, from which every draw starts
 MOST_OBJECTS = 2000  # beyond which draws start from the best maximum only
-TOL = 1e-5  # gain for each object at which a draw stops: its noise is far larger
+TOL = 1e-5  # gain per object at which a draw stops; the random weights change it by far more
 APART = 1e-3  # log-likelihoods that differ by less belong to one maximum
 
 

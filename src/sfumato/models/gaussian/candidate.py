@@ -1,4 +1,4 @@
-"""One candidate of a search: so many components of a family on given data, and its criteria.
+"""One candidate of a search: a number of components of a family on given data, and its criteria.
 
 A partition of a sample becomes a first state by one M step whose scatter is shrunk towards the
 pooled scatter as if by d + 1 more objects, so that no component starts as a spike.
@@ -66,7 +66,7 @@ class Problem:
         return [_put_in(s, self.covariance_type, self.data, self.settings) for s in states]
 
     def state(self, R: np.ndarray) -> State:
-        """The start from weighted groups (k, n), no group leaning on the others."""
+        """The start from weighted groups (k, n), without shrinkage towards the pooled scatter."""
         unit = seeding.unit(self.weights)
         return from_memberships(self.X, R, self.blank, unit, shrink=False)
 
@@ -83,9 +83,7 @@ class Problem:
         return self.likelihood.n_parameters(len(self.blank.means), noise)
 
     def passed_over(self, bound: float) -> Fit:
-        """What stands in the table where no fit could be the best: its criterion is at least
-        ``bound``.
-        """
+        """The entry of a candidate that was not fitted: its criterion is at least ``bound``."""
         setting = {"n_clusters": len(self.blank.means), "covariance_type": self.covariance_type}
         name = self.settings.criterion.upper()
         reason = f"not fitted: its {name} would be {bound:.1f} at least, too high to be chosen"
@@ -114,7 +112,8 @@ def from_memberships(
 ) -> State:
     """States whose components are weighted groups ``R`` (..., k, n) of inner objects ``X`` (n, d).
 
-    ``unit`` is the weight of one object; ``shrink`` says whether small groups lean on the others.
+    ``unit`` is the weight of one object; ``shrink`` whether small groups are shrunk towards the
+    pooled scatter.
     """
     k, d = blank.means.shape
     kind = families.kind_of(blank.family)
@@ -184,8 +183,8 @@ def collapsed(state: State, count: float, thinnest: float) -> np.ndarray:
 def small(state: State, count: float) -> np.ndarray:
     """Which components (k,) hold fewer objects than fix a shape: d + 1, or 3 if it is spherical.
 
-    Never more than half of an equal part is asked for. Such components are no failure, but a run
-    without them is preferred: they are often a few outlying objects.
+    Never more than half of n / k objects. Such components are no failure, but runs without them are
+    preferred, since they often hold a few outliers.
     """
     k, d = state.means.shape
     wanted = min(3.0 if state.family[1] == "I" else d + 1.0, 0.5 * count / k)
@@ -193,11 +192,11 @@ def small(state: State, count: float) -> np.ndarray:
 
 
 def doubt(data: MixtureData, fit: Fit) -> float:
-    """Twice the log-likelihood that a fit owes to being thin where objects are few.
+    """Twice the log-likelihood that a fit gains from thin components of few objects.
 
-    That is what it would lose if the scatter of every component were that of its objects and the
-    scale of mclust's prior, as with ``prior="default"``: next to nothing for components of many
-    objects, or as wide as others. Seven objects near a line lose about ten.
+    It is the loss when the scale of mclust's prior is added to the scatter of every component, as
+    with ``prior="default"``: almost nothing for components that have many objects or are as wide as
+    the others, about ten for seven objects near a line.
     """
     state, family = fit.run.state, fit.run.state.family
     if data.holes or fit.likelihood.prior is not None:

@@ -1,4 +1,4 @@
-"""Families of one size from a clear partition: all begin there, and bounds spare most of them.
+"""Fits of all families from one clear partition; bounds on the likelihood skip most of them.
 
 A family lies within another where no letter of its name is freer (I before E before V), so that its
 likelihood is at most that of the other. What a criterion would be with that likelihood is a bound;
@@ -16,8 +16,9 @@ from .data import MixtureData
 
 __all__ = ["fits_from", "is_passed_over"]
 
-# Criterion behind the best from which on a family is not fitted: 2 log 1000, less than a thousandth
-# of the weight of the best one in an average. Runs that stop early are off by a tenth of it.
+# A family is not fitted if its criterion is behind the best by more than this: 2 log 1000, less
+# than a thousandth of the weight of the best one in an average. Runs that stop early are off by a
+# tenth of it.
 BEHIND = 2.0 * float(np.log(1000.0))
 FREEDOM = "IEV"  # letters from the strictest to the freest
 

@@ -1,8 +1,9 @@
-"""What a fit begins with: the data, a sample of them, and partitions of that sample.
+"""The data of a fit, a sample of them for the starts, and partitions of that sample.
 
 Coordinates are found once and rows made for every family. A partition comes from agglomeration or
-k-means (``hierarchy``, ``numerics.seeding``). Where its clusters are clear no other need be tried:
-no move, a merge of two groups and a cut of a third, can gain, which the partition alone shows.
+k-means (``hierarchy``, ``numerics.seeding``). Where its clusters are clear no other start is tried:
+no move (merging two groups and cutting a third) could raise the likelihood, which the partition
+alone shows.
 """
 
 from __future__ import annotations

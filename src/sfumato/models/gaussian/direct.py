@@ -1,4 +1,4 @@
-"""The same mixture without quadratic features.
+"""E and M steps without quadratic features, for many dimensions.
 
 In many dimensions the d (d + 1) / 2 quadratic features of an object cost more than they save.
 

@@ -36,6 +36,7 @@ from .parameters import Given, Settings, check_frozen, check_given, partial_labe
 __all__ = ["GaussianMixture"]
 
 
+@documented
 class GaussianMixture(AutomaticMixture, FittedMixture):
     """Posterior probabilities of Gaussian components, fitted by maximum likelihood.
 
@@ -54,9 +55,9 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
     covariance_type : str, default="auto"
         Family of the covariances: "full", "tied", "diag", "spherical", or one of mclust's names
         EII, VII, EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE, EEV, VEV, EVV, VVV, whose letters say
-        whether volume, shape and orientation are equal (E), varying (V) or the identity (I).
-        "auto" takes the one with the best ``criterion``, the simpler of two that tie; what it owes
-        to thin components of a few objects is taken off before.
+        whether volume, shape and orientation are equal (E), varying (V) or the identity (I). "auto"
+        takes the one with the best ``criterion``, the simpler of two that tie. The criterion is
+        corrected for what a fit gains from thin components of a few objects.
     criterion : {"bic", "icl", "aic"}, default="bic"
         What "auto" minimises.
     average : bool or "bootstrap", default=False
@@ -77,17 +78,14 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
     frozen : tuple of {"weights", "means", "covariances"}, default=()
         Parameters that keep their first values.
     n_init : int, default=10
-        Number of starts. All make some steps, the best ones go on until some of them agree, and
-        otherwise components of the best one are moved. With many objects they compete on a sample;
-        where clusters are clear, one of them is enough.
+        Number of starts. All make some steps of EM; the best ones go on until some of them agree.
+        If none agree, components of the best one are moved. With many objects the starts are
+        compared on a sample; where clusters are clear, one start is used.
     max_iter : int, default=500
         Most steps of a run.
     tol : float, default=1e-6
         A run stops when a step raises the log-likelihood by less than this for each object.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the starts.
-    n_jobs : int or None, default=None
-        Threads over row blocks; None means every core. The answer does not depend on it.
+    %(seed_and_threads)s
 
     Attributes
     ----------
@@ -417,7 +415,8 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         self.means_ = coordinates.outer(state.means)
         self.covariances_ = outer_covariances(state, self.covariance_type_, coordinates)
         self.precisions_cholesky_ = precision_factors(state, self.covariance_type_, coordinates)
-        for name in self._frozen:  # as given, without the rounding of the way in and out
+        # As given, without the rounding of a change of coordinates and back.
+        for name in self._frozen:
             setattr(self, f"{name}_", getattr(self._given, name))
 
     def __sklearn_tags__(self) -> Any:

@@ -1,4 +1,4 @@
-"""What a fitted mixture can do.
+"""Methods of fitted Gaussian mixtures.
 
 Memberships and densities of new objects, criteria, draws, merging.
 """

@@ -186,8 +186,8 @@ def posterior(
     """Weighted densities (k, b) relative to a level, their sums (b,), the levels (b,) or number,
     and ``Z``.
 
-    The peak of the mixture serves all objects as a level, which saves two passes, unless one is so
-    far out that its densities vanish.
+    The peak of the mixture is the common level, which saves two passes, unless an object is so far
+    out that all its densities underflow.
     """
     xp = namespace(Z)
     L, Z = logits(Z, densities)

@@ -18,7 +18,7 @@ class MergeTree(NamedTuple):
 
     Row c - 1 of ``groups`` (k, k) is the group of every component when c clusters are left,
     ``entropies`` (k,) the uncertainty of the memberships then. ``elbow`` is the number of clusters
-    at which the entropy stops to fall slowly.
+    at which the entropy stops falling slowly.
     """
 
     groups: np.ndarray

@@ -1,6 +1,6 @@
-"""The same mixture with missing values: full-information likelihood (Ghahramani and Jordan 1994).
+"""E and M steps with missing values: full-information likelihood (Ghahramani and Jordan 1994).
 
-An object counts with the density of what was seen of it, o = its observed features:
+The likelihood of an object is the density of its observed features o:
 
     r_ij ~ pi_j N(x_io | mu_jo, Sigma_joo),     sums of expected x and x x' (``numerics.holes``)
 

@@ -1,7 +1,8 @@
-"""How sure the pairwise model is: similarities drawn from the fitted model, and fitted again.
+"""Parametric bootstrap of the pairwise model: similarities drawn from the fitted model, fitted
+again.
 
-Each w_ij is Gaussian around scale * u_i'u_j with the fitted variance (parametric bootstrap). What
-is asked of a draw is u_i'u_j, which needs no matching of clusters.
+Each w_ij is Gaussian around scale * u_i'u_j with the fitted variance (parametric bootstrap). Only
+u_i'u_j of a draw is used, so clusters need not be matched.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from ...core import acceleration, loop
 from ...core.arrays import as_dense, namespace, to_numpy
 from ...core.constrained_similarity import ConstrainedSimilarityClusterer
 from ...core.constraints import Known, match_columns
+from ...core.docs import documented
 from ...core.intervals import CooccurrenceIntervals
 from ...core.memory import InputSize
 from ...core.rows import one_blas_thread
@@ -31,9 +32,8 @@ from .pairs import Pairs
 
 __all__ = ["PairwiseProbabilisticClustering"]
 
-# Squared error, as a share of the squared similarities, at which the first start is not challenged:
-# no memberships
-# have less than 0, so no other start can explain more than this share besides.
+# If the squared error of the first start is below this share of the squared similarities, no other
+# start is tried: none could explain more than this share in addition.
 CERTIFIED = 0.03
 HORIZON = 50  # sweeps; a start that would need more to catch up with the best one is given up
 # Of the memberships of all starts: now, before, extrapolated, products, gradients, differences
@@ -45,28 +45,25 @@ IDENTIFIED = 0.75
 MOST_SPLIT = 2000  # objects up to which the bound without the diagonal is worked out
 
 
+@documented
 class PairwiseProbabilisticClustering(
     AutomaticClusters, CooccurrenceIntervals, ConstrainedSimilarityClusterer
 ):
     """Memberships U with W ~ scale * U U'.
 
-    How similar two objects are is how likely they fall together.
+    The similarity of two objects is proportional to the probability that they belong together.
 
     Minimises  sum_ij (w_ij - scale * u_i'u_j)^2  over rows u_i of the simplex, by default without
     the pairs i = j.
 
     Parameters
     ----------
-    n_clusters : int or "auto", default="auto"
-        Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
-    max_clusters : int
-        Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
+    %(automatic)s
     similarity : "precomputed", "cluster-kernel", "knn", "self-tuning", "gaussian", "cosine" or
     function, default "cluster-kernel"
-        What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense,
-        sparse or an operator. Otherwise features, from which the named function, or a function
-        ``f(X, Y=None)``, makes the similarity. ``"cluster-kernel"`` is the rank-k cluster kernel of
-        the graph of nearest neighbours: the model wants blocks, and this makes them.
+    %(similarity)s
+        ``"cluster-kernel"`` is the rank-k cluster kernel of the graph of nearest neighbours: it
+        makes the similarity nearly block diagonal, as the model assumes.
     solver : {"coordinate", "baum-eagon"}
         Exact descent by panels of rows (an operator that only multiplies gets projected gradients),
         or the published rule.
@@ -78,11 +75,9 @@ class PairwiseProbabilisticClustering(
         Memberships to start from, in place of drawing them.
     n_init : int
         Starts (one from the spectrum, the others random); they share each pass over W, and the best
-        is kept. Once it has settled, a start that would need more than fifty further passes to
-        catch up, at its present pace, is not waited for.
-    max_iter, tol : int, float
-        Sweeps at most, and the relative decrease of the objective at which to stop.
-    random_state : int, Generator, RandomState or None
+        is kept. Once the best has converged, a start is given up if at its present pace it would
+        need more than fifty further passes to reach it.
+    %(descent)s
 
     Attributes
     ----------
@@ -187,8 +182,8 @@ class PairwiseProbabilisticClustering(
     def _contest(self, problem: kernel.Problem, W: Any, labels: Any) -> loop.Run:
         """The best of the starts.
 
-        The one from the spectrum decides alone where no other could be much better; where there is
-        a sample to settle it, the others compete there.
+        Only the spectral start is run where no other could be much better. With many objects the
+        starts are compared on a sample.
         """
         rng, k, n = as_generator(self.random_state), self.n_clusters, W.shape[0]
 
@@ -273,7 +268,7 @@ class PairwiseProbabilisticClustering(
         self._publish(self._spread(memberships, X), run)
 
     def _bound(self, problem: kernel.Problem, bounded: bool) -> float:
-        """What no memberships go below: by eigenvalues, or by singular values off the diagonal."""
+        """Lower bound of the objective: by eigenvalues, or by singular values off the diagonal."""
         if bounded:
             return setup.lower_bound(problem.W, self.n_clusters)
         plain = problem.weights is None and problem.linked is None and problem.norm is None

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 
-NEGLIGIBLE = 1e-24  # squared co-occurrence of a pair, on average, that is rounding
+NEGLIGIBLE = 1e-24  # mean squared co-occurrence of a pair below which it is rounding error
 
 
 class Problem(NamedTuple):
@@ -53,7 +53,7 @@ class Problem(NamedTuple):
     object, whose members share one row, brings ``left`` (n,) and ``left_similarity`` (n,): self
     pairs left out for each unit of its weight, and their similarities. ``linked`` (n, n), sparse,
     pulls objects together (above zero) or apart: the objective is f - 2 <VU, linked VU>, so that
-    links do not bend the scale.
+    links do not change the scale.
     """
 
     W: Any

@@ -141,7 +141,7 @@ def lower_bound(W: Any, k: int) -> float:
 
 
 def split_bound(W: np.ndarray, k: int) -> float:
-    """What no memberships go below without the diagonal: sum_{i != j} (w_ij - a u_i'u_j)^2.
+    """Lower bound of  sum_{i != j} (w_ij - a u_i'u_j)^2  over all memberships.
 
     Between two halves A and B of the objects there is no diagonal, and a U_A U_B' has rank k: the
     squared singular values of W_AB beyond the k largest stay. Pairs within A and within B are left

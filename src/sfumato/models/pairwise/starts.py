@@ -1,4 +1,4 @@
-"""Starts of the pairwise model: given, drawn, from the spectrum, or settled on a sample first."""
+"""Starts of the pairwise model: given, random, spectral, or chosen on a sample."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from . import kernel
 
 __all__ = ["given", "like", "on_a_sample", "spectral"]
 
-# Objects of the sample on which starts compete: so many, and so many more for every cluster. A
+# Objects of the sample on which starts are compared: a fixed number, and more for every cluster. A
 # sample is used where there are at least TIMES as many objects.
 SAMPLE, PER_CLUSTER, TIMES = 1000, 100, 2
-# A sample speaks for the whole if its clusters explain so many times what clusters of noise would.
+# A sample is used if its clusters explain this many times what clusters of noise would.
 BEYOND_NOISE = 4.0
 
 Solve = Callable[[kernel.Problem, Any], loop.Run]

@@ -14,6 +14,7 @@ from ...core import loop
 from ...core.arrays import as_dense, namespace, to_numpy
 from ...core.constrained_similarity import ConstrainedSimilarityClusterer
 from ...core.constraints import Known, match_columns, matching
+from ...core.docs import documented
 from ...core.objects import chained, joined, merged
 from ...core.similarity_evidence import Evidence
 from ...core.types import Array, ArrayLike, RandomState
@@ -33,6 +34,7 @@ ROUNDINGS = ("k-means", "weighted-k-means")
 CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has 1 - 8 / pi^2 = 0.19
 
 
+@documented
 class SpectralClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
     """Clusters in the leading eigenvectors of the normalised similarity, with memberships.
 
@@ -44,15 +46,10 @@ class SpectralClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
 
     Parameters
     ----------
-    n_clusters : int or "auto", default="auto"
-        Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
-    max_clusters : int
-        Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.
+    %(automatic)s
     similarity : "precomputed", "knn", "self-tuning", "gaussian", "cosine", "cluster-kernel" or
     function, default "knn"
-        What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense,
-        sparse or an operator. Otherwise features, from which the named function, or a function
-        ``f(X, Y=None)``, makes the similarity.
+    %(similarity)s
     method : {"normalized-cut", "ng-jordan-weiss", "bach-jordan"}
         The embedding and, unless ``rounding`` says otherwise, its rounding.
     rounding : {"k-means", "weighted-k-means"}, estimator or None
