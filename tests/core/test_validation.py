@@ -166,6 +166,7 @@ def test_arrays_of_other_libraries_are_refused_with_a_way_out(model):
     ],
     ids=lambda model: type(model).__name__,
 )
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")  # the numbers have no clusters
 def test_models_of_tensors_refuse_arrays_of_any_other_library(model):
     xs = pytest.importorskip("array_api_strict")
     X = np.random.default_rng(0).random((30, 3))

@@ -143,3 +143,8 @@ def test_agglomeration_finds_ellipsoids_that_kmeans_cuts():
     groups = seeding.agglomerate(white, np.ones(300), 2, rng)
     agreement = max(np.mean(groups == truth), np.mean(groups != truth))
     assert agreement > 0.98
+
+
+def test_unit_rows_survive_tiny_and_zero_rows():
+    Z = distances.unit_rows(np.array([[3e-200, 4e-200], [0.0, 0.0], [3e200, 4e200]]))
+    np.testing.assert_allclose(Z, [[0.6, 0.8], [0.0, 0.0], [0.6, 0.8]])

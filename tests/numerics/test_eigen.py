@@ -7,7 +7,7 @@ from scipy.sparse.linalg import aslinearoperator
 from sklearn.datasets import load_digits, make_moons
 
 from sfumato.numerics import eigen
-from sfumato.numerics.eigen import leading_eigenvectors, unit_rows
+from sfumato.numerics.eigen import leading_eigenvectors
 from sfumato.numerics.operators import Scaled, Shifted, degrees, diagonal_of, normalized_operator
 from sfumato.similarity import knn
 
@@ -145,11 +145,6 @@ def test_scaled_and_shifted_are_the_matrices_they_stand_for(rng):
         np.testing.assert_allclose(shifted.diagonal(), W.diagonal() + s)
         np.testing.assert_allclose(degrees(form), W.sum(axis=1))
         np.testing.assert_allclose(diagonal_of(form), W.diagonal())
-
-
-def test_unit_rows_survive_tiny_and_zero_rows():
-    Z = unit_rows(np.array([[3e-200, 4e-200], [0.0, 0.0], [3e200, 4e200]]))
-    np.testing.assert_allclose(Z, [[0.6, 0.8], [0.0, 0.0], [0.6, 0.8]])
 
 
 def test_torch(graph):

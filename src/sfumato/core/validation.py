@@ -16,7 +16,9 @@ import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from .arrays import is_numpy, namespace, reader, to_numpy
-from .types import Array, ArrayLike, Estimator, RandomState
+from .rows import Rows, has_holes
+from .types import Array, ArrayLike, Estimator, RandomState, Weights
+from .warn import warn
 
 __all__ = [
     "as_generator",
@@ -24,8 +26,10 @@ __all__ = [
     "check_features",
     "check_n_clusters",
     "check_number",
+    "check_observed",
     "check_weights",
     "check_width",
+    "empty_rows",
     "refuse_mask",
     "refuse_overflow",
     "refuse_same_names",
@@ -33,6 +37,8 @@ __all__ = [
     "refuse_subnormal",
     "refuse_tensors",
     "refuse_underflow",
+    "warn_of_empty",
+    "without_empty",
 ]
 
 
@@ -172,6 +178,56 @@ def _explained(estimator: Estimator) -> Iterator[None]:
             f"X holds words such as {word[1]}, where {name} takes numbers: MixedMixture takes "
             f"categories as they are{hint}"
         ) from error
+
+
+def check_observed(estimator: Estimator, X: Any, *, reset: bool) -> Any:
+    """Features (n, p) that may miss values, if they are a dense array here."""
+    X = check_features(estimator, X, reset=reset, missing=reader(X) is None)
+    if sp.issparse(X) and np.isnan(X.data).any():
+        raise ValueError(
+            "X is sparse and contains NaN: missing values are taken in dense arrays, X.toarray()"
+        )
+    if reset and has_holes(Rows(X)):
+        unseen = np.flatnonzero(np.isnan(X).all(axis=0))
+        if unseen.size:
+            raise ValueError(
+                f"X has no value at all in feature {unseen[0]}, only NaN: drop that feature"
+            )
+    return X
+
+
+def empty_rows(X: Any) -> np.ndarray | None:
+    """Objects (n,) of which nothing was observed; None where there are none."""
+    if not has_holes(Rows(X)):
+        return None
+    empty = np.isnan(X).all(axis=1)
+    return empty if empty.any() else None
+
+
+def warn_of_empty(X: Any) -> np.ndarray | None:
+    """The same, with a warning that names how many there are."""
+    empty = empty_rows(X)
+    if empty is not None:
+        n = int(empty.sum())
+        warn(
+            f"{n} object{' has' if n == 1 else 's have'} no observed value (first: row "
+            f"{int(empty.argmax())}): nothing is known there, and the memberships are the mean of "
+            "those of the fitted objects"
+        )
+    return empty
+
+
+def without_empty(X: Any, mass: Weights) -> Weights:
+    """Weights of the objects to fit, zero where nothing was observed, of which it warns."""
+    empty = warn_of_empty(X)
+    if empty is None:
+        return mass
+    weights = np.where(empty, 0.0, 1.0 if mass is None else mass)
+    if not weights.any():
+        raise ValueError(
+            "X has no object with an observed value and a positive weight: nothing can be learnt"
+        )
+    return weights
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = False) -> Any:

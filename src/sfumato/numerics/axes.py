@@ -126,7 +126,7 @@ def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
     Y = Y[by_radius(Y)]
     background = None
     if shift is not None and X.shape[1] <= MOST_FEATURES:
-        background = Background.of(centred, weights)
+        background = _background(centred, weights)
     return Axes(shift, projection @ whitening, offset @ whitening, _near(Y), background)
 
 
@@ -169,6 +169,15 @@ def _mean(X: np.ndarray, weights: Weights) -> np.ndarray:
     if weights is None:
         return X.mean(axis=0, dtype=np.float64)
     return weights @ X.astype(np.float64) / weights.sum()
+
+
+def _background(centred: np.ndarray, weights: Weights) -> Background:
+    """The Gaussian of objects without holes, (n, p), less their mean."""
+    own = np.ones(len(centred)) if weights is None else weights
+    spread = np.sqrt(own @ np.square(centred) / own.sum())
+    unit = np.where(spread > 0, spread, 1.0)
+    scaled = centred * np.sqrt(own / own.sum())[:, None] / unit
+    return Background(unit, scaled.T @ scaled)
 
 
 def _rooted(X: np.ndarray, weights: Weights) -> np.ndarray:

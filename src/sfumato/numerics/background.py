@@ -48,15 +48,6 @@ class Background(NamedTuple):
     unit: np.ndarray
     covariance: np.ndarray
 
-    @classmethod
-    def of(cls, centred: np.ndarray, weights: Weights) -> Background:
-        """That of objects without holes, (n, p), less their mean."""
-        own = np.ones(len(centred)) if weights is None else weights
-        spread = np.sqrt(own @ np.square(centred) / own.sum())
-        unit = np.where(spread > 0, spread, 1.0)
-        scaled = centred * np.sqrt(own / own.sum())[:, None] / unit
-        return cls(unit, scaled.T @ scaled)
-
     def complete(self, centred: np.ndarray, projection: np.ndarray) -> tuple[np.ndarray, Gaps]:
         """Objects (n, p), less the mean, with their holes (NaN) as expected, and what is open of
         their coordinates, of which ``projection`` (p, q) makes one from unit directions.

@@ -36,6 +36,7 @@ __all__ = [
     "moments",
     "pack",
     "softmax_columns",
+    "unit_rows",
     "width",
 ]
 
@@ -137,6 +138,18 @@ def columns_or_given(logits: Array, given: np.ndarray | None) -> tuple[Any, Any]
     if given is None:
         return softmax_columns(logits)
     return given.T, np.zeros(len(given))
+
+
+def unit_rows(Z: Any) -> Any:
+    """Rows scaled to length one; a row of zeros stays."""
+    xp = namespace(Z)
+    Z = Z / _positive(xp.max(xp.abs(Z), axis=1, keepdims=True))
+    return Z / _positive(xp.sum(Z * Z, axis=1, keepdims=True) ** 0.5)
+
+
+def _positive(x: Any) -> Any:
+    xp = namespace(x)
+    return xp.where(x > 0, x, xp.ones_like(x))
 
 
 def fused_sums(

@@ -32,7 +32,6 @@ __all__ = [
     "krylov_columns",
     "leading_eigenvectors",
     "normalized_operator",
-    "unit_rows",
 ]
 
 DIRECT = 400  # objects up to which all eigenvectors cost less than the iteration
@@ -54,13 +53,6 @@ class Spectrum(NamedTuple):
     vectors: Any
     following: float
     residual: float
-
-
-def unit_rows(Z: Any) -> Any:
-    """Rows scaled to length one; a row of zeros stays."""
-    xp = namespace(Z)
-    Z = Z / _positive(xp.max(xp.abs(Z), axis=1, keepdims=True))
-    return Z / _positive(xp.sum(Z * Z, axis=1, keepdims=True) ** 0.5)
 
 
 def leading_eigenvectors(
@@ -280,8 +272,3 @@ def _canonical(V: Any) -> Any:
     size = xp.abs(V)
     first = xp.argmax(xp.astype(size >= 0.999 * xp.max(size, axis=0), xp.int8), axis=0)
     return V * xp.sign(xp.take_along_axis(V, first[None, :], axis=0))
-
-
-def _positive(x: Any) -> Any:
-    xp = namespace(x)
-    return xp.where(x > 0, x, xp.ones_like(x))

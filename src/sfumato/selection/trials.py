@@ -21,12 +21,12 @@ from ..core.structure import Structure, assess
 from ..memberships import one_hot
 from ..metrics import fuzzy_silhouette
 from ..numerics import trees
+from ..numerics.distances import unit_rows
 from ..numerics.eigen import (
     Spectrum,
     degrees,
     leading_eigenvectors,
     normalized_operator,
-    unit_rows,
 )
 from ..numerics.kmeans import orthogonal_rows
 from ..similarity import coassociation, knn

@@ -14,13 +14,13 @@ from ..core.memory import reserve
 from ..core.types import Array, ArrayLike
 from ..core.validation import check_choice, check_number
 from ..core.warn import warn
+from ..numerics.distances import unit_rows
 from ..numerics.eigen import (
     Spectrum,
     degrees,
     dtype_of,
     leading_eigenvectors,
     normalized_operator,
-    unit_rows,
 )
 from ..numerics.operators import Symmetric, magnitudes
 from .neighbors import known_weights

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...core import loop
 from ...numerics import label_table as tables
-from ...numerics.eigen import unit_rows
+from ...numerics.distances import unit_rows
 from ...similarity.cluster_kernel import ClusterKernel
 from ...similarity.coassociation import Rows
 from ...similarity.operators import Factored

@@ -18,7 +18,8 @@ import numpy as np
 from ...core import loop
 from ...core.types import Weights
 from ...numerics import label_table as tables
-from ...numerics.eigen import leading_eigenvectors, unit_rows
+from ...numerics.distances import unit_rows
+from ...numerics.eigen import leading_eigenvectors
 from .reading import Reader, fit_reader
 
 __all__ = ["ByCompletion"]

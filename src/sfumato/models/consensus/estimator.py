@@ -15,7 +15,6 @@ from ...core.arrays import as_dense
 from ...core.clusterer import most_clusters, plain_features
 from ...core.memory import InputSize
 from ...core.objects import object_weights
-from ...core.observed import check_observed, without_empty
 from ...core.rows import Rows
 from ...core.structure import FEWEST, PREFIX, assess
 from ...core.types import ArrayLike, Estimator, RandomState, Weights
@@ -24,8 +23,10 @@ from ...core.validation import (
     check_choice,
     check_n_clusters,
     check_number,
+    check_observed,
     check_weights,
     refuse_subnormal,
+    without_empty,
 )
 from ...core.warn import warn
 from . import given, hard, soft

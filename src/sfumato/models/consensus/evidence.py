@@ -26,7 +26,8 @@ from ...core.arrays import asarray_like, is_numpy, namespace, to_numpy
 from ...core.rows import Rows
 from ...core.types import Weights
 from ...numerics.axes import Axes
-from ...numerics.eigen import leading_eigenvectors, unit_rows
+from ...numerics.distances import unit_rows
+from ...numerics.eigen import leading_eigenvectors
 from .ensemble import ClusteringEnsemble
 from .mixtures import MixtureEnsemble
 

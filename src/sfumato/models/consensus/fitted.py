@@ -11,10 +11,9 @@ from sklearn.utils.validation import _check_feature_names
 
 from ...core.arrays import as_dense
 from ...core.intervals import CooccurrenceIntervals
-from ...core.observed import check_observed, warn_of_empty
 from ...core.rows import Rows
 from ...core.types import ArrayLike
-from ...core.validation import check_features, check_weights
+from ...core.validation import check_features, check_observed, check_weights, warn_of_empty
 from . import given, hard
 from .constrained import LinkedConsensus
 

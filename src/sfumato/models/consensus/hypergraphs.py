@@ -23,7 +23,8 @@ from sklearn.cluster import KMeans
 
 from ...core import loop
 from ...numerics import kmeans, simplex
-from ...numerics.eigen import leading_eigenvectors, normalized_operator, unit_rows
+from ...numerics.distances import unit_rows
+from ...numerics.eigen import leading_eigenvectors, normalized_operator
 from ...numerics.label_table import Table
 from ...similarity.operators import Factored
 from .reading import Settings

@@ -13,16 +13,18 @@ import numpy as np
 
 from ...core.arrays import asarray_like, namespace, to_numpy
 from ...core.objects import distinct_sample, sample_objects
-from ...core.observed import empty_rows
 from ...core.rows import Rows
 from ...core.structure import assess
 from ...core.types import Array, Weights
+from ...core.validation import empty_rows
 from ...core.warn import warn
 from ...memberships import align
 from ...numerics.axes import fit_axes
 from ...selection.criteria import eigengap, misfit_of_sums, structure_score, supported_numbers
 from .candidates import (
     COMPARED,
+    N_MEMBERS,
+    Average,
     Candidate,
     Request,
     Simple,
@@ -31,7 +33,6 @@ from .candidates import (
     member_weights,
     set_sizes,
 )
-from .components import N_MEMBERS, Average
 from .evidence import GivenColumns, MixtureColumns, Sums, factorize, refine
 from .mixtures import MixtureEnsemble, Stock
 from .reading import fit_reader

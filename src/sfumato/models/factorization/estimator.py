@@ -23,7 +23,8 @@ from ...core.validation import (
     check_weights,
 )
 from ...core.warn import warn
-from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator, unit_rows
+from ...numerics.distances import unit_rows
+from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator
 from ...numerics.kmeans import orthogonal_rows
 from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticClusters

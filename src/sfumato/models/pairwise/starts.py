@@ -12,7 +12,8 @@ from ...core import loop
 from ...core.arrays import device, is_numpy, namespace, to_numpy
 from ...core.types import Array
 from ...numerics import simplex
-from ...numerics.eigen import leading_eigenvectors, normalized_operator, unit_rows
+from ...numerics.distances import unit_rows
+from ...numerics.eigen import leading_eigenvectors, normalized_operator
 from ...numerics.kmeans import orthogonal_rows
 from ...numerics.operators import degrees, magnitudes
 from . import kernel

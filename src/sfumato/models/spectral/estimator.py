@@ -21,7 +21,8 @@ from ...core.types import Array, ArrayLike, RandomState
 from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import kmeans as kernel
-from ...numerics.eigen import Spectrum, leading_eigenvectors, unit_rows
+from ...numerics.distances import unit_rows
+from ...numerics.eigen import Spectrum, leading_eigenvectors
 from ...numerics.operators import dtype_of, magnitudes, normalized_operator
 from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticClusters
