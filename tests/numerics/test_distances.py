@@ -148,3 +148,11 @@ def test_agglomeration_finds_ellipsoids_that_kmeans_cuts():
 def test_unit_rows_survive_tiny_and_zero_rows():
     Z = distances.unit_rows(np.array([[3e-200, 4e-200], [0.0, 0.0], [3e200, 4e200]]))
     np.testing.assert_allclose(Z, [[0.6, 0.8], [0.0, 0.0], [0.6, 0.8]])
+
+
+def test_roots_of_matrices_that_rounding_left_indefinite():
+    flat = np.array([[1.0, 1.0 + 1e-15], [1.0 + 1e-15, 1.0]])
+    matrices = np.stack([flat, 4.0 * np.eye(2)])
+    factors = distances.roots(matrices)
+    np.testing.assert_allclose(factors @ np.swapaxes(factors, 1, 2), matrices, atol=1e-13)
+    assert distances.roots(np.empty((3, 0, 0))).shape == (3, 0, 0)

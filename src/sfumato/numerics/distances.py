@@ -35,6 +35,7 @@ __all__ = [
     "has_compiled",
     "moments",
     "pack",
+    "roots",
     "softmax_columns",
     "unit_rows",
     "width",
@@ -189,11 +190,26 @@ def has_compiled() -> bool:
     return compiled_module(__package__, "compiled_sums") is not None
 
 
+def roots(matrices: np.ndarray) -> np.ndarray:
+    """Cholesky factors (..., d, d); where rounding left a matrix indefinite, all get the least
+    multiple of their trace that makes them definite.
+    """
+    lift = 0.0
+    mean = np.trace(matrices, axis1=-2, axis2=-1)[..., None, None] / max(1, matrices.shape[-1])
+    while True:
+        try:
+            return np.linalg.cholesky(matrices + lift * mean * np.eye(matrices.shape[-1]))
+        except np.linalg.LinAlgError:
+            if lift > 1e-3:
+                raise
+            lift = max(10.0 * lift, 1e-15)
+
+
 def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:
     """Positive definite matrices (k, d, d) as unconstrained numbers: the Cholesky factor with
     logarithms on its diagonal.
     """
-    factor = np.linalg.cholesky(matrices)
+    factor = roots(matrices)
     diagonal = np.arange(factor.shape[-1])
     factor[:, diagonal, diagonal] = np.log(factor[:, diagonal, diagonal])
     return pack(np.swapaxes(factor, 1, 2))

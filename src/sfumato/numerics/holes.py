@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .distances import roots
+
 __all__ = ["Marginal", "Patterns"]
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -41,24 +43,9 @@ class Patterns(NamedTuple):
         """P (p, d, d) of every pattern, and its log-determinant (p,) on the observed part."""
         both = self.seen[:, :, None] & self.seen[:, None, :]
         padded = np.where(both, covariance, np.eye(len(covariance)))
-        factor = np.linalg.inv(_roots(padded))
+        factor = np.linalg.inv(roots(padded))
         log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
         return (np.swapaxes(factor, 1, 2) @ factor) * both, log_det
-
-
-def _roots(matrices: np.ndarray) -> np.ndarray:
-    """Cholesky factors; matrices that rounding left indefinite get the least multiple of their
-    trace that makes them definite.
-    """
-    lift = 0.0
-    mean = np.trace(matrices, axis1=1, axis2=2)[:, None, None] / matrices.shape[-1]
-    while True:
-        try:
-            return np.linalg.cholesky(matrices + lift * mean * np.eye(matrices.shape[-1]))
-        except np.linalg.LinAlgError:
-            if lift > 1e-3:
-                raise
-            lift = max(10.0 * lift, 1e-15)
 
 
 class Marginal(NamedTuple):

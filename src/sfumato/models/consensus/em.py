@@ -241,7 +241,7 @@ def _maximize(sums: np.ndarray, d: int, prior: float, shrinkage: float) -> np.nd
     common = shrinkage * scatter.sum(axis=0) / safe.sum()
     covariances = (scatter + common) / (safe + shrinkage)[:, None, None]
     covariances += (prior / (safe + 1e-3))[:, None, None] * np.eye(d)
-    factor = np.linalg.inv(np.linalg.cholesky(covariances))
+    factor = np.linalg.inv(distances.roots(covariances))
     precisions = np.swapaxes(factor, 1, 2) @ factor
     rows = -0.5 * distances.coefficients(means, precisions, "full")
     rows[:, 0] += np.log(safe / safe.sum()) - 0.5 * d * np.log(2.0 * np.pi)

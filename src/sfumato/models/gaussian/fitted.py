@@ -180,7 +180,7 @@ class FittedMixture(Clusterer):
         k, d = self._state.means.shape
         shares = self._state.weights[:k] / self._state.weights[:k].sum()
         labels = np.repeat(np.arange(k), rng.multinomial(n_samples, shares))
-        factors = np.linalg.cholesky(kernel.matrices(self._state))
+        factors = kernel.cholesky(kernel.matrices(self._state), self._state.floor)
         normal = rng.standard_normal((n_samples, d))
         inner = self._state.means[labels] + np.einsum("nij,nj->ni", factors[labels], normal)
         return self._view.coordinates.outer(inner), labels

@@ -355,7 +355,7 @@ def _precision_factors(state: State, covariance_type: str, coordinates: Coordina
         return _own_scale(covariance_type, coordinates) / np.sqrt(state.covariances)
     full = kernel.matrices(state)
     full = full[0] if covariance_type == "tied" else full
-    inner = np.swapaxes(np.linalg.inv(np.linalg.cholesky(full)), -1, -2)
+    inner = np.swapaxes(np.linalg.inv(kernel.cholesky(full, state.floor)), -1, -2)
     factor = np.swapaxes(coordinates.inner_matrix() @ inner, -1, -2)[..., ::-1]
     upper = np.linalg.qr(factor)[1]
     upper = np.swapaxes(upper, -1, -2)[..., ::-1, ::-1]

@@ -73,7 +73,7 @@ def _expect(
     shares = np.log(np.maximum(state.weights, np.finfo(float).tiny))
     for j, covariance in enumerate(kernel.matrices(state)):
         T = covariance + errors
-        factor = np.linalg.cholesky(T)
+        factor = distances.roots(T)
         log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
         gap = X - state.means[j]
         gain = np.swapaxes(np.linalg.solve(T, np.broadcast_to(covariance, T.shape)), 1, 2)

@@ -15,7 +15,7 @@ from ...core.rows import Rows
 from ...core.types import Array, RandomState, Weights
 from ...core.validation import check_choice, check_number
 from ...core.warn import warn
-from ...numerics import families, seeding
+from ...numerics import distances, families, seeding
 from ...selection.automatic import AutomaticMixture
 from . import kernel, starts
 from .search import FamilySearch
@@ -134,7 +134,7 @@ class StudentMixture(AutomaticMixture, FamilySearch):
         nu = self.degrees_of_freedom_[labels]
         normal = rng.standard_normal((len(labels), self.n_features_in_))
         # In inner coordinates: scale matrices in the units of tiny data may be zero.
-        factors = np.linalg.cholesky(kernel.matrices(self._state))
+        factors = distances.roots(kernel.matrices(self._state))
         deviations = np.einsum("nij,nj->ni", factors[labels], normal)
         spread = np.sqrt(nu / rng.chisquare(nu))
         inner = self._state.means[labels] + deviations * spread[:, None]

@@ -192,7 +192,7 @@ def _look_by_pattern(
     for p, pattern in enumerate(patterns):
         rows = np.flatnonzero(place.ravel() == p)
         o, m = np.flatnonzero(~pattern), np.flatnonzero(pattern)
-        factor = np.linalg.inv(np.linalg.cholesky(scales[:, o[:, None], o]))
+        factor = np.linalg.inv(distances.roots(scales[:, o[:, None], o]))
         Y = D[:, rows[:, None], o] @ np.swapaxes(factor, 1, 2)
         delta[:, rows] = np.sum(Y * Y, axis=2)
         log_det[:, rows] = -2.0 * _log_diagonal(factor)[:, None]
