@@ -34,7 +34,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 from scipy.special import ndtr, ndtri
 
-from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
+from ..numerics.blocks import Blocks
 from .arrays import compiled_module, is_bfloat16, is_numpy, to_numpy
 from .types import ArrayLike
 from .warn import warn
@@ -370,41 +370,12 @@ def _of_similarity(
     W = W if few is None else _part(W, few)
     W = W.float() if is_bfloat16(W) else W
     k, large = len(sizes), sizes >= SMALLEST
-    degree = np.maximum(to_numpy(degrees(W)).astype(np.float64), np.finfo(float).tiny)
-    vectors = to_numpy(leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors)
-    blocks = np.zeros((labels.max() + 1, vectors.shape[1]))
-    np.add.at(blocks, labels, np.sqrt(degree)[:, None] * vectors)
-    mass = np.maximum(np.bincount(labels, degree), np.finfo(float).tiny)
-    left = _unexplained(blocks, mass, k)
+    blocks = Blocks.of(W, labels, k)
+    left = blocks.unexplained(k)
     threshold = WAVES[0] + WAVES[1] * float(ndtri(LEVEL))
     p_value = float(ndtr((left - WAVES[0]) / WAVES[1]))
-    apart = _groups(blocks, mass, k, threshold) if left >= threshold else int(large.sum())
+    apart = blocks.n_apart(k, threshold) if left >= threshold else int(large.sum())
     return Structure(left, threshold, p_value, apart, apart == k, None)
-
-
-def _unexplained(blocks: np.ndarray, mass: np.ndarray, k: int) -> float:
-    """Share of the worst direction of the first k eigenvectors that varies within the groups."""
-    explained = np.linalg.svd(blocks[:, :k] / np.sqrt(mass)[:, None], compute_uv=False)
-    return 1.0 - float(explained[k - 1] if len(explained) >= k else 0.0) ** 2
-
-
-def _groups(blocks: np.ndarray, mass: np.ndarray, k: int, threshold: float) -> int:
-    """Largest number of groups of clusters that stand apart; the nearest two are joined in turn."""
-    while k > 2:
-        k -= 1
-        while len(mass) > k:
-            means = blocks[:, :k] / mass[:, None]
-            squares = ((means[:, None] - means[None]) ** 2).sum(axis=2)
-            cost = squares / (1 / mass[:, None] + 1 / mass[None])  # as in Ward's method
-            a, b = np.unravel_index(
-                np.argmin(cost + np.diag(np.full(len(mass), np.inf))), cost.shape
-            )
-            blocks[a] += blocks[b]
-            mass[a] += mass[b]
-            blocks, mass = np.delete(blocks, b, axis=0), np.delete(mass, b)
-        if _unexplained(blocks, mass, k) < threshold:
-            return k
-    return 1
 
 
 def _readable(evidence: ArrayLike) -> bool:
