@@ -73,6 +73,19 @@ def test_narrow_graphs_by_way_of_an_inverse(dtype, monkeypatch):
     assert len(asked) == 2
 
 
+def test_noise_without_a_gap_goes_to_lapack(rng, monkeypatch):
+    W = rng.random((500, 500))
+    A = normalized_operator(W + W.T)
+    ours = leading_eigenvectors(A, 20)
+    monkeypatch.setattr(eigen, "DENSE", 0)
+    iterated = leading_eigenvectors(A, 20)
+    assert ours.residual == 0.0 < iterated.residual  # LAPACK reports none
+    np.testing.assert_allclose(ours.values, iterated.values, atol=1e-10)
+    np.testing.assert_allclose(ours.following, iterated.following, atol=1e-10)
+    overlap = np.linalg.svd(ours.vectors.T @ iterated.vectors, compute_uv=False)
+    np.testing.assert_allclose(overlap, 1.0, atol=1e-8)
+
+
 def test_single_precision_stays(graph):
     spectrum = leading_eigenvectors(normalized_operator(graph.astype(np.float32)), 4)
     assert spectrum.vectors.dtype == np.float32

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import eigh
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import LinearOperator, splu
 
@@ -34,6 +35,7 @@ __all__ = [
     "normalized_operator",
 ]
 
+DENSE = 4000  # objects of a plain matrix up to which LAPACK may take over from the iteration
 DIRECT = 400  # objects up to which all eigenvectors cost less than the iteration
 EXTRA = 10  # columns beyond those asked for: they decide how fast the block converges
 # Products before the first Rayleigh-Ritz; orthogonalising costs more than products if W is sparse
@@ -92,6 +94,8 @@ def leading_eigenvectors(
         if start is None and 0 < largest < np.inf and _narrow(A):
             start = _inverted(A, k, largest)
         values, X, residuals = _converge(A, k, dtype, tol, max_products, start)
+    if residuals is None:
+        return _direct(A, k)
     return Spectrum(
         values[:k], _canonical(X[place, :k]), float(values[k]), float(residuals[:k].max())
     )
@@ -115,18 +119,34 @@ def _converge(
 ) -> tuple[Any, Any, Any]:
     """Ritz values, vectors and residuals: a Krylov space or the start first, then filter and
     Rayleigh-Ritz by turns.
+
+    No residuals where there is no gap to converge by, so that LAPACK is cheaper.
     """
     n, p, depth = A.shape[0], k + EXTRA, 1
+    multiplied, most = 0, _columns_of_lapack(A)
     if start is None:
         start = like(A, np.random.default_rng(0).standard_normal((n, p)).astype(dtype))
         depth = min(SPARSE_DEPTH if sp.issparse(A) else DEPTH, n // (2 * p))
     values, X, residuals, lowest = _rayleigh_ritz(A, namespace(start).linalg.qr(start)[0], depth)
     while float(residuals[:k].max()) > tol and max_products > 0:
         degree = _degree(values, residuals, k, lowest, tol)
+        multiplied += degree * X.shape[1]
+        if multiplied > most:
+            return values, X, None
         X = _filter(A, X, degree, lowest, float(values[-1]))
         values, X, residuals, _ = _rayleigh_ritz(A, X, 1)
         max_products -= degree + 1
     return values, X, residuals
+
+
+def _columns_of_lapack(A: Any) -> float:
+    """Columns that A could be multiplied with in the time that LAPACK takes for all of it.
+
+    Without limit where A is no plain matrix in memory, or too large for another copy.
+    """
+    W, n = (A.W if isinstance(A, Scaled) else A), A.shape[0]
+    # 4 n^3 / 3 operations, half of them with vectors, which take three times as long
+    return 2.0 * n if isinstance(W, np.ndarray) and n <= DENSE else np.inf
 
 
 def _compact(A: Any) -> tuple[Any, Any]:
@@ -259,7 +279,10 @@ def _direct(A: Any, k: int) -> Spectrum:
     reserve((n, n), dtype_of(A), "the similarity as a dense matrix", "ask for fewer eigenvectors")
     M = as_dense(A)
     xp = namespace(M)
-    values, vectors = xp.linalg.eigh(M)
+    if n > DIRECT and isinstance(M, np.ndarray):  # of many, only those asked for
+        values, vectors = eigh(M, subset_by_index=[max(0, n - k - 1), n - 1], driver="evr")
+    else:
+        values, vectors = xp.linalg.eigh(M)
     values, vectors = xp.flip(values, axis=0), xp.flip(vectors, axis=1)
     return Spectrum(
         values[:k], _canonical(vectors[:, :k]), float(values[k]) if k < n else -np.inf, 0.0

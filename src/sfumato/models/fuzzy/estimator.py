@@ -362,10 +362,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         self.cluster_centers_ = self._coordinates.outer(centers).astype(dtype)
         if metrics is not None:
             self.metrics_ = metrics.astype(dtype)
-        gaps = np.sum((centers[:, None] - centers[None]) ** 2, axis=2)[
-            np.triu_indices(len(centers), 1)
-        ]
-        if gaps.min(initial=np.inf) <= 1e-8 * float(self._coordinates.variances.sum()):
+        if kernel.least_gap(centers) <= 1e-8 * float(self._coordinates.variances.sum()):
             softness = (
                 f"fuzzifier={self.fuzzifier:g}"
                 if self.entropy is None

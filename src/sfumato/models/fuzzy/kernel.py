@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.spatial.distance import pdist
 
 from ...core.arrays import inplace, namespace, to_numpy
 from ...core.types import Array
@@ -27,6 +28,7 @@ __all__ = [
     "Rule",
     "State",
     "Stats",
+    "least_gap",
     "memberships",
     "ordered",
     "pack",
@@ -88,7 +90,6 @@ def ready(state: State, rule: Rule) -> Distances:
     if rule.noise is not None:
         rows = np.vstack([rows, np.zeros((1, rows.shape[1]))])
         rows[k, 0] = rule.noise
-    gaps = np.sum((centers[:, None] - centers[None]) ** 2, axis=2)[np.triu_indices(k, 1)]
     stretch = 1.0 if metrics is None else max(1.0, float(np.abs(metrics).max()))
     return Distances(
         rows,
@@ -96,8 +97,13 @@ def ready(state: State, rule: Rule) -> Distances:
         kind,
         rule,
         stretch * (1.0 + float(np.sum(centers**2, axis=1).max())),
-        float(gaps.min(initial=np.inf)),
+        least_gap(centers),
     )
+
+
+def least_gap(centers: np.ndarray) -> float:
+    """The least squared distance between two centers; infinite for one."""
+    return float(pdist(centers, "sqeuclidean").min(initial=np.inf))
 
 
 def _rounding(ready: Distances, dtype: npt.DTypeLike) -> float:
