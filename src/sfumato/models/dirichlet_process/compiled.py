@@ -236,12 +236,13 @@ KINDS = {
 }
 
 
-@overload(_prepare)
+@overload(_prepare, inline="always")
 def _prepare_of_kind(table, x, work):
     return KINDS[table.instance_class][0]
 
 
-@overload(_log_density)
+# Inlined: the call for every cluster of every object would cost as much as its arithmetic.
+@overload(_log_density, inline="always")
 def _log_density_of_kind(table, k, x, work):
     return KINDS[table.instance_class][1]
 
