@@ -20,9 +20,7 @@ class StoppedError(Exception):
 
 @contextmanager
 def damaged(what: str) -> Iterator[None]:
-    """An error of a kind that only a damaged file can bring about is the file's, not the
-    program's.
-    """
+    """Report errors that only a damaged file can cause as errors of the file."""
     try:
         yield
     except (AttributeError, LookupError, TypeError, ArithmeticError, RecursionError) as error:

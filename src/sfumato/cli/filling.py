@@ -14,12 +14,14 @@ __all__ = ["Joint", "fill_in", "joint_of", "joint_restored"]
 
 WIDEST = 50  # columns up to which one Gaussian for all of them is fitted
 ROWS = 5000  # that it is fitted to at most
-OBJECTS = 5  # rows for each column from which on a regression on the others is worth having
-RIDGE = 1e-6  # of the variances, so that columns that say the same can be solved for
+OBJECTS = 5  # rows for each column above which a regression on the others is used
+RIDGE = 1e-6  # share of the variances added to them, so that collinear columns can be solved for
 
 
 class Joint(NamedTuple):
-    """One Gaussian for all columns: what the others make likely of one; and where values end."""
+    """One Gaussian for all columns, for the expected value of a column given the others, and the
+    range of each column.
+    """
 
     mean: np.ndarray
     covariance: np.ndarray

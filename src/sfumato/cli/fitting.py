@@ -99,7 +99,7 @@ def _claimed(request: Request) -> Any:
 
 
 def _refuse_features(table: Table) -> None:
-    """Labels may be called anything; a column of numbers that are not whole is none."""
+    """Refuse columns of numbers that are not whole: they are features, not labels."""
     for title, names in zip(table.columns, table.label_names or [], strict=False):
         numbers = [number(name) for name in names]
         odd = [
@@ -198,7 +198,7 @@ def _fit(
     terminal: Terminal,
     output: Output | None,
 ) -> list[str]:
-    """Fit, with a progress bar, checkpoints and Ctrl-C; gives what the model had to say."""
+    """Fit with a progress bar, checkpoints and Ctrl-C; the warnings of the model."""
     if checkpoint is not None and request.resume:
         checkpoint.resume()
         terminal.remark(
@@ -218,8 +218,9 @@ def _fit(
 
 
 def _mapped(table: Table) -> tuple[int, int, int] | None:
-    """What would change if a file that is read as the fit goes on were written to; nothing where it
-    was read at once, or is gone and can change no more."""
+    """Size and time of a memory-mapped file, which change if it is written to during the fit; None
+    where the file was read at once, or no longer exists.
+    """
     if not isinstance(table.values, np.memmap) or table.values.filename is None:
         return None
     try:

@@ -1,6 +1,6 @@
 """Checkpoints around a fit.
 
-Kept while it runs, whatever ends it, until its result is on the disk.
+They are kept until the result is on the disk, however the fit ends.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ def kept(
 ) -> Iterator[None]:
     """Checkpoints while fitting.
 
-    A fit that is stopped keeps its file, and so does one that runs out of memory or disk: both come
-    back.
+    A fit that is stopped, or runs out of memory or disk, keeps its file, so that it can be resumed.
     """
     if checkpoint is None:
         yield
@@ -46,8 +45,9 @@ def kept(
 
 @contextmanager
 def kept_until_written(checkpoint: Checkpoint | None, terminal: Terminal) -> Iterator[None]:
-    """The checkpoint goes when the result is on the disk; where that fails, the fit can be taken up
-    at its end."""
+    """Delete the checkpoint once the result is on the disk; if writing fails, the fit can be
+    resumed at its end.
+    """
     if checkpoint is None:
         yield
         return
@@ -67,7 +67,7 @@ def kept_until_written(checkpoint: Checkpoint | None, terminal: Terminal) -> Ite
 
 
 def _stopped(checkpoint: Checkpoint) -> StoppedError:
-    """What to say after Ctrl-C: only what is there can be taken up again."""
+    """The message after Ctrl-C: whether there is a checkpoint to resume from."""
     if not checkpoint.reached:
         return StoppedError("stopped")
     if checkpoint.write():
@@ -80,7 +80,9 @@ def _stopped(checkpoint: Checkpoint) -> StoppedError:
 
 
 def _rescue(checkpoint: Checkpoint, output: Output | None) -> str:
-    """The end of a fit that does not hear: keep what it has reached, and let go of the output."""
+    """End a fit that does not react to the signal: keep its checkpoint, and release the output
+    folder.
+    """
     said = str(_stopped(checkpoint))
     if output is not None:
         output.claim.release()

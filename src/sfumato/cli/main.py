@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _open_streams() -> None:
     """Standard streams that take everything.
 
-    Those that are closed lead nowhere, and what an encoding lacks is spelled out.
+    Closed streams are replaced by null devices, and characters that an encoding lacks are escaped.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

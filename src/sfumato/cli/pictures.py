@@ -1,4 +1,4 @@
-"""What the report of a fit draws beyond its memberships."""
+"""Data for the pictures of the report beyond memberships."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Scaling(NamedTuple):
 def rescale(
     table: Table, asked: str, model: str, estimator: Estimator, similarity: str | None
 ) -> Scaling:
-    """How the columns are brought to one footing, and missing cells filled in.
+    """How columns are scaled, and missing cells filled in.
 
     Parameters
     ----------

@@ -1,10 +1,8 @@
-"""Ctrl-C and SIGTERM: the work ends soon, keeps what it has, and shows no traceback, wherever it
-was.
+"""Ctrl-C and SIGTERM: the work ends soon, keeps its checkpoint and shows no traceback.
 
-Both raise ``KeyboardInterrupt``. A library that makes another error of it, or a long call that lets
-nothing through, changes nothing: any error after the signal counts as the stop, and when the call
-has not come back after a moment, a thread beside it keeps what there is to keep and ends the
-process.
+Both raise ``KeyboardInterrupt``. Some libraries turn it into another error, and long calls delay
+it. So any error after the signal counts as the stop, and if a call has not returned after a moment,
+a second thread saves the checkpoint and ends the process.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from typing import Any
 
 __all__ = ["Stop", "listening", "rescued"]
 
-_PATIENCE = 1.5  # seconds in which a stop should have been heard
+_PATIENCE = 1.5  # seconds within which a stop should take effect
 _rescue: Callable[[], str] | None = None
 
 
@@ -89,11 +87,11 @@ def _watch(ours: socket.socket, stop: Stop, numbers: list[int]) -> None:
 
 @contextmanager
 def rescued(action: Callable[[], str]) -> Iterator[None]:
-    """Within this context a stop that does not get through has ``action`` keep what there is.
+    """Within this context ``action`` is called if a stop does not take effect in time.
 
-    It gives what to say.
+    It returns the message to show.
 
-    A stop that gets through ends the waiting here.
+    A stop that takes effect ends the waiting.
     """
     global _rescue
     earlier, _rescue = _rescue, action

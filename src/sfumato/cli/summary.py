@@ -1,4 +1,4 @@
-"""What is written and shown about a fit."""
+"""The summary of a fit, written and shown."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def summarize(
 
 
 def _structure(estimator: Estimator) -> dict[str, Any] | None:
-    """What the structure test said of the fit, if it had anything to say."""
+    """Result of the structure test of the fit, if it applies."""
     found = getattr(estimator, "structure_", None)
     if found is None:
         return None

@@ -18,7 +18,7 @@ from ..core.text import plain
 
 __all__ = ["Terminal"]
 
-_PATIENCE = 15.0  # seconds without a word where there is no progress bar
+_PATIENCE = 15.0  # seconds between progress lines where there is no progress bar
 _NUMBER = re.compile(r"–|-?[\d,]+(\.\d+)?")
 
 
@@ -66,7 +66,7 @@ class Terminal:
 
     @contextmanager
     def heard(self) -> Iterator[list[str]]:
-        """Collects what models warn about, each thing once, and passes it on as remarks."""
+        """Collect the warnings of models, each once, and show them as remarks."""
         said: list[str] = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -6,8 +6,8 @@ Blocks of rows stay on the workers as futures; what travels is the state of the 
 sums over blocks the other, added in the order of the blocks, so that the answer does not depend on
 which worker did what. Results of a lost worker are computed again.
 
-Features: a pass over the data is one task a block. Similarities: worker b keeps rows W_b; a panel P
-of a Gauss-Seidel sweep needs
+Features: a pass over the data is one task per block. Similarities: worker b keeps rows W_b; a panel
+P of a Gauss-Seidel sweep needs
 
     (W U)[P] = sum_b W_b[:, P]' U_b        (W is symmetric: every worker takes part in every panel)
 

@@ -1,4 +1,4 @@
-"""The cluster that is there, and what stays on its workers."""
+"""The running cluster, and arrays that stay on its workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of features: a pass over the data is one task a block.
+"""Models of features: a pass over the data is one task per block.
 
 Sums are added in the order of the blocks.
 """

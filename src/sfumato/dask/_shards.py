@@ -26,7 +26,7 @@ def shards(folder: Any, pattern: str = "*") -> da.Array:
     Returns
     -------
     X : dask array of shape (n, p)
-        One block a file; NPY files are mapped into memory, of Parquet files all columns are taken
+        One block per file; NPY files are mapped into memory, of Parquet files all columns are taken
         as features.
 
     Examples

@@ -124,7 +124,7 @@ class Similarity(LinearOperator):
         return self @ V
 
     def _attempt(self, work: Callable[[], Any]) -> Any:
-        """The result of ``work``, tried again while workers come and go."""
+        """The result of ``work``, tried again if workers are lost."""
         for attempt in range(ATTEMPTS):
             try:
                 return work()
@@ -210,7 +210,8 @@ class Similarity(LinearOperator):
         for rows, change in zip(self.panels, changes, strict=True):
             for block, local, within in self._pieces(rows):
                 todo[block].append((local, rows, within, change))
-        # one task a block: of several, idle workers would fetch some, and the block with them
+        # one task per block: with several, idle workers would fetch some of them, and the block as
+        # well
         return client().gather(
             [
                 client().submit(_curvature, block, pieces, pure=False)

@@ -1,4 +1,4 @@
-"""Data whose truth is known.
+"""Data with known clusters.
 
 Features, similarities and labelings with the memberships behind them, and small real data sets.
 

@@ -26,8 +26,8 @@ class Simulated(NamedTuple):
     """Evidence with its truth: features (n, p), similarity (n, n) or labelings (n, m); memberships
     (n, k); labels (n,).
 
-    ``memberships`` are what a perfect method could know from the evidence; ``labels`` are the
-    clusters the objects were drawn from.
+    ``memberships`` are the best possible ones given the evidence; ``labels`` are the clusters the
+    objects were drawn from.
     """
 
     evidence: np.ndarray
@@ -51,11 +51,11 @@ def make_gaussians(
     ----------
     n_objects, n_clusters, n_features : int
     separation : float
-        Mahalanobis distance between the two closest centers, in the mean of their covariances: 1 is
-        a blur, 3 overlaps, 6 does not.
+        Mahalanobis distance between the two closest centers, in the mean of their covariances:
+        clusters overlap strongly at 1, partly at 3, and not at 6.
     elongation : float
-        Longest over shortest axis of every cluster, each turned its own way: 1 gives round
-        clusters, 5 defeats k-means.
+        Longest over shortest axis of every cluster, in a random orientation each: 1 gives spherical
+        clusters; at 5, k-means fails.
     weights : array of shape (n_clusters,), optional
         Chance of each cluster, equal by default.
     random_state : None, int or Generator

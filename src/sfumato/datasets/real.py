@@ -10,7 +10,7 @@ __all__ = ["Loaded", "load_breast_cancer", "load_digits", "load_iris", "load_win
 
 
 class Loaded(NamedTuple):
-    """A real data set: features (n, p) and the classes (n,) somebody gave to its objects."""
+    """A real data set: features (n, p) and known classes (n,)."""
 
     X: np.ndarray
     labels: np.ndarray

@@ -26,8 +26,8 @@ def make_memberships(
     ----------
     n_objects, n_clusters : int
     concentration : float
-        Near 0 almost every object is sure, 1 is uniform on the simplex, large values blur
-        everything.
+        Near 0 almost every object is certain, 1 is uniform on the simplex, large values give nearly
+        equal memberships.
     random_state : None, int or Generator
 
     Returns
@@ -194,7 +194,8 @@ def make_labelings(
     missing: float = 0.0,
     random_state: RandomState = None,
 ) -> Simulated:
-    """An ensemble of noisy clusterings of the same objects, each with names of its own.
+    """An ensemble of noisy clusterings of the same objects, each with its own numbering of
+    clusters.
 
     In every partition each object draws its label from its row of ``memberships``, so the expected
     co-association of two objects is exactly u_i'u_j.

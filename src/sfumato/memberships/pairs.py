@@ -28,7 +28,7 @@ def cooccurrence(memberships: ArrayLike, pairs: ArrayLike | None = None) -> Any:
     Returns
     -------
     cooccurrence : array of shape (m,) or (n, n)
-        An object is with itself for certain: 1 on the diagonal, whatever its memberships.
+        The diagonal is 1, whatever the memberships: an object is always with itself.
 
     Examples
     --------

@@ -96,13 +96,13 @@ def harden(memberships: ArrayLike, *, threshold: float = 0.0) -> Any:
 
 
 def entropy(memberships: ArrayLike, *, relative: bool = False) -> Any:
-    """Entropy of every row in nats: 0 for a sure object, log k for one that could be anywhere.
+    """Entropy of every row in nats: 0 for a certain object, log k for equal memberships.
 
     Parameters
     ----------
     memberships : array of shape (n, k)
     relative : bool
-        Divide by log k, so that 1 means "could be anywhere".
+        Divide by log k, so that 1 means equal memberships.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def entropy(memberships: ArrayLike, *, relative: bool = False) -> Any:
 
 
 def margin(memberships: ArrayLike) -> Any:
-    """Largest minus second largest membership of every object: 1 for a sure object, 0 for a tie.
+    """Largest minus second largest membership of every object: 1 for a certain object, 0 for a tie.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def one_hot(
 def most_uncertain(
     memberships: ArrayLike, n_objects: int = 10, *, by: str = "entropy"
 ) -> np.ndarray:
-    """Indices of the objects whose memberships say least, the vaguest first.
+    """Indices of the objects with the least certain memberships, the least certain first.
 
     Parameters
     ----------

@@ -44,8 +44,8 @@ class Pairs(NamedTuple):
 def count_pairs(
     reference: Side, clustering: Side, weights: np.ndarray | None, *, squares: bool = False
 ) -> Pairs:
-    """Expected pair counts; with ``squares`` also the vagueness, which costs two more tables on
-    memberships.
+    """Expected pair counts; with ``squares`` also the sum of p(1-p) + q(1-q), which costs two more
+    tables on memberships.
     """
     w2 = np.ones(reference.shape[0]) if weights is None else weights**2
     mass = float(reference.shape[0] if weights is None else weights.sum())

@@ -149,9 +149,8 @@ def brier_score(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
      0 is perfect.
 
-    Against labels it is a proper score of the probabilities that two objects belong together: being
-    vague where the truth is open and sure where it is not is the only way to a low value. Nothing n
-    x n is made.
+    Against labels it is a proper score of the probabilities that two objects belong together: its
+    expected value is least for the true probabilities. Nothing n x n is made.
 
     Parameters
     ----------

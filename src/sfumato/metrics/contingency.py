@@ -17,8 +17,8 @@ def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) 
     .. math:: \log \prod_j \frac{B(p + r_j)}{B(p)} - \log \frac{B(p + \sum_j r_j)}{B(p)}, \qquad
               B(a) = \frac{\prod_i \Gamma(a_i)}{\Gamma(\sum_i a_i)}
 
-    Above 0 the rows (clusters) tell the columns (classes) apart, below 0 they do not. The row
-    totals are taken as given.
+    Above 0 the rows (clusters) and columns (classes) depend on each other, below 0 they are better
+    described as independent. The row totals are taken as given.
 
     Parameters
     ----------

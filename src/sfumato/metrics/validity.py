@@ -44,8 +44,8 @@ def partition_coefficient(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean of |u_i|^2, between 1/k (everything could be anywhere) and 1 (every object is sure)
-    (Bezdek 1981).
+    """Mean of |u_i|^2, between 1/k (equal memberships) and 1 (every object is certain) (Bezdek
+    1981).
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ def partition_entropy(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean entropy of the memberships in nats, between 0 (every object is sure) and log k (Bezdek
-    1981).
+    """Mean entropy of the memberships in nats, between 0 (every object is certain) and log k
+    (Bezdek 1981).
 
     Parameters
     ----------

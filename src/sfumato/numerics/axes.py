@@ -26,8 +26,8 @@ from .background import Background, Gaps, one_gaussian
 
 __all__ = ["Axes", "by_radius", "fit_axes"]
 
-# Times the median spread: a column above is in another unit, so that columns are scaled before
-# principal axes are cut
+# Times the median spread. A column with a larger spread is taken to be in another unit, and columns
+# are then scaled before principal axes are chosen
 UNEQUAL = 10.0
 NULL = 1e-9  # of the largest spread: directions below are combinations of others
 LEAST = 1e-290  # spreads below it have no reciprocal
@@ -35,8 +35,8 @@ N_NEIGHBORS = 5  # whose differences are taken as scatter within clusters
 N_ROUNDS = 10  # of finding neighbours anew
 N_POINTS = 600  # objects that the scatter is taken from
 # Ratio of the largest to the smallest variance of the scatter below which whitened coordinates stay
-# as they are: with nothing to gain, neighbours found anew would only amplify noise. Noise of 2 to
-# 20 dimensions has at most 1.7, iris 3.6, wine 3.7.
+# as they are: there is then nothing to gain, and finding neighbours again would only amplify noise.
+# Noise of 2 to 20 dimensions has at most 1.7, iris 3.6, wine 3.7.
 ROUND = 2.0
 # Of the mean variance, added to the scatter; this and the rounds chosen on iris, wine and breast
 # cancer
@@ -51,7 +51,8 @@ class Axes(NamedTuple):
     """``shift`` (p,) or None for sparse features; ``projection`` (p, q) with ``offset`` (q,);
     ``near`` (q, q).
 
-    ``background`` is the Gaussian that holes are seen against, None where there is none.
+    ``background`` is the Gaussian by which missing values are filled in, None where none are
+    missing.
     """
 
     shift: np.ndarray | None

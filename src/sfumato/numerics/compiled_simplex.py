@@ -58,7 +58,8 @@ def minimise(H, b, u, factor, free, work):
     for r in range(k):
         size = max(size, abs(H[r, r]))
         steep = max(steep, abs(b[r]))
-    # Beside a slope that drowns the curvature, a lift of its size would be lost in rounding.
+    # Where the slope is much larger than the curvature, a lift of the size of the curvature would
+    # be lost in rounding.
     lift = size if size > 1e-12 * steep else steep if steep > 0.0 else 1.0
     p = 0
     for r in range(k):

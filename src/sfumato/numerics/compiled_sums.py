@@ -2,8 +2,8 @@
 
 Need Numba (``pip install 'sfumato[fast]'``).
 
-Products are BLAS's; what lies between them is one pass over numbers that are still in the cache, in
-arrays that a thread keeps for its next block, and no thread waits for the interpreter on the way.
+Products are computed by BLAS. The work between them is one pass over numbers that are still in the
+cache, in arrays that a thread keeps for its next block, without holding the interpreter lock.
 Import at call time.
 """
 

@@ -4,9 +4,9 @@
             lambda_1 >= ... >= lambda_k
 
 by a block Krylov space with Rayleigh-Ritz and then Chebyshev filters: every pass over W serves a
-whole block of vectors, from a fixed start, so that the answer is the same each time. Graphs of one
-or two dimensions mix slowly but have sparse triangular factors: there the Krylov space is that of
-an inverse. ``Scaled`` is diag(s) W diag(s), never formed.
+whole block of vectors, from a fixed start, so that the answer is the same each time. Random walks
+on graphs of one or two dimensions mix slowly, but the graphs have sparse triangular factors: there
+the Krylov space is that of an inverse. ``Scaled`` is diag(s) W diag(s), never formed.
 """
 
 from __future__ import annotations
@@ -200,8 +200,8 @@ def _inverted(A: Any, k: int, largest: float) -> Any:
 
 
 def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> int:
-    """Degree of the filter that brings the k-th residual below ``tol``, unless the first vector
-    would drown the rest in rounding.
+    """Degree of the filter that brings the k-th residual below ``tol``, unless the other vectors
+    would be lost in rounding beside the first.
     """
     edge = float(values[-1])
     first, last = float(values[0] + residuals[0]), float(values[k - 1])

@@ -289,11 +289,11 @@ def regularization(table: Table, bare: Spectrum) -> float:
     """Similarity to all others together that is added for every object: a small share of the mean
     degree, times 1 - l.
 
-    Without any, the few objects that coarse partitions leave alone become clusters, since almost
-    nothing is cut by cutting them off (Qin and Rohe 2013 add the whole mean degree, which drowns
-    small clusters). l, the first eigenvalue left out, is close to 1 where clusters are chains of
-    small steps: these must not get shortcuts. Clusters that no partition joins need
-    none.
+    Without any, the few objects that coarse partitions leave alone become clusters, since cutting
+    them off cuts almost nothing (Qin and Rohe 2013 add the whole mean degree, which hides small
+    clusters). l, the first eigenvalue left out, is close to 1 where clusters are elongated chains
+    of short steps, in which similarities across a cluster must stay small. Clusters that no
+    partition joins need no regularization.
     """
     inside = 1.0 if bare.values[-1] > APART else min(max(bare.following, 0.0), 1.0)
     mean = float(np.average(degrees(table), weights=table.mass))

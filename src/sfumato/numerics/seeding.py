@@ -122,7 +122,7 @@ def kmeans_plus_plus(
     """``k`` objects as centers (k, d), pairwise different as long as there are so many different
     objects.
 
-    Squared distances count up to ``cap``, so that outliers draw no more than other objects.
+    Squared distances count up to ``cap``, so that outliers are not drawn more often than others.
     """
     n_trials = 2 + int(np.log(k))
     chosen = [_draw(weights, rng, 1)[0]]

@@ -1,8 +1,8 @@
-"""Linkage trees of many objects, in steps between which Ctrl-C is heard.
+"""Linkage trees of many objects, in steps that can be interrupted.
 
 The chain of nearest neighbours and the minimum spanning tree are those of SciPy (Müllner 2011), in
-the same order, so that ties are broken alike. SciPy's own loop lets nothing through until it is
-done, which is half a second for 5000 objects and grows with their square.
+the same order, so that ties are broken alike. SciPy's own loop cannot be interrupted; it takes half
+a second for 5000 objects and grows with their square.
 
 Müllner (2011), *Modern hierarchical, agglomerative clustering algorithms*.
 """
@@ -105,7 +105,8 @@ def _chain(distances: np.ndarray, n: int, method: str) -> np.ndarray:
             row = distances[np.where(others < x, starts[others] + x, starts[x] + others)]
             best = int(np.argmin(row))
             y, least = int(others[best]), float(row[best])
-            if len(chain) > 1:  # of equals the one we come from, or the chain might run in a circle
+            # Of equally near clusters the previous one, so that the chain cannot run in a circle.
+            if len(chain) > 1:
                 before = float(row[np.searchsorted(others, chain[-2])])
                 if before <= least:
                     y, least = chain[-2], before

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 __all__ = ["waited"]
 
 T = TypeVar("T")
-TURN = 0.1  # seconds between two looks at whether a stop was asked for
+TURN = 0.1  # seconds between two checks for an interrupt
 
 
 def waited(function: Callable[..., T], *arguments: Any) -> T:
@@ -17,8 +17,8 @@ def waited(function: Callable[..., T], *arguments: Any) -> T:
 
     The main thread waits for Ctrl-C meanwhile.
 
-    A stop takes effect at once; the call ends by itself, or with the process.
-    The function must release Python's lock, as NumPy's linear algebra does.
+    An interrupt takes effect at once; the call itself goes on in its thread until it ends. The
+    function must release Python's lock, as NumPy's linear algebra does.
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments)

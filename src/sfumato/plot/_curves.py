@@ -252,8 +252,8 @@ def history(objective: float | np.ndarray, *, name: str = "objective", ax: Any =
 
 
 def information(compression: Any, relevance: Any, *, ax: Axes | None = None) -> Any:
-    """Information curve: what the clusters still say about the relevant variable against what they
-    keep of the objects, in nats.
+    """Information curve: information of the clusters about the relevant variable against their
+    information about the objects, in nats.
 
     Parameters
     ----------

@@ -36,8 +36,8 @@ _WIDEST = 1200  # columns: beyond it neighbouring objects share one
 def memberships(
     memberships: ArrayLike, *, names: Names = None, ordered: bool = True, ax: Axes | None = None
 ) -> Any:
-    """Heat map of memberships: a band for every cluster, objects from left to right, the fuller the
-    colour the larger the membership.
+    """Heat map of memberships: a band for every cluster, objects from left to right, a stronger
+    colour for a larger membership.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def profiles(
 def simplex(memberships: ArrayLike, *, names: Names = None, ax: Any = None) -> Any:
     """Memberships in three clusters as points of a triangle.
 
-    Corners are certain, the dotted lines are where labels change.
+    Corners are certain memberships; labels change at the dotted lines.
 
     Parameters
     ----------
@@ -185,7 +185,8 @@ def scatter(
     axis_names: Names = None,
     ax: Axes | None = None,
 ) -> Any:
-    """Objects in the plane, each in the blend of its clusters' colours, the surer the more opaque.
+    """Objects in the plane, each in the blend of its clusters' colours, more opaque if more
+    certain.
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ def uncertainty(
 ) -> Any:
     """Histogram of every object's largest membership, stacked by cluster.
 
-    Mass on the right is certain.
+    Objects on the right are certain.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pictures of pairs: similarities, what a model makes of them, and tables of two labelings."""
+"""Pictures of pairs: similarities, their reconstruction by a model, and tables of two labelings."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def similarity(
 def reconstruction(
     memberships: ArrayLike, scale: float = 1.0, *, blocks: int = 200, ax: Axes | None = None
 ) -> Any:
-    """Heat map of the similarity that memberships stand for, scale * U U', to hold beside
+    """Heat map of the similarity that memberships imply, scale * U U', to compare with
     ``similarity``.
 
     Parameters

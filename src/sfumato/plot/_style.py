@@ -1,4 +1,4 @@
-"""What the pictures share: axes, colours, literal names, the order of objects."""
+"""Axes, colours, literal names and the order of objects, for all pictures."""
 
 from __future__ import annotations
 
@@ -123,7 +123,8 @@ def cluster_names(names: Names, n_clusters: int) -> list[str]:
 def ordering(U: np.ndarray) -> np.ndarray:
     """Objects cluster by cluster.
 
-    Within one, those that lean to earlier clusters come first, to later ones last: a hill.
+    Within a cluster, objects whose second cluster comes earlier stand first, others last, so that
+    memberships rise and fall once.
     """
     labels = U.argmax(axis=1)
     own = U.max(axis=1)

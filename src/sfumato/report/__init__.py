@@ -3,8 +3,8 @@
 How far to trust it, what the clusters are, pictures, doubtful objects.
 
 The page loads nothing, states a strict content-security-policy and shows every name as text. Its
-one script, which the policy names by its hash, makes pictures and tables live; without it the page
-says the same.
+one script, which the policy names by its hash, makes pictures and tables interactive; without it
+the page shows the same content.
 """
 
 from __future__ import annotations

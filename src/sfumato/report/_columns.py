@@ -1,4 +1,4 @@
-"""The columns of a table, whatever holds it.
+"""The columns of a table.
 
 An array, a data frame, or what a file was read into.
 """

@@ -1,4 +1,4 @@
-"""All that is said about the clusters in the terms of the columns, as plain lists and dicts."""
+"""Description of the clusters in terms of the columns, as plain lists and dicts."""
 
 from __future__ import annotations
 

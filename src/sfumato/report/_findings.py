@@ -1,4 +1,4 @@
-"""What the report says in words and numbers."""
+"""Sentences and figures of the report."""
 
 from __future__ import annotations
 

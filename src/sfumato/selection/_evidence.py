@@ -1,6 +1,6 @@
-"""The three kinds of evidence, and what selection asks of them.
+"""The three kinds of evidence, and what the criteria of selection need from them.
 
-Halves that can be compared, parts, resamples, and a null.
+Halves whose labels can be compared, parts, resamples, and data without structure.
 
 Estimators are known by their public names only: ``n_clusters`` (or ``n_components``), ``fit``,
 ``labels_`` or ``predict``, ``memberships_`` or ``predict_proba``.
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def with_clusters(estimator: Estimator, n_clusters: int, rng: np.random.Generator | None) -> Any:
-    """An unfitted copy with so many clusters, and a seed drawn from ``rng`` if it is given."""
+    """An unfitted copy with ``n_clusters`` clusters, and a seed drawn from ``rng`` if given."""
     parameters = estimator.get_params(deep=False)
     settings = {"n_clusters" if "n_clusters" in parameters else "n_components": n_clusters}
     if "random_state" in parameters and rng is not None:
@@ -170,8 +170,8 @@ class Similarity(Evidence):
         return self.data[new][:, rows]
 
     def resample(self, rng: np.random.Generator) -> np.ndarray:
-        """Half of the objects: copies would be similar beyond measure, and half-samples vary as
-        much as bootstrap draws.
+        """Half of the objects. Copies in a bootstrap draw would have the largest similarity, and
+        half-samples vary as much as bootstrap draws.
         """
         return np.sort(rng.permutation(self.n_objects)[: (self.n_objects + 1) // 2])
 
@@ -213,7 +213,7 @@ class Labelings(Evidence):
         return [(labels_of(one.fit(first), one.data), labels_of(two.fit(second), two.data))]
 
     def structureless(self, rng: np.random.Generator) -> Labelings:
-        """Every partition with its labels dealt out anew among the objects it saw."""
+        """Every partition with its labels permuted among the objects it saw."""
         L = self.data.copy()
         for column in L.T:
             seen = column >= 0

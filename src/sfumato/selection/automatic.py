@@ -64,7 +64,7 @@ class AutomaticClusters:
 
 
 def _refuse_what_cannot_be_cut(X: Any) -> None:
-    """Candidates are fitted and tested on rows in memory, which these do not give."""
+    """Refuse evidence whose rows cannot be taken: candidates are fitted and tested in memory."""
     plain = isinstance(X, (np.ndarray, list, tuple)) or sp.issparse(X) or hasattr(X, "columns")
     if not (plain or (hasattr(X, "__array__") and is_numpy(X))):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Choosing the number of clusters, and asking whether there are any."""
+"""Choosing the number of clusters, and testing whether there are any."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters", "reported"]
 
 MAX_CLUSTERS = 20  # numbers tried at first where none are named
 GROWTH = 4  # times as many may be tried while the best number is the largest one tried
-PERFECT = 0.97  # agreement above this is perfect but for objects on borders
-STRONG = 0.8  # prediction strength that Tibshirani and Walther (2005) ask for
+PERFECT = 0.97  # agreement above this is perfect except for objects on borders
+STRONG = 0.8  # least prediction strength, as in Tibshirani and Walther (2005)
 INFORMATION = ("bic", "aic", "icl")  # criteria that compare with one cluster themselves
 
 
@@ -38,7 +38,7 @@ class Candidate(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The chosen number of clusters and what speaks for it.
+    """The chosen number of clusters, with the scores of all candidates.
 
     ``preferred`` is what the criterion alone would choose. ``structure`` is what the structure test
     says of the answer (None for one cluster, or where it does not apply), ``supported`` whether
@@ -107,12 +107,12 @@ def choose_n_clusters(
         Largest number tried at first, by default the estimator's own ``max_clusters`` (20 where it
         has none); four times as many at most, with a warning.
     criterion : str or callable
-        "auto": what the estimator chooses by if it has a criterion of its own (mixtures: BIC,
-        consensus: ``selection``), else "structure": the largest number whose clusters all stand
-        apart. Also "held-out", "prediction-strength", "misfit", "eigengap", "penalized-eigengap",
-        "silhouette", "gap", "lifetime", "pac", "bic", "aic", "icl", or a function
-        ``f(trial, n_clusters)`` that is better the higher it is. A Dirichlet process knows
-        "posterior" only, from one fit, and takes no candidates.
+        "auto": the criterion of the estimator if it has one (mixtures: BIC, consensus:
+        ``selection``), else "structure": the largest number whose clusters are all separated. Also
+        "held-out", "prediction-strength", "misfit", "eigengap", "penalized-eigengap", "silhouette",
+        "gap", "lifetime", "pac", "bic", "aic", "icl", or a function ``f(trial, n_clusters)`` that
+        is better the higher it is. A Dirichlet process knows "posterior" only, from one fit, and
+        takes no candidates.
     n_splits : int
         Splits into halves, or structureless draws, for the criteria that need them.
     sample_weight : array of shape (n,), optional
@@ -263,11 +263,13 @@ def _ranked(table: tuple[Candidate, ...], name: str) -> list[int]:
         raise ValueError(f"every candidate failed: {why}")
     if name == "structure":
         return supported_numbers(list(scores), list(scores.values())) or [1]
-    if name in ("held-out", "held_out"):  # of several perfect agreements the largest says most
+    # Of several perfect agreements the largest number is the most informative.
+    if name in ("held-out", "held_out"):
         capped = {k: min(score, PERFECT) for k, score in scores.items() if k > 1} or scores
         return sorted(capped, key=lambda k: (capped[k], k), reverse=True)
     order = sorted(scores, key=lambda k: (scores[k], -k), reverse=True)
-    if name == "prediction-strength":  # one cluster is always predicted: the largest strong one
+    # One cluster is always predicted perfectly, so the largest strong number is chosen.
+    if name == "prediction-strength":
         strong = sorted((k for k in order if scores[k] >= STRONG), reverse=True)
         return [*strong, *(k for k in order if scores[k] < STRONG)]
     if name == "misfit":
@@ -279,8 +281,8 @@ def _ranked(table: tuple[Candidate, ...], name: str) -> list[int]:
 def _with_probabilities(table: tuple[Candidate, ...], name: str) -> tuple[Candidate, ...]:
     """Posterior weights of information criteria; else how often a candidate wins if scores vary.
 
-    For the structure test, p over its largest convincing value is read as the chance that these
-    clusters are not there.
+    For the structure test, p over the largest p value that is accepted is read as the probability
+    that these clusters do not exist.
     """
     scores = np.array([row.score for row in table])
     if name in INFORMATION:
@@ -324,7 +326,7 @@ def _settled(
 
 
 def _heard(model: Estimator) -> None:
-    """Fits are silent while candidates are compared; what the chosen one has to say is said."""
+    """Warnings are ignored while candidates are compared; those of the chosen fit are shown."""
     if hasattr(model, "_warn_about_structure"):
         model._warn_about_structure()
 

@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 # Chosen on 45 small data sets of many shapes, checked on 66 further artificial ones.
-SMALL_MISFIT = 0.005  # a misfit below this is as good as none
+SMALL_MISFIT = 0.005  # a misfit below this counts as none
 MISFIT_PENALTY = 5.0  # a misfit of 1/5 takes away all of an eigengap
 
 
@@ -130,8 +130,9 @@ def structure_score(structure: Structure) -> float:
 def supported_numbers(n_clusters: Any, scores: Any) -> list[int]:
     """Numbers of clusters that the structure test supports, the largest first.
 
-    Clusters may have clusters inside, so the largest number says most. Many numbers were tried: to
-    keep false alarms of the whole search at 5 %, p must be at most 0.05 / 3 (``core.structure``).
+    Clusters may contain clusters, so the largest supported number is the most informative. Many
+    numbers were tried: to keep false alarms of the whole search at 5 %, p must be at most 0.05 / 3
+    (``core.structure``).
 
     Examples
     --------
@@ -254,7 +255,7 @@ def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
     Returns
     -------
     lifetimes : array
-        NaN for one cluster, which lives for ever, and for more clusters than objects.
+        NaN for one cluster, whose interval is unbounded, and for more clusters than objects.
 
     Examples
     --------
@@ -271,7 +272,7 @@ def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
 
 
 def longest_lifetime(heights: ArrayLike, max_clusters: int | None = None) -> int:
-    """Number of clusters that survives longest while the threshold rises (Fred and Jain 2005).
+    """Number of clusters with the longest lifetime (Fred and Jain 2005).
 
     One cluster if the longest lifetime is under twice the shortest that is not zero.
     """

@@ -64,8 +64,8 @@ def parameter_intervals(
     """Standard errors and intervals of the parameters of a mixture, by the bootstrap.
 
     The mixture is fitted to every resample; its clusters are matched to those of the fit to all
-    objects by the overlap of the memberships of all objects, so that clusters that change their
-    names between fits do no harm.
+    objects by the overlap of the memberships of all objects, so that the order of clusters in a fit
+    does not matter.
 
     Parameters
     ----------

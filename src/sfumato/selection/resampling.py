@@ -74,8 +74,8 @@ def bootstrap(
 
     Objects (features), halves of the objects (similarities) or partitions (labelings) are drawn
     anew, the estimator is fitted to them, and its memberships of **all** objects are put in the
-    order of the fit to all the evidence by optimal assignment, so that clusters that change their
-    names between fits do no harm.
+    order of the fit to all the evidence by optimal assignment, so that the order of clusters in a
+    fit does not matter.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whether another sample of the same kind would show the same clusters."""
+"""Stability of a clustering: agreement of fits to disjoint halves."""
 
 from __future__ import annotations
 

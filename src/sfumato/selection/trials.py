@@ -1,4 +1,4 @@
-"""Criteria put to an estimator: ``criterion(trial, n_clusters)``, higher is better.
+"""Criteria of fits by an estimator: ``criterion(trial, n_clusters)``, higher is better.
 
 The formulas are in ``criteria``; here models are fitted and evidence is split.
 
@@ -110,7 +110,7 @@ class Trial(NamedTuple):
 
 
 def structure(trial: Trial, n_clusters: int) -> float:
-    """How sure all clusters stand apart: - log10 of the p value of the structure test, 0 if not.
+    """-log10 of the p value of the structure test, 0 where it does not support all clusters.
 
     Above 1.3 the test supports the clusters (p = 0.05).
     """

@@ -1,4 +1,4 @@
-"""Whether memberships are calibrated, and a temperature for those that do not.
+"""Calibration of memberships, and temperatures that improve it.
 
 Tempered memberships are  u_ir^(1/T) / sum_s u_is^(1/T):  T > 1 makes them vaguer, T < 1 surer, the
 order of clusters stays. The best T has the least squared error of co-occurrences u_i'u_j against
@@ -58,7 +58,7 @@ def fit_temperature(
     together: Any = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The temperature at which co-occurrences meet the truth best (least Brier score).
+    """The temperature at which co-occurrences have the least Brier score against the truth.
 
     Parameters
     ----------

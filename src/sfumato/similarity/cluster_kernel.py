@@ -1,5 +1,5 @@
-"""Cluster kernels: a similarity whose spectrum has been bent so that objects of one cluster become
-alike however far apart they lie.
+"""Cluster kernels: a transfer function of the spectrum that makes objects of one cluster similar,
+however far apart they are.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def cluster_kernel(
 
 
 def _positive_degrees(K: Array, weights: Any) -> Any:
-    """Degrees, with a name for what cannot have any."""
+    """Degrees; similarities without any are refused or named in a warning."""
     degree = degrees(magnitudes(K), weights)
     n_isolated = int((degree <= 0).sum())
     if bool((degree < 0).any()):

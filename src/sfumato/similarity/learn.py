@@ -20,7 +20,7 @@ __all__ = ["learn_scales", "spectral_cost_gradient"]
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 START_WIDTHS = (1.0, 2.0, 4.0)
-N_NESTED = 2  # starts with few features that are descended from
+N_NESTED = 2  # number of starts with few features
 NESTED_WIDTHS = (2.0, 4.0, 8.0)  # the fewer features, the narrower the kernel
 SILENT = -6.0  # logarithm of the scale of a feature that such a start leaves out
 
@@ -152,8 +152,8 @@ def spectral_cost_gradient(W: Similarity, labels: ArrayLike) -> tuple[float, np.
 
 
 def _nested(guided: list[np.ndarray], objective: Objective) -> list[np.ndarray]:
-    """The best starts with the 1, 2, 4, ... features of the largest scales alone: from all
-    features together, a descent often ends before it has silenced those that say nothing.
+    """The best starts with the 1, 2, 4, ... features of the largest scales alone: from all features
+    together, a descent often ends before the scales of irrelevant features vanish.
     """
     candidates = []
     for scales in guided:

@@ -1,4 +1,4 @@
-"""The derivative of what spectral clustering makes of known pairs, by every similarity."""
+"""Cost of known pairs in the spectral embedding, and its derivative by every similarity."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def pair_cost_gradient(
     With e_i the rows of the leading eigenvectors of the normalised similarity and c_ij the cosine
     of e_i and e_j, the cost is the weighted mean of (1 - c_ij)^2 over pairs that belong together
     and of c_ij^2 over pairs that belong apart. It is 0 where spectral clustering into
-    ``n_clusters`` would put all of them right, and with its derivative any similarity that depends
-    smoothly on parameters can be learnt from pairs, as ``spectral_cost_gradient`` does from labels.
+    ``n_clusters`` satisfies all pairs. With its derivative any similarity that depends smoothly on
+    parameters can be learnt from pairs, as with ``spectral_cost_gradient`` from labels.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Nearest neighbours counted by weight: so many copies of objects, not so many objects."""
+"""Nearest neighbours with weights: an object of weight w counts as w neighbours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..core.types import Array
 
 __all__ = ["finder_of", "known_weights", "links", "neighbor_distances", "reach", "shares"]
 
-FEW = 2000  # objects whose neighbours are found before threads have been started
+FEW = 2000  # objects below which starting threads costs more than the search
 
 
 def neighbor_distances(
