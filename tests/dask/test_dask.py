@@ -369,11 +369,49 @@ def test_kept_rows_are_made_again_on_another_worker(data):
     """A block that moves takes its view along and gives the same sums."""
     import pickle
 
-    from sfumato.dask._features import _Kept, _packed, _result
+    from sfumato.dask._features import _Kept, _packed, _results
 
     X, weights, _ = data
-    kept = _Kept(_packed((lambda block: 2.0 * block, None)), X, weights)
+    kept = _Kept(_packed((lambda block: 2.0 * block, None, len(X))), X, weights)
     moved = pickle.loads(pickle.dumps(kept))
     sums = _packed((lambda block, w: ((w[:, None] * block).sum(axis=0),), None))
-    for each in (kept, moved):
-        np.testing.assert_allclose(_result(sums, "sum", each)[0], 2 * weights @ X)
+    for (found,) in _results(sums, "sum", [kept, moved]):
+        np.testing.assert_allclose(found, 2 * weights @ X)
+
+
+def test_rows_of_files_are_kept_where_the_workers_have_room(client, data, tmp_path, monkeypatch):
+    """Mapped files are looked at once; without room every pass looks at them again."""
+    from sfumato.dask import _features
+
+    X, _, _ = data
+    for i, part in enumerate(np.array_split(X, 3)):
+        np.save(tmp_path / f"part-{i}.npy", part)
+    features = _features.Features(shards(tmp_path))
+    rows = _features.SpreadRows(features, view=lambda block: 2.0 * block)
+    kept = rows.kept()
+    assert kept.is_kept
+    assert kept.stacked == X.dtype
+    monkeypatch.setattr(_features, "_memory", lambda: X.nbytes)
+    assert not rows.kept().is_kept
+    for each in (rows, kept):
+        np.testing.assert_allclose(
+            each.sum(lambda block: (block.sum(axis=0),))[0], 2 * X.sum(axis=0)
+        )
+        np.testing.assert_allclose(each.map(lambda block: block + 1).compute(), 2 * X + 1)
+    np.testing.assert_array_equal(features[[7, 0, len(X) - 1]], X[[7, 0, -1]])
+
+
+def test_a_task_takes_the_blocks_of_one_worker(client, data, monkeypatch):
+    """All blocks are in one group each, of its worker; large ones are alone."""
+    from sfumato.dask import _features
+
+    X, _, _ = data
+    features = _features.Features(da.from_array(X, chunks=(len(X) // 8, X.shape[1])))
+    workers = client.who_has(features.blocks)
+    homes = [[workers[features.blocks[b].key] for b in group] for group in features.groups]
+    assert sorted(np.concatenate(features.groups)) == list(range(len(features.blocks)))
+    assert all(len({min(home) for home in each}) == 1 for each in homes)
+    assert len(features.groups) < len(features.blocks)
+    monkeypatch.setattr(_features, "MOST", 1)
+    features._groups = None
+    assert len(features.groups) == len(features.blocks)

@@ -186,12 +186,13 @@ class Rows:
         rows._made, rows.stack = self._made, self.stack
         return rows
 
-    def kept(self) -> Rows:
+    def kept(self, *, mapped: bool = False) -> Rows:
         """The same rows with the view made once, each block by itself with its columns contiguous.
 
-        Unchanged where there is no view, or where it would take a quarter of the memory budget.
+        Unchanged where there is no view, where it would take a quarter of the memory budget, and
+        where the features lie in a mapped file, unless ``mapped`` says that there is room.
         """
-        if self.view is None or _mapped(self.X):
+        if self.view is None or (_mapped(self.X) and not mapped):
             return self
         first = self.view(self.X[:1])
         if not (is_numpy(self.X) or sp.issparse(self.X)):
@@ -226,6 +227,11 @@ class Rows:
     def is_kept(self) -> bool:
         """Whether the view was made once and stays."""
         return bool(self._made)
+
+    @property
+    def stacked(self) -> np.dtype | None:
+        """Type of the numbers that ``stacks`` of ``sum`` would see; None where it is not called."""
+        return None if self.stack is None else self.stack.dtype
 
     def _kept_there(self, first: Array) -> Rows:
         """As ``kept``, for arrays of another library."""

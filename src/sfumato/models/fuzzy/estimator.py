@@ -325,12 +325,12 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         return kernel.ready(state, self._rule)
 
     def _sum(self, rows: Rows, state: kernel.State) -> kernel.Stats:
-        if rows.stack is None:
+        if rows.stacked is None:
             return super()._sum(rows, state)
         ready = self._ready(state)
         stacks = (
             (lambda Z, weights: kernel.summarize(Z, weights, ready))
-            if kernel.stackable(ready, rows.stack.dtype)
+            if kernel.stackable(ready, rows.stacked)
             else None
         )
         return rows.sum(lambda block, weights: self._summarize(block, weights, ready), stacks)
