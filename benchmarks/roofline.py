@@ -9,6 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from sfumato.core.arrays import cpu_count
+
 from .timing import medians
 
 
@@ -18,6 +20,20 @@ def copy_bandwidth() -> float:
     source = np.ones(2**26)
     target = np.empty_like(source)
     return 2 * source.nbytes / medians({"copy": lambda: np.copyto(target, source)})["copy"]
+
+
+@lru_cache
+def cache_bandwidth() -> float:
+    """Bytes a second, read and written, of copies within the second cache, on every core."""
+    source = np.ones(2**15)
+    target = np.empty_like(source)
+
+    def copies() -> None:
+        for _ in range(500):
+            np.copyto(target, source)
+
+    one = 500 * 2 * source.nbytes / medians({"copies": copies})["copies"]
+    return cpu_count() * one
 
 
 @lru_cache

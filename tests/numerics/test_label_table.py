@@ -8,6 +8,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sfumato.core.arrays import optional_module
 from sfumato.models.consensus import explicit
+from sfumato.numerics import label_products as products
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
 from sfumato.numerics import simplex
@@ -21,7 +22,7 @@ def labelings(seed, n=30, m=6, missing=0.0, n_labels=4):
 
 
 def without_numba(monkeypatch):
-    for module in (kernel, sweeps):
+    for module in (kernel, products, sweeps):
         monkeypatch.setattr(module, "compiled_module", lambda *name: None)
 
 
@@ -54,32 +55,6 @@ def test_objective_equals_the_double_loop(seed, missing):
     assert sweeps.objective(kernel.encode(labels, weights), U) == pytest.approx(
         double_loop(labels, weights, U), rel=1e-10, abs=1e-9
     )
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_scatter_and_gather_are_products_with_one_hot_labels(missing):
-    rng = np.random.default_rng(0)
-    table = kernel.encode(labelings(1, missing=missing), rng.random(6))
-    H = (table.columns()[:, :, None] == np.arange(table.offsets[-1])).any(axis=1).astype(float)
-    U, V = rng.random((30, 3)), rng.random((int(table.offsets[-1]), 3))
-    np.testing.assert_allclose(kernel.scatter(table, U), H.T @ U, atol=1e-12)
-    np.testing.assert_allclose(
-        kernel.gather(table, V), H @ (table.column_weight[:, None] * V), atol=1e-12
-    )
-
-
-def test_many_blocks_give_the_same_as_one(monkeypatch):
-    rng = np.random.default_rng(3)
-    table = kernel.encode(labelings(3, n=200_000, m=12))
-    U = rng.random((200_000, 2))
-    assert len(list(kernel.each_block(table, lambda rows: None))) > 1
-    sums = kernel.scatter(table, U)
-    for label in range(4):
-        np.testing.assert_allclose(
-            sums[table.offsets[5] + label], U[table.codes[:, 5] == label].sum(axis=0)
-        )
-    monkeypatch.setattr(kernel, "threads", lambda n_jobs: 1)
-    assert np.array_equal(kernel.scatter(table, U), sums)
 
 
 @pytest.mark.parametrize("n_labels", [3, 300, 70_000])

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 
 import dask
 
-from ..core.optional import compile_for
+from ..core.arrays import compile_for
 from ..core.rows import Rows, add
 from ..core.types import Estimator
 from ..core.validation import check_width

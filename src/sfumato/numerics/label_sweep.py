@@ -20,7 +20,8 @@ import numpy as np
 
 from ..core.arrays import compiled_module
 from . import simplex
-from .label_table import Table, each_block, gather, has_gaps, scatter
+from .label_products import each_block, gather, scatter
+from .label_table import Table, has_gaps
 
 __all__ = ["Moments", "brier_score", "constant", "moments", "objective", "place", "sweep"]
 

@@ -13,18 +13,15 @@ column weighs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ..core.arrays import compiled_module
-from ..core.rows import threads
 from .eigen import Spectrum, leading_eigenvectors
+from .label_products import each_block, gather, one_hot, scatter
 
 __all__ = [
     "FEW_PAIRS",
@@ -33,7 +30,6 @@ __all__ = [
     "chance_level",
     "degrees",
     "encode",
-    "gather",
     "has_gaps",
     "has_unseen_pairs",
     "pair_counts",
@@ -41,7 +37,6 @@ __all__ = [
     "recode",
     "regularization",
     "reweight",
-    "scatter",
     "separate_groups",
     "spectrum",
 ]
@@ -169,61 +164,6 @@ def recode(table: Table, labels: np.ndarray) -> Table:
     return encode(np.where(labels < sizes, labels, -1), table.weights, sizes)
 
 
-def scatter(table: Table, U: np.ndarray) -> np.ndarray:
-    """H'U (columns, k): the rows of U summed over every cluster of every partition."""
-    if type(U).__module__.startswith("torch"):
-        from . import label_table_torch
-
-        return label_table_torch.scatter(table, U)
-    total = np.zeros((int(table.offsets[-1]), U.shape[1]), dtype=U.dtype)
-    for part in each_block(table, lambda rows: _one_hot(table, rows, U.dtype).T @ U[rows]):
-        total += part
-    return total
-
-
-def gather(table: Table, V: np.ndarray) -> np.ndarray:
-    """H diag(w) V (n, k): the rows of V summed over the clusters of every object."""
-    if type(V).__module__.startswith("torch"):
-        from . import label_table_torch
-
-        return label_table_torch.gather(table, V)
-    weighted = V * table.column_weight[:, None].astype(V.dtype)
-    out = np.empty((table.codes.shape[0], V.shape[1]), dtype=V.dtype)
-
-    def fill(rows: slice) -> None:
-        out[rows] = _one_hot(table, rows, V.dtype) @ weighted
-
-    for _ in each_block(table, fill):
-        pass
-    return out
-
-
-def _one_hot(table: Table, rows: slice, dtype: npt.DTypeLike) -> sp.csr_array:
-    columns = table.columns(rows)
-    n, m = columns.shape
-    starts = np.arange(0, n * m + 1, m, dtype=np.int32)
-    return sp.csr_array(
-        (np.ones(n * m, dtype=dtype), columns.reshape(-1), starts),
-        shape=(n, int(table.offsets[-1])),
-    )
-
-
-def each_block(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
-    """``function`` of blocks of rows, on every core.
-
-    Blocks and order do not depend on the number of cores.
-    """
-    n, m = table.codes.shape
-    size = max(1, max(2**20, 4 * int(table.offsets[-1])) // m)
-    blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    n_threads = min(threads(None), len(blocks))
-    if n_threads <= 1:
-        yield from map(function, blocks)
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
-        yield from pool.map(function, blocks)
-
-
 def spectrum(
     table: Table, k: int, regularization: float = 0.0, start: np.ndarray | None = None
 ) -> tuple[Spectrum, np.ndarray]:
@@ -242,14 +182,13 @@ def spectrum(
     scaling = (degree + together) ** -0.5
     rooted = scaling * table.root
     t, column, own = (
-        (s * rooted)[:, None],
+        s * rooted,
         rooted[:, None],
         (table.own * (table.coverage > 0) * scaling**2)[:, None],
     )
 
     def product(V: np.ndarray) -> np.ndarray:
-        out = gather(table, scatter(table, t * V))
-        out *= t
+        out = gather(table, scatter(table, V, t), t)
         out -= own * V
         out += column * (together / table.total * (rooted @ V))
         return out
@@ -281,7 +220,7 @@ def degrees(table: Table) -> np.ndarray:
     """Similarity (n,) of every object to all others together, by the co-association."""
     s = table.scale
     heavy = s if table.mass is None else s * table.mass
-    degree = s * gather(table, scatter(table, heavy[:, None]))[:, 0]
+    degree = gather(table, scatter(table, heavy[:, None]), s)[:, 0]
     return np.maximum(degree - table.own * (table.coverage > 0), 0.0)
 
 
@@ -325,10 +264,10 @@ def _among_columns(table: Table, k: int, t: np.ndarray) -> np.ndarray:
     inverse = np.where(root > 0, 1.0 / np.where(root > 0, root, 1.0), 0.0)
 
     def columns(V: np.ndarray) -> np.ndarray:
-        return root * scatter(table, t**2 * gather(table, inverse * V))
+        return root * scatter(table, gather(table, inverse * V, t), t)
 
     small = leading_eigenvectors(_operator(int(table.offsets[-1]), columns), k, tol=1e-6)
-    return t * gather(table, inverse * small.vectors)
+    return gather(table, inverse * small.vectors, t)
 
 
 def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOperator:
@@ -369,7 +308,7 @@ def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, n
                 + seen_together
             )
         return together, seen_together
-    left, right_hot = (_one_hot(side, slice(None), np.float64) for side in (table, right))
+    left, right_hot = (one_hot(side, slice(None), np.float64) for side in (table, right))
     left.data = table.column_weight[left.indices]
     return (left @ right_hot.T).toarray(), seen_together
 

@@ -14,6 +14,7 @@ from ..core.arrays import namespace
 from ..core.labels import as_labels, check_labelings
 from ..core.memory import reserve
 from ..core.types import Array, ArrayLike
+from ..numerics import label_products
 from ..numerics import label_table as kernel
 
 __all__ = ["Coassociation", "coassociation"]
@@ -227,17 +228,14 @@ class Shares(LinearOperator):
 
 
 def _multiply(left: kernel.Table, right: kernel.Table, V: Any) -> np.ndarray:
+    here, there = left.scale, right.scale
     if type(V).__module__.startswith("torch"):
         xp = namespace(V)
-        here, there = (
-            xp.asarray(side.scale[:, None], dtype=V.dtype, device=V.device)
-            for side in (left, right)
-        )
-        return here * kernel.gather(left, kernel.scatter(right, there * V))
-    V = np.asarray(V)
-    dtype = V.dtype if V.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-    sums = kernel.scatter(right, right.scale[:, None].astype(dtype) * V)
-    return left.scale[:, None].astype(dtype) * kernel.gather(left, sums)
+        here, there = (xp.asarray(side, dtype=V.dtype, device=V.device) for side in (here, there))
+    else:
+        V = np.asarray(V)
+        V = V if V.dtype in (np.float32, np.float64) else V.astype(np.float64)
+    return label_products.gather(left, label_products.scatter(right, V, there), here)
 
 
 def check_partition_weight(
