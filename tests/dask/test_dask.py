@@ -407,9 +407,9 @@ def test_a_task_takes_the_blocks_of_one_worker(client, data, monkeypatch):
 
     X, _, _ = data
     features = _features.Features(da.from_array(X, chunks=(len(X) // 8, X.shape[1])))
-    workers = client.who_has(features.blocks)
-    homes = [[workers[features.blocks[b].key] for b in group] for group in features.groups]
-    assert sorted(np.concatenate(features.groups)) == list(range(len(features.blocks)))
+    groups, workers = features.groups, client.who_has(features.blocks)
+    homes = [[workers[features.blocks[b].key] for b in group] for group in groups]
+    assert sorted(np.concatenate(groups)) == list(range(len(features.blocks)))
     assert all(len({min(home) for home in each}) == 1 for each in homes)
     assert len(features.groups) < len(features.blocks)
     monkeypatch.setattr(_features, "MOST", 1)
