@@ -6,7 +6,7 @@ With Numba the labels are followed one by one; otherwise H is formed a block of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,30 @@ import scipy.sparse as sp
 from ..core.arrays import compiled_module
 from ..core.rows import in_threads
 
-if TYPE_CHECKING:
-    from .label_table import Table
-
 __all__ = ["each_block", "gather", "one_hot", "scatter"]
 
 # Labels of a block: of those with one-hot matrices, and of those without, which are less work
 LABELS, LABELS_COMPILED = 2**20, 2**18
 LINE = 64  # bytes of a line of the cache
+
+
+class Table(Protocol):
+    """What the products need of a table of labels (``label_table.Table``)."""
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Labels (n, m)."""
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Where the columns of each partition begin (m + 1,)."""
+
+    @property
+    def column_weight(self) -> np.ndarray:
+        """Weight of every column."""
+
+    def columns(self, rows: slice = ...) -> np.ndarray:
+        """Columns in which the objects stand."""
 
 
 def scatter(table: Table, U: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:
