@@ -399,3 +399,9 @@ def test_few_objects_in_single_precision_far_from_zero():
     single = GaussianMixture(1, **asked).fit(given)
     double = GaussianMixture(1, **asked).fit(given.astype(np.float64))
     np.testing.assert_allclose(single.covariances_, double.covariances_, rtol=1e-4)
+
+
+def test_classes_of_one_object_each_in_huge_units():
+    given = 1e151 * np.array([[1.28, 1.21, 1.13], [1.25, 1.15, 1.18]])
+    model = MixtureClassifier((1, 3), n_init=1, random_state=0).fit(given, [1, 0])
+    np.testing.assert_allclose(model.predict_proba(given), [[0, 1], [1, 0]], atol=1e-6)

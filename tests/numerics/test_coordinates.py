@@ -46,6 +46,15 @@ def test_a_constant_feature_has_the_units_of_the_others(scale):
     np.testing.assert_allclose(moved.isotropic().inner(scale * X), plain.isotropic().inner(X))
 
 
+def test_a_constant_feature_beside_tiny_ones_stays_constant():
+    """Its mean, summed, is not exactly its value, and others are smaller than the difference."""
+    X = np.column_stack([1e-160 * blobs(), np.full(60, 0.1)])
+    found = measure(Rows(X, None), per_feature=True, mix=False)
+    assert found.variances[2] == 0.0
+    np.testing.assert_array_equal(found.inner(X)[:, 2], 0.0)
+    np.testing.assert_allclose(found.isotropic().inner(X).var(axis=0).mean(), 1.0)
+
+
 def test_a_feature_that_is_tiny_beside_others_is_named_where_each_has_its_own_units():
     X = blobs() * [1.0, 1e-310]
     with pytest.raises(ValueError, match=r"than 5e-310 in feature 1.*np.ldexp\(X, 1000\)"):

@@ -84,8 +84,9 @@ class Coordinates(NamedTuple):
 
     def isotropic(self) -> Coordinates:
         """The same centre, but one factor for all features, whose variances average to one."""
-        least = self.scale.min()
-        relative = (least / self.scale) ** 2 * self.variances
+        varying = self.variances > 0
+        least = self.scale[varying].min() if varying.any() else self.scale.min()
+        relative = np.where(varying, least / self.scale, 0.0) ** 2 * self.variances
         level = float(relative.mean()) if relative.any() else 1.0
         scale = np.full_like(self.scale, least / np.sqrt(level))
         return Coordinates(self.shift, scale, None, relative / level, relative.min() / level)
@@ -116,8 +117,10 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
     total = rows.shape[0] if rows.columns[0] is None else float(rows.columns[0].sum())
     extent = rows.sum(lambda X, w, *_: _first(X, w, total))
     mean = np.where(extent.mass > 0, extent.mean / np.where(extent.mass > 0, extent.mass, 1.0), 0.0)
+    low, high = rows.extremes().astype(np.float64)
+    mean = np.where(low == high, low, mean)  # exactly, so that nothing is left to be magnified
     shift = np.asarray(mean, dtype=_dtype(rows)).astype(np.float64) if centre else np.zeros(d)
-    reach = np.nan_to_num(np.abs(rows.extremes().astype(np.float64) - shift).max(axis=0))
+    reach = np.nan_to_num(np.maximum(np.abs(low - shift), np.abs(high - shift)))
     if reach.max(initial=0.0) > 1e150:
         raise ValueError(
             f"X has values as large as {reach.max():.0e}, whose squares overflow: change units, "
@@ -127,9 +130,9 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
     reach = np.where(reach <= 4.0 * np.finfo(_dtype(rows)).eps * np.abs(shift), 0.0, reach)
     reach = reach if per_feature else np.full(d, reach.max(initial=0.0))
     _refuse_subnormal(reach, _dtype(rows))
-    # A constant feature has no unit: it takes the largest of the others, so that no factor between
-    # two features is beyond numbers because of it.
-    reach = np.where(reach > 0, reach, reach.max(initial=0.0))
+    # A constant feature has no unit: it takes its own size or the largest unit of the others, so
+    # that no factor between two features is beyond numbers because of it.
+    reach = np.where(reach > 0, reach, np.maximum(np.abs(shift), reach.max(initial=0.0)))
     scale = _power_of_two(reach)
     middle = Coordinates(shift, scale, None, np.ones(d))
     second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, mix))
