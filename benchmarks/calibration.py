@@ -3,11 +3,11 @@
 ``python -m benchmarks.calibration`` prints them. Uniform clouds are the least favourable kind of
 features without clusters; ``benchmarks noise`` reports on other kinds and other draws.
 
-    FLAT    mean and standard deviation of the valley z between two clusters of one cloud
-    LOOKS   a search is given so many independent tests: the smallest p value of all numbers of
-            clusters is at most LEVEL / LOOKS in a share LEVEL of the clouds
-    WAVES   mean and standard deviation of the share that labels leave unexplained of the
-            eigenvectors of neighbour graphs of clouds in the plane
+    FLAT          mean and standard deviation of the valley z between two clusters of one cloud
+    SEARCH_TESTS  number of independent tests that a search counts as: the smallest p value of all
+                  numbers of clusters is at most LEVEL / SEARCH_TESTS in a share LEVEL of the clouds
+    WAVES         mean and standard deviation of the share that labels leave unexplained of the
+                  eigenvectors of neighbour graphs of clouds in the plane
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def _features() -> None:
     print(f"FLAT = ({two.mean():.2f}, {two.std():.2f}) from {len(two)} clusterings in two")
     print(f"  above the threshold at {LEVEL}: {np.mean(_p_values(two) <= LEVEL):.3f}")
     smallest = _p_values(np.array([max(values.values()) for values in searches]))
-    print(f"LOOKS = {LEVEL / np.quantile(smallest, LEVEL):.1f} from {len(smallest)} searches")
+    print(
+        f"SEARCH_TESTS = {LEVEL / np.quantile(smallest, LEVEL):.1f} from {len(smallest)} searches"
+    )
 
 
 def _p_values(z: np.ndarray) -> np.ndarray:
@@ -76,7 +78,9 @@ def _consensus() -> None:
     for X in _clouds():
         model = sfumato.EvidenceAccumulation("auto", random_state=0).fit(X)
         smallest.append(10.0 ** -float(np.max(model.scores_)))
-    print(f"LOOKS of the consensus: {LEVEL / np.quantile(smallest, LEVEL):.1f}, {len(smallest)}")
+    print(
+        f"SEARCH_TESTS of the consensus: {LEVEL / np.quantile(smallest, LEVEL):.1f}, {len(smallest)}"
+    )
 
 
 def _similarities() -> None:

@@ -107,7 +107,7 @@ def test_the_compiled_graph_of_neighbours_equals_that_of_the_tree(rng, monkeypat
         monkeypatch.setattr(structure, "compiled_module", module)
         tree = cKDTree(Y)
         distances, found = structure._neighbours(tree, 7)
-        parts, edges = structure._parted(found, labels)
+        parts, edges = structure._connected_pieces(found, labels)
         answers.append((distances, parts[:, None] == parts, valleys(Y, labels)))
         assert (labels[edges[0]] != labels[edges[1]]).all()
         np.testing.assert_allclose(

@@ -43,7 +43,7 @@ class ConjugatePair(ABC):
         return isinstance(statistics, self._statistics)
 
     @abstractmethod
-    def _renewed(self, statistics: Any) -> dict[str, Any]:
+    def _posterior_parameters(self, statistics: Any) -> dict[str, Any]:
         """Parameters of the posterior."""
 
     @abstractmethod
@@ -101,9 +101,11 @@ class ConjugatePair(ABC):
                 f"{reprlib.repr(statistics)}"
             )
         first = np.shape(_numbers(statistics)[0])
-        self._agree(first if isinstance(statistics, (tuple, Moments)) else first[:-1], "statistics")
+        self._check_leading_shape(
+            first if isinstance(statistics, (tuple, Moments)) else first[:-1], "statistics"
+        )
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            parameters = self._renewed(statistics)
+            parameters = self._posterior_parameters(statistics)
         try:
             return type(self)(**parameters)
         except ValueError as error:
@@ -124,7 +126,7 @@ class ConjugatePair(ABC):
         """
         data, weight = self._check(data, None)
         with np.errstate(all="ignore"):
-            return _told(self._log_predictive(data, weight), "log_predictive")
+            return _require_finite(self._log_predictive(data, weight), "log_predictive")
 
     def posterior(self, data: ArrayLike, weight: ArrayLike | None = None) -> Self:
         """Posterior after seeing the data.
@@ -159,7 +161,7 @@ class ConjugatePair(ABC):
             log_evidence = self._log_ratio(self.statistics(data, weight)) + self._log_base(
                 *self._check(data, weight)
             )
-            return _told(log_evidence, "log_evidence")
+            return _require_finite(log_evidence, "log_evidence")
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -228,7 +230,7 @@ class ConjugatePair(ABC):
                 "which no entry may be missing: drop those rows"
             )
         leading = data.shape if not self._observation else data.shape[:-1]
-        self._agree(leading[:-1], "data")
+        self._check_leading_shape(leading[:-1], "data")
         weight = spread_weight(
             np.ones(()) if weight is None else as_numbers(weight, "weight"), leading
         )
@@ -236,7 +238,7 @@ class ConjugatePair(ABC):
             data, weight = np.where(missing, 0.0, data), np.where(missing, 0.0, weight)
         return data, weight
 
-    def _agree(self, leading: tuple[int, ...], name: str) -> None:
+    def _check_leading_shape(self, leading: tuple[int, ...], name: str) -> None:
         """Refuse data sets that cannot be told apart as one for each prior."""
         try:
             np.broadcast_shapes(leading, self.batch_shape)
@@ -284,7 +286,7 @@ def _all_finite(parts: tuple[Any, ...]) -> bool:
     return all(bool(np.isfinite(part).all()) for part in parts)
 
 
-def _told(values: ArrayLike, name: str) -> Any:
+def _require_finite(values: ArrayLike, name: str) -> Any:
     if not _all_finite((values,)):
         raise ValueError(
             f"{name} overflows: data and prior are too far apart, or too large, for floating "

@@ -73,7 +73,7 @@ class BetaBinomial(ConjugatePair):
             (weight * (np.asarray(self.trials)[..., None] - data)).sum(axis=-1),
         )
 
-    def _renewed(self, statistics: Tally) -> dict[str, Any]:
+    def _posterior_parameters(self, statistics: Tally) -> dict[str, Any]:
         return {
             "a": self.a + statistics.successes,
             "b": self.b + statistics.failures,
@@ -224,7 +224,7 @@ class DirichletMultinomial(ConjugatePair):
         counts = np.asarray(statistics)
         return counts.dtype.kind in "biuf" and counts.shape[-1:] == self.concentration.shape[-1:]
 
-    def _renewed(self, statistics: Any) -> dict[str, Any]:
+    def _posterior_parameters(self, statistics: Any) -> dict[str, Any]:
         return {"concentration": self.concentration + np.asarray(statistics)}
 
     def _single(self, name: str) -> None:

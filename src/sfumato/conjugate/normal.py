@@ -83,7 +83,7 @@ class NormalKnownVariance(_Normal, ScalarPair):
         mean = check_finite(self.mean, "mean")
         self._freeze(mean=mean, **self._positive("variance", "noise"))
 
-    def _renewed(self, statistics: Moments) -> dict[str, Any]:
+    def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         _, mean, _ = pull(self.noise / self.variance, self.mean, statistics)
         return {
             "mean": mean,
@@ -151,7 +151,7 @@ class NormalKnownMean(_Normal, ScalarPair, NormalizedPair):
         center = check_finite(self.center, "center")
         self._freeze(**self._positive("shape", "scale"), center=center)
 
-    def _renewed(self, statistics: Moments) -> dict[str, Any]:
+    def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         square = statistics.scatter + statistics.count * (statistics.mean - self.center) ** 2
         return {
             "shape": self.shape + statistics.count / 2,
@@ -227,7 +227,7 @@ class NormalInverseGamma(_Normal, NormalizedPair):
         mean = check_finite(self.mean, "mean")
         self._freeze(mean=mean, **self._positive("kappa", "shape", "scale"))
 
-    def _renewed(self, statistics: Moments) -> dict[str, Any]:
+    def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         kappa, mean, square = pull(self.kappa, self.mean, statistics)
         return {
             "mean": mean,

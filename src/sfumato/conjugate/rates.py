@@ -32,7 +32,7 @@ class _GammaPair(ScalarPair):
     def __post_init__(self) -> None:
         self._freeze(**self._positive("shape", "rate", most=MOST))
 
-    def _renewed(self, statistics: Events) -> dict[str, Any]:
+    def _posterior_parameters(self, statistics: Events) -> dict[str, Any]:
         return {"shape": self.shape + statistics.events, "rate": self.rate + statistics.time}
 
     @property
@@ -209,7 +209,7 @@ class ParetoUniform(ScalarPair):
         seen = np.where(weight > 0, data, 0.0)
         return Largest(weight.sum(axis=-1), seen.max(axis=-1, initial=0.0))
 
-    def _renewed(self, statistics: Largest) -> dict[str, Any]:
+    def _posterior_parameters(self, statistics: Largest) -> dict[str, Any]:
         return {
             "bound": np.maximum(self.bound, statistics.largest),
             "shape": self.shape + statistics.count,

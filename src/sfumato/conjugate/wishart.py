@@ -110,7 +110,7 @@ class NormalInverseWishart(NormalizedPair):
         )
         return vectors and statistics.mean.shape[-1] == self.mean.shape[-1]
 
-    def _renewed(self, statistics: Moments) -> dict[str, Any]:
+    def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         kappa, mean, square = pull(self.kappa, self.mean, statistics)
         return {
             "mean": mean,

@@ -196,7 +196,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.converged_ = run.converged
         self.labels_ = xp.argmax(memberships, axis=1)
         self.memberships_ = memberships
-        self._judge(memberships)
+        self._assess_structure(memberships)
         if not run.converged:
             warn(
                 f"{type(self).__name__} did not converge in max_iter={self.max_iter} iterations: "
@@ -204,12 +204,12 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                 ConvergenceWarning,
             )
 
-    def _judge(self, memberships: ArrayLike) -> None:
+    def _assess_structure(self, memberships: ArrayLike) -> None:
         """Set ``structure_``, and warn where the evidence does not support confident
         memberships.
         """
         given = self.__dict__.pop("_evidence_", None)
-        evidence, kind = (None, "") if given is None else self._judged(given)
+        evidence, kind = (None, "") if given is None else self._structure_evidence(given)
         if evidence is None:
             return
         noise = getattr(self, "noise", None) is not None
@@ -222,7 +222,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             clusters = self.n_clusters_ - (getattr(self, "noise", None) is not None)
             structure.warn_about_structure(found, self.memberships_, clusters)
 
-    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
+    def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """The evidence as the structure test reads it, and its kind; None where none applies."""
         return plain_features(evidence), "features"
 

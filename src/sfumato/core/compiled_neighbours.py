@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["neighbours", "parted"]
+__all__ = ["connected_pieces", "neighbours"]
 
 BLOCK = 16  # objects of a block, as many as leaves of the tree have
 WIDER = 1.4  # of squared distances: a guess exceeds the last one by this factor, and grows by it
@@ -115,7 +115,7 @@ def _least(values, who, count, row, place):
 
 
 @njit(cache=True, nogil=True)
-def parted(found, labels):
+def connected_pieces(found, labels):
     """A name (n,) for the part of its cluster that edges within it join an object to, and the
     edges (2, e) from one cluster to another.
     """

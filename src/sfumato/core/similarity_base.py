@@ -264,9 +264,9 @@ class SimilarityClusterer(Clusterer):
         self._check_fitted()
         return self._place(self._new_similarities(X))
 
-    def _judged(self, evidence: Any) -> tuple[Any, str]:
+    def _structure_evidence(self, evidence: Any) -> tuple[Any, str]:
         if not self._square():
-            return super()._judged(evidence)
+            return super()._structure_evidence(evidence)
         if reader(evidence) is not None or isinstance(evidence, Factored):
             return None, ""  # the kernel was made for k clusters and has its eigenvectors already
         if sp.issparse(evidence):

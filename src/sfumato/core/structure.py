@@ -39,7 +39,7 @@ from .arrays import compiled_module, is_bfloat16, is_numpy, to_numpy
 from .types import ArrayLike
 from .warn import warn
 
-__all__ = ["LEVEL", "LOOKS", "PREFIX", "Structure", "Valleys", "assess", "convinces"]
+__all__ = ["LEVEL", "PREFIX", "SEARCH_TESTS", "Structure", "Valleys", "assess", "convinces"]
 __all__ += ["discriminating_coordinates", "leading_coordinates", "valleys", "warn_about_structure"]
 __all__ += ["without_ties"]
 
@@ -49,7 +49,7 @@ LEVEL = 0.05  # accepted rate of false alarms
 # method, 2, 5 and 10 dimensions, 100 to 400 objects. Other noise has smaller z (docs/choose.md).
 FLAT = (-0.2, 0.82)
 # Independent tests that a search over all numbers of clusters counts as: its candidates are alike.
-LOOKS = 3
+SEARCH_TESTS = 3
 # The same of the unexplained share, for spectral clusterings of neighbour graphs of uniform clouds
 # in the plane, 2 clusters, 150 objects. More clusters, and random similarities, leave more.
 WAVES = (0.215, 0.045)
@@ -58,7 +58,7 @@ SMALLEST = 5  # objects of a cluster from which on it can be compared with anoth
 # Two clusters are compared in coordinates of their own only if they have this many objects per
 # coordinate. Chosen from 6 and 10: it separates 14 groups of 21 objects in five dimensions, and
 # groups that were cut in two pass as rarely as with 10.
-ALONE = 6
+PER_COORDINATE = 6
 LARGEST = 2000  # objects that are looked at: a fixed sample of more
 CONFIDENT = 0.75  # mean largest membership from which on a warning is needed
 PREFIX = "structure test: "
@@ -100,7 +100,7 @@ class Structure(NamedTuple):
 
 def convinces(found: Structure) -> bool:
     """Whether the clusters are supported though several numbers of clusters were tried."""
-    return found.supported and found.p_value <= LEVEL / LOOKS
+    return found.supported and found.p_value <= LEVEL / SEARCH_TESTS
 
 
 def assess(
@@ -154,7 +154,7 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     if X.shape[1] > MOST_DIMENSIONS and len(names) - 1 > MOST_DIMENSIONS:
         # Few common directions may hide the gap between two of many clusters: look along its own.
         # Where more pairs are shallow than there are clusters, most clusters are cuts.
-        shallow = found.z <= FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL / LOOKS))
+        shallow = found.z <= FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL / SEARCH_TESTS))
         pairs = found.pairs[shallow] if shallow.sum() <= len(names) else found.pairs[:0]
         own = [_between(X, codes, pair) for pair in pairs]
         found.z[shallow] = np.maximum(own or -np.inf, found.z[shallow])
@@ -169,7 +169,7 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
 def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
     """Valley between two clusters in coordinates of their own."""
     rows = np.isin(codes, pair)
-    if rows.sum() < ALONE * X.shape[1]:
+    if rows.sum() < PER_COORDINATE * X.shape[1]:
         return -np.inf  # so few objects come apart along some direction whatever they are
     two = (codes[rows] == pair[1]).astype(int)
     Y = discriminating_coordinates(X[rows], two)
@@ -258,7 +258,7 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
     m = int(np.clip(round(NEIGHBOURS * np.sqrt(n)), 3, n - 1))
     tree = cKDTree(Y)
     distances, neighbours = _neighbours(tree, m)
-    parts, (i, j) = _parted(neighbours, labels)
+    parts, (i, j) = _connected_pieces(neighbours, labels)
     pieces = _pieces(parts, labels, k, m) if strays else np.ones(k, dtype=int)
     first = labels[i] < labels[j]
     lower, upper = np.where(first, i, j), np.where(first, j, i)
@@ -340,13 +340,13 @@ def _few_of_each(key: np.ndarray, most: int) -> np.ndarray:
     return np.sort(order[rank < most])
 
 
-def _parted(found: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _connected_pieces(found: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A number (n,) for the part of its cluster that edges within it join an object to, and the
     edges (2, e) from one cluster to another.
     """
     twin = compiled_module(__package__, "compiled_neighbours")
     if twin is not None:
-        return twin.parted(found, labels)
+        return twin.connected_pieces(found, labels)
     n, m = found.shape
     i, j = np.repeat(np.arange(n), m), found.ravel()
     same = labels[i] == labels[j]

@@ -115,13 +115,13 @@ MODELS = (
         "discriminative.estimator",
         "discriminative",
         ("features",),
-        "features with a known class: clusters that say the most about it",
+        "features with a known class: clusters that are most informative about it",
     ),
     Model(
         "InformationBottleneck",
         "bottleneck.estimator",
         "information-bottleneck",
         ("counts",),
-        "a table of counts: clusters of rows that keep what they say about columns",
+        "a table of counts: clusters of rows that keep their information about columns",
     ),
 )

@@ -48,7 +48,7 @@ class AutomaticClusters:
                 "on a sample, sfumato.selection.choose_n_clusters(model, X[:5000].compute()), "
                 "and give the number; EvidenceAccumulation('auto') streams"
             )
-        _refuse_what_cannot_be_cut(X)
+        _refuse_without_rows(X)
         choice = choose_n_clusters(
             clone(self).set_params(n_clusters=2),
             X,
@@ -63,7 +63,7 @@ class AutomaticClusters:
         return self
 
 
-def _refuse_what_cannot_be_cut(X: Any) -> None:
+def _refuse_without_rows(X: Any) -> None:
     """Refuse evidence whose rows cannot be taken: candidates are fitted and tested in memory."""
     plain = isinstance(X, (np.ndarray, list, tuple)) or sp.issparse(X) or hasattr(X, "columns")
     if not (plain or (hasattr(X, "__array__") and is_numpy(X))):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from ..core.structure import FEWEST, LEVEL, LOOKS, PREFIX, Structure, convinces
+from ..core.structure import FEWEST, LEVEL, PREFIX, SEARCH_TESTS, Structure, convinces
 from ..core.types import ArrayLike, Estimator, RandomState
 from ..core.validation import as_generator, check_number
 from ..core.warn import warn
@@ -288,7 +288,7 @@ def _with_probabilities(table: tuple[Candidate, ...], name: str) -> tuple[Candid
     if name in INFORMATION:
         shares = criterion_weights(-scores)
     elif name == "structure":
-        absent = np.minimum(10.0 ** -np.nan_to_num(scores) * LOOKS / LEVEL, 1.0)
+        absent = np.minimum(10.0 ** -np.nan_to_num(scores) * SEARCH_TESTS / LEVEL, 1.0)
         later = np.append(np.cumprod(absent[::-1])[::-1][1:], 1.0)
         shares = (1 - absent) * later
         shares[[row.n_clusters == 1 for row in table]] = absent.prod()
@@ -314,7 +314,7 @@ def _settled(
         found = trial.structure(k) if k > 1 else None
         supported = k > 1 and (found is None or found.supported)
         if name in INFORMATION or (k > 1 and (found is None or convinces(found))):
-            _heard(trial.fit(k))
+            _repeat_warnings(trial.fit(k))
             return Choice(k, preferred, name, table, found, supported, trial.fit(k))
     chosen = 1 if one else max(preferred, min(row.n_clusters for row in table))
     found = trial.structure(chosen) if chosen > 1 else None
@@ -325,7 +325,7 @@ def _settled(
     return Choice(chosen, preferred, name, table, found, False, trial.fit(chosen))
 
 
-def _heard(model: Estimator) -> None:
+def _repeat_warnings(model: Estimator) -> None:
     """Warnings are ignored while candidates are compared; those of the chosen fit are shown."""
     if hasattr(model, "_warn_about_structure"):
         model._warn_about_structure()

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.structure import LEVEL, LOOKS, Structure
+from ..core.structure import LEVEL, SEARCH_TESTS, Structure
 from ..core.types import Array, ArrayLike
 from ..metrics import adjusted_rand_index
 
@@ -141,7 +141,8 @@ def supported_numbers(n_clusters: Any, scores: Any) -> list[int]:
     [3, 2]
     """
     numbers = zip(n_clusters, scores, strict=True)
-    return sorted({int(k) for k, score in numbers if score >= -np.log10(LEVEL / LOOKS)})[::-1]
+    least = -np.log10(LEVEL / SEARCH_TESTS)
+    return sorted({int(k) for k, score in numbers if score >= least}, reverse=True)
 
 
 def bic(log_likelihood: float, n_parameters: float, n_objects: float) -> float:

@@ -167,7 +167,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         )  # first by the largest count, so that no sum overflows or vanishes
         return _divided(Q, np.asarray(Q.sum(axis=1)).ravel()), largest
 
-    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
+    def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """Square roots of the shares, whose Euclidean distance is Hellinger's."""
         counts = plain_features(evidence)
         if counts is None:

@@ -81,7 +81,7 @@ SHRINKAGES = (1e6, 50.0, 10.0)
 FREE = 10  # objects for each number of a covariance, from which on s = 0 is tried too
 # Posterior of a component at its own center from which on it counts as a cluster: two that cross
 # in one point have a half each
-CLAIM = 0.3
+OWN_CENTER = 0.3
 # Share of the labels by mixtures of k components that must agree where fine ones have more
 # parameters than there are objects. Digits reach .88; clusters six standard deviations apart exceed
 # .99.
@@ -283,7 +283,7 @@ def _own_centers(run: Fitted) -> bool:
     d = n_axes(run.rows.shape[1])
     centers = run.sums[:, 1 : d + 1] / np.maximum(run.sums[:, :1], 1e-10)
     Z = distances.features(np.ascontiguousarray(centers.T), "full")
-    return bool(np.diag(distances.softmax_columns(run.rows @ Z)[0]).min() >= CLAIM)
+    return bool(np.diag(distances.softmax_columns(run.rows @ Z)[0]).min() >= OWN_CENTER)
 
 
 def _merged(sums: np.ndarray, k: int, d: int) -> np.ndarray:

@@ -333,7 +333,7 @@ class EvidenceAccumulation(FittedConsensus):
             self.candidates_, self.scores_ = self._hard.candidates, self._hard.scores
             self.selection_criterion_ = hard.selection_of(self)
         memberships = self._hard.spread(C.table, self._hard.solution.memberships)
-        memberships = hard.vague(C.table, memberships)
+        memberships = hard.uniform_where_unseen(C.table, memberships)
         if self.n_bootstrap:
             draws = hard.draws(self._hard, C.table, memberships, self.n_bootstrap)
             self.uncertainty_ = hard.standard_errors(draws, memberships, self.n_bootstrap)
@@ -421,10 +421,10 @@ class EvidenceAccumulation(FittedConsensus):
             )
         yield "fit a sample of the objects, then predict_proba of the others in batches", 0
 
-    def _judged(self, evidence: Any) -> tuple[Any, str]:
+    def _structure_evidence(self, evidence: Any) -> tuple[Any, str]:
         if self._precomputed():
             return self.coassociation_, "similarity"
-        return super()._judged(evidence)
+        return super()._structure_evidence(evidence)
 
     def _precomputed(self) -> bool:
         return isinstance(self.ensemble, str) and self.ensemble == "precomputed"

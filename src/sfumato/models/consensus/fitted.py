@@ -55,7 +55,7 @@ class FittedConsensus(CooccurrenceIntervals):
             place = self._soft
             return self._new_rows(X).map(lambda block: as_dense(place(block), self._dtype))
         new = self._new_table(X)
-        memberships = hard.vague(new, self._hard.solution.place(new))
+        memberships = hard.uniform_where_unseen(new, self._hard.solution.place(new))
         return memberships.astype(self._dtype, copy=False)
 
     def _shares(self, X: ArrayLike) -> np.ndarray:

@@ -39,7 +39,7 @@ __all__ = [
     "fit_hard",
     "selection_of",
     "standard_errors",
-    "vague",
+    "uniform_where_unseen",
 ]
 
 FEW = 5  # partitions below which a bootstrap over them is not to be trusted
@@ -193,7 +193,7 @@ def selection_of(model: Estimator) -> str:
     return "held-out" if published else "lifetime" if model.consensus in LINKAGES else "eigengap"
 
 
-def vague(table: tables.Table, memberships: np.ndarray) -> np.ndarray:
+def uniform_where_unseen(table: tables.Table, memberships: np.ndarray) -> np.ndarray:
     """Memberships in which objects that no partition saw are uniform, with a warning."""
     unseen = table.coverage <= 0
     if not unseen.any():

@@ -45,15 +45,15 @@ SUMS = ("mixtures", "members")  # evidence whose sums over all rows are taken
 GROWTH = 4  # times ``max_clusters`` may be tried while the best number is the largest one tried
 # Penalized eigengap that structureless data reach: at most .27 in 15 of 16 draws of 300 normal,
 # uniform, exponential and t objects
-# in 2 to 20 dimensions, where k was free too. An eigengap of STANDS is far above theirs (.41 at
+# in 2 to 20 dimensions, where k was free too. An eigengap of LARGE_GAP is far above theirs (.41 at
 # most).
 NOISE = 0.27
-STANDS = 0.5
+LARGE_GAP = 0.5
 # Score above which the evidence alone supports a number of clusters in a search. Of 46 draws
 # without clusters (the 16 above and 30 of 150 and 400 objects: normal, uniform, exponential, t and
 # correlated, 2 to 20 dimensions) one had more; together with the structure test the rate of false
 # alarms stays at about 5 %.
-SPEAKS = 0.36
+DECISIVE = 0.36
 FEWEST = 50  # objects from which on noise can be told from clusters
 
 
@@ -215,7 +215,7 @@ def _searched(
     most, cap = request.max_clusters, min(GROWTH * request.max_clusters, points.shape[0] - 1)
     while True:
         best = max(candidates, key=lambda each: (each.score, -each.reader.misfit))
-        stands = best.n_clusters if best.n_clusters > 1 and best.score > SPEAKS else None
+        stands = best.n_clusters if best.n_clusters > 1 and best.score > DECISIVE else None
         scores = None
         if request.by_structure and stands is None:
             scores = _structure_scores(points, candidates)
@@ -292,7 +292,7 @@ def warn_if_noise(chosen: Candidate, n_objects: int) -> None:
     if (
         chosen.evidence != "components"
         and k > 2
-        and gaps.max() >= STANDS
+        and gaps.max() >= LARGE_GAP
         and np.argmax(gaps) + 2 < k
     ):
         warn(

@@ -116,10 +116,10 @@ class FittedProcess(Clusterer):
             f"inference={self.inference!r} does not take: {way}"
         )
 
-    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
+    def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """Densities of measurements only: counts have none."""
         counts = self._kind() in (BetaBinomial, DirichletMultinomial)
-        return (None, "") if counts else super()._judged(evidence)
+        return (None, "") if counts else super()._structure_evidence(evidence)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -125,7 +125,7 @@ class FittedDiscriminative(Clusterer):
             )
         return X
 
-    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
+    def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """Clusters follow the classes, not the density of the features."""
         return None, ""
 

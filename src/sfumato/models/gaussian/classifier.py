@@ -32,7 +32,7 @@ __all__ = ["MixtureClassifier"]
 class _ClassMixture(GaussianMixture):
     """A mixture that is the density of classes, not a clustering: no test for clusters."""
 
-    def _judge(self, memberships: ArrayLike) -> None:
+    def _assess_structure(self, memberships: ArrayLike) -> None:
         """Classes need not be clusters: nothing to warn of."""
 
     def _compare_with_one(self, *_: Any) -> None:

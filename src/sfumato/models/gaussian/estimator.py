@@ -154,11 +154,6 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
 
     chooses_n_clusters = "auto"
 
-    @property
-    def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature: not if spherical."""
-        return self.covariance_type not in ("spherical", "VII", "EII")
-
     def __init__(
         self,
         n_clusters: int | str | Sequence[int] = "auto",
@@ -189,6 +184,11 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         self.frozen = frozen
         self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
+
+    @property
+    def unit_free(self) -> bool:
+        """Whether the answer is the same whatever the units of each feature: not if spherical."""
+        return self.covariance_type not in ("spherical", "VII", "EII")
 
     @documented
     @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other
@@ -403,9 +403,9 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             f"covariance_type than {candidate.covariance_type!r}"
         )
 
-    def _judged(self, evidence: Any) -> tuple[Any, str]:
+    def _structure_evidence(self, evidence: Any) -> tuple[Any, str]:
         """The features in the coordinates of the fit: units must not hide the clusters."""
-        X, kind = super()._judged(evidence)
+        X, kind = super()._structure_evidence(evidence)
         return (None, kind) if X is None else (self._view.coordinates.inner(X), kind)
 
     def _publish_parameters(self) -> None:

@@ -46,7 +46,7 @@ TIGHT_OBJECTS = 500  # up to which every candidate of a search converges to the 
 LOOSE_TOL = 1e-4  # gain for each object at which the candidates of larger searches stop
 POLISHED = 3  # best candidates of those, which go on to the full tolerance
 CLOSE = 10.0  # criterion behind the best up to which candidates of one size are fitted again
-GOING_ON = 3  # best candidates whose types are tried with more components
+GROWING = 3  # best candidates whose types are tried with more components
 TIE = 1e-3  # criteria that differ by less are equal: rounding must not choose
 
 
@@ -236,7 +236,7 @@ def fit_growing(
             return fits
         sizes = sizes + more
         table = ModelSearch([fit.candidate for fit in fits], settings.criterion)
-        going = {row.covariance_type for row in table.best(GOING_ON)}
+        going = {row.covariance_type for row in table.best(GROWING)}
         types = [name for name in types if name in going]
         fits = fit_all(data, sizes, types, settings)
 

@@ -18,7 +18,7 @@ from ...core.validation import check_features, check_number, check_weights, refu
 from ...numerics import seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticMixture
-from . import judged, kernel
+from . import kernel, structure
 from .columns import Column, as_frame, code_array, code_frame, decode
 
 __all__ = ["MixedMixture"]
@@ -169,12 +169,12 @@ class MixedMixture(AutomaticMixture, DensityMixture):
             self._backend = None if frame is None else frame.implementation.value
         return codes
 
-    def _judged(self, evidence: ArrayLike) -> tuple[Any, str]:
+    def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """The columns of numbers, unless those of categories tell the clusters apart."""
         codes = to_numpy(self._read(evidence, reset=False))
-        if judged.told_apart(codes, self._columns, to_numpy(self.labels_)):
+        if structure.separated_by_categories(codes, self._columns, to_numpy(self.labels_)):
             return None, ""
-        return judged.numbers(codes, self._columns), "features"
+        return structure.numbers(codes, self._columns), "features"
 
     def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
         codes = self._read(X, reset=True)

@@ -169,7 +169,7 @@ class PairwiseProbabilisticClustering(
             )
         small = isinstance(problem.W, kernel.Low)  # thin products: threads would only wait
         with one_blas_thread() if small else nullcontext():
-            run = self._contest(problem, W, labels)
+            run = self._best_of_starts(problem, W, labels)
         self._finish(problem, run, X)
 
     def _streams(self) -> bool:
@@ -179,7 +179,7 @@ class PairwiseProbabilisticClustering(
     def _fixed_scale(self) -> float | None:
         return None if self.scale == "fit" else float(self.scale)
 
-    def _contest(self, problem: kernel.Problem, W: Any, labels: Any) -> loop.Run:
+    def _best_of_starts(self, problem: kernel.Problem, W: Any, labels: Any) -> loop.Run:
         """The best of the starts.
 
         Only the spectral start is run where no other could be much better. With many objects the

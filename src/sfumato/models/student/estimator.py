@@ -104,11 +104,6 @@ class StudentMixture(AutomaticMixture, FamilySearch):
 
     _draft_steps = 15
 
-    @property
-    def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature: not if spherical."""
-        return self.covariance_type not in ("spherical", "VII", "EII")
-
     def __init__(
         self,
         n_clusters: int | str | Sequence[int] = "auto",
@@ -129,6 +124,11 @@ class StudentMixture(AutomaticMixture, FamilySearch):
         self.max_clusters, self.criterion = max_clusters, criterion
         self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
+
+    @property
+    def unit_free(self) -> bool:
+        """Whether the answer is the same whatever the units of each feature: not if spherical."""
+        return self.covariance_type not in ("spherical", "VII", "EII")
 
     def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         nu = self.degrees_of_freedom_[labels]

@@ -13,7 +13,7 @@ import numpy as np
 
 from .columns import Column
 
-__all__ = ["numbers", "told_apart"]
+__all__ = ["numbers", "separated_by_categories"]
 
 HALF = 0.5  # of the errors without categories that they must save to tell clusters apart: midway
 
@@ -33,7 +33,9 @@ def numbers(codes: np.ndarray, columns: Sequence[Column]) -> np.ndarray | None:
     return np.column_stack(found) if found else None
 
 
-def told_apart(codes: np.ndarray, columns: Sequence[Column], labels: np.ndarray) -> bool:
+def separated_by_categories(
+    codes: np.ndarray, columns: Sequence[Column], labels: np.ndarray
+) -> bool:
     """Whether a naive Bayes rule from the categories alone finds most of the labels again.
 
     Most: half of the errors of always naming the largest cluster (Goodman and Kruskal's lambda).
