@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from .compiled_powers import fuzzy_powers
+
 __all__ = ["fuzzy_sums", "gaussian_sums", "gaussian_walk"]
 
 SMALL = 10**6  # multiplications that OpenBLAS makes without packing
 SHIFT = 300.0  # added to logits, so that a density far below the peak does not vanish
 LOWEST = 1e-280  # sums of densities below are left to the careful NumPy form
 FREE = {"reassoc", "contract", "nsz"}
-# Bits of float64: 2^52, whose last bits count ones; the mantissa; and 1/2, whose mantissa is zero.
-COUNTING, MANTISSA, HALF = 0x4330000000000000, 0xFFFFFFFFFFFFF, 0x3FE0000000000000
 
 _thread = threading.local()
 
@@ -43,9 +43,8 @@ def fuzzy_sums(
     arguments: Any = (*_alike(Z, weights, rows), sums, *scratch)
     if fuzzifier == 2.0:
         return sums, _fuzzy(*arguments)
-    power = 1.0 / (fuzzifier - 1.0)
-    others: Any = (*arguments[:5], arguments[-1], np.empty((6, b)), power)
-    return sums, _fuzzy_powers(*others)
+    others: Any = (*arguments[:5], arguments[-1], np.empty((len(rows) + 7, b)), fuzzifier)
+    return sums, fuzzy_powers(*others)
 
 
 def gaussian_sums(
@@ -116,94 +115,6 @@ def _fuzzy(stack, weights, rows, sums, D, total, part):
         np.dot(D, Z.T, part)
         sums[:, 1:-1] += part
     return cost
-
-
-@njit(cache=True, nogil=True, fastmath=FREE, error_model="numpy")
-def _fuzzy_powers(stack, weights, rows, sums, D, part, spare, power):
-    """As ``_fuzzy`` for u ~ D^-power; ``spare`` (6, b) are arrays to work in."""
-    (k, b), cost = D.shape, 0.0
-    linear = np.ascontiguousarray(rows[:, 1:-1])
-    least, total, ratio, raised, turns = spare[0], spare[1], spare[2], spare[3], spare[4]
-    for s in range(len(stack)):
-        Z, last = stack[s, 1:-1], stack[s, -1]
-        np.dot(linear, Z, D)
-        least[:] = np.inf
-        total[:] = 0.0
-        for j in range(k):
-            row, first, slope = D[j], rows[j, 0], rows[j, -1]
-            for i in range(b):
-                row[i] += first + slope * last[i]
-                least[i] = min(least[i], np.float64(row[i]))
-        for j in range(k):
-            row = D[j]
-            for i in range(b):
-                ratio[i] = least[i] / np.float64(row[i])
-            _raise(ratio, power, raised, turns, spare[5])
-            for i in range(b):
-                total[i] += raised[i]
-                row[i] = raised[i] * ratio[i]
-        for i in range(b):
-            ratio[i] = 1.0 / total[i]
-        _raise(ratio, 1.0 / power, raised, turns, spare[5])
-        level = k ** (1.0 / power)
-        for i in range(b):
-            weight = np.float64(weights[s * b + i]) if len(weights) else 1.0
-            scale = weight * level * raised[i]
-            cost += scale * least[i]
-            total[i] = scale * ratio[i]
-        for j in range(k):
-            row, mass, rest = D[j], 0.0, 0.0
-            for i in range(b):
-                pull = np.float64(row[i]) * total[i]
-                row[i] = pull
-                mass += pull
-                rest += pull * np.float64(last[i])
-            sums[j, 0] += mass
-            sums[j, -1] += rest
-        np.dot(D, Z.T, part)
-        sums[:, 1:-1] += part
-    return cost
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _raise(x, power, out, exponents, spare):
-    """x^power of numbers in (0, 1], at least exp(-700); the last two are arrays to work in.
-
-    x = m 2^e with m around 1; log m is the series of 2 artanh((m - 1) / (m + 1)).
-    """
-    if power == 2.0:  # fuzzifiers 1.5 and 3 need no logarithm
-        for i in range(len(x)):
-            out[i] = x[i] * x[i]
-        return
-    if power == 0.5:
-        for i in range(len(x)):
-            out[i] = np.sqrt(x[i])
-        return
-    bits, counted, mantissas = x.view(np.int64), exponents.view(np.int64), spare.view(np.int64)
-    for i in range(len(x)):
-        counted[i] = (bits[i] >> 52) | COUNTING
-        mantissas[i] = (bits[i] & MANTISSA) | HALF
-    for i in range(len(x)):
-        e, m = exponents[i] - 4503599627370496.0 - 1022.0, spare[i]
-        low = m < 0.7071067811865476
-        m = m + m if low else m
-        e = e - 1.0 if low else e
-        s = (m - 1.0) / (m + 1.0)
-        z = s * s
-        series = 1.0 / 21.0
-        series = series * z + 1.0 / 19.0
-        series = series * z + 1.0 / 17.0
-        series = series * z + 1.0 / 15.0
-        series = series * z + 1.0 / 13.0
-        series = series * z + 1.0 / 11.0
-        series = series * z + 1.0 / 9.0
-        series = series * z + 1.0 / 7.0
-        series = series * z + 1.0 / 5.0
-        series = series * z + 1.0 / 3.0
-        series = 2.0 * s * (series * z + 1.0)
-        out[i] = power * (e * 0.6931471805599453 + series) - SHIFT
-        spare[i] = 0.0
-    _exp(out, out, out.view(np.int64), exponents, spare, len(x))
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,59 @@
+"""Logarithms, powers of two and whole powers by polynomials beside those of NumPy."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+
+from sfumato.numerics.compiled_powers import exp2, log2
+
+
+def logarithms(x):
+    out, inverse, counts, mantissas = (np.empty(len(x)) for _ in range(4))
+    log2(x, out, inverse, counts, mantissas)
+    return out, inverse
+
+
+def powers_of_two(x):
+    out = np.empty(len(x))
+    exp2(x, out, np.empty(len(x)))
+    return out
+
+
+def numbers():
+    """Normal numbers of every size, those beside powers of two and beside the root of two."""
+    rng = np.random.default_rng(0)
+    around = np.concatenate([2.0 ** np.arange(-990, 990), 2.0 ** (np.arange(-990, 990) + 0.5)])
+    sides = [np.nextafter(around, 0.0), around, np.nextafter(around, np.inf)]
+    return np.concatenate(
+        [10.0 ** rng.uniform(-300, 300, 20_000), 1 + rng.normal(size=999) / 1e3, *sides]
+    )
+
+
+def test_logarithms_of_every_size():
+    x = numbers()
+    found, inverse = logarithms(x)
+    # Near one the error is relative to the logarithm itself, elsewhere to its whole part
+    np.testing.assert_allclose(found, np.log2(x), rtol=4e-16, atol=4e-16)
+    np.testing.assert_allclose(inverse, 1.0 / x, rtol=4e-16)
+
+
+def test_powers_of_two_of_every_size():
+    rng = np.random.default_rng(1)
+    x = np.concatenate(
+        [rng.uniform(-1020, 1000, 20_000), np.arange(-1020, 1000.0), np.arange(-9, 9) / 2]
+    )
+    np.testing.assert_allclose(powers_of_two(x), np.exp2(x), rtol=1e-15)
+
+
+def test_powers_that_vanish_stay_positive():
+    """A share is never zero, infinite or a subnormal number, which would be slow."""
+    found = powers_of_two(np.array([-1e300, -5000.0, -1020.5, -1020.0]))
+    np.testing.assert_array_equal(found, np.full(4, 2.0**-1020))
+
+
+@pytest.mark.parametrize("power", [0.03, 0.5, 0.7, 1.4, 5.0, 10.0])
+def test_powers_of_ratios(power):
+    rng = np.random.default_rng(2)
+    x = 10.0 ** rng.uniform(-25, 0, 20_000)
+    np.testing.assert_allclose(powers_of_two(power * logarithms(x)[0]), x**power, rtol=1e-13)
