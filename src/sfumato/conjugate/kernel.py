@@ -93,6 +93,8 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         count = self.count + other.count
+        # Merging by differences of means does not cancel far from the origin, as sums of squares
+        # would.
         share = np.where(count > 0, other.count, 0.0) / np.where(count > 0, count, 1.0)
         gap = other.mean - self.mean
         vector = self.mean.ndim > self.count.ndim
@@ -166,6 +168,7 @@ def dirichlet_log_ratio(concentration: np.ndarray, counts: Array) -> Any:
 
 def _log_rise(a: ArrayLike, z: Any) -> Any:
     """log Gamma(a + z) - log Gamma(a), accurate also where a is much larger than z."""
+    # The difference of two log gammas loses all digits for a large a; the beta function does not.
     some = np.where(z > 0, z, 1.0)
     return np.where(z > 0, gammaln(some) - betaln(a, some), 0.0)
 
@@ -221,6 +224,8 @@ def draw_inverse_wishart(
     lower = np.tril(rng.standard_normal(shape + (d, d)), -1)
     index = np.arange(d)
     lower[..., index, index] = np.sqrt(
+        # Bartlett: the squared diagonal is chi-squared. A draw of zero would make a singular
+        # matrix.
         np.maximum(rng.chisquare(np.broadcast_to(df[..., None] - index, shape + (d,))), 1e-60)
     )
     factor = np.linalg.cholesky(scale)

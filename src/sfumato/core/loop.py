@@ -143,6 +143,7 @@ def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any
     if isinstance(known, Run):
         return known
     given: list[Any] = list(known or ())
+    # Calls of ``evaluate`` by this solver; the first len(given) of them are answered from storage.
     asked = 0
 
     def answer(question: Any) -> Any:
@@ -152,6 +153,8 @@ def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any
             given.append(evaluate(question))
             history.append(np.asarray(asked, dtype=np.float64))
             if report is not None:
+                # The number of evaluations is not known in advance: the bar is never more than half
+                # full.
                 report(asked, max(2 * asked, 100), float(np.ravel(given[-1][0])[0]))
             if keeper is not None:
                 keeper.keep(place, tuple(given), history)
@@ -190,6 +193,7 @@ def _settled(history: list[Any], tol: float, relative_to: Any, horizon: float) -
     size = size(history[-1]) if callable(size) else size
     change = np.abs(history[-1] - history[-2])
     behind = history[-1] - history[-1].min()
+    # A run that gains ``change`` per step needs behind / change steps to reach the best one.
     return bool(np.all((change <= tol * size) | (behind / horizon > change)))
 
 

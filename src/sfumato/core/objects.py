@@ -134,6 +134,7 @@ def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
     codes = np.arange(n) if codes is None else codes
     own = np.ones(n) if weights is None else weights
     present = np.flatnonzero(own > 0)
+    # Copies and weights must give the same objects in the same order.
     used, where = np.unique(codes[present], return_inverse=True)
     rank = np.empty(used.size, dtype=np.intp)
     rank[_sorted(X[used])] = np.arange(used.size)
@@ -172,6 +173,8 @@ def _dense_codes(X: np.ndarray) -> np.ndarray | None:
         starts = np.flatnonzero(new)
         sizes = np.diff(np.append(starts, ranked.size))
         codes[ranked] = np.repeat(ranked[starts], sizes)  # rows take the number of one among them
+        # Continuous features are told apart by their first column, so later columns are rarely
+        # read.
         tied = ranked[np.repeat(sizes > 1, sizes)]
         if tied.size == 0:
             return None
@@ -200,6 +203,7 @@ def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
     (n,) belong together.
     """
     rows = np.flatnonzero(group >= 0)
+    # A graph of objects and components: what any chain of rows connects is one.
     whole = size + int(component.max()) + 1
     links = sp.coo_array(
         (np.ones(rows.size), (group[rows], size + component[rows])), shape=(whole, whole)
@@ -245,6 +249,8 @@ def distinct_sample(
         seed, kept = rng.integers(2**63), np.flatnonzero(weights > 0)
         if isinstance(X, np.ndarray):
             if kept.size > size:
+                # The smallest hashes are a random sample that does not depend on the order of the
+                # rows.
                 smallest = np.argpartition(_hashes(X[kept], seed), size)[:size]
                 kept = kept[np.sort(smallest)]
             points, weights = np.asarray(X[kept]), weights[kept]
@@ -296,6 +302,7 @@ def _hashes(X: np.ndarray, seed: Any) -> np.ndarray:
     odd = np.random.default_rng(seed).integers(2**63, size=X.shape[1], dtype=np.uint64) * 2 + 1
 
     def mix(block: np.ndarray) -> np.ndarray:
+        # Adding zero makes -0.0 equal to 0.0, whose bits differ.
         bits = np.ascontiguousarray(block + 0.0, dtype=np.float64).view(np.uint64)
         total = np.bitwise_xor(bits >> np.uint64(29), bits) * odd
         total = np.sum(total ^ (total >> np.uint64(32)), axis=1, dtype=np.uint64)
@@ -310,5 +317,6 @@ def _canonical_order(X: Array) -> np.ndarray:
     they came.
     """
     if sp.issparse(X):
+        # Two fixed projections order sparse rows without making them dense.
         X = X @ np.random.default_rng(0).standard_normal((X.shape[1], 2))
     return np.lexsort(np.asarray(X)[:, 15::-1].T) if X.shape[1] else np.arange(X.shape[0])

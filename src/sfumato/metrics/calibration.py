@@ -101,6 +101,7 @@ def calibration_curve(
     rng = np.random.default_rng(random_state)
     pairs = _pairs(rng, n, n_pairs)
     truth, chance = _together(left, pairs), _together(right, pairs)
+    # A chance of exactly 1 belongs to the last bin.
     bins = np.minimum((chance * n_bins).astype(int), n_bins - 1)
     weights = as_weights(sample_weight, n)
 
@@ -112,6 +113,7 @@ def calibration_curve(
             np.bincount(bins, pair_weight * value, minlength=n_bins)
             for value in (1.0, chance, truth)
         )
+        # NaN in empty bins, which are dropped below.
         filled = np.where(weight > 0, weight, np.nan)
         return weight, predicted / filled, observed / filled
 
@@ -134,12 +136,14 @@ def _pairs(rng: np.random.Generator, n: int, n_pairs: int) -> np.ndarray:
     if n * (n - 1) // 2 <= n_pairs:
         return np.stack(np.triu_indices(n, 1), axis=1)
     first = rng.integers(n, size=n_pairs)
+    # An offset of 1 to n - 1 never pairs an object with itself.
     return np.stack([first, (first + rng.integers(1, n, size=n_pairs)) % n], axis=1)
 
 
 def _together(side: Side, pairs: np.ndarray) -> np.ndarray:
     if is_hard(side):
         return (side.indices[pairs[:, 0]] == side.indices[pairs[:, 1]]).astype(np.float64)
+    # Rounding may leave [0, 1] by a bit or two.
     return np.clip(cooccurrence(side, pairs), 0.0, 1.0)
 
 

@@ -83,6 +83,7 @@ def coefficients(centers: np.ndarray, precisions: np.ndarray, kind: str) -> np.n
     """
     if kind == "full":
         linear = (precisions @ centers[:, :, None])[:, :, 0]
+        # x_a x_b stands once for a < b, so entries off the diagonal count twice.
         quadratic = pack(2.0 * precisions - precisions * np.eye(centers.shape[1]))
     else:
         precisions = precisions[:, None] if kind == "spherical" else precisions
@@ -124,6 +125,7 @@ def softmax_columns(logits: Array) -> tuple[Any, Any]:
     Overwrites ``logits``.
     """
     xp = namespace(logits)
+    # Relative to the largest, so that no exponential overflows.
     top = xp.max(logits, axis=0)
     logits -= top
     logits = inplace("exp", logits)
@@ -144,6 +146,7 @@ def columns_or_given(logits: Array, given: np.ndarray | None) -> tuple[Any, Any]
 def unit_rows(Z: Any) -> Any:
     """Rows scaled to length one; a row of zeros stays."""
     xp = namespace(Z)
+    # First by the largest entry, whose square might overflow or underflow.
     Z = Z / _positive(xp.max(xp.abs(Z), axis=1, keepdims=True))
     return Z / _positive(xp.sum(Z * Z, axis=1, keepdims=True) ** 0.5)
 

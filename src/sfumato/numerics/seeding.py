@@ -45,6 +45,7 @@ def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Indices of the objects of positive weight in lexicographic order of (at most sixteen)
     features.
     """
+    # The first feature is the last key of lexsort; sixteen features break nearly all ties.
     order = np.lexsort(X.T[15::-1]) if X.shape[1] else np.arange(len(X))
     return order if weights is None else order[weights[order] > 0]
 
@@ -100,6 +101,7 @@ def whiten(X: np.ndarray, weights: np.ndarray, power: float = 1.0) -> np.ndarray
     share = weights / weights.sum()
     X = X - share @ X
     values, vectors = np.linalg.eigh((X.T * share) @ X)
+    # Directions without variance would only amplify rounding errors.
     good = values > 1e-12 * max(values.max(initial=0.0), np.finfo(float).tiny)
     return X @ (vectors[:, good] / values[good] ** (power / 2.0)) if good.any() else X
 
@@ -107,6 +109,7 @@ def whiten(X: np.ndarray, weights: np.ndarray, power: float = 1.0) -> np.ndarray
 def _distances(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
     """Squared distances (k, n), exactly zero only at a center itself."""
     D = np.sum(centers**2, axis=1)[:, None] - 2.0 * (centers @ X.T) + np.sum(X**2, axis=1)
+    # What the expansion of the square may lose to cancellation.
     noise = 4 * np.finfo(float).eps * (np.sum(X**2, axis=1) + np.sum(centers**2, axis=1)[:, None])
     return np.where(noise < D, D, 0.0)
 
@@ -124,6 +127,7 @@ def kmeans_plus_plus(
 
     Squared distances count up to ``cap``, so that outliers are not drawn more often than others.
     """
+    # As many candidates as scikit-learn tries for each center.
     n_trials = 2 + int(np.log(k))
     chosen = [_draw(weights, rng, 1)[0]]
     closest = np.minimum(_distances(X, X[chosen])[0], cap)
@@ -156,6 +160,7 @@ def lloyd(X: np.ndarray, weights: np.ndarray, centers: np.ndarray, n_steps: int)
     for _ in range(n_steps):
         share = (nearest(X, centers) == np.arange(len(centers))[:, None]) * weights
         mass = share.sum(axis=1)[:, None]
+        # A center without objects stays where it is.
         moved = np.where(mass > 0, (share @ X) / np.where(mass > 0, mass, 1.0), centers)
         if np.array_equal(moved, centers):
             break

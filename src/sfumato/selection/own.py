@@ -88,6 +88,7 @@ def search(
     mixture = "criterion" in parameters
     key = "criterion" if mixture else "selection"
     model = clone(estimator).set_params(n_clusters="auto")
+    # A consensus of features without ``selection`` is searched with the structure test.
     if name == "structure":
         model.set_params(selection=None)
     elif name != "auto":
@@ -107,12 +108,14 @@ def search(
 def of_mixture(model: Estimator) -> Search:
     """The search over numbers of clusters that a fitted mixture has made."""
     best, name = model.search_.best_of_each(), model.search_.criterion
+    # Information criteria are minimised, scores are maximised.
     scores = np.array([-float(getattr(row, name)) for row in best.values()])
     reasons = [row.reason for row in best.values()]
     return Search(name, list(best), scores, reasons, _found(model), model)
 
 
 def _found(model: Estimator) -> int:
+    # A noise column is no cluster.
     return int(model.n_clusters_) - (getattr(model, "noise", None) is not None)
 
 

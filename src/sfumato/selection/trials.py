@@ -62,6 +62,7 @@ class Trial(NamedTuple):
 
     def fit(self, n_clusters: int) -> Any:
         """The estimator with its own seed, fitted on all the evidence; every number once."""
+        # Several criteria use the same fit, and the chosen one is reported without fitting again.
         if n_clusters not in self.cache:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -86,6 +87,7 @@ class Trial(NamedTuple):
         known = self.cache.get("spectrum")
         if known is None or len(known.values) < n_values:
             W = self.similarity()
+            # Objects without any similarity keep rows of zeros instead of NaN.
             degree = np.maximum(degrees(W), np.finfo(float).tiny)
             known = leading_eigenvectors(normalized_operator(W, degree), n_values)
             self.cache["spectrum"] = known
@@ -196,7 +198,9 @@ def misfit(trial: Trial, n_clusters: int) -> float:
 
 def _directions(Z: np.ndarray, k: int) -> np.ndarray:
     """Labels of unit rows by the nearest of k directions: the best of a few runs of k-means."""
+    # Rows have length one, so k-means on the sphere maximises the sum of inner products.
     best = (-np.inf, np.zeros(len(Z), dtype=int))
+    # A few fixed starts, so that the criterion does not depend on a seed.
     for first in range(0, len(Z), max(1, len(Z) // 4)):
         centers = Z[orthogonal_rows(Z, k, first)]
         for _ in range(10):
@@ -248,6 +252,7 @@ def _tree(evidence: Evidence) -> np.ndarray:
         )
     W: Any = coassociation(evidence.data) if isinstance(evidence, Labelings) else evidence.data
     W = np.nan_to_num(W if isinstance(W, np.ndarray) else W.toarray())
+    # Similarities relative to the largest one; 1e-300 only avoids 0 / 0.
     distances = 1 - (W + W.T) / max(2 * float(W.max()), 1e-300)
     np.fill_diagonal(distances, 0)
     return trees.tree(squareform(np.clip(distances, 0, None), checks=False), "average")
@@ -259,6 +264,7 @@ def ambiguity(trial: Trial, n_clusters: int) -> float:
         return np.nan
     evidence, rng = trial.evidence, np.random.default_rng(trial.seed)
     n = evidence.n_objects
+    # A sample of pairs: PAC is a share, whose standard error is then below 0.004.
     pairs = rng.integers(n, size=(20_000, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     together, seen = np.zeros(len(pairs)), np.zeros(len(pairs))
@@ -267,6 +273,7 @@ def ambiguity(trial: Trial, n_clusters: int) -> float:
         both = (labels[pairs] >= 0).all(axis=1)
         seen += both
         together += both & (labels[pairs[:, 0]] == labels[pairs[:, 1]])
+    # Pairs that no subsample held together say nothing.
     share = together[seen > 0] / seen[seen > 0]
     return -criteria.pac(share)
 

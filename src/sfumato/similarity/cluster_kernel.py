@@ -159,6 +159,7 @@ def cluster_kernel(
     _warn_if_cut_is_arbitrary(spectrum, above, transfer)
     xp = namespace(spectrum.values)
     values = xp.clip(spectrum.values, min=0.0)
+    # Eigenvalues at rounding level have no reliable vectors; new objects would be divided by them.
     usable = xp.where(
         values > n * xp.finfo(values.dtype).eps * values[0], values, xp.ones_like(values)
     )
@@ -213,6 +214,7 @@ def _spectrum(
 
 def _down_to(A: ArrayLike, n: int, cut: float) -> Spectrum:
     """Eigenpairs with eigenvalues of at least ``cut``."""
+    # Their number is not known in advance: ask for twice as many until the cut is reached.
     k = min(n, 8)
     spectrum = leading_eigenvectors(A, k)
     while spectrum.following >= cut:
@@ -247,6 +249,7 @@ def _warn_if_cut_is_arbitrary(spectrum: Spectrum, above: int, transfer: str) -> 
     if transfer not in ("step", "linear-step") or above == spectrum.vectors.shape[0]:
         return
     last = float(spectrum.values[above - 1])
+    # Residuals of the eigenvectors are of this size.
     rounding = max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps))
     if last - spectrum.following <= rounding:
         warn(

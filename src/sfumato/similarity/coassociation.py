@@ -117,6 +117,7 @@ class Coassociation(LinearOperator):
             (values.reshape(-1), columns.reshape(-1), np.arange(0, n * m + 1, m)),
             shape=(n, int(self.table.offsets[-1])),
         )
+        # Unseen objects stand in columns of weight zero.
         F.eliminate_zeros()
         return F
 
@@ -213,6 +214,7 @@ class Shares(LinearOperator):
 
     def _matmat(self, V: Array) -> np.ndarray:
         n, m = self.shape
+        # Blocks of about 32 MB.
         size = max(1, 2**22 // m)
         return np.concatenate(
             [self.block(slice(low, min(low + size, n))) @ V for low in range(0, n, size)]
@@ -268,6 +270,7 @@ def check_partition_weight(
 
 def _representatives(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """One original label for every code 0, 1, ..."""
+    # The last entry takes what code -1 (not seen) writes, and is dropped.
     some = np.zeros(codes.max() + 2, dtype=np.intp)
     some[codes] = np.arange(len(codes))
     return labels[some[:-1]]
@@ -283,6 +286,7 @@ def _known_codes(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
         else (known.astype(object), labels.astype(object))
     )
     codes = check_labelings(np.concatenate(both)[:, None])[:, 0]
+    # The last entry stands for code -1, so that unseen labels stay unseen.
     lookup = np.full(codes.max() + 2, -1, dtype=np.int32)
     lookup[codes[: len(known)]] = np.arange(len(known))
     return lookup[codes[len(known) :]]

@@ -205,6 +205,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         )
         for beta in self._levels():
             state = self._stir(state, first)._replace(beta=beta)
+            # Solutions on the way only start the next one.
             tol = self.tol if beta == self.beta else max(self.tol, 1e-6)
             run = loop.iterate(
                 step, acceleration.Squarem(state), max_iter=self.max_iter, tol=tol, relative_to=1.0
@@ -287,6 +288,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         """
         if np.isinf(self.beta):
             return np.array([[np.inf, self.compression_, self.relevance_]])
+        # (0, 0) is the solution with one cluster, which is always possible.
         betas, met = self._levels(), np.array([*self._visited, (0.0, 0.0)])
         best = (met[:, 0] - betas[:, None] * met[:, 1]).argmin(axis=1)
         return np.column_stack([betas, met[best]])

@@ -134,6 +134,7 @@ def information(Q: Array, mass: np.ndarray) -> float:
 
 def compression(Y: np.ndarray, mass: np.ndarray, weights: np.ndarray) -> float:
     """I(X;V) of a block of memberships."""
+    # 0 log 0 = 0.
     ratio = np.divide(Y, weights, out=np.ones_like(Y), where=Y > 0)
     return float(mass @ xlogy(Y, ratio).sum(axis=1))
 
@@ -161,6 +162,7 @@ def sequential(
         )
         home, weight = labels[x], own.sum()
         part = table[support]
+        # Subtracting what was added before may leave a rounding error below zero.
         part[:, home] = np.maximum(part[:, home] - own, 0.0)
         sizes[home] = max(sizes[home] - weight, 0.0)
         joined, grown = part + own[:, None], sizes + weight
@@ -170,6 +172,7 @@ def sequential(
             + xlogy(grown, grown)
         )
         to = int(cost.argmin())
+        # A move must gain more than rounding, or sweeps might never end.
         labels[x] = to if cost[to] < cost[home] - 1e-13 * weight else home
         part[:, labels[x]] = joined[:, labels[x]]
         sizes[labels[x]] = grown[labels[x]]
@@ -198,6 +201,7 @@ def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.nd
             else int(np.argmax(mass))
         )
         row = Q[[min(x, Q.shape[0] - 1)]]
+        # Mixed with the mean, so that no class has probability zero in a seed.
         chosen.append(0.5 * mean + 0.5 * np.asarray(row.toarray() if sp.issparse(row) else row)[0])
         found = -own - np.asarray(Q @ np.log(np.maximum(chosen[-1], TINY)))
         divergence = np.maximum(found if len(chosen) == 1 else np.minimum(divergence, found), 0.0)

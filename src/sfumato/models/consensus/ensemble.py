@@ -154,6 +154,8 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._frame = _Frame.of(X)
         X = self._frame(X)
         jobs = self._jobs(as_generator(self.random_state))
+        # With more objects clusters of k-means are small beside any gap, and the graph would be
+        # large.
         connected = X.shape[0] <= self.max_objects and any(
             isinstance(job[0], str) and job[0] == "connected-k-means" for job in jobs
         )
@@ -215,6 +217,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         for name in names:
             _check_algorithm(name)
             n_cuts = self.n_cuts if isinstance(name, str) and name in LINKAGES else 1
+            # Without subsampling every tree of a linkage is the same: one tree gives all cuts.
             if n_cuts == 1 or self.subsample < 1 or self.feature_fraction < 1:
                 full, rest = divmod(self.n_partitions, n_cuts)
                 jobs += [(name, n_cuts)] * full + [(name, rest)] * (rest > 0)
@@ -343,6 +346,7 @@ def _near(X: Array, n_neighbors: int) -> Any:
 def _range(n_clusters: int | str | Sequence[int], n: int) -> tuple[int, int]:
     """Smallest and largest number of clusters of a partition."""
     if n_clusters is None:
+        # Fine partitions: local evidence that presumes no shape of the clusters.
         low = max(2, math.isqrt(n))
         return low, 2 * low
     low, high = (

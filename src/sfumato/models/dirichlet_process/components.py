@@ -141,6 +141,7 @@ class FullComponent(NamedTuple):
         constant, exponent, C = (
             xp.asarray(part, device=getattr(Z, "device", None)) for part in parameters
         )
+        # The squared distance may come out below zero by rounding.
         return constant[:, None] - exponent[:, None] * xp.log1p(xp.clip(C @ Z, min=0.0))
 
 
@@ -189,6 +190,8 @@ class DiagonalComponent(NamedTuple):
         kappa = self.kappa + count
         mean = (self.kappa * self.mean + total) / kappa
         scale = self.scale + 0.5 * (self.kappa * self.mean**2 + square - kappa * mean**2)
+        # Sums of squares cancel for tight clusters far from the middle; the posterior scale is
+        # never less than the prior one.
         return mean, kappa, self.shape + count / 2, np.maximum(scale, 0.5 * self.scale)
 
     def log_evidence(self, S: np.ndarray) -> np.ndarray:
@@ -302,6 +305,8 @@ class CountComponent(NamedTuple):
         if not sp.issparse(Z):
             Z = to_numpy(Z)
             drawn = Z.reshape(*self.prior.shape, -1).sum(axis=0)
+            # With single draws the rising factorials are the concentrations themselves: one
+            # product.
             if drawn.max(initial=0.0) <= 1.0 and np.isin(Z, (0.0, 1.0)).all():
                 return np.log(concentration) @ Z - np.log(totals) @ drawn
         rows = Z.tocsc() if sp.issparse(Z) else Z

@@ -63,6 +63,7 @@ class Problem(NamedTuple):
         else:
             diagonal = F.diagonal()
             squares = np.vdot(F.data, F.data) if sp.issparse(F) else np.vdot(F, F)
+        # Of the v^2 pairs among v copies of an object, v are pairs of a copy with itself.
         copies = None if weights is None else 1.0 - 1.0 / np.maximum(weights, 1.0)
         left = 1.0 if copies is None else 1.0 - copies
         norm = float(squares) - float((left * diagonal.astype(np.float64)) @ diagonal)
@@ -84,6 +85,7 @@ class State(NamedTuple):
 def objective(problem: Problem, G: np.ndarray) -> float:
     """f(G), by one product."""
     t, q = _terms(problem, G)
+    # The difference of large sums may come out below zero by rounding.
     return max(0.0, 0.5 * (problem.norm - 2 * t + q))
 
 
@@ -105,6 +107,7 @@ def is_constant(problem: Problem) -> bool:
     own = problem.left * root**2
     total = float(root @ rows) - float(problem.diagonal @ (problem.left * root**2))
     pairs = float(root @ root) ** 2 - float(own @ root**2)
+    # Equality in Cauchy and Schwarz, up to rounding.
     return total**2 >= (1 - 1e-9) * pairs * problem.norm
 
 
@@ -147,10 +150,12 @@ def walk(problem: Problem, exact: bool, G: np.ndarray, S: np.ndarray, M: np.ndar
         b = entries @ M[columns] - own * g
         H = S - np.outer(g, g)
         new = rule(H, b, g, c, own).astype(G.dtype).astype(np.float64)
+        # f(g) - f(new) of a quadratic, without the cancellation of two separate values.
         change = float((g - new) @ (H @ (g + new) - 2 * b))
         if c > 0:
             before, after = float(g @ g), float(new @ new)
             change += 0.5 * c * (after - before) * (2 * own - before - after)
+        # In float32 a step at the minimum may seem to lose by rounding.
         gained += max(0.0, change)
         S[:] = H + np.outer(new, new)
         G[i] = new
@@ -190,6 +195,7 @@ def cubic_minimum(a: float, h: float, b: float) -> float:
 
     Newton's steps from above the largest root of the derivative come down to it one by one.
     """
+    # Above the largest root: the derivative a x^3 + h x - b is positive here and convex beyond.
     x = float(np.sqrt(max(0.0, -h / a)) + np.cbrt(max(0.0, b) / a))
     for _ in range(100):
         curve = 3 * a * x * x + h
@@ -199,6 +205,7 @@ def cubic_minimum(a: float, h: float, b: float) -> float:
         if not lower < x:
             break
         x = max(lower, 0.0)
+    # A stationary point is the minimum only if it lies below the value at zero.
     return x if a * x**4 / 4 + h * x**2 / 2 - b * x < 0 else 0.0
 
 
@@ -233,6 +240,7 @@ def fold_in(B: np.ndarray, H: np.ndarray, *, max_iter: int = 500, tol: float = 1
             change = np.maximum(-G[:, r], slope[:, r] / H[r, r])
             G[:, r] += change
             slope -= change[:, None] * H[r]
+            # In units of the gradient, so that the tolerance compares with the size of B.
             largest = max(largest, float(np.abs(change).max(initial=0.0)) * float(H[r, r]))
         if largest <= tol * size:
             break

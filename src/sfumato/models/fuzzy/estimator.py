@@ -259,6 +259,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         self._coordinates = measure(
             plain, per_feature=False, mix=False, centre=not sp.issparse(X) or self._full
         )
+        # Positive even if all objects are equal, so that temperature and noise distance are.
         variance = max(float(self._coordinates.variances.sum()), 1e-12)
         temperature = None if self.entropy is None else self.entropy * variance
         self._rule = kernel.Rule(
@@ -291,6 +292,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         if self.init is not None:
             centers = np.asarray(self._coordinates.inner(self._given_centers()), dtype=np.float64)
             return self._with_metrics(centers)
+        # At most 128 MB of features for the starts, unless there are very many clusters.
         size = max(20 * self.n_clusters, min(self._screen, 2**24 // max(d, 1)))
         X, weights, _ = seeding.sorted_sample(
             rows, size, rng, features=lambda block: _dense(block[:, 1 : d + 1])
@@ -307,6 +309,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         )
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
+        # Every start from given centers would be the same.
         return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
 
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
@@ -352,7 +355,9 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
         columns = self._state.centers.shape[0] + (self.noise is not None)
+        # The kernel works with power means of distances, see its formulas.
         factor = 1.0 if self.entropy is not None else float(columns) ** (1.0 - self.fuzzifier)
+        # Divided twice: the square of the scale may overflow.
         return objective * factor / self._coordinates.scale[0] / self._coordinates.scale[0]
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:

@@ -31,6 +31,7 @@ def step(Z, w, count, family, turns, fixed, mean, scale, numbers, W, M, C, slot,
     sums = np.zeros(rows.shape)
     D, E = np.empty((len(rows), n)), np.empty((len(rows), n))
     part, spare, none = np.empty(rows.shape), np.empty((2, n)), np.empty((0, 0))
+    # Fast, with one level for all objects; NaN where all densities of an object underflow.
     walked = gaussian_walk(Z, w, rows, sums, D, none, none, part, E, spare)
     if np.isnan(walked):
         walked = _carefully(Z[0], w, rows, sums)
@@ -76,6 +77,7 @@ def _ready(weights, means, shapes, fixed, mean, scale, numbers, rows):
         else:
             log_det = 0.0
             for a in range(d):
+                # Diagonal shapes have d variances, multiples of the identity one.
                 P[a, a] = 1.0 / shapes[j, 0, min(a, shapes.shape[2] - 1)]
                 log_det += np.log(P[a, a])
         rows[j, 0] = np.log(max(weights[j], TINY)) + 0.5 * (log_det - d * LOG_2PI)
@@ -129,6 +131,7 @@ def _coefficients(P, mean, row):
         at = d + 1
         for a in range(d):
             for b in range(a, d):
+                # z(x) holds x_a x_b once for a < b, so these count twice.
                 row[at] = -0.5 * P[a, a] if a == b else -P[a, b]
                 at += 1
 
@@ -147,6 +150,7 @@ def _update(sums, family, turns, fixed, mean, scale, numbers, W, M, C, slot, out
     for j in range(k):
         alive = sums[j, 0] > LEAST_MASS * total
         mass[j] = sums[j, 0] if alive else LEAST_MASS * total
+        # Posterior mean: the prior counts as numbers[0] objects at its mean.
         part = mass[j] / (mass[j] + numbers[0])
         for a in range(d):
             middle[a] = sums[j, 1 + a] / mass[j] if alive else M[slot, j, a]
@@ -206,6 +210,7 @@ def _add_prior(gap, numbers, scale, out):
 @njit(cache=True, nogil=True)
 def extrapolate(family, turns, fixed, W, M, C, first, second, third, out, stretch):
     """The squared extrapolation of three states; the next stretch, and whether one was made."""
+    # Families with one common covariance are packed once.
     m = 1 if family[0] == E and family[1] == E and family[2] != V else M.shape[1]
     x = np.empty((3, W.shape[1] + M.shape[1] * M.shape[2] + m * C.shape[2] * C.shape[3]))
     _pack(m, fixed, W[first], M[first], C[first], x[0])
@@ -216,6 +221,7 @@ def extrapolate(family, turns, fixed, W, M, C, first, second, third, out, stretc
         r += (x[1, a] - x[0, a]) ** 2
         v += (x[2, a] - 2.0 * x[1, a] + x[0, a]) ** 2
     alpha = -np.sqrt(r) / np.sqrt(v) if v > 0.0 else -1.0
+    # As in SQUAREM: -1 is the plain step, and the longest step grows when it is reached.
     alpha = min(-1.0, max(-stretch, alpha))
     longer = stretch * 4.0 if alpha == -stretch else stretch
     if alpha == -1.0:
@@ -282,6 +288,7 @@ def _unpack(vector, m, family, turns, fixed, W, M, C, like, out):
             for b in range(q):
                 value = vector[at + min(j, m - 1) * p * q + a * q + b]
                 if p == 1 or a == b:
+                    # An extrapolation may go far; squares of these bounds are still numbers.
                     value = np.exp(min(max(value, -300.0), 300.0))
                 factor[a, b] = value
         for a in range(p):

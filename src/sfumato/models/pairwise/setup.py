@@ -41,6 +41,7 @@ def squared_norm(rows: Any, weights: Any = None) -> float:
         )
         return float((dense**2 @ weights).sum())
     if hasattr(rows, "factor"):
+        # |F R'|^2 = <F'F, R'R>: no product of the size of the similarity.
         return float(((rows.factor.T @ rows.factor) * (rows.right.T @ rows.right)).sum())
     if sp.issparse(rows):
         return float(rows.data @ rows.data)
@@ -93,6 +94,7 @@ def problem(
             W = evidence.W
         Q = evidence.pairs if v is None else evidence.pairs * (v[:, None] * v)
         if exclude:
+            # Of v^2 pairs of an object of weight v with itself, v are of a copy with itself.
             own = np.ones(len(Q)) if v is None else v * np.minimum(v, 1.0)
             left = own if evidence.self_pairs is None or v is None else v * evidence.self_pairs[0]
             Q = Q - np.diag(np.minimum(left * evidence.pairs.diagonal(), Q.diagonal()))
@@ -149,12 +151,15 @@ def split_bound(W: np.ndarray, k: int) -> float:
     """
 
     def tail(rows: np.ndarray) -> float:
+        # Every second object: consecutive ones may be of one cluster, whose block would have low
+        # rank.
         first, second = rows[::2], rows[1::2]
         if second.size <= k:
             return 0.0
         values = np.linalg.svd(W[np.ix_(first, second)], compute_uv=False)
         return float(np.square(values[k:]).sum()) + tail(first) + tail(second)
 
+    # W is symmetric: the block between the halves stands in it twice.
     return 2.0 * tail(np.arange(len(W)))
 
 

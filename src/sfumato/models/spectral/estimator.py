@@ -193,6 +193,7 @@ class SpectralClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
         weighted = self.rounding == "weighted-k-means" or (
             self.rounding is None and self.method == "bach-jordan"
         )
+        # Objects without any similarity have no place in the embedding and must not move a center.
         weights = degree if weighted else xp.astype(degree > 0, Z.dtype)
         weights = weights if v is None else weights * xp.asarray(v, dtype=Z.dtype)
         firsts = self._first_rows(to_numpy(degree) > 0)
@@ -201,6 +202,7 @@ class SpectralClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
         runs = [
             loop.iterate(step, centers, max_iter=self.max_iter, tol=self.tol) for centers in starts
         ]
+        # k-means minimises the distortion.
         run = loop.best(runs, larger=False)
         distances = kernel.squared_distances(Z, run.state)
         self.temperature_ = kernel.temperature(distances, weights, self._dimension)
@@ -291,6 +293,7 @@ class SpectralClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
         v = xp.ones_like(self._scaling)
         v = v if self._weights is None else v * xp.asarray(self._weights, dtype=v.dtype)
         degree = as_dense(magnitudes(rows) @ v, dtype)
+        # An object similar to nothing has no direction; ``share`` gives it equal memberships.
         reciprocal = 1 / xp.where(degree > 0, degree, xp.ones_like(degree))
         E = as_dense(rows @ (self._scaling[:, None] * self._rotation), dtype)
         return self._row(E, reciprocal), degree
