@@ -405,3 +405,14 @@ def test_classes_of_one_object_each_in_huge_units():
     given = 1e151 * np.array([[1.28, 1.21, 1.13], [1.25, 1.15, 1.18]])
     model = MixtureClassifier((1, 3), n_init=1, random_state=0).fit(given, [1, 0])
     np.testing.assert_allclose(model.predict_proba(given), [[0, 1], [1, 0]], atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e-160, 1e140])
+def test_validity_does_not_depend_on_units(scale):
+    given, sure = np.round(X, 3), np.eye(2)[np.arange(40) % 2]
+    for known in (U, sure):
+        values = [xie_beni(data, known) for data in (given, scale * given)]
+        values += [fuzzy_silhouette(data, known) for data in (given, scale * given)]
+        assert values[::2] == pytest.approx(values[1::2], rel=1e-3)
+    fixed = xie_beni(scale * given, U, centers=scale * given[:2])
+    assert fixed == pytest.approx(xie_beni(given, U, centers=given[:2]), rel=1e-3)

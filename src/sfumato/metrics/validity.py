@@ -119,6 +119,11 @@ def _features(X: Any, n: int) -> np.ndarray:
     return X
 
 
+def _unit_power(X: np.ndarray) -> int:
+    """The power of two that brings features to one: their squares neither overflow nor vanish."""
+    return -int(np.frexp(np.abs(X).max(initial=0.0))[1])
+
+
 @documented
 def xie_beni(
     X: ArrayLike,
@@ -163,8 +168,10 @@ def xie_beni(
     if U.shape[1] < 2:
         raise ValueError("xie_beni compares clusters and needs at least two, got one")
     X = _features(X, len(U))
+    power = _unit_power(X)
+    X = np.ldexp(X, power)
     middle = X.mean(axis=0)
-    fixed = None if centers is None else np.asarray(centers, dtype=np.float64) - middle
+    fixed = None if centers is None else np.ldexp(np.asarray(centers, float), power) - middle
 
     def index(weights: np.ndarray | None) -> float:
         return _xie_beni(X - middle, U**fuzzifier, fixed, weights)
@@ -235,7 +242,7 @@ def fuzzy_silhouette(
     labels, certainty = _harden(side)
     given = as_weights(sample_weight, len(X))
     base = np.ones(len(X)) if given is None else given
-    values = _silhouettes(X, labels, base)
+    values = _silhouettes(np.ldexp(X, _unit_power(X)), labels, base)
     certainty = certainty**exponent
 
     def mean(weights: np.ndarray | None) -> float:
