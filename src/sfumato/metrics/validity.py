@@ -167,14 +167,14 @@ def xie_beni(
     U = _dense(as_side(clustering))
     if U.shape[1] < 2:
         raise ValueError("xie_beni compares clusters and needs at least two, got one")
-    X = _features(X, len(U))
-    power = _unit_power(X)
-    X = np.ldexp(X, power)
-    middle = X.mean(axis=0)
+    features = _features(X, len(U))
+    power = _unit_power(features)
+    scaled = np.ldexp(features, power)
+    middle = scaled.mean(axis=0)
     fixed = None if centers is None else np.ldexp(np.asarray(centers, float), power) - middle
 
     def index(weights: np.ndarray | None) -> float:
-        return _xie_beni(X - middle, U**fuzzifier, fixed, weights)
+        return _xie_beni(scaled - middle, U**fuzzifier, fixed, weights)
 
     return measure(index, len(U), sample_weight, interval, random_state)
 
