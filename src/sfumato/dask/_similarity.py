@@ -69,6 +69,7 @@ class Similarity(LinearOperator):
             np.dtype(W.dtype if W.dtype in (np.float32, np.float64) else np.float64), W.shape
         )
         self.n = W.shape[0]
+        # W v = W'v for a random v tells an asymmetric W with certainty, at the cost of one product.
         probe = np.random.default_rng(0).standard_normal(self.n).astype(self.dtype)
         facts = client().gather(
             [
@@ -190,6 +191,7 @@ class Similarity(LinearOperator):
         """Contributions to (W V)[rows] of the objects before, within and after them, added in the
         order of the blocks.
         """
+        # Parts of V may be lost with a worker; the client has them all.
         if any(part.status in ("error", "lost", "cancelled") for part in parts):
             parts[:] = self._spread(V)
         triples = zip(self.blocks, parts, self.bounds[:-1], strict=True)

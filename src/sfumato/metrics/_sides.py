@@ -143,6 +143,7 @@ def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
     """
     if is_hard(left) and is_hard(right):
         (n, k), k_right = left.shape, right.shape[1]
+        # A dense table is counted faster, unless it would be much larger than the labels.
         if k * k_right <= 4 * n + 1024:
             cells = left.indices.astype(np.int64) * k_right + right.indices
             return (
@@ -261,4 +262,5 @@ def bootstrap_weights(
     for _ in range(_RESAMPLES):
         counts = np.bincount(rng.integers(n, size=n), minlength=n).astype(np.float64)
         resampled = counts if weights is None else counts * weights
+        # A draw may hit objects of weight zero only.
         yield resampled if resampled.any() else np.ones(n)

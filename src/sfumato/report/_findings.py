@@ -93,7 +93,7 @@ def trust(
     metrics: Mapping[str, Any] | None = None,
     stability: float | None = None,
 ) -> list[Finding]:
-    """What speaks for the answer and what against it."""
+    """Statements for and against the answer."""
     found = [Finding("caution", text) for text in warnings]
     found += _number(selection, U.shape[1]) + _stable(stability)
     found += _against_classes(U, metrics or {})
@@ -136,7 +136,7 @@ def _number(selection: Mapping[str, Any] | None, k: int) -> list[Finding]:
 
 
 def _stable(agreement: float | None) -> list[Finding]:
-    """Whether another sample of the same kind would show the same clusters."""
+    """Stability: whether another sample of the same kind would show the same clusters."""
     if agreement is None:
         return []
     text = (
@@ -149,7 +149,7 @@ def _stable(agreement: float | None) -> list[Finding]:
 
 
 def _against_classes(U: np.ndarray, metrics: Mapping[str, Any]) -> list[Finding]:
-    """Whether memberships are as often right as they say, where classes are known."""
+    """Calibration of the memberships, where classes are known."""
     accuracy = metrics.get("matched accuracy")
     if accuracy is None or U.shape[1] < 2:
         return []
@@ -161,7 +161,7 @@ def _against_classes(U: np.ndarray, metrics: Mapping[str, Any]) -> list[Finding]
     )
     if abs(gap) <= CALIBRATED:
         return [Finding("good", text + "memberships are nearly calibrated.")]
-    more = "surer than it should be" if gap > 0 else "less sure than it could be"
+    more = "overconfident" if gap > 0 else "less confident than it could be"
     return [Finding("caution" if gap > 0 else "note", text + f"the model is {more}.")]
 
 
@@ -183,18 +183,19 @@ def _sureness(U: np.ndarray) -> list[Finding]:
             f"{shared:.0%} are shared, with their best two clusters less than {SHARED:g} apart.",
         )
     ]
+    # 0 for equal memberships, 1 for certain ones, whatever the number of clusters.
     if (largest.mean() * k - 1) / (k - 1) < 0.25:
         found.append(
             Finding(
                 "caution",
-                f"Memberships are vague: the evidence hardly separates {k} clusters. Try fewer, "
-                "or another model.",
+                f"Memberships are uncertain: the evidence hardly separates {k} clusters. Try "
+                "fewer, or another model.",
             )
         )
     if n > 1 and (largest > 0.999).mean() > 0.98:
         text = (
-            "Almost every membership is 0 or 1. Far-apart clusters look like this, and so does a "
-            "model that is surer than it should be."
+            "Almost every membership is 0 or 1. Far-apart clusters look like this, and so does an "
+            "overconfident model."
         )
         found.append(Finding("note", text + " A second model, or a consensus, is a cheap check."))
     return found
@@ -212,7 +213,7 @@ def _sizes(U: np.ndarray) -> list[Finding]:
         found.append(
             Finding(
                 "caution",
-                f"{empty} of the {k} clusters are the first choice of no object: fewer clusters "
+                f"{empty} of the {k} clusters have no object's largest membership: fewer clusters "
                 "may be enough.",
             )
         )

@@ -35,7 +35,7 @@ class ColumnProfile(NamedTuple):
 def profiles(
     X: Any, memberships: Any, *, columns: Sequence[Any] | None = None
 ) -> list[list[ColumnProfile]]:
-    """The columns of every cluster, those that tell it best from the other objects first.
+    """The columns of every cluster, those that separate it best from the other objects first.
 
     Objects count by their memberships. Numbers are compared by their means: the separation is the
     difference between the cluster and the rest in standard deviations within them (Cohen's d).
@@ -89,6 +89,8 @@ def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnPro
         [np.median(v[s]) if s.any() else 0.0 for v, s in zip(values.T, seen.T, strict=True)]
     )
     unit = units(np.where(seen, values, 0.0))
+    # About the median and in units of the column, so that sums of squares neither cancel nor
+    # overflow.
     X = np.where(seen, values / unit - center / unit, 0.0)
     mass, first, second = (U.T @ part for part in (seen.astype(float), X, X * X))
     total = [part.sum(axis=0) for part in (mass, first, second)]
@@ -130,7 +132,7 @@ def _moments(
 
 
 def _of_category(column: Column, U: np.ndarray) -> list[ColumnProfile]:
-    """The level of a column that tells each cluster best."""
+    """The level of a column that separates each cluster best."""
     if column.codes is None:
         values = np.asarray(column.numbers)
         codes, levels = np.where(np.isnan(values), -1, values > 0.5).astype(int), ["no", "yes"]
@@ -142,6 +144,7 @@ def _of_category(column: Column, U: np.ndarray) -> list[ColumnProfile]:
     inner = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-12)
     rest = total - mass
     outer = rest / np.maximum(rest.sum(axis=1, keepdims=True), 1e-12)
+    # Cohen's h: the arcsine makes the variance of a share independent of the share.
     angles = [2 * np.arcsin(np.sqrt(np.clip(part, 0.0, 1.0))) for part in (inner, outer)]
     effect = np.abs(angles[0] - angles[1])
     effect[rest.sum(axis=1) < 1e-9] = 0.0
@@ -196,9 +199,10 @@ def _number(value: float) -> str:
 
 
 def telling(found: Sequence[Sequence[ColumnProfile]], count: int) -> list[str]:
-    """Names of the columns that tell clusters apart best, over all clusters."""
+    """Names of the columns that separate clusters best, over all clusters."""
     best: dict[str, float] = {}
     for group in found:
         for part in group:
+            # Capped, so that one perfectly separated cluster does not decide alone.
             best[part.column] = best.get(part.column, 0.0) + min(part.separation, 2 * LARGE)
     return sorted(best, key=lambda name: -best[name])[:count]

@@ -1,8 +1,8 @@
 """Calibration of memberships, and temperatures that improve it.
 
-Tempered memberships are  u_ir^(1/T) / sum_s u_is^(1/T):  T > 1 makes them vaguer, T < 1 surer, the
-order of clusters stays. The best T has the least squared error of co-occurrences u_i'u_j against
-pairs whose truth is known.
+Tempered memberships are  u_ir^(1/T) / sum_s u_is^(1/T):  T > 1 makes them less certain, T < 1 more
+certain; the order of clusters stays. The best T has the least squared error of co-occurrences
+u_i'u_j against pairs whose truth is known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Reliability", "calibration_report", "fit_temperature", "temper"]
 
 
 def temper(memberships: ArrayLike, temperature: float) -> np.ndarray:
-    """Memberships made vaguer (temperature above 1) or surer (below 1).
+    """Memberships made less certain (temperature above 1) or more certain (below 1).
 
     Parameters
     ----------
@@ -46,6 +46,7 @@ def temper(memberships: ArrayLike, temperature: float) -> np.ndarray:
     """
     U = np.asarray(check_memberships(memberships))
     temperature = check_number(temperature, "temperature", low=0, high=np.inf, strict=True)
+    # log 0 is minus infinity, which softmax turns into 0 again.
     with np.errstate(divide="ignore"):
         return softmax(np.log(np.clip(U, 0, None)) / U.dtype.type(temperature))[0]
 
@@ -75,7 +76,7 @@ def fit_temperature(
     Returns
     -------
     temperature : float
-        Between 1/50 and 50. Above 1 the memberships were too sure.
+        Between 1/50 and 50. Above 1 the memberships were too confident.
 
     Examples
     --------
@@ -102,6 +103,7 @@ def fit_temperature(
             return float(brier_score(reference, tempered, sample_weight=sample_weight))
         return float(np.mean((cooccurrence(tempered, pairs) - truth) ** 2))
 
+    # The loss may have several minima: a grid finds the basin, then a bounded search the minimum.
     grid = np.linspace(-np.log(50), np.log(50), 27)
     best = int(np.argmin([loss(value) for value in grid]))
     bracket = (grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)])
@@ -140,7 +142,7 @@ def calibration_report(
     n_draws: int = 3,
     random_state: RandomState = 0,
 ) -> list[Reliability]:
-    """How far the memberships of models can be trusted.
+    """Calibration of the memberships of models.
 
     On overlapping Gaussians, where the true posterior is known.
 

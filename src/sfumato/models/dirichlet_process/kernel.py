@@ -80,6 +80,7 @@ def update(
     """Best posteriors of components, sticks and alpha for these statistics, the largest cluster
     first.
     """
+    # The order of sizes maximises the bound over all orders of the sticks.
     order = np.argsort(-counts, kind="stable")
     sums, counts = sums[order], counts[order]
     sticks = _sticks(counts, current.mean)
@@ -99,6 +100,7 @@ def update(
 
 
 def _sticks(counts: np.ndarray, alpha: float) -> np.ndarray:
+    # Mass of all later clusters; rounding may leave it below zero.
     later = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1] - counts
     return np.stack([1.0 + counts[..., :-1], alpha + np.maximum(later[..., :-1], 0.0)])
 
@@ -184,6 +186,7 @@ def merges(component: Any, state: State, losses: Any, *, limit: int = 30) -> lis
 
     ``losses(pairs)`` gives the entropy that each union gives up.
     """
+    # Empty clusters hold the prior: merging them changes nothing.
     active = np.flatnonzero(state.counts > 1e-8 * max(1.0, state.counts.sum()))
     left, right = (active[index] for index in np.triu_indices(len(active), 1))
     if not len(left):
@@ -200,6 +203,8 @@ def merges(component: Any, state: State, losses: Any, *, limit: int = 30) -> lis
     union[rows, right] = 0.0
     alpha = state.concentration.mean
     promise = gain + _stick_evidence(union, alpha) - _stick_evidence(state.counts[None], alpha)
+    # The loss of entropy needs a pass over the data, so only promising pairs are tried; it is never
+    # negative.
     best = np.argsort(-promise, kind="stable")[:limit]
     best = best[promise[best] > 0]
     pairs = [(int(left[i]), int(right[i])) for i in best]

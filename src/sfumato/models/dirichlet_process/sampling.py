@@ -61,6 +61,8 @@ def run_chains(
         return Walk(gibbs.start(chain, prior.mean, rng), rng.bit_generator.state)
 
     def sweep(walk: Walk) -> Walk:
+        # The state of the generator is part of the walk, so that a resumed chain draws the same
+        # numbers.
         rng = np.random.default_rng(0)
         rng.bit_generator.state = walk.generator
         draw = gibbs.sweep(chain, walk.draw, prior, rng)
@@ -79,6 +81,7 @@ def run_chains(
             return walks, gibbs.log_joint(chain, walks[0].draw)
 
         walks = tuple(pool.map(start, seeds))
+        # A negative tolerance never stops: a chain has no optimum to reach.
         walks = loop.iterate(
             step, walks, max_iter=burn_in + n_draws * thinning, tol=-1.0, relative_to=1.0
         ).state
@@ -107,6 +110,7 @@ def split_r_hat(values: np.ndarray) -> float:
     half = values.shape[1] // 2
     if half < 2:
         return np.inf
+    # Halves of one chain differ if it still drifts, which whole chains would hide.
     parts = np.concatenate([values[:, :half], values[:, -half:]])
     within = parts.var(axis=1, ddof=1).mean()
     between = parts.mean(axis=1).var(ddof=1)
@@ -124,6 +128,7 @@ def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
     A cluster that has no object's largest membership is dropped, so there may be fewer than ``k``.
     """
     table = encode(labelings)
+    # Fifty draws are enough to find one near the middle of the posterior.
     typical = np.flatnonzero(labelings.max(axis=0) + 1 == k)[:50]
     U = min(
         (np.eye(k)[labelings[:, draw]] for draw in typical),
@@ -190,6 +195,7 @@ class Posterior(NamedTuple):
         draw = np.repeat(
             np.arange(len(self.first)), np.diff(np.append(self.first, len(self.log_weight)))
         )
+        # Relative to the largest of each draw, so that no exponential overflows.
         top = np.maximum.reduceat(logits, self.first, axis=0)
         logits = np.exp(logits - top[draw])
         total = np.add.reduceat(logits, self.first, axis=0)
@@ -197,6 +203,7 @@ class Posterior(NamedTuple):
 
     def _pieces(self, block: Array) -> Any:
         block = block if sp.issparse(block) else to_numpy(block)
+        # Blocks of about 16 MB.
         size = max(16, 2**21 // len(self.log_weight))
         return [
             self.component.features(block[start : start + size])

@@ -86,6 +86,7 @@ def best_run(
     )
     if few is rows:
         return run
+    # Statistics of the sample, scaled to the weight of all objects, start the full fit.
     grown = weight_of(rows) / weight_of(few)
     state = kernel.update(
         component, grown * run.state.sums, grown * run.state.counts, run.state.concentration, prior
@@ -123,6 +124,7 @@ def ascend(
         )
         history.append(run.history)
         n_iter += run.n_iter
+        # Coordinate ascent alone cannot join two clusters that share one group.
         pairs = kernel.merges(
             component, run.state, lambda pairs, at=run.state: _losses(component, rows, at, pairs)
         )

@@ -127,6 +127,7 @@ def _linked(
     """Memberships of the linked rows, and what they cost."""
     links, rule = problem.links, problem.rule
     assert links is not None
+    # Rows that must be together have one row of memberships, for their mean distance.
     mass = np.maximum(np.bincount(links.unit, w), np.finfo(float).tiny)
     mean = links.of_units(w[:, None] * D) / mass[:, None]
     U, costs = _share(mean, rule)
@@ -147,6 +148,7 @@ def _linked(
         begin = None if start is None else start[at]
         U[at], costs[at] = _of_piece(mean[at], pull, rule, held, U[at], begin)
         P = power(U[at], rule)
+        # Every pair is counted from both of its ends.
         penalty += 0.5 * float(np.sum(_extra(P, pull) * P * mass[at][:, None]))
     return U[links.unit], float(mass @ costs) + penalty
 
@@ -167,7 +169,7 @@ def _of_piece(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Memberships of linked units in turn, and their costs without the pairs.
 
-    They go on from ``start``, or from labels given to the surest first.
+    They start from ``start``, or from labels given in order of certainty.
     """
     columns = U.shape[1]
     whole = D if columns == D.shape[1] else np.hstack([D, np.full((len(D), 1), rule.noise)])
@@ -176,6 +178,7 @@ def _of_piece(
     if start is None:
         two = np.partition(whole, min(1, columns - 1), axis=1)
         margin = two[:, min(1, columns - 1)] - two[:, 0]
+        # Units with a clear nearest center first: they decide for those that they are linked to.
         for a in np.argsort(-margin, kind="stable"):
             if not held[a]:
                 extra = _extra(power(U, rule), pull)[a]
@@ -201,6 +204,7 @@ def typicalities(
     D = problem.geometry.distances(solution)
     A = w * _share(D, problem.rule._replace(noise=None))[0] ** m
     reach = np.sum(A * D, axis=0) / np.maximum(A.sum(axis=0), np.finfo(float).tiny)
+    # Positive even if a cluster holds copies of one object.
     reach = np.maximum(reach, 1e-12 * max(float(D.max(initial=0.0)), np.finfo(float).tiny))
 
     def typical(D: np.ndarray) -> np.ndarray:

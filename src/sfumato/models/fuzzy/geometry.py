@@ -40,6 +40,8 @@ class Euclidean:
 
     def __init__(self, X: np.ndarray) -> None:
         there = ~np.isnan(X)
+        # Partial distances are raised to all p features; objects without any value have distance
+        # zero.
         share = X.shape[1] / np.maximum(there.sum(axis=1), 1)
         self.X = np.where(there, X, 0.0)
         self.there = there * share[:, None]
@@ -136,6 +138,7 @@ class Manhattan:
         alive = A.sum(axis=0) > 0
         for feature, order in enumerate(self.order.T):
             upto = np.cumsum(A[order], axis=0)
+            # Lower weighted median: the first value at which half of the weight is reached.
             middle = (upto < 0.5 * upto[-1]).sum(axis=0)
             values = self.X[order[np.minimum(middle, len(order) - 1)], feature]
             centers[alive, feature] = values[alive]
