@@ -119,7 +119,7 @@ def test_the_same_input_gives_the_same_bytes():
     [
         (np.full((50, 4), 0.25), "Memberships are uncertain"),
         (np.eye(2)[np.arange(50) % 2], "Almost every membership is 0 or 1"),
-        (np.eye(3)[np.arange(50) % 2], "have no object's largest membership"),
+        (np.eye(3)[np.arange(50) % 2], "are the label of no object"),
         (np.eye(2)[(np.arange(500) == 7).astype(int)], "very small"),
         (np.ones((5, 1)), "nothing to be unsure about"),
     ],

@@ -213,7 +213,7 @@ def _sizes(U: np.ndarray) -> list[Finding]:
         found.append(
             Finding(
                 "caution",
-                f"{empty} of the {k} clusters have no object's largest membership: fewer clusters "
+                f"{empty} of the {k} clusters are the label of no object: fewer clusters "
                 "may be enough.",
             )
         )
