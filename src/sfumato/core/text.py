@@ -1,6 +1,4 @@
-"""Names that come from outside (objects, columns, clusters, files), made safe to show and to
-write.
-"""
+"""Names from files and users (objects, columns, clusters), made safe to show and to write."""
 
 from __future__ import annotations
 

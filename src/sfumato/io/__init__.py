@@ -1,6 +1,6 @@
 """Files in, files out: tables and arrays from outside, result folders, models and checkpoints.
 
-What a file holds is told from its first bytes. Sizes are checked before anything is allocated,
+The type of a file is recognised by its first bytes. Sizes are checked before anything is allocated,
 pickles are never read, and what is written is written whole or not at all.
 """
 

@@ -1,4 +1,4 @@
-"""What every reader gives, and what it may be asked for."""
+"""The table that every reader returns, and the options of readers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Arrays on disk: NPY and NPZ.
 
-What the header declares is held against the file before memory is asked for.
+The sizes in the header are compared with the file before memory is allocated.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _choose(arrays: Array, names: list[str], path: Path, source: str, roles: Rol
 def plausible(rows: int, columns: int, entries: int, source: str) -> None:
     """Refuse a sparse matrix that is almost all empty rows.
 
-    Nobody means that, and its row pointers alone could fill the memory.
+    Such a file is damaged, and its row pointers alone could fill the memory.
     """
     if rows > 1_000_000 + 100 * entries:
         raise InputError(

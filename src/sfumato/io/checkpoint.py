@@ -1,7 +1,7 @@
-"""A long fit that can be taken up again: the state of every loop, kept on disk from time to time.
+"""Checkpoints of a long fit: the state of every loop, written to disk from time to time.
 
-Seeds decide the starts, and a loop is all in its state, so a fit that goes on from a kept state
-ends where it would have ended.
+Seeds determine the starts, and the state of a loop determines what follows, so a fit that is
+resumed ends where it would have ended.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Checkpoint:
     token : str
         Marks the files of this run, so that a later one can clean up after it.
     warn : function of a text, optional
-        Hears why a write failed; ``warnings.warn`` if not given.
+        Called with the reason if a write fails; ``warnings.warn`` if not given.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Checkpoint:
         token: str = "checkpoint",
         warn: Callable[[str], None] | None = None,
     ) -> None:
-        skops()  # an import that Ctrl-C cuts in two cannot be repeated
+        skops()  # an import that Ctrl-C interrupts cannot be repeated
         self.path, self.task, self.every, self.token = path, task, every, token
         self.warn = warn or partial(warnings.warn, stacklevel=2)
         self._said: set[str] = set()
@@ -106,7 +106,7 @@ class Checkpoint:
     def write(self) -> bool:
         """Write everything kept so far.
 
-        A write that fails is told once, and the last good file stays as it is.
+        A failed write is reported once, and the last good file stays.
         """
         began = time.monotonic()
         try:
@@ -133,7 +133,7 @@ class Checkpoint:
         return True
 
     def remove(self) -> None:
-        """The fit is done: nothing is left to take up."""
+        """Delete the file: the fit is done."""
         if self.mine:
             with suppress(OSError):
                 self.path.unlink()

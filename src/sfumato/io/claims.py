@@ -1,4 +1,4 @@
-"""Who is writing what: a lock beside the output, held from before the work until its end."""
+"""Locks on output: a lock file beside the output, held from before the work until its end."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _TRIES, _PAUSE = 6, 0.1  # another run may hold a lock for a moment, to see whet
 class Claim:
     """The right of this process to write ``target``; refused while another process has it.
 
-    The lock is a small file beside ``target`` that names the writer. The system lets go of it when
-    the writer dies, so a lock that can be taken is the lock of a dead writer, and what that writer
-    left half written, under names that bear its token, is removed.
+    The lock is a small file beside ``target`` that names the writer. The system releases it when
+    the writer dies, so a lock that can be taken is that of a dead writer, and what that writer left
+    half written, under names that bear its token, is removed.
     """
 
     def __init__(self, target: Path, option: str) -> None:

@@ -1,4 +1,4 @@
-"""What each column of a table is: a number, yes or no, a category, a date; or nothing to cluster.
+"""Kinds of columns: numbers, yes or no, categories, dates, and columns that are not clustered.
 
 Readers hand over ``Raw`` columns; ``judge`` says what each is, and ``encode`` makes one matrix of
 those that are used.

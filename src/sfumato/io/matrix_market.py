@@ -1,6 +1,6 @@
 """Matrix Market files, parsed here.
 
-a file from a stranger must not reach a parser that trusts it.
+Untrusted files must not reach a parser that does not check sizes.
 """
 
 from __future__ import annotations

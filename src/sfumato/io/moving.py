@@ -1,6 +1,4 @@
-"""Renames that never replace by accident, and data that are on the disk before a name points to
-them.
-"""
+"""Renames that never replace a file by accident, and data that are synchronised before a rename."""
 
 from __future__ import annotations
 

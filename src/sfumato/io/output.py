@@ -1,4 +1,4 @@
-"""Output that is whole or not there.
+"""Output that is written completely or not at all.
 
 Claimed before the work, written beside its place, moved there in one step at the end.
 """

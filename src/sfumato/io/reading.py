@@ -1,4 +1,4 @@
-"""One reader for every kind of file: its first bytes say what it is."""
+"""One reader for every kind of file, recognised by its first bytes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def read(
         Which columns are ids, weights and classes, which to leave out, and whether the others are
         labels.
     report : function, optional
-        Hears the share of the file that has been read, and how much that is.
+        Called with the share of the file that has been read, and how much that is.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def _read_pipe(
 ) -> Table:
     """The table that comes through a pipe, by way of a file.
 
-    Its kind is told from its beginning, and it is read more than once.
+    Its kind is recognised by its beginning, and it is read more than once.
     """
     with tempfile.NamedTemporaryFile(prefix="sfumato-") as spool:
         try:

@@ -76,7 +76,7 @@ def _cut(sample: str, delimiter: str) -> list[list[str]]:
 def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
     """Steadiness of the number of cells, share of numbers, number of cells.
 
-    One cell a line is the last resort.
+    One cell per line is the last resort.
     """
     body = rows[1:] or rows
     width, steady = Counter(map(len, body)).most_common(1)[0]

@@ -62,9 +62,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 class _Held(dict[str, Any]):
-    """An object from a file: what is asked for and not there is an error of the file, not of the
-    program.
-    """
+    """An object from a file: a missing key is reported as damage of the file."""
 
     def __missing__(self, key: str) -> Any:
         raise InputError(

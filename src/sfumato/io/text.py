@@ -1,6 +1,6 @@
 """Text tables, read in blocks.
 
-CSV, TSV and their kin, with the line and the column of whatever is wrong.
+CSV, TSV and similar files; errors name the line and the column.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def read_text(
 ) -> Table:
     """The table in a text file.
 
-    ``report`` hears the share of the file that has been read, and how much that is.
+    ``report`` is called with the share of the file that has been read, and how much that is.
     """
     size = max(path.stat().st_size, 1)
     try:

@@ -1,6 +1,6 @@
 """Models and checkpoints on disk, with skops.
 
-No pickles, and no class from outside a short list is ever made.
+No pickles, and only classes of a short list are ever created.
 """
 
 from __future__ import annotations

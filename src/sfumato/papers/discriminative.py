@@ -1,4 +1,4 @@
-"""Whether clusters made for a class tell it apart in held-out data better than others do."""
+"""Held-out comparison of discriminative clusters with other clusters."""
 
 from __future__ import annotations
 

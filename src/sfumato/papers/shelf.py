@@ -1,6 +1,6 @@
 """Data sets that do not come with scikit-learn.
 
-From a folder of the user's, else from OpenML, else left out by name.
+From a folder of the user, else from OpenML, else left out with a note.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Shelf:
         Whether to ask OpenML for what is not there. scikit-learn keeps what it fetched in its data
         home.
     say : callable, optional
-        Is told in a line what is being worked on, what is fetched and what is left out.
+        Called with a line on what is being worked on, fetched or left out.
     """
 
     def __init__(
