@@ -52,6 +52,9 @@ def test_a_run_equals_the_plain_run(family, noise, prior, monkeypatch):
     assert fast.converged == slow.converged
     np.testing.assert_allclose(fast.history, slow.history, rtol=1e-10)
     same(fast.state, slow.state)
+    rating = data.likelihood(family, prior=belief).rating(slow.state)
+    monkeypatch.undo()
+    np.testing.assert_allclose(data.likelihood(family, prior=belief).rating(slow.state), rating)
 
 
 @pytest.mark.parametrize("family", ["VVV", "EEI", "VII", "VEV"])

@@ -8,9 +8,11 @@ a family whose bound is behind the best by more than what counts in an average i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
+from ...numerics.families import FAMILIES
 from .candidate import Fit, Problem, doubt
 from .data import MixtureData
 
@@ -28,13 +30,14 @@ def fits_from(data: MixtureData, problems: Sequence[Problem], R: np.ndarray) -> 
 
     The simplest family comes first, then the others from the freest on.
     """
-    simplest, *others = sorted(problems, key=lambda p: p.n_parameters)
+    costs = {problem.blank.family: problem.n_parameters for problem in problems}
+    simplest, *others = sorted(problems, key=lambda problem: costs[problem.blank.family])
     fits: dict[str, Fit] = {}
     best = np.inf
     for problem in (simplest, *reversed(others)):
         settings, family = problem.settings, problem.blank.family
-        within = [fit for name, fit in fits.items() if _lies_within(family, name)]
-        bound = max((_bound(problem, fit) for fit in within), default=-np.inf)
+        freer = [fit for name, fit in fits.items() if _lies_within(family, name)]
+        bound = max((_bound(problem, costs[family], fit) for fit in freer), default=-np.inf)
         if bound > best + BEHIND:
             fits[family] = problem.passed_over(bound)
             continue
@@ -51,15 +54,16 @@ def is_passed_over(fit: Fit) -> bool:
     return fit.run.n_iter == 0
 
 
+@lru_cache(maxsize=len(FAMILIES) ** 2)
 def _lies_within(family: str, other: str) -> bool:
     return all(FREEDOM.index(a) <= FREEDOM.index(b) for a, b in zip(family, other, strict=True))
 
 
-def _bound(problem: Problem, fit: Fit) -> float:
+def _bound(problem: Problem, n_parameters: int, fit: Fit) -> float:
     """What the criterion is at least, the likelihood being at most that of a freer family."""
     candidate, likelihood = fit.candidate, problem.likelihood
     if not np.isfinite(candidate.log_likelihood):
         return -np.inf
     cost = 2.0 if problem.settings.criterion == "aic" else float(np.log(likelihood.count))
     scaled = candidate.log_likelihood * likelihood.count / likelihood.total
-    return -2.0 * scaled + cost * problem.n_parameters
+    return -2.0 * scaled + cost * n_parameters

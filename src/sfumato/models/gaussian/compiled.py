@@ -15,11 +15,11 @@ from numba import njit
 
 from ...numerics.compiled_families import letters, pairs
 from . import kernel
-from .compiled_step import extrapolate, step
+from .compiled_step import extrapolate, levels, step
 from .kernel import State
 from .prior import Prior
 
-__all__ = ["run", "steps"]
+__all__ = ["rating", "run", "steps"]
 
 SLOTS = 6  # states that are held at once
 
@@ -111,6 +111,13 @@ def steps(
     _steps(*problem.arguments(np.empty(n_steps), W, M, C, values))
     C = C.reshape(several.covariances.shape)
     return kernel.unstack(several._replace(weights=W, means=M, covariances=C)), values
+
+
+def rating(Z: np.ndarray, weights: np.ndarray | None, state: State) -> tuple[float, float]:
+    """The log-likelihood, and the sum of the logarithms of every object's largest membership."""
+    problem = _Problem(Z, weights, state, None)
+    problem.put(state)
+    return levels(problem.Z, problem.weights, problem.fixed, *problem.prior[:2], *problem.slots)
 
 
 @njit(cache=True, nogil=True)

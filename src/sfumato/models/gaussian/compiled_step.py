@@ -16,7 +16,7 @@ from ...numerics.compiled_matrices import cholesky, precision, raised
 from ...numerics.compiled_sums import gaussian_walk
 from .kernel import INNER_STEPS, LEAST_MASS, LOG_2PI
 
-__all__ = ["extrapolate", "step"]
+__all__ = ["extrapolate", "levels", "step"]
 
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -37,6 +37,27 @@ def step(Z, w, count, family, turns, fixed, mean, scale, numbers, W, M, C, slot,
         walked = _carefully(Z[0], w, rows, sums)
     _update(sums, family, turns, fixed, mean, scale, numbers, W, M, C, slot, out)
     return walked + peak * count + value
+
+
+@njit(cache=True, nogil=True)
+def levels(Z, w, fixed, mean, scale, W, M, C):
+    """The log-likelihood of the first slot, and the sum of the logarithms of every object's largest
+    membership.
+    """
+    rows, none = np.zeros((W.shape[1], Z.shape[1])), np.zeros(3)
+    peak, _ = _ready(W[0], M[0], C[0], fixed, mean, scale, none, rows)
+    L = np.dot(rows, Z[0])
+    value, sure = 0.0, 0.0
+    for i in range(L.shape[1]):
+        top, total = -np.inf, 0.0
+        for j in range(len(L)):
+            top = max(top, L[j, i])
+        for j in range(len(L)):
+            total += np.exp(L[j, i] - top)
+        weight = w[i] if len(w) else 1.0
+        value += weight * (np.log(total) + top + peak)
+        sure -= weight * np.log(total)
+    return value, sure
 
 
 @njit(cache=True, nogil=True)

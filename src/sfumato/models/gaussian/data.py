@@ -8,9 +8,9 @@ alone shows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,6 +36,7 @@ from .prior import Prior
 
 __all__ = ["MixtureData", "Sample", "Trial", "best_move", "clear_partition", "match", "partitions"]
 
+_T = TypeVar("_T")
 SAMPLE = 4096  # objects that a start looks at
 KINDS = ("whitened", "standardized", "units", "objects")  # of starts after the first, in turn
 CLEAR_MOVES = 4  # of a partition that is not clear yet
@@ -96,6 +97,7 @@ class MixtureData:
     n_jobs: int | None
     linked: tuple[Linked, Any, np.ndarray, Any, bool] | None = None
     _rows: dict[Any, Rows] = field(default_factory=dict, compare=False)
+    _made: dict[Any, Any] = field(default_factory=dict, compare=False)  # what families share
 
     @classmethod
     def measure(
@@ -123,7 +125,17 @@ class MixtureData:
 
     def coordinates(self, family: str) -> Coordinates:
         """Coordinates in which the family works."""
+        return self._shared("coordinates", family, self._coordinates)
+
+    def _coordinates(self, family: str) -> Coordinates:
         return coordinates_for(family, self.measured, self.holes)
+
+    def _shared(self, what: str, family: str, make: Callable[[str], _T]) -> _T:
+        """What families with equal coordinates share, made once."""
+        key = (what, family in AFFINE, families.kind_of(family) == "diag")
+        if key not in self._made:
+            self._made[key] = make(family)
+        return self._made[key]  # type: ignore[no-any-return]
 
     def likelihood(
         self, family: str, frozen: tuple[str, ...] = (), prior: Prior | None = None
@@ -174,6 +186,7 @@ class MixtureData:
             count=float(size),
             linked=None if self.linked is None else (*self.linked[:-1], False),
             _rows={},
+            _made={},
         )
 
     def sample(self, rng: np.random.Generator) -> Sample:
@@ -186,6 +199,10 @@ class MixtureData:
 
     def inner(self, sample: Sample, family: str) -> np.ndarray:
         """Objects of a sample in the coordinates of the family."""
+        held, X = self._shared("inner", family, lambda name: (sample, self._inner(sample, name)))
+        return X if held is sample else self._inner(sample, family)
+
+    def _inner(self, sample: Sample, family: str) -> np.ndarray:
         coordinates = self.coordinates(family)
         factors = coordinates.scale / self.measured.scale
         X = sample.X if np.all(factors == 1.0) else sample.X * factors
@@ -193,6 +210,9 @@ class MixtureData:
 
     def covariance(self, family: str) -> np.ndarray:
         """Covariance (d, d) of the data in the coordinates of the family, divided by n - 1."""
+        return self._shared("covariance", family, self._covariance)
+
+    def _covariance(self, family: str) -> np.ndarray:
         coordinates = self.coordinates(family)
         unbiased = self.count / max(self.count - 1.0, 1.0)
         if coordinates.mix is not None:

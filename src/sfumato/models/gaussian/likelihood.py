@@ -284,6 +284,8 @@ class Likelihood:
 
         Both weighted.
         """
+        if (Z := self._small()) is not None:
+            return _twin().rating(Z, self.rows.columns[0], state)  # type: ignore[no-any-return]
         if self.view.layout == "features" and self.linked is None:
             densities = kernel.ready(state)
 

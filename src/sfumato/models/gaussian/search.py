@@ -23,7 +23,7 @@ from ...numerics.families import family_of
 from . import noisy
 from .candidate import Fit, Problem, doubt, one_component, rated
 from .candidate import problem as problem_of
-from .clear import fits_from, is_passed_over
+from .clear import BEHIND, fits_from, is_passed_over
 from .data import MixtureData, Sample, clear_partition, match, partitions
 from .likelihood import MOST_FEATURES
 from .parameters import Settings
@@ -271,7 +271,7 @@ def _polish(fits: list[Fit], settings: Settings) -> None:
     values = np.nan_to_num([getattr(fit.candidate, settings.criterion) for fit in fits], nan=np.inf)
     for i in np.argsort(values, kind="stable")[:POLISHED]:
         fit = fits[i]
-        if is_passed_over(fit):
+        if not values[i] <= values.min() + BEHIND:
             break
         run = fit.likelihood.run(fit.run.state, settings.max_iter, settings.tol)
         fits[i] = rated(fit.likelihood, run, fit.candidate.covariance_type)
