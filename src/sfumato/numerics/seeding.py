@@ -45,8 +45,11 @@ def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Indices of the objects of positive weight in lexicographic order of (at most sixteen)
     features.
     """
-    # The first feature is the last key of lexsort; sixteen features break nearly all ties.
-    order = np.lexsort(X.T[15::-1]) if X.shape[1] else np.arange(len(X))
+    order = np.argsort(X[:, 0], kind="stable") if X.shape[1] else np.arange(len(X))
+    first = X[order, 0] if X.shape[1] else order
+    if not (first[1:] > first[:-1]).all():  # the others are asked only where the first one ties
+        # The first feature is the last key of lexsort; sixteen break nearly all ties.
+        order = np.lexsort(X.T[15::-1])
     return order if weights is None else order[weights[order] > 0]
 
 
@@ -106,12 +109,15 @@ def whiten(X: np.ndarray, weights: np.ndarray, power: float = 1.0) -> np.ndarray
     return X @ (vectors[:, good] / values[good] ** (power / 2.0)) if good.any() else X
 
 
-def _distances(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
-    """Squared distances (k, n), exactly zero only at a center itself."""
-    D = np.sum(centers**2, axis=1)[:, None] - 2.0 * (centers @ X.T) + np.sum(X**2, axis=1)
-    # What the expansion of the square may lose to cancellation.
-    noise = 4 * np.finfo(float).eps * (np.sum(X**2, axis=1) + np.sum(centers**2, axis=1)[:, None])
-    return np.where(noise < D, D, 0.0)
+def _distances(X: np.ndarray, squares: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    """Squared distances (k, n), exactly zero only at a center itself.
+
+    ``squares`` (n,) are the squared lengths of the rows of ``X``.
+    """
+    both = squares + np.sum(centers**2, axis=1)[:, None]
+    D = both - 2.0 * (centers @ X.T)
+    # What the expansion of the square may lose to cancellation counts as nothing.
+    return np.where(4 * np.finfo(float).eps * both < D, D, 0.0)
 
 
 def nearest(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
@@ -129,12 +135,12 @@ def kmeans_plus_plus(
     """
     # As many candidates as scikit-learn tries for each center.
     n_trials = 2 + int(np.log(k))
-    chosen = [_draw(weights, rng, 1)[0]]
-    closest = np.minimum(_distances(X, X[chosen])[0], cap)
+    chosen, squares = [_draw(weights, rng, 1)[0]], np.sum(X**2, axis=1)
+    closest = np.minimum(_distances(X, squares, X[chosen])[0], cap)
     while len(chosen) < k:
         mass = weights * closest
         candidates = _draw(mass if mass.sum() > 0 else weights, rng, n_trials)
-        trials = np.minimum(closest, _distances(X, X[candidates]))
+        trials = np.minimum(closest, _distances(X, squares, X[candidates]))
         best = int(np.argmin(trials @ weights))
         chosen.append(candidates[best])
         closest = trials[best]

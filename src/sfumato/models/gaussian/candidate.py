@@ -76,21 +76,6 @@ class Problem:
             run = run._replace(state=kernel.ordered(run.state))
         return rated(self.likelihood, run, self.covariance_type)
 
-    @property
-    def n_parameters(self) -> int:
-        """Free parameters of the mixture."""
-        noise = self.settings.noise is not None
-        return self.likelihood.n_parameters(len(self.blank.means), noise)
-
-    def passed_over(self, bound: float) -> Fit:
-        """The entry of a candidate that was not fitted: its criterion is at least ``bound``."""
-        setting = {"n_clusters": len(self.blank.means), "covariance_type": self.covariance_type}
-        name = self.settings.criterion.upper()
-        reason = f"not fitted: its {name} would be {bound:.1f} at least, too high to be chosen"
-        candidate = ModelCandidate(setting, n_parameters=self.n_parameters, reason=reason)
-        run = loop.Run(self.blank, float("nan"), np.empty(0), 0, False)
-        return Fit(candidate, self.likelihood, run)
-
     def memberships(self, state: State) -> np.ndarray:
         """Weighted memberships (k, n) of the sample, without noise."""
         L = direct.logits(self.X, state)[: len(state.means)]

@@ -102,11 +102,10 @@ def fit_all(
     if n_starts > 1 and _is_plain(data, sizes, settings):
         clear = clear_partition(sample, sizes[0], np.random.default_rng(settings.seed))
     first = replace(settings, tol=max(settings.tol, LOOSE_TOL)) if loose else settings
-    problems = [[problem_of(contest, sample, k, name, first) for name in types] for k in sizes]
     if clear is not None:
-        R = (clear == np.arange(sizes[0])[:, None]) * sample.weights
-        fits = fits_from(contest, problems[0], R)
+        fits = fits_from(contest, sample, clear, types, first)
     else:
+        problems = [[problem_of(contest, sample, k, name, first) for name in types] for k in sizes]
         groups = partitions(sample, sizes, n_starts, rng, nested)
         fits = _from_starts(contest, problems, sample, groups, loose)
     if few is not contest:
