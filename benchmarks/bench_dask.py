@@ -105,29 +105,26 @@ def shards(n: int = 10_000_000, d: int = 8, k: int = 8, n_files: int = 40) -> li
                 k, covariance_type="diag", n_init=1, max_iter=10, tol=0.0, random_state=0
             ),
         }.items():
-            start = time.perf_counter()
-            here = model.fit(X).objective_
-            one = time.perf_counter() - start
-            with cluster():
-                start = time.perf_counter()
-                there = model.fit(folder_of(folder)).objective_
-                seconds = time.perf_counter() - start
-            note = (
-                f"{n_files} files, 10 iterations; objectives differ by "
-                f"{abs(there - here) / abs(here):.0e}"
-            )
-            lines.append(
-                Line(
-                    f"{name}, n = {n}, d = {d}, k = {k}, from files",
-                    seconds,
-                    one,
-                    "one process, in memory",
-                    "s",
-                    "",
-                    note,
+            one, here = _timed(model, X)
+            for workers in (N_WORKERS, N_WORKERS // 2):
+                with cluster(workers):
+                    seconds, there = _timed(model, folder_of(folder))
+                note = (
+                    f"{n_files} files, 10 iterations, the second of two fits; objectives differ by "
+                    f"{abs(there - here) / abs(here):.0e}"
                 )
-            )
+                what = f"{name}, n = {n}, d = {d}, k = {k}, from files, {workers} workers"
+                peer = "one process, in memory"
+                lines.append(Line(what, seconds, one, peer, "s", ">= 0.77", note))
     return lines
+
+
+def _timed(model: Any, X: Any) -> tuple[float, float]:
+    """Seconds of the second of two fits, when kernels have been read, and its objective."""
+    model.fit(X)
+    start = time.perf_counter()
+    objective = model.fit(X).objective_
+    return time.perf_counter() - start, objective
 
 
 def consensus(n: int = 10_000_000, d: int = 16, k: int = 10, n_files: int = 40) -> list[Line]:
@@ -187,11 +184,14 @@ def rows_of(start: int, stop: int, n: int, k: int) -> np.ndarray:
 class cluster:
     """Worker processes of one thread each."""
 
+    def __init__(self, n_workers: int = N_WORKERS) -> None:
+        self.n_workers = n_workers
+
     def __enter__(self) -> Any:
         import distributed
 
         self.cluster = distributed.LocalCluster(
-            n_workers=N_WORKERS, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=self.n_workers, threads_per_worker=1, processes=True, dashboard_address=None
         )
         self.client = distributed.Client(self.cluster)
         return self.client

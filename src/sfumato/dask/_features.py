@@ -73,7 +73,8 @@ def _rows(payload: bytes, block: np.ndarray, *columns: Any) -> Rows:
     """
     view, n_jobs, n_objects = cloudpickle.loads(payload)
     compile_for(n_objects)
-    return Rows(block, *columns, n_jobs=n_jobs or 1, view=view)
+    # Arithmetic with a mapped file would make mapped files of its results, one by one
+    return Rows(np.asarray(block), *columns, n_jobs=n_jobs or 1, view=view)
 
 
 class _Kept:

@@ -205,12 +205,15 @@ def _moment(X: Any, weights: Weights, total: float, mix: bool) -> _Second:
     if sp.issparse(X):
         return _Second(np.full(X.shape[1], w.sum()), X.multiply(X).T @ w)
     seen = ~np.isnan(X)
-    X = X if seen.all() else np.where(seen, X, 0.0)
-    return _Second(w @ seen, (X.T * w) @ X if mix else w @ (X * X))
+    if seen.all():
+        mass = np.full(X.shape[1], w.sum())
+    else:
+        mass, X = w @ seen, np.where(seen, X, 0.0)
+    return _Second(mass, (X.T * w) @ X if mix else w @ (X * X))
 
 
 def _plain(X: Any) -> Any:
-    return X.astype(np.float64) if sp.issparse(X) else to_numpy(X).astype(np.float64)
+    return X.astype(np.float64) if sp.issparse(X) else to_numpy(X).astype(np.float64, copy=False)
 
 
 def _share(X: Array, weights: Weights, total: float) -> np.ndarray:

@@ -41,6 +41,8 @@ __all__ = [
     "update",
 ]
 
+SMALL = 2**14  # numbers for which SciPy takes longer to check them than to compare them
+
 
 class State(NamedTuple):
     """Centers (k, d) and, for ellipsoids, matrices (k, d, d) of determinant one."""
@@ -103,7 +105,13 @@ def ready(state: State, rule: Rule) -> Distances:
 
 def least_gap(centers: np.ndarray) -> float:
     """The least squared distance between two centers; infinite for one."""
-    return float(pdist(centers, "sqeuclidean").min(initial=np.inf))
+    k, d = centers.shape
+    if k * k * d > SMALL:
+        return float(pdist(centers, "sqeuclidean").min(initial=np.inf))
+    gaps = centers[:, None] - centers
+    squares = np.einsum("ijr,ijr->ij", gaps, gaps)
+    squares[np.diag_indices(k)] = np.inf
+    return float(squares.min())
 
 
 def _rounding(ready: Distances, dtype: npt.DTypeLike) -> float:
