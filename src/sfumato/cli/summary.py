@@ -28,7 +28,7 @@ from .terminal import Terminal
 __all__ = ["agreement", "measures", "show", "summarize", "write_report"]
 
 SPLITS = 2  # into halves, four fits of at most a thousand objects, that stability is taken from
-HALVED = 10  # objects for each cluster from which on halves still show the clusters
+HALVED = 10  # objects per cluster that halves need to show the clusters
 AGREEMENTS: dict[str, Any] = {
     "adjusted Rand index": metrics.adjusted_rand_index,
     "Rand index": metrics.rand_index,

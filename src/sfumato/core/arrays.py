@@ -49,8 +49,8 @@ __all__ = [
 # Array libraries that a module of this package in a higher layer reads; it is imported when such
 # an array arrives.
 READERS = {"dask": "sfumato.dask"}
-# Objects from which on a fit compiles what it needs. Both ways take the same time within a fifth
-# up to 50 000 objects, and compiling takes 5 to 10 s.
+# A fit of at least this many objects compiles what it needs. Both ways take the same time within a
+# fifth up to 50 000 objects, and compiling takes 5 to 10 s.
 MANY_OBJECTS = 200_000
 
 _state = {"compile": False}
@@ -194,7 +194,7 @@ def compiled_module(package: str, name: str) -> Any:
 
 
 def compile_for(n_objects: int) -> None:
-    """From now on compile what is needed, if a fit has so many objects that it is worth it."""
+    """From now on compile what is needed, if a fit has enough objects to be worth it."""
     _state["compile"] |= n_objects >= MANY_OBJECTS
 
 

@@ -35,11 +35,9 @@ class InductiveClusterer(Clusterer):
 
     _larger = False  # whether the objective is maximised
     _relative = True  # whether ``tol`` is relative to the objective or per unit of weight
-    _screen: int | None = (
-        # Compare the starts on a sample of so many rows, then go on with the best; None: on all
-        # rows
-        None
-    )
+    # Number of rows in a sample on which the starts are compared; the best goes on with all rows.
+    # None: the starts are compared on all rows.
+    _screen: int | None = None
 
     def _streams(self) -> bool:
         return True

@@ -53,24 +53,24 @@ SEARCH_TESTS = 3
 # The same of the unexplained share, for spectral clusterings of neighbour graphs of uniform clouds
 # in the plane, 2 clusters, 150 objects. More clusters, and random similarities, leave more.
 WAVES = (0.215, 0.045)
-FEWEST = 50  # objects from which on densities can be compared
-SMALLEST = 5  # objects of a cluster from which on it can be compared with another
+FEWEST = 50  # least number of objects to compare densities
+SMALLEST = 5  # least number of objects of a cluster that is compared with another
 # Two clusters are compared in coordinates of their own only if they have this many objects per
 # coordinate. Chosen from 6 and 10: it separates 14 groups of 21 objects in five dimensions, and
 # groups that were cut in two pass as rarely as with 10.
 PER_COORDINATE = 6
 LARGEST = 2000  # objects that are looked at: a fixed sample of more
-CONFIDENT = 0.75  # mean largest membership from which on a warning is needed
+CONFIDENT = 0.75  # mean largest membership above which a warning is given
 PREFIX = "structure test: "
 
 # Of the valleys.
-FEW_VALUES = 5  # different values from which on a rounded column is taken as continuous
+FEW_VALUES = 5  # least number of different values of a column that is taken as continuous
 MOST_AXES = 10  # principal axes that are kept of wider data
 # Dimensions in which distances to neighbours still show the density of some hundred objects.
 MOST_DIMENSIONS = 4
 BORDER = 200  # edges of a border that are looked at: the median needs no more
-# Edges that are looked at first, and the z from which on they settle it: the median over so few is
-# off by 0.8 (standard deviation, 2000 objects in 8 groups), and no threshold in use is above 1.6.
+# Edges that are used first, and the z above which these are enough: the median over so few is off
+# by 0.8 (standard deviation, 2000 objects in 8 groups), and no threshold in use is above 1.6.
 FIRST_LOOK, CLEAR = 64, 4.0
 NEIGHBOURS = 0.8  # times sqrt(n): of 0.5, 0.8 and 1.2 the most powerful on blobs and moons, n = 200
 # Of the smaller of two clusters, a quarter are neighbours at most: more would reach beyond it. Set
@@ -330,7 +330,7 @@ def _medians(values: np.ndarray, owner: np.ndarray) -> np.ndarray:
 
 
 def _few_of_each(key: np.ndarray, most: int) -> np.ndarray:
-    """Positions of at most so many of every value, drawn with a fixed seed."""
+    """Positions of a limited number of every value, drawn with a fixed seed."""
     if len(key) <= most:
         return np.arange(len(key))
     order = np.random.default_rng(0).permutation(len(key))

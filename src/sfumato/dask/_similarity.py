@@ -69,7 +69,7 @@ class Similarity(LinearOperator):
             np.dtype(W.dtype if W.dtype in (np.float32, np.float64) else np.float64), W.shape
         )
         self.n = W.shape[0]
-        # W v = W'v for a random v tells an asymmetric W with certainty, at the cost of one product.
+        # For a random v, W v differs from W'v with probability one unless W is symmetric.
         probe = np.random.default_rng(0).standard_normal(self.n).astype(self.dtype)
         facts = client().gather(
             [

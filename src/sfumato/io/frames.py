@@ -133,7 +133,7 @@ def read_excel(path: Path, source: str, roles: Roles) -> Table:
 
 def _with_ids(schema: Any, roles: Roles, pa: Any) -> Roles:
     """A first column called "id", the index that pandas keeps, or a single column of text holds the
-    ids when nobody said otherwise.
+    ids by default.
     """
     if roles.id is not None:
         return roles

@@ -43,7 +43,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def temporary(folder: Path, token: str) -> Path:
-    """A name in ``folder`` that nobody can foresee; ``token`` says whose it is."""
+    """An unpredictable name in ``folder``; ``token`` marks its owner."""
     return folder / f".sfumato-{token}-{secrets.token_hex(8)}.partial"
 
 

@@ -180,8 +180,8 @@ def _collect(
 
 
 def _with_ids(rows: _Rows, roles: Roles) -> Roles:
-    """The first column holds ids when nobody said otherwise and it is text beside numbers, has no
-    title, or is called "id".
+    """By default the first column holds ids if it is text beside numbers, has no title, or is
+    called "id".
     """
     columns = rows.dialect.columns
     if roles.id is None and roles.usual_id in columns:

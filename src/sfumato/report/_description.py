@@ -109,7 +109,7 @@ def _wilks(X: np.ndarray, U: np.ndarray) -> float:
     if not total.any():  # every value is the mean of its column, as in a single row
         return 1.0
     within = total - (means.T * mass) @ means
-    least = 1e-9 * np.trace(total) * np.eye(2)  # so that two columns that say the same do not win
+    least = 1e-9 * np.trace(total) * np.eye(2)  # so that two collinear columns are not chosen
     return float(np.linalg.det(within + least) / max(np.linalg.det(total), np.linalg.det(least)))
 
 

@@ -25,11 +25,11 @@ class ColumnProfile(NamedTuple):
 
     column: str
     kind: str  # "number" or "category"
-    level: str | None  # the category that tells the cluster best
+    level: str | None  # the category that separates the cluster best
     value: float  # mean, or share of the category, in the cluster
     overall: float  # mean or share among all objects
     difference: float  # from the overall mean in standard deviations, or of the shares
-    separation: float  # how well the column tells the cluster from the rest (Cohen's d or h)
+    separation: float  # how well the column separates the cluster from the rest (Cohen's d or h)
 
 
 def profiles(

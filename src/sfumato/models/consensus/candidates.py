@@ -78,9 +78,9 @@ N_MEMBERS = 8  # mixtures of k components, beside as many fine ones
 # Objects that the covariances share, s above. Chosen on iris, digits, crossing streaks and on three
 # Gaussians 2.5 and 3.5 apart (seeds 100 to 107).
 SHRINKAGES = (1e6, 50.0, 10.0)
-FREE = 10  # objects for each number of a covariance, from which on s = 0 is tried too
-# Posterior of a component at its own center from which on it counts as a cluster: two that cross
-# in one point have a half each
+FREE = 10  # objects per parameter of a covariance above which s = 0 is tried too
+# A component counts as a cluster if its posterior at its own center is at least this: two that
+# cross in one point have a half each
 OWN_CENTER = 0.3
 # Share of the labels by mixtures of k components that must agree where fine ones have more
 # parameters than there are objects. Digits reach .88; clusters six standard deviations apart exceed

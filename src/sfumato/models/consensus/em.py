@@ -90,7 +90,7 @@ class Mixtures(NamedTuple):
     def guesses(
         self, Y: np.ndarray, gaps: Gaps, n_guesses: int
     ) -> tuple[np.ndarray, Iterator[np.ndarray]]:
-        """Objects of which something is open, and so many guesses (m, d) of their coordinates.
+        """Objects with missing values, and as many guesses (m, d) of their coordinates.
 
         Each is what one component expects, taken by its posterior in one mixture; the mixtures take
         turns. The same object has the same guesses wherever it comes.

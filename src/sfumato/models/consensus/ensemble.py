@@ -38,7 +38,8 @@ ALIASES = {
     "KM": ("k-means",),
     "All": ("single", "complete", "average", "k-means"),
 }
-# Near objects; a new object takes the label of the nearest of so many that a partition has seen
+# Number of near objects that are searched for one that a partition has seen, whose label a new
+# object takes
 NEIGHBORS = 10
 
 

@@ -150,7 +150,7 @@ class Factor(NamedTuple):
         xp = namespace(*scaled)
         degree = self.regularization + _product(scaled, self.means)
         total = _product(scaled, self.projections)
-        # An object of which no member knows anything keeps the mean direction.
+        # An object without evidence from any member gets the mean direction.
         root = xp.sqrt(xp.clip(degree, min=float(np.finfo(float).tiny)))
         return unit_rows((total + asarray_like(self.constant, total)) / root[:, None])
 

@@ -35,7 +35,8 @@ from .members import Failure
 __all__ = ["Judged", "MixtureEnsemble", "Stock"]
 
 SHARE = 0.9  # of the sampled objects that each mixture is fitted to,
-# and so many at most: costs grow with their power 3/2, and all mixtures together see the sample
+# largest number of objects of one mixture: the cost grows with its power 3/2, and all mixtures
+# together cover the sample
 MOST = 2000
 HELD_OUT = 1000  # other objects that a mixture is judged by, at most
 

@@ -54,7 +54,7 @@ LARGE_GAP = 0.5
 # correlated, 2 to 20 dimensions) one had more; together with the structure test the rate of false
 # alarms stays at about 5 %.
 DECISIVE = 0.36
-FEWEST = 50  # objects from which on noise can be told from clusters
+FEWEST = 50  # least number of objects to distinguish clusters from noise
 
 
 class SoftConsensus(NamedTuple):

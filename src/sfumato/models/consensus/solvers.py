@@ -30,7 +30,7 @@ NAMES = (
     *LINKAGES,
     *HYPERGRAPHS,
 )
-# Consensus functions that know no weights; those by single and complete linkage need none
+# Consensus functions without weights; single and complete linkage do not depend on weights
 BY_COPIES = ("coassociation-unweighted", "coassociation-likelihood", "average", *HYPERGRAPHS)
 
 

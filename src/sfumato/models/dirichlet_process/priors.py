@@ -37,7 +37,8 @@ __all__ = [
 ]
 
 KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBinomial)
-LEAST_REACH = 1e-145  # of a feature: the variance has its digits, and so have shares of it
+# Least deviation of a feature: below it the variance loses digits to underflow.
+LEAST_REACH = 1e-145
 KAPPA = 0.01  # objects that the prior mean is worth
 # Weight of the correlations of the data in the expected shape of a cluster; 0 would be spherical.
 TIED = 0.9

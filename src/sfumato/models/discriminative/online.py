@@ -50,7 +50,7 @@ class Online(NamedTuple):
     centers: np.ndarray  # (k, p)
     average: np.ndarray  # of the prototypes: what is reported
     table: np.ndarray  # soft counts (k, classes), as if of all objects seen
-    recent: np.ndarray  # the same of the last batches: what the steps look at
+    recent: np.ndarray  # the same of the last batches, used by the steps
     first: np.ndarray  # of the steps
     second: np.ndarray  # of their squares
     batches: int

@@ -17,7 +17,7 @@ from ...numerics import contingency
 from ...numerics.coordinates import Coordinates, measure
 from . import kernel
 
-SAMPLE = 20_000  # objects that the starts look at
+SAMPLE = 20_000  # size of the sample for the starts
 FAR = 1e75  # standard deviations beyond which squares overflow
 
 

@@ -21,7 +21,7 @@ from . import kernel, missing, starts
 
 __all__ = ["FactorMixture"]
 
-SAMPLE = 2048  # objects that a start looks at
+SAMPLE = 2048  # size of the sample for the starts
 MOST_FACTORS = 6  # that "auto" tries
 
 

@@ -10,7 +10,7 @@ from .kernel import State
 __all__ = ["collapsed", "from_labels", "partition"]
 
 AXES = 20  # principal axes on which k-means looks for groups in many features
-LEAN = 2.0  # objects by whose weight the noise of a part leans on that of all parts
+LEAN = 2.0  # weight, in objects, of the pooled noise in the noise of each part
 
 
 def partition(X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:

@@ -114,7 +114,7 @@ def from_memberships(
     more = unit * (d + 1 if kind == "full" else 2) if shrink else 0.0
     part = kernel.spread(mass / (mass + more), scatter)
     scatter = (part * scatter + (1.0 - part) * pooled) * kernel.spread(mass, scatter)
-    # The mean scatter stands for a previous solution: EM refines iterative families anyway.
+    # The mean scatter takes the place of a previous solution: EM refines iterative families anyway.
     before = scatter / kernel.spread(mass, scatter)
     covariances = families.covariances(blank.family, scatter, mass, before, blank.floor, 1)
     weights = mass / mass.sum(axis=-1, keepdims=True)

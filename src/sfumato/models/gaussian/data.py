@@ -37,7 +37,7 @@ from .prior import Prior
 __all__ = ["MixtureData", "Sample", "Trial", "best_move", "clear_partition", "match", "partitions"]
 
 _T = TypeVar("_T")
-SAMPLE = 4096  # objects that a start looks at
+SAMPLE = 4096  # size of the sample for the starts
 KINDS = ("whitened", "standardized", "units", "objects")  # of starts after the first, in turn
 CLEAR_MOVES = 4  # of a partition that is not clear yet
 LLOYD_STEPS = 5  # after each of them
@@ -175,7 +175,7 @@ class MixtureData:
         return replace(self, linked=(links, X, weights, labels, True))
 
     def screen(self, size: int, rng: np.random.Generator) -> MixtureData:
-        """A sample of so many objects, drawn by weight, in the same coordinates."""
+        """A sample of ``size`` objects, drawn by weight, in the same coordinates."""
         rows = Rows(self.X, self.weights, self.labels, n_jobs=self.n_jobs).sample(size, rng)
         return replace(
             self,
@@ -246,7 +246,7 @@ class MixtureData:
 def partitions(
     sample: Sample, sizes: Sequence[int], n_starts: int, rng: np.random.Generator, nested: bool
 ) -> dict[int, np.ndarray]:
-    """Labels (n_starts, n) of so many groups for every size.
+    """Labels (n_starts, n) for every number of groups in ``sizes``.
 
     Where ``nested``, the first partitions of all sizes come from one hierarchy and the others from
     k-means in different coordinates; otherwise all come from k-means on standardised features.

@@ -27,7 +27,7 @@ FEW_GROUPS = 150  # small groups where there are more objects
 def hierarchy(
     X: np.ndarray, weights: np.ndarray, sizes: list[int], rng: np.random.Generator
 ) -> dict[int, np.ndarray]:
-    """Labels (n,) of so many groups for every size; all partitions are nested."""
+    """Labels (n,) for every number of groups in ``sizes``; all partitions are nested."""
     Z = _half_white(X, weights)
     if len(Z) <= MOST_GROUPS:
         first = np.arange(len(Z))

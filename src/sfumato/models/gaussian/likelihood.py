@@ -236,7 +236,7 @@ class Likelihood:
         return run._replace(state=run.state.settled)
 
     def steps(self, states: list[State], n_steps: int) -> tuple[list[State], np.ndarray]:
-        """States after so many plain steps each, and the objectives one step before the end."""
+        """States after some plain steps each, and the objectives one step before the end."""
         if (Z := self._small()) is not None:
             return _twin().steps(Z, self.rows.columns[0], states, self.prior, n_steps)
         state, values = kernel.stack(states), np.zeros(len(states))

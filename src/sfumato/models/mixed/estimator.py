@@ -23,7 +23,7 @@ from .columns import Column, as_frame, code_array, code_frame, decode
 
 __all__ = ["MixedMixture"]
 
-SAMPLE = 4096  # objects that a start looks at
+SAMPLE = 4096  # size of the sample for the starts
 
 
 @documented

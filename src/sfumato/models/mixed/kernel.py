@@ -10,10 +10,10 @@ Every log f is linear in features z(x) of the column, so that with  z = (1, log 
     log( pi_j prod_c f_c )  =  C_j . z(x_i)        (one product per block: E step)
     sums of cluster j       =  sum_i w_i u_ij z(x_i)    (another one: M step)
 
-The prior is conjugate and counts as ``amount`` objects in all, ``amount / k`` per cluster
-(the Bayes constants of Vermunt and Magidson 2005): pi and the probabilities and rates lean on
-those of all the data; a variance leans on the column's variance / k^2 and, with a hundredth of the
-weight, a mean on the column's mean (Fraley and Raftery 2007). No parameter reaches its boundary.
+The prior is conjugate and counts as ``amount`` objects in all, ``amount / k`` per cluster (the
+Bayes constants of Vermunt and Magidson 2005): pi, probabilities and rates are shrunk towards those
+of all the data; a variance towards the column's variance / k^2 and, with a hundredth of the weight,
+a mean towards the column's mean (Fraley and Raftery 2007). No parameter reaches its boundary.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Stats(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """Weight per cluster, variance, rates (b,) and probabilities (levels,) that parameters lean
-    on.
+    """Weight per cluster, variance, rates (b,) and probabilities (levels,) towards which parameters
+    are shrunk.
     """
 
     amount: float

@@ -15,7 +15,7 @@ from .columns import Column
 
 __all__ = ["numbers", "separated_by_categories"]
 
-HALF = 0.5  # of the errors without categories that they must save to tell clusters apart: midway
+HALF = 0.5  # share of the errors that categories must save to separate the clusters alone; a guess
 
 
 def numbers(codes: np.ndarray, columns: Sequence[Column]) -> np.ndarray | None:

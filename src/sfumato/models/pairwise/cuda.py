@@ -25,7 +25,7 @@ from .cuda_visit import BAND, multiply
 __all__ = ["Panels"]
 
 WIDEST = 256  # columns (runs x clusters) that the kernel takes
-CUT = 128  # panels are multiples of so many rows
+CUT = 128  # panels are multiples of this number of rows
 PIECES = 8  # chunks of the columns that are multiplied last
 TILES_OF_HALVES = {  # measured on an H200, as the next
     64: {"M": 128, "K": 64, "num_warps": 8, "num_stages": 4},

@@ -22,7 +22,7 @@ from .search import FamilySearch
 
 __all__ = ["StudentMixture"]
 
-SAMPLE = 2048  # objects that a start looks at
+SAMPLE = 2048  # size of the sample for the starts
 TO_THE_TAILS = "outliers are left to the tails"
 # Families that keep their form under a change of units of single features; the others hold in
 # units that all features share.

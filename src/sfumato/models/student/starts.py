@@ -14,7 +14,8 @@ from .kernel import Rule, State, Stats, matrices, update
 
 __all__ = ["around", "collapsed", "from_labels", "partition", "smallest"]
 
-FAR = 5.0  # median absolute deviations (scaled as for a normal) beyond which a start looks away
+# Median absolute deviations (scaled as for a normal) beyond which a start leaves objects out.
+FAR = 5.0
 MOST_FAR = 0.2  # share of the objects that may be far; with more, there is no bulk to be far from
 FREEDOM = 5.0  # degrees of freedom that a run begins with, unless they are given
 # A cluster of outliers: its 90 % ellipse holds the mean of a cluster of a quarter of its mean
@@ -68,7 +69,7 @@ def _medians(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def from_labels(
     X: np.ndarray, weights: np.ndarray, labels: np.ndarray, k: int, rule: Rule
 ) -> State:
-    """The state whose components are the groups, their scatter leaning on the pooled one."""
+    """The state whose components are the groups, their scatter shrunk towards the pooled one."""
     d = X.shape[1]
     R = (labels == np.arange(k)[:, None]) * weights
     unit = seeding.unit(weights)
@@ -121,7 +122,7 @@ def around(state: State) -> tuple[int, int] | None:
 def smallest(state: State, count: float) -> int | None:
     """The smallest cluster where it holds fewer objects than fix a shape, d + 1, else None.
 
-    Never more than half of an equal part is asked for.
+    Never more than half of n / k objects.
     """
     k, d = state.means.shape
     least = int(np.argmin(state.weights))
