@@ -14,6 +14,7 @@ from sfumato import (
     FuzzyCMeans,
     GaussianMixture,
     MixtureClassifier,
+    MixtureEnsemble,
     PairwiseProbabilisticClustering,
     SpectralClustering,
     StudentMixture,
@@ -416,3 +417,22 @@ def test_validity_does_not_depend_on_units(scale):
         assert values[::2] == pytest.approx(values[1::2], rel=1e-3)
     fixed = xie_beni(scale * given, U, centers=scale * given[:2])
     assert fixed == pytest.approx(xie_beni(given, U, centers=given[:2]), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (FuzzyCMeans, np.float64),
+        (FuzzyCMeans, np.float32),
+        (GaussianMixture, np.float64),
+        (StudentMixture, np.float32),
+        (MixtureEnsemble, np.float64),
+    ],
+)
+def test_new_objects_too_far_from_the_fit_are_refused(kind, dtype):
+    scale = 1e-15 if dtype == np.float32 else 1e-140
+    model = kind(2, random_state=0).fit((scale * X).astype(dtype))
+    place = model.transform if kind is MixtureEnsemble else model.predict_proba
+    place((1e-6 / scale * X).astype(dtype) * dtype(scale))
+    with pytest.raises(ValueError, match="fitted to values up to .*check the units"):
+        place((X / scale).astype(dtype))

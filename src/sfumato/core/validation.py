@@ -152,6 +152,10 @@ def check_features(
             ensure_min_samples=1,
         )
     refuse_overflow(X, "X")
+    if reset:
+        estimator._largest_fitted = _largest(X)
+    else:
+        _refuse_far(X, getattr(estimator, "_largest_fitted", 0.0))
     return X
 
 
@@ -289,6 +293,16 @@ def refuse_overflow(X: Any, name: str) -> None:
         raise ValueError(
             f"{name} has values as large as {largest:.0e}, whose squares overflow: change units, "
             f"e.g. {name} / {largest:.0e}"
+        )
+
+
+def _refuse_far(X: Any, reach: float) -> None:
+    """Refuse new objects whose squares, in units of the fit, would not be numbers."""
+    largest = _largest(X)
+    if 0 < reach < largest / float(np.finfo(X.dtype).max) ** 0.455:
+        raise ValueError(
+            f"X has values as large as {largest:.0e}, where the model was fitted to values up to "
+            f"{reach:.0e}: squares of such distances overflow; check the units of X"
         )
 
 
