@@ -3,17 +3,16 @@
 A pass of a model of features sends the state to every block, adds up the statistics of its rows,
 and brings them back. Its time is modelled as
 
-    passes * ( rounds * block + tasks * dispatch + tasks * statistics / bandwidth )
+    passes * ( rounds * block + tasks * dispatch + blocks * statistics / bandwidth )
 
 where ``block`` is what one process needs for the rows of a block, ``rounds`` how many blocks the
 busiest worker has, ``dispatch`` the time that the scheduler spends on a task, one after the other,
-and ``bandwidth`` what the client can take in. ``simulated`` plays the same pass with blocks that
-take more or less time, handed to whichever worker is free.
+and ``bandwidth`` what the client can take in. A task takes several blocks of its worker.
+``simulated`` plays the same pass with tasks that take more or less time.
 """
 
 from __future__ import annotations
 
-import heapq
 import os
 import time
 import warnings
@@ -28,6 +27,7 @@ from .timing import Line
 
 TITLE = "A pass on a cluster: the model of its cost beside measured passes"
 ITERATIONS = 10
+MOST = 2**28  # bytes of features that a task takes, as in ``sfumato.dask``
 
 
 class Cost(NamedTuple):
@@ -37,32 +37,34 @@ class Cost(NamedTuple):
     dispatch: float
     bandwidth: float
 
-    def of_a_pass(self, n: float, blocks: int, workers: int, statistics: float) -> float:
-        """Seconds of one pass over n objects in so many blocks."""
+    def of_a_pass(self, n: float, blocks: int, workers: int, tasks: int, sums: float) -> float:
+        """Seconds of one pass over n objects in so many blocks, ``sums`` bytes of each."""
         rounds = -(-blocks // workers)
         return (
             rounds * (n / blocks) * self.row
-            + blocks * self.dispatch
-            + blocks * statistics / self.bandwidth
+            + tasks * self.dispatch
+            + blocks * sums / self.bandwidth
         )
 
     def simulated(
-        self, n: float, blocks: int, workers: int, statistics: float, spread: float = 0.3
+        self, n: float, blocks: int, workers: int, tasks: int, sums: float, spread: float = 0.3
     ) -> float:
-        """As ``of_a_pass``, block by block, with times that vary by ``spread`` (log-normal)."""
+        """As ``of_a_pass``, task by task, with times that vary by ``spread`` (log-normal)."""
         rng = np.random.default_rng(0)
-        seconds = (n / blocks) * self.row * np.exp(spread * rng.normal(size=blocks))
-        free = [0.0] * workers
-        handed, received = 0.0, 0.0
-        ends = []
-        for needed in seconds:
+        seconds = (n / tasks) * self.row * np.exp(spread * rng.normal(size=tasks))
+        free, handed, received, ends = np.zeros(workers), 0.0, 0.0, []
+        for task, needed in enumerate(seconds):
             handed += self.dispatch
-            end = max(heapq.heappop(free), handed) + needed
-            heapq.heappush(free, end)
-            ends.append(end)
+            free[task % workers] = max(free[task % workers], handed) + needed
+            ends.append(free[task % workers])
         for end in sorted(ends):
-            received = max(received, end) + statistics / self.bandwidth
+            received = max(received, end) + (blocks / tasks) * sums / self.bandwidth
         return received
+
+
+def n_tasks(n: float, d: int, workers: int) -> int:
+    """Tasks of a pass on workers of one thread each."""
+    return workers * -(-int(8 * n * d / workers) // MOST)
 
 
 def run() -> list[Line]:
@@ -90,10 +92,10 @@ def measured(n: int = 3_200_000, d: int = 8, k: int = 8, blocks: int = 16) -> li
             seconds = passes(there, k)
             if cost is None:
                 dispatch = _dispatch(client)
-                row = (seconds - blocks * dispatch) / n
+                row = (seconds - n_tasks(n, d, 1) * dispatch) / n
                 cost = Cost(row, dispatch, 1e9)
         busy = min(workers, os.cpu_count() or 1)
-        expected = cost.of_a_pass(n, blocks, busy, 8 * k * (d + 1))
+        expected = cost.of_a_pass(n, blocks, busy, n_tasks(n, d, workers), 8 * k * (d + 1))
         note = f"{blocks} blocks; {busy} cores for {workers} workers"
         name = f"a pass of fuzzy c-means, n = {n}, d = {d}, k = {k}, {workers} workers"
         lines.append(Line(name, seconds, expected, "model", "s", "", note))
@@ -125,12 +127,12 @@ def _dispatch(client, tasks: int = 400) -> float:
 
 def _far(cost: Cost, k: int, d: int, n: float = 1e9, workers: int = 100) -> Line:
     """A thousand million objects on a hundred workers."""
-    blocks, statistics = 8 * workers, 8 * k * (d + 1)
-    expected = cost.of_a_pass(n, blocks, workers, statistics)
+    blocks, tasks, sums = 8 * workers, n_tasks(n, d, workers), 8 * k * (d + 1)
+    expected = cost.of_a_pass(n, blocks, workers, tasks, sums)
     note = (
-        f"not measured: {blocks} blocks, {cost.row * 1e9:.0f} ns a row, {cost.dispatch * 1e3:.2f} "
-        f"ms a task"
+        f"not measured: {blocks} blocks, {tasks} tasks, {cost.row * 1e9:.0f} ns a row, "
+        f"{cost.dispatch * 1e3:.2f} ms a task"
     )
     name = f"a pass of fuzzy c-means, n = {n:.0e}, d = {d}, k = {k}, {workers} workers: simulated"
-    simulated = cost.simulated(n, blocks, workers, statistics)
+    simulated = cost.simulated(n, blocks, workers, tasks, sums)
     return Line(name, simulated, expected, "model", "s", "", note)
