@@ -42,8 +42,7 @@ LONG = {
         "EvidenceAccumulation(8, consensus='hbgf', ensemble=ClusteringEnsemble(2000, "
         "random_state=0), random_state=0).fit(X)"
     ),
-    "consensus average": "EvidenceAccumulation(8, consensus='average', random_state=0).fit(X)",
-    "consensus average of many": (
+    "consensus average": (
         "EvidenceAccumulation(8, consensus='average', ensemble=ClusteringEnsemble(10, "
         "algorithms='k-means', random_state=0), random_state=0).fit(np.tile(X, (3, 1)) + "
         "rng.normal(size=(12000, 6)))"
