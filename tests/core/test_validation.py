@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import sfumato
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, FuzzyCMeans, GaussianMixture
+from sfumato.conjugate import NormalInverseWishart
 from sfumato.core.labels import check_labelings, encode
 from sfumato.core.validation import as_generator, check_choice, check_number
 
@@ -175,3 +178,58 @@ def test_models_of_tensors_refuse_arrays_of_any_other_library(model):
     fitted = model.fit(X, y=np.arange(30) % 2)
     with pytest.raises(TypeError, match=r"not those of array_api_strict: pass np\.asarray\(X\)"):
         fitted.predict_proba(xs.asarray(X))
+
+
+MODELS_WITH_HOLES = [
+    sfumato.GaussianMixture(2, covariance_type="full", random_state=0),
+    sfumato.GaussianMixture(2, noise=0.1, random_state=0),
+    sfumato.StudentMixture(2, random_state=0),
+    sfumato.FactorMixture(2, n_factors=1, random_state=0),
+    sfumato.MixedMixture(2, random_state=0),
+    sfumato.DirichletProcessMixture(random_state=0),
+    sfumato.FuzzyCMeans(2, random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", MODELS_WITH_HOLES, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_object_without_any_value_leaves_the_fit_as_it_was(model, kind):
+    """Complete objects beside it take the way of complete objects."""
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(60, 3)) + 4.0 * (np.arange(60) % 2)[:, None]).astype(kind)
+    weights = rng.integers(1, 3, size=60).astype(float)
+    alone = clone(model).fit(X, sample_weight=weights)
+    at = np.array([0, 17, 60])
+    more = np.insert(X, at, np.nan, axis=0)
+    empty = np.isnan(more).all(axis=1)
+    found = clone(model).fit(more, sample_weight=np.insert(weights, at, 5.0))
+    np.testing.assert_array_equal(found.memberships_[~empty], alone.memberships_)
+    np.testing.assert_array_equal(found.labels_[~empty], alone.labels_)
+    assert found.memberships_.dtype == alone.memberships_.dtype
+    expected = found.predict_proba(more[empty])
+    np.testing.assert_array_equal(found.memberships_[empty], expected)
+    if isinstance(model, sfumato.GaussianMixture):
+        np.testing.assert_allclose(expected, np.tile(found.weights_, (3, 1)), rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_of_complete_objects_still_refuses_one_without_any_value():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    X[3] = np.nan
+    model = sfumato.DirichletProcessMixture(
+        component=NormalInverseWishart, inference="gibbs", max_iter=3, random_state=0
+    )
+    with pytest.raises(ValueError, match="missing"):
+        model.fit(X)
+    with pytest.raises(NotFittedError):
+        model.predict_proba(X[:2])
+
+
+def test_weights_of_another_length_are_still_named_beside_an_object_without_any_value():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    X[3] = np.nan
+    with pytest.raises(ValueError, match="sample_weight"):
+        sfumato.GaussianMixture(2).fit(X, sample_weight=np.ones(29))
+    with pytest.raises(ValueError, match="X"):
+        sfumato.GaussianMixture(2).fit(np.full((30, 2), np.nan))

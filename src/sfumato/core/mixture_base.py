@@ -21,7 +21,7 @@ from .mixture_fitted import FittedDensity
 from .model_search import ModelCandidate, ModelSearch
 from .rows import Rows, add
 from .types import Array, ArrayLike, Weights
-from .validation import check_choice, check_n_clusters, check_number
+from .validation import check_choice, check_n_clusters, check_number, observed_only
 from .warn import warn
 
 __all__ = ["DensityMixture"]
@@ -98,6 +98,7 @@ class DensityMixture(FittedDensity):
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
 
     @documented
+    @observed_only
     def fit(
         self,
         X: Any,

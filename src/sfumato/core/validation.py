@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +31,7 @@ __all__ = [
     "check_weights",
     "check_width",
     "empty_rows",
+    "observed_only",
     "refuse_mask",
     "refuse_overflow",
     "refuse_same_names",
@@ -48,6 +50,8 @@ STREAMING = (
     "MixedMixture, DiscriminativeClustering, EvidenceAccumulation() or MixtureEnsemble of "
     "features, PairwiseProbabilisticClustering(similarity='precomputed') of a similarity"
 )
+
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 TENSORS = ("torch", "cupy")  # what an estimator reads that does not say it reads every library
 
@@ -232,6 +236,47 @@ def without_empty(X: Any, mass: Weights) -> Weights:
             "X has no object with an observed value and a positive weight: nothing can be learnt"
         )
     return weights
+
+
+def observed_only(fit: _Fit) -> _Fit:
+    """The ``fit`` without the objects that have no value at all.
+
+    They say nothing, but rows with holes take another way through a fit than complete ones, and one
+    more object changes what is drawn. Afterwards they get what ``predict_proba`` gives them. Known
+    labels and links keep them: these say something about others too.
+    """
+
+    @wraps(fit)
+    def wrapped(self: Any, X: Any, y: Any = None, sample_weight: Any = None, **given: Any) -> Any:
+        told = y is not None or any(value is not None for value in given.values())
+        seen = None if told else _observed(X)
+        if seen is None or np.shape(sample_weight) not in ((), (len(X),)):
+            return fit(self, X, y, sample_weight, **given)
+        mass = None if sample_weight is None else np.asarray(sample_weight)[seen]
+        fit(self, X[seen], y, mass, **given)
+        memberships = np.empty((len(X), self.n_clusters_), self.memberships_.dtype)
+        memberships[seen] = self.memberships_
+        try:
+            memberships[~seen] = self.predict_proba(X[~seen])
+        except ValueError:  # a model of complete objects
+            self._forget()
+            raise
+        self.memberships_, self.labels_ = memberships, memberships.argmax(axis=1)
+        return self
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _observed(X: Any) -> np.ndarray | None:
+    """Objects (n,) with some value, where there are others; None where all have one, or none."""
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind != "f" or not X.shape[1]:
+        return None
+    seen = ~np.isnan(X[:, 0])
+    if seen.all():
+        return None
+    rows = np.flatnonzero(~seen)
+    seen[rows] = ~np.isnan(X[rows]).all(axis=1)
+    return None if seen.all() or not seen.any() else seen
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = False) -> Any:

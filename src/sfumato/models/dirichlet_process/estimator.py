@@ -27,6 +27,7 @@ from ...core.validation import (
     check_n_clusters,
     check_number,
     check_weights,
+    observed_only,
 )
 from ...core.warn import warn
 from ...numerics import seeding
@@ -157,6 +158,7 @@ class DirichletProcessMixture(FittedProcess):
         self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
+    @observed_only
     def fit(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> DirichletProcessMixture:

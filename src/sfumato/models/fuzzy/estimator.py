@@ -13,7 +13,13 @@ from ...core.constraints import Known, refuse_constraints
 from ...core.docs import documented
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import check_choice, check_features, check_number, check_weights
+from ...core.validation import (
+    check_choice,
+    check_features,
+    check_number,
+    check_weights,
+    observed_only,
+)
 from ...core.warn import warn
 from ...numerics import distances, seeding
 from ...numerics.coordinates import measure
@@ -149,6 +155,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
+    @observed_only
     def fit(
         self,
         X: Any,

@@ -22,6 +22,7 @@ from ...core.validation import (
     check_n_clusters,
     check_number,
     check_weights,
+    observed_only,
 )
 from ...core.warn import warn
 from ...numerics.families import ALIASES, FAMILIES
@@ -191,6 +192,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         return self.covariance_type not in ("spherical", "VII", "EII")
 
     @documented
+    @observed_only
     @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other
     def fit(
         self,
