@@ -20,7 +20,7 @@ from sfumato.core import rows
 from sfumato.core.arrays import compiling
 
 ROOT = Path(sfumato.__file__).parent
-LIMITS = {"GaussianMixture": 19, "EvidenceAccumulation": 17}
+LIMITS = {"GaussianMixture": 18, "EvidenceAccumulation": 17}
 
 
 def blobs() -> np.ndarray:

@@ -160,3 +160,14 @@ def test_parameters_are_counted_as_mclust_counts_them():
             if row["df"] != "NA":
                 count = families.n_parameters(row["model"], int(row["k"]), FEATURES[row["data"]])
                 assert count == int(row["df"]), row
+
+
+def test_a_family_lies_within_those_whose_letters_are_freer():
+    assert families.lies_within("EII", "VVV")
+    assert families.lies_within("tied", "EVE")
+    assert not families.lies_within("VVI", "EEE")
+    for name in families.FAMILIES:
+        few = families.n_covariance_parameters(name, 3, 4)
+        for other in families.FAMILIES:
+            if name != other and families.lies_within(name, other):
+                assert few < families.n_covariance_parameters(other, 3, 4)

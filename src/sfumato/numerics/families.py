@@ -31,6 +31,7 @@ __all__ = [
     "family_of",
     "has_one_covariance",
     "kind_of",
+    "lies_within",
     "n_covariance_parameters",
     "n_parameters",
     "raised",
@@ -44,6 +45,7 @@ FAMILIES = (
     *("VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV"),
 )
 ALIASES = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}
+FREEDOM = "IEV"  # letters of a name from the strictest to the freest
 AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
 MOST_FULL = 48  # features up to which a search tries matrices for every component
 MOST_COMMON_AXES = 10  # and up to which it tries EVE and VVE, whose axes converge slowly
@@ -76,6 +78,13 @@ def kind_of(family: str) -> str:
 def has_one_covariance(family: str) -> bool:
     """Whether all components share one covariance: EII, EEI and EEE."""
     return "V" not in family
+
+
+@lru_cache
+def lies_within(name: str, other: str) -> bool:
+    """Whether every covariance of a family belongs to the other: no letter of its name is freer."""
+    pairs = zip(family_of(name), family_of(other), strict=True)
+    return all(FREEDOM.index(a) <= FREEDOM.index(b) for a, b in pairs)
 
 
 def n_covariance_parameters(family: str, k: int, d: int) -> int:

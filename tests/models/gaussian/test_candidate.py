@@ -1,4 +1,4 @@
-"""What a candidate of a search is worth beside its likelihood."""
+"""What a candidate of a search is worth beside its likelihood, and which need not be fitted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from sfumato import GaussianMixture, datasets
-from sfumato.models.gaussian import kernel, search
+from sfumato.models.gaussian import candidate, kernel, search
 from sfumato.models.gaussian.candidate import collapsed, small
 from sfumato.numerics import families
 
@@ -89,3 +89,52 @@ def test_components_want_as_many_objects_as_fix_a_shape(family):
         state = unit._replace(weights=np.array([500 - held, held]) / 500)
         np.testing.assert_array_equal(small(state, 500.0), [False, expected])
     assert collapsed(unit, 8.0, 1.0).all() == (family in ("VVV", "EVV"))
+
+
+def clusters(shape, seed, n=240, d=3, k=3):
+    """Clear clusters whose covariances are round, common or free."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % k
+    turns = np.stack([np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(k)])
+    widths = np.exp(rng.normal(size=(k, d)))
+    if shape == "round":
+        turns, widths = np.stack([np.eye(d)] * k), np.ones((k, d))
+    elif shape == "common":
+        turns, widths = np.stack([turns[0]] * k), np.stack([widths[0]] * k)
+    noise = np.einsum("nij,nj->ni", (turns * widths[:, None, :])[labels], rng.normal(size=(n, d)))
+    return 15.0 * np.eye(k, d)[labels] + noise
+
+
+@pytest.mark.parametrize("criterion", ["bic", "icl", "aic"])
+@pytest.mark.parametrize("shape", ["round", "common", "free"])
+def test_what_is_passed_over_could_not_have_been_chosen(shape, criterion, monkeypatch):
+    X = clusters(shape, seed=len(shape))
+    settings = {"criterion": criterion, "random_state": 0}
+    few = GaussianMixture(3, **settings).fit(X)
+    averaged = GaussianMixture(3, average=True, **settings).fit(X)
+    monkeypatch.setattr(candidate, "BEHIND", np.inf)
+    every = GaussianMixture(3, **settings).fit(X)
+    assert all(np.isfinite(row.bic) for row in every.search_)
+    assert [row.covariance_type for row in few.search_] == list(families.FAMILIES)
+    assert few.covariance_type_ == every.covariance_type_
+    np.testing.assert_allclose(few.memberships_, every.memberships_, atol=1e-9)
+    passed = 0
+    for row, full in zip(few.search_, every.search_, strict=True):
+        assert row.n_parameters == full.n_parameters
+        if row.reason:
+            bound = float(row.reason.split(" at least")[0].split()[-1])
+            assert getattr(full, criterion) >= bound - 0.1
+            passed += 1
+        else:
+            assert row.bic == pytest.approx(full.bic, abs=0.05)
+    assert passed >= 4 or criterion == "aic"  # whose cost for a parameter rules out little
+    other = GaussianMixture(3, average=True, **settings).fit(X)
+    np.testing.assert_allclose(averaged.memberships_, other.memberships_, atol=2e-3)
+
+
+def test_a_search_over_numbers_keeps_the_rows_of_families_that_are_passed_over():
+    model = GaussianMixture(random_state=0, max_clusters=4).fit(clusters("round", 0))
+    assert model.n_clusters_ == 3
+    rows = [row for row in model.search_ if row.n_clusters == 3]
+    assert len(rows) == 14
+    assert all(np.isfinite(row.bic) for row in rows)

@@ -2,10 +2,17 @@
 
 A partition of a sample becomes a first state by one M step whose scatter is shrunk towards the
 pooled scatter as if by d + 1 more objects, so that no component starts as a spike.
+
+Where one partition is clear, all families are fitted from it, and bounds on the likelihood skip
+most of them. A family lies within another where no letter of its name is freer (I before E before
+V), so that its likelihood is at most that of the other. What a criterion would be with that
+likelihood is a bound; a family whose bound is behind the best by more than what counts in an
+average is not fitted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -22,10 +29,14 @@ from .likelihood import Likelihood, inner_covariances
 from .parameters import Given, Settings
 from .prior import Prior, default_prior, inner_prior
 
-__all__ = ["Fit", "Problem", "collapsed", "doubt", "from_memberships"]
-__all__ += ["one_component", "problem", "rated", "small"]
+__all__ = ["BEHIND", "Fit", "Problem", "collapsed", "doubt", "fits_from", "from_memberships"]
+__all__ += ["is_passed_over", "one_component", "problem", "rated", "small"]
 
 LEAST_WIDTH = 1e-6  # of the data in any direction: thinner ones are raised by the floor
+# A family is not fitted if its criterion is behind the best by more than this: 2 log 1000, less
+# than a thousandth of the weight of the best one in an average. Runs that stop early are off by a
+# tenth of it.
+BEHIND = 2.0 * float(np.log(1000.0))
 
 
 class Fit(NamedTuple):
@@ -196,6 +207,66 @@ def doubt(data: MixtureData, fit: Fit) -> float:
     wider = np.linalg.eigvalsh(factor @ scale @ np.swapaxes(factor, 1, 2))
     wider = np.maximum(wider, 0.0) / np.maximum(counts, 1e-100)[:, None]
     return float(np.sum(counts[:, None] * (np.log1p(wider) - wider / (1.0 + wider))))
+
+
+def fits_from(
+    data: MixtureData, sample: Sample, labels: np.ndarray, types: Sequence[str], settings: Settings
+) -> list[Fit]:
+    """Fits of all types from a partition ``labels`` (n,) of the sample.
+
+    The simplest family comes first, then the others from the freest on. One that is passed over has
+    the likelihood and the state of the freer one that rules it out.
+    """
+    k, d = int(labels.max()) + 1, sample.X.shape[1]
+    R = (labels == np.arange(k)[:, None]) * sample.weights
+    costs = {name: families.n_parameters(family_of(name), k, d) for name in types}
+    simplest, *others = sorted(types, key=lambda name: costs[name])
+    fits: dict[str, Fit] = {}
+    best = dict.fromkeys((settings.criterion, "bic"), np.inf)  # averages have weights by BIC
+    for name in (simplest, *reversed(others)):
+        freer = [fit for other, fit in fits.items() if families.lies_within(name, other)]
+        least = min(freer, key=_highest, default=None)
+        if least is not None and all(
+            _bound(least, costs[name], by) > value + BEHIND for by, value in best.items()
+        ):
+            fits[name] = _passed_over(least, name, costs[name], settings.criterion)
+            continue
+        own = problem(data, sample, k, name, settings)
+        run = own.likelihood.run(own.state(R), settings.max_iter, settings.tol)
+        fits[name] = fit = own.rate(run)
+        values = {by: getattr(fit.candidate, by) for by in best}
+        if any(values[by] < best[by] for by in best):
+            more = doubt(data, fit)
+            best = {by: min(value, values[by] + more) for by, value in best.items()}
+    return [fits[name] for name in types]
+
+
+def is_passed_over(fit: Fit) -> bool:
+    """Whether a candidate was not fitted because it could not have been the best."""
+    return fit.run.n_iter == 0
+
+
+def _passed_over(ruling: Fit, name: str, n_parameters: int, criterion: str) -> Fit:
+    bound = _bound(ruling, n_parameters, criterion)
+    reason = (
+        f"not fitted: its {criterion.upper()} would be {bound:.1f} at least, too high to be chosen"
+    )
+    setting = {"n_clusters": ruling.candidate.n_clusters, "covariance_type": name}
+    candidate = ModelCandidate(setting, n_parameters=n_parameters, reason=reason)
+    return Fit(candidate, ruling.likelihood, ruling.run._replace(n_iter=0))
+
+
+def _highest(fit: Fit) -> float:
+    """The log-likelihood that a stricter family has at most, infinite where the fit failed."""
+    value = fit.candidate.log_likelihood
+    return value if np.isfinite(value) else np.inf
+
+
+def _bound(fit: Fit, n_parameters: int, criterion: str) -> float:
+    """What a criterion is at least, the likelihood being at most that of a freer family."""
+    likelihood = fit.likelihood
+    cost = 2.0 if criterion == "aic" else float(np.log(likelihood.count))
+    return -2.0 * _highest(fit) * likelihood.count / likelihood.total + cost * n_parameters
 
 
 def _prior(data: MixtureData, family: str, k: int, settings: Settings) -> Prior | None:

@@ -21,9 +21,8 @@ from ...core.validation import check_number
 from ...numerics import families
 from ...numerics.families import family_of
 from . import noisy
-from .candidate import Fit, Problem, doubt, one_component, rated
+from .candidate import BEHIND, Fit, Problem, doubt, fits_from, is_passed_over, one_component, rated
 from .candidate import problem as problem_of
-from .clear import BEHIND, fits_from, is_passed_over
 from .data import MixtureData, Sample, clear_partition, match, partitions
 from .likelihood import MOST_FEATURES
 from .parameters import Settings
