@@ -2,7 +2,7 @@
 
 python -m fuzz --seconds 600          a run, seeds from the clock
 python -m fuzz --cases 300 --seed 7   a number of cases that does not depend on the machine
-python -m fuzz --seconds 300 --hard   rare options, odd weights and odd scales much more often
+python -m fuzz --seconds 300 --hard   what is odd and yet not refused at once, much more often
 python -m fuzz --case 123456          one case again, with its traceback (--hard as it was found)
 """
 
