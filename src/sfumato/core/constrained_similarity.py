@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 from .constraints import Known, refuse_constraints
+from .docs import documented
 from .similarity_base import SimilarityClusterer
 from .similarity_evidence import Evidence
 from .types import ArrayLike, Similarity
@@ -19,6 +20,7 @@ class ConstrainedSimilarityClusterer(SimilarityClusterer):
     A model writes ``_fit``, and says in its docstring what links and weights of pairs do.
     """
 
+    @documented
     def fit(
         self,
         X: Any,
@@ -37,10 +39,7 @@ class ConstrainedSimilarityClusterer(SimilarityClusterer):
             A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured";
             distances (n, n) if ``"distance"``; else features (n, p), where nearest neighbours leave
             NaN out.
-        y : array of shape (n,), optional
-            Labels of some objects, -1 for the others. Labelled objects belong to the cluster of
-            their label, the clusters numbered by the sorted labels. A ``y`` without any -1 is
-            ignored, as in other clusterers.
+        %(partial_labels)s
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object, 0 as if it were not there.
         pair_weight : array, sparse array or operator of shape (n, n), optional

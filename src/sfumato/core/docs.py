@@ -24,6 +24,11 @@ sample_weight : array of shape (n,), optional
     "sample_weight": """\
 sample_weight : array of shape (n,), optional
     A weight of w counts as w copies of the object.""",
+    "partial_labels": """\
+y : array of shape (n,), optional
+    Labels of some objects, -1 for the others. Labelled objects belong to the cluster of their
+    label, the clusters being numbered by the sorted labels. A ``y`` without any -1 is ignored, as
+    in other clusterers.""",
     "unseen": """\
 unseen : {"ignore", "cluster"}
     Labels of -1 mean that a clustering did not see the object: it is left out, or such

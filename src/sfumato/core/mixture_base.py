@@ -114,12 +114,8 @@ class DensityMixture(FittedDensity):
         ----------
         X : array or data frame of shape (n, p)
             One object per row; NaN means missing.
-        y : array of shape (n,), optional
-            Partial labels: integers, -1 for unknown. An object of known label belongs to that
-            cluster, the clusters being numbered by the sorted labels. A ``y`` without any -1 is
-            ignored, as in other clusterers.
-        sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object.
+        %(partial_labels)s
+        %(sample_weight)s
         %(mixture_links)s
 
         Returns

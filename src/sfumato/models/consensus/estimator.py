@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ...core.arrays import as_dense
 from ...core.clusterer import most_clusters, plain_features
+from ...core.docs import documented
 from ...core.memory import InputSize
 from ...core.objects import object_weights
 from ...core.rows import Rows
@@ -165,6 +166,7 @@ class EvidenceAccumulation(FittedConsensus):
         self.n_bootstrap = n_bootstrap
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
+    @documented
     def fit(
         self,
         X: Any,
@@ -184,9 +186,7 @@ class EvidenceAccumulation(FittedConsensus):
             integrate them out. Labelings (n, m): one clustering per column, integer or string
             labels, -1 or NaN where a clustering did not see the object. Or a list of membership
             matrices (n, k_b).
-        y : array of shape (n,), optional
-            Labels of some objects, -1 for the others: labelled objects belong to the cluster of
-            their label, by sorted labels. A ``y`` without any -1 is ignored.
+        %(partial_labels)s
         partition_weight : array of shape (m,), optional
             Weight of every partition of the ensemble.
         sample_weight : array of shape (n,), optional

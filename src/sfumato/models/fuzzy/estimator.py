@@ -156,6 +156,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     @observed_only
+    @documented
     def fit(
         self,
         X: Any,
@@ -171,11 +172,8 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         ----------
         X : array or sparse array of shape (n, p)
             Features; NaN means missing.
-        y : array of shape (n,), optional
-            Labels of some objects, -1 for the others: labelled objects belong to the cluster of
-            their label, by sorted labels. A ``y`` without any -1 is ignored.
-        sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object.
+        %(partial_labels)s
+        %(sample_weight)s
         must_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong together: they share one row of memberships. With a third
             column of weights q, a pair costs q v sum_{j != h} u_ij**m u_lh**m instead, v the mean

@@ -214,8 +214,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             Partial labels: integers, -1 for unknown. An object of known label belongs to that
             component, the components being numbered by the sorted labels. A ``y`` without any -1 is
             ignored, as in other clusterers: ``MixtureClassifier`` learns from it.
-        sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object.
+        %(sample_weight)s
         %(mixture_links)s
         measurement_error : array of shape (n, p) or (n, p, p), optional
             Known variances or covariances of the error of every object: the mixture is that of the
