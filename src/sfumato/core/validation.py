@@ -258,9 +258,8 @@ def observed_only(fit: _Fit) -> _Fit:
         memberships[seen] = self.memberships_
         try:
             memberships[~seen] = self.predict_proba(X[~seen])
-        except ValueError:  # a model of complete objects
-            self._forget()
-            raise
+        except ValueError:  # a model of complete objects, which says so by itself
+            return fit(self, X, y, sample_weight, **given)
         self.memberships_, self.labels_ = memberships, memberships.argmax(axis=1)
         return self
 
