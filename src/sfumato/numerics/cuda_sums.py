@@ -22,11 +22,9 @@ from ..core.types import Array
 __all__ = ["fits", "soft_sums"]
 
 LARGEST = 128 * 128  # coefficients, padded, that shared memory holds beside the objects
-# Objects at a time, measured on an H200.
-SPHERICAL = {"B": 32, "num_warps": 2, "num_stages": 2}
-POWERS = {"B": 64, "num_warps": 4, "num_stages": 3}  # fuzzifiers other than 2
-DIAGONAL = {"B": 64, "num_warps": 4, "num_stages": 3}
-PROGRAMS = {32: 1056, 64: 528}  # eight or four for each multiprocessor of an H200
+# Objects at a time, and programs (eight for each multiprocessor), measured on an H200
+BLOCK = 32
+PROGRAMS = 1056
 
 
 @triton.jit
@@ -35,6 +33,20 @@ def _reciprocal(x):
     return tl.inline_asm_elementwise(
         "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
     )
+
+
+@triton.jit
+def _upper(x):
+    """``x`` rounded to the 11 leading bits that the tensor cores multiply."""
+    return ((x.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _add_product(total, a_upper, a_lower, b_upper, b_lower):
+    """``total`` + a b in single precision, by three products of the parts of a and b."""
+    total = tl.dot(a_lower, b_upper, total, input_precision="tf32")
+    total = tl.dot(a_upper, b_lower, total, input_precision="tf32")
+    return tl.dot(a_upper, b_upper, total, input_precision="tf32")
 
 
 @triton.jit
@@ -48,6 +60,11 @@ def _soft_sums(
     row, entry = cluster * WIDTH, cluster[None, :] * WIDTH + 1 + feature[:, None]
     c, C = tl.load(table + row), tl.load(table + entry)
     Q = tl.load(table + entry + D) if DIAGONAL else tl.load(table + row + 1 + D)
+    C_upper = _upper(C)
+    C_lower = C - C_upper
+    if DIAGONAL:
+        Q_upper = _upper(Q)
+        Q_lower = Q - Q_upper
     mass, level = tl.zeros((K,), dtype=tl.float32), tl.zeros((B,), dtype=tl.float32)
     first = tl.zeros((D, K), dtype=tl.float32)
     second = tl.zeros((D, K), dtype=tl.float32) if DIAGONAL else tl.zeros((K,), dtype=tl.float32)
@@ -60,12 +77,17 @@ def _soft_sums(
             other=0.0,
         )
         w = tl.load(weights + object, mask=inside, other=0.0) if WEIGHTED else inside.to(tl.float32)
-        L = tl.dot(tl.trans(x), C, input_precision="tf32x3") + c[None, :]
+        x_upper, square = _upper(x), x * x
+        x_lower = x - x_upper
         if DIAGONAL:
-            L += tl.dot(tl.trans(x * x), Q, input_precision="tf32x3")
+            square_upper = _upper(square)
+            square_lower = square - square_upper
+            L = tl.zeros((B, K), dtype=tl.float32) + c[None, :]
+            L = _add_product(L, tl.trans(square_upper), tl.trans(square_lower), Q_upper, Q_lower)
         else:
-            norm = tl.sum(x * x, axis=0)
-            L += norm[:, None] * Q[None, :]
+            norm = tl.sum(square, axis=0)
+            L = norm[:, None] * Q[None, :] + c[None, :]
+        L = _add_product(L, tl.trans(x_upper), tl.trans(x_lower), C_upper, C_lower)
         if SQUARE:
             A = tl.where((cluster < k)[None, :], _reciprocal(tl.maximum(L + floor, floor)), 0.0)
             total = tl.sum(A, axis=1)
@@ -88,9 +110,11 @@ def _soft_sums(
             level += w * (tl.log(total) + top)
             A = A * (w / total)[:, None]
         mass += tl.sum(A, axis=0)
-        first += tl.dot(x, A, input_precision="tf32x3")
+        A_upper = _upper(A)
+        A_lower = A - A_upper
+        first = _add_product(first, x_upper, x_lower, A_upper, A_lower)
         if DIAGONAL:
-            second += tl.dot(x * x, A, input_precision="tf32x3")
+            second = _add_product(second, square_upper, square_lower, A_upper, A_lower)
         else:
             second += tl.sum(A * norm[:, None], axis=0)
     here = out + program * (K * WIDTH + 1)
@@ -119,6 +143,11 @@ def _padded(size: int) -> int:
     return max(16, triton.next_power_of_2(size))
 
 
+def _warps(coefficients: int) -> int:
+    """Warps whose registers hold the sums: with too few a pass takes fifty times as long."""
+    return 2 if coefficients <= 2048 else 4 if coefficients <= 8192 else 8
+
+
 def soft_sums(
     Z: Any,
     weights: Array,
@@ -143,13 +172,11 @@ def soft_sums(
         coefficients[:, : d + 1],
         coefficients[:, d + 1 :],
     )
-    powers = fuzzifier not in (None, 2.0)
-    tile = DIAGONAL if diagonal else POWERS if powers else SPHERICAL
-    programs = min(PROGRAMS[tile["B"]], triton.cdiv(n, tile["B"]))
+    programs = min(PROGRAMS, triton.cdiv(n, BLOCK))
     out = torch.empty((programs, table.size + 1), dtype=torch.float32, device=Z.device)
     _soft_sums[(programs,)](
         Z[1:], Z if weights is None else weights, torch.from_numpy(table).to(Z.device), out, Z.stride(0), n, d, k, float(floor), fuzzifier or 0.0,
-        FUZZY=fuzzifier is not None, SQUARE=fuzzifier == 2.0, DIAGONAL=diagonal, WEIGHTED=weights is not None, K=K, D=D, **tile,
+        FUZZY=fuzzifier is not None, SQUARE=fuzzifier == 2.0, DIAGONAL=diagonal, WEIGHTED=weights is not None, B=BLOCK, K=K, D=D, num_warps=_warps(K * D), num_stages=1,
     )  # fmt: skip
     total = out.sum(0, dtype=torch.float64).cpu().numpy()
     sums = total[:-1].reshape(K, -1)[:k]
