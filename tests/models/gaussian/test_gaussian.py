@@ -594,3 +594,13 @@ def test_every_family_fits_a_single_feature():
     values = {row.covariance_type: row.log_likelihood for row in model.search_}
     for name, same in (("EVE", "EII"), ("EEE", "EII"), ("VVE", "VII"), ("VVV", "VII")):
         assert values[name] == pytest.approx(values[same], rel=1e-6)
+
+
+@pytest.mark.parametrize("covariance_type", ["spherical", "EII", "diag", "full", "auto"])
+@pytest.mark.parametrize("size", [1e-140, 1e-100])
+def test_tiny_features_beside_a_constant_one_keep_their_clusters(covariance_type, size):
+    groups = np.arange(90) % 3
+    X = np.random.default_rng(0).normal(size=(90, 2)) + 9.0 * np.eye(3, 2)[groups]
+    tiny = np.column_stack([size * X, np.full(90, 7.0)])
+    model = GaussianMixture(3, covariance_type=covariance_type, random_state=0, n_init=2)
+    assert adjusted_rand_score(groups, model.fit(tiny).labels_) == 1.0

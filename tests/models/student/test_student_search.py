@@ -35,6 +35,15 @@ def test_no_family_fitted_by_itself_is_better(X, k):
         assert best.bic <= alone.bic(X) + 0.1
 
 
+@quiet
+def test_six_irises_on_a_plane_are_no_solution():
+    """A cluster without width is told apart in families that depend on units too."""
+    X = load_iris().data
+    alone = StudentMixture(4, covariance_type="VVE", random_state=0).fit(X)
+    assert np.linalg.eigvalsh(alone.scale_matrices_).min() > 1e-6
+    assert StudentMixture(4, random_state=0).fit(X).bic(X) <= alone.bic(X) + 0.1
+
+
 def test_many_objects_compete_on_a_sample_and_the_best_go_on_with_all(monkeypatch):
     X, g = groups(900)
     monkeypatch.setattr(StudentMixture, "_screen", 200)

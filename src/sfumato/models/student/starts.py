@@ -101,7 +101,11 @@ def collapsed(state: State, count: float, rule: Rule) -> bool:
     if rule.family[0] == "E":
         need = 0.0
     few = state.weights.min() * count < min(need, 0.5 * count / k)
-    least = state.scales.min() if state.scales.ndim == 2 else np.linalg.eigvalsh(state.scales).min()
+    # The floor holds in the units of the family, as its M step does.
+    if state.scales.ndim == 2:
+        least = (state.scales * rule.units**2).min()
+    else:
+        least = np.linalg.eigvalsh(state.scales * np.outer(rule.units, rule.units)).min()
     return bool(few or least <= 1.5 * rule.floor)
 
 
