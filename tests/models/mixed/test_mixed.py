@@ -267,3 +267,19 @@ def test_the_structure_test_reads_numbers_unless_categories_tell_clusters_apart(
     names = noise.assign(c=np.array(list("xyz"))[group], d=np.array(list("uvw"))[group])
     model = MixedMixture(3, n_init=5, random_state=0).fit(names)
     assert not hasattr(model, "structure_")
+
+
+@pytest.mark.parametrize("kind", ["normal", "log-normal", "counts"])
+def test_a_column_without_variance_changes_nothing(kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2)) + 5.0 * (np.arange(90) % 2)[:, None]
+    wide = np.c_[X[:, :1], np.full(90, 3.0), X[:, 1:]]
+    plain = MixedMixture(3, random_state=0).fit(X)
+    model = MixedMixture(3, columns={1: kind}, random_state=0).fit(wide)
+    np.testing.assert_allclose(model.memberships_, plain.memberships_, atol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(wide), plain.memberships_, atol=1e-9)
+    assert model.bic(wide) == pytest.approx(plain.bic(X))
+    means = model.parameters_[1]["rate" if kind == "counts" else "mean"]
+    np.testing.assert_allclose(means, np.log(3.0) if kind == "log-normal" else 3.0)
+    drawn = model.sample(4)[0]
+    assert drawn.shape == (4, 3)

@@ -30,7 +30,12 @@ __all__ = ["MixtureClassifier"]
 
 
 class _ClassMixture(GaussianMixture):
-    """A mixture that is the density of classes, not a clustering: no test for clusters."""
+    """A mixture that is the density of classes, not a clustering: no test for clusters.
+
+    What is constant in one class may be what tells it from the others.
+    """
+
+    _keeps_constant = True
 
     def _assess_structure(self, memberships: ArrayLike) -> None:
         """Classes need not be clusters: nothing to warn of."""
@@ -41,6 +46,8 @@ class _ClassMixture(GaussianMixture):
 
 class _LabelledMixture(_ClassMixture):
     """A mixture whose components are classes: every label is known."""
+
+    _keeps_constant = False
 
     def _labels_from(self, y: Any, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
         return y, np.arange(k)

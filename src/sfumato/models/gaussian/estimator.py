@@ -29,6 +29,7 @@ from ...numerics.families import ALIASES, FAMILIES
 from ...selection.automatic import AutomaticMixture
 from . import search
 from .average import average_over
+from .constant import Constant
 from .data import MixtureData
 from .fitted import FittedMixture
 from .likelihood import outer_covariances, precision_factors
@@ -229,8 +230,9 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         frozen = self._check_parameters()
         self._check_room(X)
         X = check_features(self, X, reset=True, missing=True)
-        n, d = X.shape
         weights = check_weights(sample_weight, X)
+        X = self._without_constant(X, weights, measurement_error)
+        n, d = X.shape
         sizes = search.sizes_of(self.n_clusters, n, self.max_clusters)
         k = check_n_clusters(max(sizes), n) if len(sizes) == 1 else max(sizes)
         labels, self._classes = (None, None) if y is None else self._labels_from(y, n, k)
@@ -282,6 +284,17 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         if isinstance(self.frozen, tuple) and not self.frozen:
             return ()
         return check_frozen(self.frozen, self._first_values())
+
+    def _without_constant(
+        self, X: Any, weights: np.ndarray | None, measurement_error: ArrayLike | None
+    ) -> Any:
+        """The features that vary, unless some parameter speaks of all of them."""
+        speaks = isinstance(self.prior, NormalInverseWishart) or measurement_error is not None
+        given = any(value is not None for value in self._first_values().values())
+        self._constant = None
+        if not (self._keeps_constant or speaks or given):
+            self._constant = Constant.of(X, weights, self.reg_covar, self.n_jobs)
+        return X if self._constant is None else self._constant.part(X)
 
     def _types_with_errors(self, X: Any, y: Any, linked: tuple[Any, Any]) -> tuple[str, ...]:
         """Covariance types to try where objects have known errors."""
@@ -407,7 +420,10 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
     def _structure_evidence(self, evidence: Any) -> tuple[Any, str]:
         """The features in the coordinates of the fit: units must not hide the clusters."""
         X, kind = super()._structure_evidence(evidence)
-        return (None, kind) if X is None else (self._view.coordinates.inner(X), kind)
+        if X is None:
+            return None, kind
+        X = X if self._constant is None else self._constant.part(X)
+        return self._view.coordinates.inner(X), kind
 
     def _publish_parameters(self) -> None:
         """Parameters in the units of the data, in float64: squares need not fit into float32."""
@@ -416,6 +432,11 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         self.means_ = coordinates.outer(state.means)
         self.covariances_ = outer_covariances(state, self.covariance_type_, coordinates)
         self.precisions_cholesky_ = precision_factors(state, self.covariance_type_, coordinates)
+        if self._constant is not None:
+            put, kind = self._constant.spread, self.covariance_type_
+            self.means_ = self._constant.points(self.means_)
+            self.covariances_ = put(self.covariances_, kind)
+            self.precisions_cholesky_ = put(self.precisions_cholesky_, kind, -0.5)
         # As given, without the rounding of a change of coordinates and back.
         for name in self._frozen:
             setattr(self, f"{name}_", getattr(self._given, name))

@@ -23,6 +23,7 @@ from ...core.validation import (
 )
 from . import kernel, merge, missing, noisy
 from .average import Member, averaged
+from .constant import Constant
 from .kernel import State, Stats
 from .likelihood import Likelihood, View, unmixed
 from .merge import MergeTree
@@ -44,9 +45,16 @@ class FittedMixture(Clusterer):
     _frozen: tuple[str, ...]
     _given: Given
     _classes: np.ndarray | None
+    _constant: Constant | None
+    _keeps_constant = False  # whether features without variance stay in the fit
 
     def _streams(self) -> bool:
         return True
+
+    def _of_features(self, X: Any) -> Any:
+        """New objects, checked, without features that were constant in the fit."""
+        X = check_features(self, X, reset=False, missing=True)
+        return X if self._constant is None else self._constant.part(X)
 
     def predict_proba(self, X: Any, *, measurement_error: ArrayLike | None = None) -> Any:
         """Posterior probabilities of new objects; missing values (NaN) are integrated out.
@@ -63,7 +71,7 @@ class FittedMixture(Clusterer):
         memberships : array of shape (n_new, n_clusters)
         """
         self._check_fitted()
-        X = check_features(self, X, reset=False, missing=True)
+        X = self._of_features(X)
         errors = self._errors_of(X, measurement_error)
         if not self._members:
             return self._posterior(X, self._view, self._state, 0, errors)
@@ -79,7 +87,10 @@ class FittedMixture(Clusterer):
             raise ValueError("measurement_error cannot be combined with noise: leave it out")
         if not isinstance(X, np.ndarray) or np.isnan(X).any():
             raise ValueError("measurement_error needs X as a NumPy array without missing values")
-        return noisy.check_errors(measurement_error, *X.shape)
+        errors = noisy.check_errors(measurement_error, len(X), self.n_features_in_)
+        if self._constant is None:
+            return errors
+        return errors[:, self._constant.varying][:, :, self._constant.varying]
 
     def _posterior(
         self, X: Any, view: View, state: State, which: int, errors: np.ndarray | None = None
@@ -110,7 +121,7 @@ class FittedMixture(Clusterer):
         log_density : array of shape (n,)
         """
         self._check_fitted()
-        X = check_features(self, X, reset=False, missing=True)
+        X = self._of_features(X)
         errors = self._errors_of(X, measurement_error)
         coordinates = self._view.coordinates
         if has_holes(Rows(X, n_jobs=self.n_jobs)):
@@ -151,10 +162,10 @@ class FittedMixture(Clusterer):
         ``bic - 2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the form that
         R's mclust uses).
         """
-        X = check_features(self, X, reset=False, missing=True)
-        U = to_numpy(self._posterior(X, self._view, self._state, 0)).astype(np.float64)
+        checked = self._of_features(X)
+        U = to_numpy(self._posterior(checked, self._view, self._state, 0)).astype(np.float64)
         sure = np.log(U.max(axis=1))
-        weights = check_weights(sample_weight, X)
+        weights = check_weights(sample_weight, checked)
         open_ = float(sure.sum() if weights is None else sure @ weights)
         return self.bic(X, sample_weight) - 2.0 * open_
 
@@ -183,7 +194,8 @@ class FittedMixture(Clusterer):
         factors = kernel.cholesky(kernel.matrices(self._state), self._state.floor)
         normal = rng.standard_normal((n_samples, d))
         inner = self._state.means[labels] + np.einsum("nij,nj->ni", factors[labels], normal)
-        return self._view.coordinates.outer(inner), labels
+        drawn = self._view.coordinates.outer(inner)
+        return (drawn if self._constant is None else self._constant.points(drawn)), labels
 
     def merge(self, n_clusters: int | str) -> np.ndarray:
         """Groups of components that are one cluster, by the entropy criterion of Baudry et al.
@@ -245,8 +257,8 @@ class FittedMixture(Clusterer):
         """
         first = not hasattr(self, "memberships_")
         if first:
-            self.fit(X, y, sample_weight)  # type: ignore[call-arg]
-        X = check_features(self, X, reset=False, missing=True)
+            self._begin(X, y, sample_weight)
+        X = self._of_features(X)
         if self._view.layout != "missing" and has_holes(Rows(X, n_jobs=self.n_jobs)):
             raise ValueError(
                 "X has missing values (NaN), and the first batch had none: begin with a batch that "
@@ -256,6 +268,14 @@ class FittedMixture(Clusterer):
         rows = self._view.rows(X, check_weights(sample_weight, X), labels, n_jobs=self.n_jobs)
         self._absorb(rows, first)
         return self
+
+    def _begin(self, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
+        """Fit the first batch; a later one may vary in features that are constant here."""
+        before, self._keeps_constant = self._keeps_constant, True
+        try:
+            self.fit(X, y, sample_weight)  # type: ignore[call-arg]
+        finally:
+            self._keeps_constant = before
 
     def _known(self, y: ArrayLike | None, n: int) -> np.ndarray | None:
         """Known labels of a batch as components."""

@@ -24,6 +24,7 @@ from .columns import Column, as_frame, code_array, code_frame, decode
 __all__ = ["MixedMixture"]
 
 SAMPLE = 4096  # size of the sample for the starts
+NUMBERS = ("normal", "log-normal", "counts")
 
 
 @documented
@@ -102,6 +103,7 @@ class MixedMixture(AutomaticMixture, DensityMixture):
     """
 
     _columns: list[Column]
+    _constant: dict[int, float]  # values of the columns of numbers that do not vary
 
     @property
     def unit_free(self) -> bool:
@@ -189,7 +191,12 @@ class MixedMixture(AutomaticMixture, DensityMixture):
         return rows
 
     def _laid_out(self, plain: Rows) -> kernel.Layout:
+        low, high = plain.extremes()
         kinds = np.array([column.kind for column in self._columns])
+        # Numbers without variance tell no clusters apart: they stay out of the fit.
+        constant = (low == high) & (low != high).any() & np.isin(kinds, NUMBERS)
+        self._constant = {int(i): float(low[i]) for i in np.flatnonzero(constant)}
+        kinds[constant] = ""
         normal = np.flatnonzero((kinds == "normal") | (kinds == "log-normal"))
         discrete = np.flatnonzero((kinds == "categorical") | (kinds == "binary"))
         coordinates = measure(plain, per_feature=True, mix=False)
@@ -272,6 +279,13 @@ class MixedMixture(AutomaticMixture, DensityMixture):
             }
         for at, i in enumerate(layout.counts):
             self.parameters_[self._columns[i].name] = {"rate": state.rates[:, at]}
+        for i, value in self._constant.items():
+            same, kind = np.full(len(state.weights), value), self._columns[i].kind
+            self.parameters_[self._columns[i].name] = (
+                {"rate": same}
+                if kind == "counts"
+                else {"mean": same, "standard_deviation": np.zeros_like(same)}
+            )
         for first, i in zip(layout.offsets, layout.categorical, strict=False):
             column = self._columns[i]
             self.parameters_[column.name] = {

@@ -1,0 +1,63 @@
+"""Features without variance: they tell no components apart and are left out of a fit.
+
+Every component would be a plane there, of a density without bound that has nothing to do with the
+clusters. What is published has all features again: the constant as mean, no covariance with
+others, and a variance of ``reg_covar`` in units of the constant.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.rows import Rows
+
+__all__ = ["Constant"]
+
+
+class Constant(NamedTuple):
+    """Places of the features that vary, the values (d,) of the others and their variances (d,)."""
+
+    varying: np.ndarray
+    values: np.ndarray
+    variances: np.ndarray
+
+    @classmethod
+    def of(
+        cls, X: Any, weights: np.ndarray | None, reg_covar: float, n_jobs: int | None
+    ) -> Constant | None:
+        """Where some features vary and others do not; None where all do, or none does."""
+        if weights is not None and isinstance(X, np.ndarray) and (weights == 0).any():
+            X = X[weights > 0]  # the others count as not there
+        low, high = Rows(X, n_jobs=n_jobs).extremes().astype(np.float64)
+        varies = low != high
+        if varies.all() or not varies.any():
+            return None
+        unit = np.where(low == 0, 1.0, np.clip(np.abs(low), 1e-100, 1e100))
+        return cls(np.flatnonzero(varies), low, reg_covar * unit**2)
+
+    def part(self, X: Any) -> Any:
+        """The features that vary: as a view where they lie side by side."""
+        first, last = int(self.varying[0]), int(self.varying[-1]) + 1
+        return X[:, first:last] if last - first == len(self.varying) else X[:, self.varying]
+
+    def points(self, inner: np.ndarray) -> np.ndarray:
+        """Points (m, d) out of the features that vary."""
+        found = np.tile(self.values, (len(inner), 1))
+        found[:, self.varying] = inner
+        return found
+
+    def spread(self, found: np.ndarray, covariance_type: str, power: float = 1.0) -> np.ndarray:
+        """Covariances of all features, or factors of their inverses (``power`` -1/2)."""
+        if covariance_type == "spherical":
+            return found
+        own = self.variances**power
+        if covariance_type == "diag":
+            rows = np.tile(own, (len(found), 1))
+            rows[:, self.varying] = found
+            return rows
+        matrices = np.zeros((*found.shape[:-2], len(own), len(own)))
+        matrices[..., np.arange(len(own)), np.arange(len(own))] = own
+        matrices[..., self.varying[:, None], self.varying] = found
+        return matrices
