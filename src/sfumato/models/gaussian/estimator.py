@@ -29,7 +29,6 @@ from ...numerics.families import ALIASES, FAMILIES
 from ...selection.automatic import AutomaticMixture
 from . import search
 from .average import average_over
-from .constant import Constant
 from .data import MixtureData
 from .fitted import FittedMixture
 from .likelihood import outer_covariances, precision_factors
@@ -231,7 +230,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         self._check_room(X)
         X = check_features(self, X, reset=True, missing=True)
         weights = check_weights(sample_weight, X)
-        X = self._without_constant(X, weights, measurement_error)
+        X = self._without_constant(X, weights, self._speaks_of_all(measurement_error))
         n, d = X.shape
         sizes = search.sizes_of(self.n_clusters, n, self.max_clusters)
         k = check_n_clusters(max(sizes), n) if len(sizes) == 1 else max(sizes)
@@ -285,16 +284,11 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             return ()
         return check_frozen(self.frozen, self._first_values())
 
-    def _without_constant(
-        self, X: Any, weights: np.ndarray | None, measurement_error: ArrayLike | None
-    ) -> Any:
-        """The features that vary, unless some parameter speaks of all of them."""
-        speaks = isinstance(self.prior, NormalInverseWishart) or measurement_error is not None
+    def _speaks_of_all(self, measurement_error: ArrayLike | None) -> bool:
+        """Whether something given has a number for every feature, constant or not."""
         given = any(value is not None for value in self._first_values().values())
-        self._constant = None
-        if not (self._keeps_constant or speaks or given):
-            self._constant = Constant.of(X, weights, self.reg_covar, self.n_jobs)
-        return X if self._constant is None else self._constant.part(X)
+        prior = isinstance(self.prior, NormalInverseWishart)
+        return given or prior or measurement_error is not None
 
     def _types_with_errors(self, X: Any, y: Any, linked: tuple[Any, Any]) -> tuple[str, ...]:
         """Covariance types to try where objects have known errors."""

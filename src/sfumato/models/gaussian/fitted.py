@@ -46,10 +46,18 @@ class FittedMixture(Clusterer):
     _given: Given
     _classes: np.ndarray | None
     _constant: Constant | None
+    reg_covar: float
     _keeps_constant = False  # whether features without variance stay in the fit
 
     def _streams(self) -> bool:
         return True
+
+    def _without_constant(self, X: Any, weights: np.ndarray | None, keep: bool) -> Any:
+        """The features that vary, or all of them."""
+        self._constant = None
+        if not (keep or self._keeps_constant):
+            self._constant = Constant.of(X, weights, self.reg_covar, self.n_jobs)
+        return X if self._constant is None else self._constant.part(X)
 
     def _of_features(self, X: Any) -> Any:
         """New objects, checked, without features that were constant in the fit."""
