@@ -111,7 +111,7 @@ def test_cooccurrence_of_pairs_and_of_all():
     pairs = np.random.default_rng(0).integers(20, size=(200_000, 2))
     np.testing.assert_allclose(cooccurrence(U, pairs), C[pairs[:, 0], pairs[:, 1]])
     assert cooccurrence(U, np.empty((0, 2), int)).shape == (0,)
-    with pytest.raises(IndexError, match="20 objects"):
+    with pytest.raises(ValueError, match="20 objects"):
         cooccurrence(U, [(0, 20)])
     with pytest.raises(ValueError, match="shape"):
         cooccurrence(U, [0, 1])
@@ -213,3 +213,17 @@ def test_predict_strongest_equals_that_of_dense_memberships(monkeypatch):
     )
     with pytest.raises(TypeError, match="predict_proba"):
         predict_strongest("model", X)
+
+
+def test_numbers_out_of_range_are_named():
+    U = np.array([[0.9, 0.1], [0.5, 0.5]])
+    with pytest.raises(TypeError, match="threshold must be a number, got 'a'"):
+        harden(U, threshold="a")
+    with pytest.raises(ValueError, match="n_objects must lie in"):
+        most_uncertain(U, -1)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_projection_of_huge_scores():
+    V = [[1e308, -1e308, -1.5e308], [0.2, -1e308, 0.9], [3.0, 2.5, -1e308]]
+    np.testing.assert_allclose(project_simplex(V), [[1, 0, 0], [0.15, 0, 0.85], [0.75, 0.25, 0]])

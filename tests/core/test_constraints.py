@@ -9,6 +9,7 @@ from sklearn.datasets import make_moons
 from sfumato import EvidenceWarning, PairwiseProbabilisticClustering, SpectralClustering
 from sfumato.core.constraints import Known, check_pairs, known_labels
 from sfumato.metrics import adjusted_rand_index
+from sfumato.models.gaussian.parameters import partial_labels
 
 MODELS = pytest.mark.parametrize("model", [PairwiseProbabilisticClustering, SpectralClustering])
 
@@ -148,3 +149,17 @@ def test_spectral_clustering_honours_cannot_links_of_large_weight(weight):
         labels = SpectralClustering(2, random_state=0).fit(X, cannot_link=apart).labels_
     assert (blind[pairs[:, 0]] == blind[pairs[:, 1]]).any()
     assert (labels[pairs[:, 0]] != labels[pairs[:, 1]]).all()
+
+
+def test_labels_that_were_probably_meant_are_not_ignored_silently():
+    y = np.array([0, 1, -2, -2])
+    with pytest.warns(EvidenceWarning, match="y is ignored: unknown labels are -1"):
+        assert known_labels(y, 4, 2) is None
+    with pytest.warns(EvidenceWarning, match="labels such as -2"):
+        assert partial_labels(y, 4, 2) == (None, None)
+
+
+def test_missing_labels_are_unknown_in_every_model():
+    y = np.array([0.0, 1.0, np.nan, np.nan])
+    np.testing.assert_array_equal(known_labels(y, 4, 2), [0, 1, -1, -1])
+    np.testing.assert_array_equal(partial_labels(y, 4, 2)[0], [0, 1, -1, -1])

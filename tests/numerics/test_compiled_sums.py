@@ -60,6 +60,13 @@ def test_fuzzy_sums(monkeypatch, n, d, k, weighted, noise, fuzzifier, dtype, rto
     agree(*both(monkeypatch, lambda: fuzzy.summarize(Z, weights, ready)), rtol)
 
 
+def test_powers_of_the_number_of_clusters_do_not_overflow(monkeypatch):
+    rng = np.random.default_rng(0)
+    ready = fuzzy.ready(fuzzy.State(rng.normal(size=(1500, 2))), fuzzy.Rule(fuzzy.MOST_FUSED))
+    Z = distances.features(rng.normal(size=(2, 40)), "spherical")
+    agree(*both(monkeypatch, lambda: fuzzy.summarize(Z, None, ready)), 1e-10)
+
+
 @pytest.mark.parametrize("covariance_type", TYPES)
 @pytest.mark.parametrize("n, d, k", [(1, 1, 1), (7, 3, 2), (1001, 5, 11), (600, 20, 40)])
 @pytest.mark.parametrize("weighted, noise", [(False, False), (True, True)])

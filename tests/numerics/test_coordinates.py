@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from sfumato import (
     DirichletProcessMixture,
@@ -90,3 +91,14 @@ def test_units_that_nothing_can_undo_are_named(make, scale):
 def test_priors_in_the_units_of_the_data_need_their_squares(scale):
     with pytest.raises(ValueError, match="change units"):
         DirichletProcessMixture(random_state=0).fit(blobs() * scale)
+
+
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+@pytest.mark.parametrize("size", [0.0, 3.0])
+def test_sparse_features_of_mean_zero_are_fitted_as_dense_ones(size):
+    X = size * np.repeat([[1.0, 0.0, 2.0], [-1.0, 0.0, -2.0]], 25, axis=0)
+    dense, sparse = (
+        GaussianMixture(2, covariance_type="diag", random_state=0).fit(A).memberships_
+        for A in (X, sp.csr_array(X))
+    )
+    np.testing.assert_allclose(sparse, dense, atol=1e-6)

@@ -11,8 +11,9 @@ from scipy.sparse.linalg import aslinearoperator
 matplotlib.use("Agg")
 from matplotlib.figure import Figure
 
-from sfumato import plot
+from sfumato import GaussianMixture, plot
 from sfumato.plot._style import literal, ordering, thin
+from sfumato.selection import choose_n_clusters
 
 HOSTILE = [
     "$\\frac{$",
@@ -268,3 +269,29 @@ def test_weights_count_as_copies():
         for c, V, w in ((labels, U, [2, 0, 3]), (labels[rows], U[rows], None))
     ]
     assert written[0] == written[1]
+
+
+def test_a_choice_and_a_model_are_drawn_as_they_are():
+    X = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([0, 9], 30)[:, None]
+    model = GaussianMixture([1, 2], n_init=1, random_state=0).fit(X)
+    choice = choose_n_clusters(model, X, [1, 2], random_state=0)
+    bars = plot.cluster_numbers(choice).patches
+    assert [bar.get_height() for bar in bars] == [choice.distribution[k] for k in (1, 2)]
+    assert bars[0].get_facecolor() != bars[1].get_facecolor()
+    assert plot.model_search(model).get_ylabel() == plot.model_search(model.search_).get_ylabel()
+
+
+@pytest.mark.parametrize("wrong", [None, [], "a", 3])
+def test_what_is_not_drawn_is_named(wrong):
+    with pytest.raises(TypeError, match="search must be a fitted mixture"):
+        plot.model_search(wrong)
+    with pytest.raises(TypeError, match="distribution must map"):
+        plot.cluster_numbers(wrong)
+    if wrong != []:
+        with pytest.raises(TypeError, match="objective must be a list of numbers"):
+            plot.history(wrong)
+
+
+def test_the_number_of_colours_is_checked():
+    with pytest.raises(TypeError, match="n_clusters must be an integer, got 'a'"):
+        plot.palette("a")

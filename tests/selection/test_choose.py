@@ -372,3 +372,9 @@ def test_weights_of_similarities_and_labelings_are_copies(kind, criterion):
     np.testing.assert_allclose(*scores, atol=1e-10)
     with pytest.raises(ValueError, match="whole numbers"):
         choose_n_clusters(model, evidence, range(2, 5), sample_weight=w + 0.5, **settings)
+
+
+@pytest.mark.parametrize("wrong", [None, "a", KMeans])
+def test_what_is_no_estimator_is_named(wrong):
+    with pytest.raises(TypeError, match="estimator must be an estimator such as"):
+        choose_n_clusters(wrong, np.ones((20, 2)))

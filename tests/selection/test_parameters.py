@@ -75,3 +75,9 @@ def test_refusals():
         parameter_intervals(MixedMixture(2), groups(), 1)
     with pytest.raises(TypeError, match="publishes no parameters"):
         parameter_intervals(SpectralClustering(2), groups(10))
+
+
+@pytest.mark.parametrize("wrong", [None, "a", GaussianMixture])
+def test_what_is_no_estimator_is_named(wrong):
+    with pytest.raises(TypeError, match="estimator must be an estimator such as"):
+        parameter_intervals(wrong, np.ones((20, 2)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.datasets import load_iris
 from sklearn.metrics import adjusted_rand_score
 
-from sfumato import SpectralClustering
+from sfumato import EvidenceWarning, SpectralClustering
 from sfumato.similarity import gaussian, pair_cost_gradient
 
 MUST = [(0, 1), (3, 4), (5, 9)]
@@ -92,3 +93,32 @@ def test_an_object_without_similarities_is_named():
     W[3] = W[:, 3] = 0.0
     with pytest.raises(ValueError, match="object 3 has no similarity"):
         pair_cost_gradient(W, 2, must_link=MUST)
+
+
+@pytest.mark.parametrize("kind", ["narrow", "identity", "graph"])
+def test_more_pieces_than_clusters_give_finite_numbers_and_a_warning(kind):
+    X = load_iris().data
+    W = {
+        "narrow": gaussian(X, bandwidth=0.05),
+        "identity": np.eye(150),
+        "graph": (gaussian(X, bandwidth=0.5) > 0.5).astype(float),
+    }[kind]
+    pairs = {"must_link": [[0, 1]], "cannot_link": [[0, 100]]}
+    with pytest.warns(EvidenceWarning, match="more pieces that are not connected"):
+        cost, G = pair_cost_gradient(W, 3, **pairs)
+    assert 0.0 <= cost <= 1.0
+    assert np.isfinite(G).all()
+
+
+def test_pairs_of_absent_objects_count_as_orthogonal():
+    with pytest.warns(EvidenceWarning, match="objects 0, 1 of the pairs"):
+        cost, G = pair_cost_gradient(np.eye(6), 3, must_link=[[0, 1]])
+    assert cost == 1.0
+    assert not G.any()
+
+
+def test_too_few_objects_and_features_are_named():
+    with pytest.raises(ValueError, match="of 1 object: pairs are learnt from 3 or more"):
+        pair_cost_gradient(np.eye(1), 2, must_link=[[0, 1]])
+    with pytest.raises(ValueError, match=r"shape \(3, 4\); for features make one of them"):
+        pair_cost_gradient(np.ones((3, 4)), 2, must_link=[[0, 1]])

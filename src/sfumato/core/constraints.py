@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 
 from .arrays import to_numpy
-from .labels import check_labelings
+from .labels import check_labelings, warn_of_ignored
 from .types import Array, ArrayLike
 from .warn import warn
 
@@ -270,6 +270,7 @@ def known_labels(y: ArrayLike | None, n: int, n_clusters: int) -> np.ndarray | N
         return None
     labels = check_labelings(y, "y")[:, 0].astype(np.intp)
     if labels.min() >= 0 or labels.max() < 0:
+        warn_of_ignored(y)
         return None
     if labels.size != n:
         raise ValueError(f"y must hold one label for each of the {n} objects, got {labels.size}")

@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from .types import ArrayLike
+from .warn import warn
 
-__all__ = ["as_labels", "check_labelings", "encode"]
+__all__ = ["as_labels", "check_labelings", "encode", "warn_of_ignored"]
 
 
 def encode(labels: ArrayLike) -> np.ndarray:
@@ -46,6 +47,17 @@ def check_labelings(L: ArrayLike, name: str = "L") -> np.ndarray:
     for column in range(L.shape[1]):
         codes[:, column] = _encode(L[:, column], name)
     return codes
+
+
+def warn_of_ignored(y: np.ndarray | None) -> None:
+    """Warn where partial labels are ignored that were probably meant: some are negative, but none
+    is -1, the sign of unknown.
+    """
+    if y is not None and y.dtype.kind in "if" and y.size and y.min() < -1:
+        warn(
+            f"y is ignored: unknown labels are -1, but it has none, and labels such as "
+            f"{y.min():g}; set those of unknown objects to -1"
+        )
 
 
 def as_labels(L: ArrayLike, name: str = "L") -> np.ndarray:

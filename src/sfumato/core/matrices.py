@@ -19,7 +19,13 @@ ROUNDING = (
 )
 
 
-def check_similarity(W: Similarity, name: str = "W", *, signed: bool = False) -> Any:
+def check_similarity(
+    W: Similarity,
+    name: str = "W",
+    *,
+    signed: bool = False,
+    features: str = "make one of them, e.g. similarity.gaussian(X)",
+) -> Any:
     """A similarity (n, n): symmetric, finite, nonnegative unless ``signed``.
 
     Negative entries as small as rounding errors are set to zero.
@@ -27,13 +33,13 @@ def check_similarity(W: Similarity, name: str = "W", *, signed: bool = False) ->
     An array, CSR, or an operator (anything with ``shape`` and ``@``).
 
     An asymmetric matrix is averaged with its transpose, with a warning. The
-    entries of an operator are not checked.
+    entries of an operator are not checked. ``features`` says what to do with those.
     """
     W = _as_matrix(W, name)
     if len(W.shape) != 2 or W.shape[0] != W.shape[1]:
         raise ValueError(
             f"{name} must be a square similarity matrix (n, n), got shape {tuple(W.shape)}; for "
-            "features set similarity='cluster-kernel'"
+            f"features {features}"
         )
     if W.shape[0] == 0:
         raise ValueError(f"{name} is empty: 0 objects")

@@ -162,7 +162,9 @@ class SimilarityClusterer(Clusterer):
         W, pairs = measured(X, pair_weight) if self._weighs_pairs else (X, None)
         self._unit = extreme_unit(W)
         W = check_similarity(
-            W if self._unit == 1.0 else in_units(W, self._unit), signed=self._signed
+            W if self._unit == 1.0 else in_units(W, self._unit),
+            signed=self._signed,
+            features="set similarity='cluster-kernel'",
         )
         # What the structure test may read: not where pairs are missing, or similarities negative.
         self._evidence_ = W if pairs is None and magnitudes(W) is W else None

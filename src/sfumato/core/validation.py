@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from .arrays import is_numpy, namespace, reader, to_numpy
+from .frames import refuse_strange
 from .rows import Rows, has_holes
 from .types import Array, ArrayLike, Estimator, RandomState, Weights
 from .warn import warn
@@ -135,6 +136,7 @@ def check_features(
     refuse_mask(X, "X")
     refuse_same_names(X, "X")
     refuse_spread(estimator, X)
+    refuse_strange(X, "X", type(estimator).__name__)
     foreign = reader(X)
     if foreign is not None:
         return foreign.check_features(estimator, X, reset, missing)
@@ -182,9 +184,11 @@ def _explained(estimator: Estimator) -> Iterator[None]:
             raise
         labelings = getattr(estimator, "ensemble", "precomputed") != "precomputed"
         hint = "; labels of several clusterings need ensemble='precomputed'" if labelings else ""
+        fix = "MixedMixture takes categories as they are"
+        if name == "MixedMixture":
+            fix = "it takes words in the columns of a data frame, pd.DataFrame(X)"
         raise ValueError(
-            f"X holds words such as {word[1]}, where {name} takes numbers: MixedMixture takes "
-            f"categories as they are{hint}"
+            f"X holds words such as {word[1]}, where {name} takes numbers: {fix}{hint}"
         ) from error
 
 

@@ -56,8 +56,9 @@ def cooccurrence(memberships: ArrayLike, pairs: ArrayLike | None = None) -> Any:
             f"pairs must be integers of shape (m, 2), got {indices.dtype} of shape {indices.shape}"
         )
     if indices.size and not (-n <= indices.min() and indices.max() < n):
-        raise IndexError(
-            f"pairs name objects from {indices.min()} to {indices.max()}, but there are {n} objects"
+        raise ValueError(
+            f"pairs name objects from {indices.min()} to {indices.max()}, but there are {n} "
+            f"objects: give rows from 0 to {n - 1}"
         )
     blocks = [indices[start : start + _BLOCK] for start in range(0, len(indices), _BLOCK)] or [
         indices

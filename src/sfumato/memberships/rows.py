@@ -11,6 +11,7 @@ from ..core.arrays import is_numpy, namespace, to_numpy
 from ..core.labels import encode
 from ..core.memory import reserve
 from ..core.types import ArrayLike
+from ..core.validation import check_number
 from ..numerics import simplex
 
 __all__ = [
@@ -84,8 +85,7 @@ def harden(memberships: ArrayLike, *, threshold: float = 0.0) -> Any:
     array([ 0, -1])
     """
     U = check_memberships(memberships)
-    if not 0 <= threshold <= 1:
-        raise ValueError(f"threshold must lie in [0, 1], got {threshold!r}")
+    threshold = check_number(threshold, "threshold", low=0, high=1)
     xp = namespace(U)
     labels = xp.argmax(U, axis=1)
     return (
@@ -261,6 +261,7 @@ def most_uncertain(
     measures = {"entropy": lambda U: -entropy(U), "margin": margin}
     if by not in measures:
         raise ValueError(f"by must be 'entropy' or 'margin', got {by!r}")
+    n_objects = check_number(n_objects, "n_objects", low=0, integer=True)
     return np.argsort(to_numpy(measures[by](memberships)), kind="stable")[:n_objects]
 
 

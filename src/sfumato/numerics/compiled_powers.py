@@ -89,10 +89,9 @@ def fuzzy_powers(stack, weights, rows, sums, D, part, spare, fuzzifier):
         Z, last = stack[s, 1:-1], stack[s, -1]
         np.dot(linear, Z, D)
         _shares(D, rows, last, power, shares, least, total, spare[k + 2 :])
-        level = k ** (1.0 / power)
         for i in range(b):
             weight = np.float64(weights[s * b + i]) if len(weights) else 1.0
-            scale = weight * level * spare[k + 2, i]
+            scale = weight * spare[k + 2, i]
             cost += scale * least[i]
             total[i] = scale * least[i] / total[i]
         for j in range(k):
@@ -113,7 +112,7 @@ def fuzzy_powers(stack, weights, rows, sums, D, part, spare, fuzzifier):
 def _shares(D, rows, last, power, shares, least, total, spare):
     """(least / distance)^power in ``shares`` (k, b), reciprocals of the distances in ``D``, the
     ``least`` distance and the ``total`` share of every object; the first of ``spare`` (5, b) gets
-    total^(-1 / power).
+    (k / total)^(1 / power), the powers in one, since k^(1 / power) alone may overflow.
     """
     (k, b), plain = D.shape, power in (2.0, 0.5)  # fuzzifiers 1.5 and 3 need no logarithm
     x, first, inverse, a, c = spare[0], spare[1], spare[2], spare[3], spare[4]
@@ -150,9 +149,10 @@ def _shares(D, rows, last, power, shares, least, total, spare):
             total[i] += own[i]
     if plain:
         for i in range(b):
-            x[i] = 1.0 / (np.sqrt(total[i]) if power == 2.0 else total[i] * total[i])
+            part = k / total[i]
+            x[i] = np.sqrt(part) if power == 2.0 else part * part
     else:
         log2(total, first, inverse, a, c)
         for i in range(b):
-            first[i] *= -1.0 / power
+            first[i] = (np.log2(k) - first[i]) / power
         exp2(first, x, a)

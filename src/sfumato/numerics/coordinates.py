@@ -38,15 +38,17 @@ class Coordinates(NamedTuple):
     mix: np.ndarray | None
     variances: np.ndarray
     thinnest: float = 1.0
+    keeps_sparse: bool = False
 
     def inner(self, X: Any) -> Any:
         """Rows of ``X`` in inner coordinates, in their own floating type, others in float64.
 
-        A sparse block stays sparse when there is no shift.
+        A sparse block stays sparse where nothing is to be centred (``keeps_sparse``): a shift that
+        happens to be zero does not count.
         """
         if sp.issparse(X):
             X = X if X.dtype.kind == "f" else X.astype(np.float64)
-            if not self.shift.any() and self.mix is None:
+            if self.keeps_sparse and self.mix is None:
                 return sp.csr_array(X.multiply(self.scale[None, :].astype(X.dtype)))
             X = X.toarray()
         xp = namespace(X)
@@ -134,7 +136,7 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
     # that no factor between two features is beyond numbers because of it.
     reach = np.where(reach > 0, reach, np.maximum(np.abs(shift), reach.max(initial=0.0)))
     scale = _power_of_two(reach)
-    middle = Coordinates(shift, scale, None, np.ones(d))
+    middle = Coordinates(shift, scale, None, np.ones(d), keeps_sparse=not centre)
     second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, mix))
     mass = np.where(second.mass > 0, second.mass, 1.0)
     moment = second.moment / (np.sqrt(np.outer(mass, mass)) if mix else mass)
@@ -166,7 +168,7 @@ def _finish(
         correlation[np.diag_indices(len(variances))] = 1.0 + RIDGE + 2.0 * max(0.0, -least)
         factor = np.linalg.cholesky(correlation)
         matrix = np.linalg.inv(factor).T / deviation[:, None]
-    return Coordinates(middle.shift, scale, matrix, variances, thinnest)
+    return Coordinates(middle.shift, scale, matrix, variances, thinnest, middle.keeps_sparse)
 
 
 def _refuse_subnormal(reach: np.ndarray, dtype: Any) -> None:

@@ -52,7 +52,9 @@ def project(V: Array) -> Any:
     """
     xp = namespace(V)
     k = V.shape[-1]
-    V = V - xp.max(V, axis=-1, keepdims=True)
+    with np.errstate(over="ignore"):
+        V = V - xp.max(V, axis=-1, keepdims=True)
+    V = xp.clip(V, min=-2.0)  # below the largest by one or more, a score has no share
     descending = xp.flip(xp.sort(V, axis=-1), axis=-1)
     excess = xp.cumulative_sum(descending, axis=-1) - 1.0
     rank = xp.arange(1, k + 1, dtype=V.dtype, device=device(V))

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import to_numpy
+from ..core.model_search import ModelSearch
+from ..selection.choose import Choice
 from ._style import axes_or_new, literal, palette
 
 __all__ = ["calibration", "cluster_numbers", "history", "information", "selection"]
@@ -135,8 +137,9 @@ def model_search(search: Any, *, ax: Axes | None = None) -> Any:
 
     Parameters
     ----------
-    search : ModelSearch
-        ``search_`` of a fitted ``GaussianMixture``.
+    search : ModelSearch, or a fitted mixture
+        ``search_`` of a fitted ``GaussianMixture``, ``StudentMixture``, ``FactorMixture`` or
+        ``MixedMixture``, or that model itself.
     ax : matplotlib axes, optional
 
     Returns
@@ -151,6 +154,12 @@ def model_search(search: Any, *, ax: Axes | None = None) -> Any:
     >>> model = GaussianMixture([1, 2, 3], n_init=1, random_state=0).fit(X)
     >>> ax = plot.model_search(model.search_)
     """
+    search = getattr(search, "search_", search)
+    if not isinstance(search, ModelSearch):
+        raise TypeError(
+            "search must be a fitted mixture or its search_, got "
+            f"{type(search).__name__}: plot.selection draws a Choice"
+        )
     sizes, types, values = search.table()
     ax = axes_or_new(ax)
     colours = palette(min(len(types), 7))
@@ -187,14 +196,14 @@ def model_search(search: Any, *, ax: Axes | None = None) -> Any:
 
 
 def cluster_numbers(
-    distribution: Mapping[int, float], *, chosen: int | None = None, ax: Axes | None = None
+    distribution: Mapping[int, float] | Choice, *, chosen: int | None = None, ax: Axes | None = None
 ) -> Any:
     """Probability of every number of clusters, with the chosen one marked.
 
     Parameters
     ----------
-    distribution : mapping from numbers of clusters to probabilities
-        Such as ``choose_n_clusters(...).distribution``.
+    distribution : mapping from numbers of clusters to probabilities, or a Choice
+        Such as ``choose_n_clusters(...).distribution``, or what ``choose_n_clusters`` returned.
     chosen : int, optional
     ax : matplotlib axes, optional
 
@@ -207,6 +216,14 @@ def cluster_numbers(
     >>> from sfumato import plot
     >>> ax = plot.cluster_numbers({1: 0.0, 2: 0.1, 3: 0.9}, chosen=3)
     """
+    if isinstance(distribution, Choice):
+        chosen = distribution.n_clusters if chosen is None else chosen
+        distribution = distribution.distribution
+    if not isinstance(distribution, Mapping) or not distribution:
+        raise TypeError(
+            "distribution must map numbers of clusters to probabilities, or be a Choice, got "
+            f"{distribution!r}"
+        )
     numbers = sorted(distribution)
     ax = axes_or_new(ax)
     colour = palette(2)
@@ -236,7 +253,7 @@ def history(objective: float | np.ndarray, *, name: str = "objective", ax: Any =
     >>> from sfumato import plot
     >>> ax = plot.history([10.0, 4.0, 3.5, 3.4])
     """
-    values = to_numpy(np.asarray(objective, dtype=float))
+    values = _numbers(objective, "objective")
     ax = axes_or_new(ax)
     ax.plot(
         np.arange(1, len(values) + 1),
@@ -278,6 +295,17 @@ def information(compression: Any, relevance: Any, *, ax: Axes | None = None) -> 
     ax.plot(compression[order], relevance[order], color=palette(1)[0], marker="o", markersize=4)
     ax.set(xlabel="I(cluster; object), nats", ylabel="I(cluster; relevance), nats")
     return ax
+
+
+def _numbers(values: ArrayLike | None, name: str) -> np.ndarray:
+    """Numbers (n,) or (n, runs)."""
+    try:
+        found = np.asarray(to_numpy(values), dtype=float)
+    except (TypeError, ValueError):
+        found = np.empty(())
+    if found.ndim not in (1, 2) or values is None:
+        raise TypeError(f"{name} must be a list of numbers, such as history_, got {values!r}")
+    return found
 
 
 def _same_length(first: ArrayLike, second: ArrayLike, *names: str) -> tuple[np.ndarray, np.ndarray]:

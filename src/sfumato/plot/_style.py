@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.arrays import to_numpy
 from ..core.text import plain
+from ..core.validation import check_number
 from ..memberships import check_memberships
 
 __all__ = [
@@ -83,6 +84,7 @@ def palette(n_clusters: int) -> np.ndarray:
     >>> palette(3).shape
     (3, 3)
     """
+    n_clusters = check_number(n_clusters, "n_clusters", low=0, integer=True)
     chosen = [
         tuple(int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)) for code in _COLOURS[:n_clusters]
     ]

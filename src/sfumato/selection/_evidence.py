@@ -221,6 +221,15 @@ class Labelings(Evidence):
         return Labelings(L)
 
 
+def check_estimator(estimator: object) -> None:
+    """Refuse what is no estimator."""
+    if isinstance(estimator, type) or not (
+        hasattr(estimator, "get_params") and hasattr(estimator, "fit")
+    ):
+        name = estimator.__name__ if isinstance(estimator, type) else repr(estimator)
+        raise TypeError(f"estimator must be an estimator such as GaussianMixture(3), got {name}")
+
+
 def as_evidence(
     estimator: Estimator, data: Any, sample_weight: ArrayLike | None = None
 ) -> Evidence:
@@ -228,6 +237,7 @@ def as_evidence(
 
     ``ensemble``, ``similarity``, ``affinity`` or ``metric`` may be "precomputed".
     """
+    check_estimator(estimator)
     parameters = estimator.get_params(deep=False)
     if not {"n_clusters", "n_components"} & set(parameters):
         raise TypeError(f"{type(estimator).__name__} has no parameter n_clusters: give a clusterer")

@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ..core.types import Array, ArrayLike, Estimator, RandomState
 from ..core.validation import as_generator, check_choice, check_number, check_weights
-from ._evidence import memberships_of, with_clusters
+from ._evidence import check_estimator, memberships_of, with_clusters
 from .choose import Progress
 from .resampling import Interval
 
@@ -110,6 +110,9 @@ def parameter_intervals(
     >>> bool(0.05 < errors.min() < errors.max() < 0.2)
     True
     """
+    check_estimator(estimator)
+    if not hasattr(estimator, "n_clusters"):
+        raise TypeError(f"{type(estimator).__name__} has no parameter n_clusters: give a mixture")
     X = np.asarray(X) if isinstance(X, (list, tuple)) else X
     n_resamples = check_number(n_resamples, "n_resamples", low=2, integer=True)
     check_choice(method, "method", ("nonparametric", "weighted"))

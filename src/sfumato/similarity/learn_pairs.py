@@ -8,10 +8,12 @@ from ..core.constraints import check_pairs
 from ..core.matrices import check_similarity
 from ..core.types import ArrayLike, Similarity
 from ..core.validation import check_number
+from ..core.warn import warn
 from ..numerics.operators import as_dense
 
 __all__ = ["pair_cost_gradient"]
 
+ABSENT = 1e-24  # squared length of a row of the embedding that is zero but for rounding
 LEAST_GAP = 1e-10  # between eigenvalues; the derivative of the leading eigenvectors divides by it
 
 
@@ -34,6 +36,8 @@ def pair_cost_gradient(
     ----------
     W : array or sparse array of shape (n, n)
         Symmetric, nonnegative similarities; every object has some to another. Costs O(n^3).
+        Where W falls into more unconnected pieces than ``n_clusters``, objects that the leading
+        eigenvectors leave out count as orthogonal to the others, with a warning.
     n_clusters : int
         Number of leading eigenvectors, at least 2 and fewer than n.
     must_link, cannot_link : array of shape (m, 2) or (m, 3), optional
@@ -62,6 +66,10 @@ def pair_cost_gradient(
     """
     dense: np.ndarray = as_dense(check_similarity(W)).astype(np.float64)
     n = len(dense)
+    if n < 3:
+        raise ValueError(
+            f"W holds similarities of {n} object{'s' * (n > 1)}: pairs are learnt from 3 or more"
+        )
     check_number(n_clusters, "n_clusters", low=2, high=n - 1, integer=True)
     pairs, wanted, weights = _known(must_link, cannot_link, n)
     degree = dense.sum(axis=1)
@@ -70,7 +78,9 @@ def pair_cost_gradient(
     s = degree**-0.5
     values, V = np.linalg.eigh(s[:, None] * dense * s)
     E, rest = V[:, -n_clusters:], V[:, :-n_clusters]
-    cost, G = _of_projection(E @ E.T, pairs, wanted, weights)
+    P = E @ E.T
+    _warn_of_absent(P.diagonal(), pairs, n_clusters)
+    cost, G = _of_projection(P, pairs, wanted, weights)
     gaps = np.maximum(values[-n_clusters:] - values[:-n_clusters, None], LEAST_GAP)
     G = rest @ (2.0 * (rest.T @ G @ E) / gaps) @ E.T
     G = (G + G.T) / 2
@@ -92,16 +102,29 @@ def _known(
     return pairs, np.repeat([1.0, 0.0], [len(together), len(apart)]), weights / weights.sum()
 
 
+def _warn_of_absent(own: np.ndarray, pairs: np.ndarray, n_clusters: int) -> None:
+    """Warn of objects of pairs whose row of the embedding is zero."""
+    absent = np.unique(pairs)[own[np.unique(pairs)] <= ABSENT]
+    if absent.size:
+        shown = ", ".join(map(str, absent[:5])) + (", ..." if absent.size > 5 else "")
+        warn(
+            f"objects {shown} of the pairs do not appear in the {n_clusters} leading eigenvectors: "
+            "W has more pieces that are not connected than n_clusters. Their pairs count as "
+            "orthogonal and have no derivative; widen the similarity"
+        )
+
+
 def _of_projection(
     P: np.ndarray, pairs: np.ndarray, wanted: np.ndarray, weights: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """The cost for the projection P on the leading eigenvectors, and its derivative by P."""
     i, j = pairs.T
-    own = np.maximum(P.diagonal(), np.finfo(float).tiny)
+    there = np.minimum(P.diagonal()[i], P.diagonal()[j]) > ABSENT
+    own = np.where(P.diagonal() > ABSENT, P.diagonal(), 1.0)
     size = np.sqrt(own[i] * own[j])
-    cosine = P[i, j] / size
+    cosine = np.where(there, P[i, j] / size, 0.0)
     miss = cosine - wanted
-    slope = 2.0 * weights * miss
+    slope = np.where(there, 2.0 * weights * miss, 0.0)
     G = np.zeros_like(P)
     np.add.at(G, (i, j), slope / size / 2)
     np.add.at(G, (j, i), slope / size / 2)

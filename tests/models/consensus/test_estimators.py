@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans
+from sklearn.cluster import DBSCAN, AgglomerativeClustering, FeatureAgglomeration, KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
@@ -140,3 +140,11 @@ def test_what_cannot_be_a_member_is_refused(members, error, said):
         MixtureEnsemble(members=members).fit(X)
     with pytest.raises(error, match=said):
         consensus(members).fit(X)
+
+
+def test_clusters_of_features_are_a_failure():
+    X = np.random.default_rng(0).normal(size=(40, 3)) + 6.0 * (np.arange(40) % 2)[:, None]
+    ensemble = MixtureEnsemble(members=[FeatureAgglomeration(2), KMeans(2)], random_state=0)
+    with pytest.warns(EvidenceWarning, match=r"labels of shape \(3,\) for 40 objects"):
+        ensemble.fit(X)
+    assert [each.algorithm for each in ensemble.failures_] == ["FeatureAgglomeration"]

@@ -23,6 +23,17 @@ def some_pairs(y, n, seed):
     return pairs[same], pairs[~same]
 
 
+def test_na_of_nullable_columns_is_missing(rng):
+    pd = pytest.importorskip("pandas")
+    X = rng.normal(size=(40, 3)) + 5.0 * (np.arange(40) % 2)[:, None]
+    X[::7, 1] = np.nan
+    table = pd.DataFrame(X).convert_dtypes()
+    model = FuzzyCMeans(2, random_state=0).fit(table)
+    expected = FuzzyCMeans(2, random_state=0).fit(X).memberships_
+    np.testing.assert_allclose(model.memberships_, expected)
+    np.testing.assert_allclose(model.predict_proba(table), expected)
+
+
 def test_partial_distances_and_their_centers(rng):
     X, C = rng.normal(size=(9, 4)), rng.normal(size=(3, 4))
     X[rng.random(X.shape) < 0.3] = np.nan

@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from sfumato import EvidenceWarning, FuzzyCMeans
+from sfumato.models.fuzzy import kernel
 
 X, TRUTH = make_blobs(300, centers=[[0, 0, 0], [8, 0, 0], [0, 8, 8]], random_state=0)
 VARIANTS = [
@@ -185,9 +186,36 @@ def test_structureless_evidence_is_named():
     assert vague.memberships_.max() < 0.5
 
 
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+@pytest.mark.parametrize("fuzzifier", [150.0, 1000.0, 1e9, 1e17, 1e300])
+@pytest.mark.parametrize("noise", [None, 0.5])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_huge_fuzzifiers_make_memberships_equal(fuzzifier, noise, dtype):
+    model = FuzzyCMeans(3, fuzzifier=fuzzifier, noise=noise, random_state=0).fit(X.astype(dtype))
+    D = ((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2)
+    if noise is not None:
+        D = np.hstack([D, np.full((len(X), 1), noise**2 * X.var(axis=0).sum())])
+    U = D ** (-1.0 / (fuzzifier - 1.0))
+    expected = U / U.sum(axis=1, keepdims=True)
+    apart = D.min(axis=1) > 1e-4  # a center may sit on an object, where rounding decides
+    np.testing.assert_allclose(model.memberships_[apart], expected[apart], atol=1e-5)
+    assert np.isfinite(model.history_).all()
+    assert np.isfinite(model.objective_)
+    assert np.isfinite(model.partial_fit(X.astype(dtype)).predict_proba(X)).all()
+
+
+def test_the_cost_of_huge_fuzzifiers_nears_the_geometric_mean():
+    D = np.random.default_rng(0).uniform(0.1, 3.0, size=(4, 50))
+    for fuzzifier, rtol in ((1e9, 1e-7), (1e17, 1e-12), (1e300, 1e-12)):
+        cost = kernel.share(D.copy(), kernel.Rule(fuzzifier))[1]
+        np.testing.assert_allclose(cost, np.exp(np.log(D).mean(axis=0)), rtol=rtol)
+
+
 @pytest.mark.parametrize(
     "params, message",
     [
+        ({"noise": 1e300}, "noise must lie in"),
+        ({"entropy": 1e308}, "entropy must lie in"),
         ({"fuzzifier": 1.0}, "fuzzifier"),
         ({"fuzzifier": np.inf}, "fuzzifier"),
         ({"noise": -1.0}, "noise"),

@@ -98,3 +98,17 @@ def test_bad_input_is_named():
         MixtureClassifier(0).fit(X, Y)
     with pytest.raises(ValueError, match="the class 9"):
         MixtureClassifier(covariance_type="EII").fit(X, Y).bic(X, np.full(150, 9))
+
+
+@pytest.mark.parametrize("unknown", [-1, -1.0, np.nan, None])
+def test_unknown_classes_are_refused(unknown):
+    partial = np.array([unknown if i % 5 else c for i, c in enumerate(Y.tolist())])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=r"for 120 objects \(first: row 1\), which means"):
+            MixtureClassifier().fit(X, partial)
+
+
+def test_minus_one_is_one_of_two_classes():
+    model = MixtureClassifier(random_state=0).fit(X, np.where(Y == 0, -1, 1))
+    np.testing.assert_array_equal(model.classes_, [-1, 1])

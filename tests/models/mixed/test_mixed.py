@@ -220,6 +220,40 @@ def test_dates_and_wrong_settings_are_refused():
         MixedMixture("many").fit(np.ones((3, 1)))
 
 
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+@pytest.mark.parametrize(("value", "words"), [([1], "lists"), ({"a": 1}, "records")])
+def test_columns_of_lists_are_named(value, words):
+    table = pd.DataFrame({"a": np.arange(20.0), "l": [value] * 20})
+    with pytest.raises(TypeError, match=f"column 'l' holds {words}"):
+        MixedMixture(2).fit(table)
+    good = table.assign(l=list("uv") * 10)
+    with pytest.raises(TypeError, match=f"column 'l' holds {words}"):
+        MixedMixture(2, random_state=0).fit(good).predict_proba(table)
+
+
+def test_objects_that_cannot_be_sorted_are_no_categories():
+    with pytest.raises(TypeError, match="column 'o' holds values such as"):
+        MixedMixture(2).fit(pd.DataFrame({"o": [object(), object()] * 9}))
+
+
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_values_far_beyond_the_fitted_ones():
+    table = pd.DataFrame({"num": 1e-9 * np.arange(40.0), "cat": list("uv") * 20})
+    model = MixedMixture(2, random_state=0).fit(table)
+    for method in (model.predict_proba, model.score_samples):
+        assert np.isfinite(method(table.assign(num=1e152))).all()
+        with pytest.raises(ValueError, match=r"X\['num'\] has values as large as 1e\+160"):
+            method(table.assign(num=1e160))
+
+
+@pytest.mark.parametrize("dtype", [object, str])
+def test_words_in_arrays_lead_to_data_frames(dtype):
+    X = np.array([["a", "b"], ["a", "c"]] * 10, dtype=dtype)
+    with pytest.raises(ValueError, match=r"words such as 'a'.*pd.DataFrame\(X\)"):
+        MixedMixture(2, columns={0: "categorical", 1: "categorical"}).fit(X)
+
+
 def test_weights_equal_copies_in_tables():
     table, _ = people(80)
     weights = np.random.default_rng(0).integers(1, 4, 80)

@@ -170,3 +170,8 @@ def test_clusters_of_two_objects_do_not_break_a_fit():
     X = np.concatenate([*groups, rng.uniform(-20, 25, size=(10, 2))])
     model = StudentMixture(6, n_init=4, random_state=0).fit(X)
     assert np.isfinite(model.memberships_).all()
+
+
+def test_too_small_degrees_of_freedom_are_named():
+    with pytest.raises(ValueError, match="degrees_of_freedom must lie in"):
+        StudentMixture(2, degrees_of_freedom=1e-300).fit(load_iris().data)

@@ -119,6 +119,9 @@ def _fitted(X: Any, estimator: Estimator, weights: Weights, seed: int) -> Soft |
         return Soft(model, U.shape[1])
     by_rule = hasattr(model, "predict")
     labels = np.asarray(model.predict(X) if by_rule else model.labels_)
+    n_objects = X.shape[0] if by_rule else len(rows)
+    if labels.shape != (n_objects,):
+        raise ValueError(f"it has labels of shape {labels.shape} for {n_objects} objects")
     names = np.unique(labels)
     names = names[names != -1] if names.dtype.kind in "if" else names
     if names.size == 0:

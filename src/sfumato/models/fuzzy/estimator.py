@@ -29,6 +29,8 @@ from .extended import ExtendedFuzzy
 
 __all__ = ["FuzzyCMeans"]
 
+LARGEST = 1e100  # of entropy and noise, whose square, times a variance, has to be a number
+
 
 @documented
 class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
@@ -255,7 +257,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         self._check_metric()
         for name in ("entropy", "noise"):
             if getattr(self, name) is not None:
-                check_number(getattr(self, name), name, low=0.0, high=np.inf, strict=True)
+                check_number(getattr(self, name), name, low=0.0, high=LARGEST, strict=True)
 
     def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
         X = check_features(self, X, reset=True)

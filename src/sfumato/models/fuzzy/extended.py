@@ -180,7 +180,13 @@ class ExtendedFuzzy(InductiveClusterer):
         return [general.run(problem, start, self.max_iter, self.tol, reach) for start in starts]
 
     def _given_centers(self) -> np.ndarray:
-        centers = np.asarray(self.init, dtype=np.float64)
+        try:
+            centers = np.asarray(self.init, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"init must hold {self.n_clusters} centers of {self.n_features_in_} numbers, or be "
+                f"None, got {self.init!r}"
+            ) from error
         if centers.shape != (self.n_clusters, self.n_features_in_) or np.isnan(centers).any():
             raise ValueError(
                 f"init must hold {self.n_clusters} centers of {self.n_features_in_} features "

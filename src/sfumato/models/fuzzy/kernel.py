@@ -44,6 +44,12 @@ __all__ = [
 SMALL = 2**14  # numbers for which SciPy takes longer to check them than to compare them
 
 
+# Beyond this fuzzifier, power means are taken by logarithms near one, which the kernels that read
+# objects once do not; the fuzzifiers of the literature lie below 10.
+MOST_FUSED = 100.0
+MOST_FUZZY = 1e16  # beyond this fuzzifier memberships are equal to rounding
+
+
 class State(NamedTuple):
     """Centers (k, d) and, for ellipsoids, matrices (k, d, d) of determinant one."""
 
@@ -168,19 +174,29 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
         total = xp.sum(U, axis=0)
         U /= total
         return U, k / total
-    power = 1.0 / (rule.fuzzifier - 1.0)
+    power = 1.0 / (min(rule.fuzzifier, MOST_FUZZY) - 1.0)
     least = xp.min(D, axis=0)
+    if rule.fuzzifier > MOST_FUSED:
+        # All powers are nearly one: what they lack is summed, since rounding it would be raised.
+        lack = xp.expm1(_logarithms(least / D) * power)
+        mean = xp.mean(lack, axis=0)
+        return (1.0 + lack) / (k * (1.0 + mean)), least * xp.exp(xp.log1p(mean) * (-1.0 / power))
     U = _power(least / D, power)  # at most one, so that no power overflows
     total = xp.sum(U, axis=0)
     U /= total
     return U, least * (k / total) ** (1.0 / power)
 
 
-def _power(ratios: Any, power: float) -> Any:
-    """``ratios ** power`` of ratios in (0, 1], written over them."""
+def _logarithms(ratios: Any) -> Any:
+    """Logarithms of ratios in (0, 1], written over them."""
     xp = namespace(ratios)
     ratios = xp.clip(ratios, min=float(xp.finfo(ratios.dtype).smallest_normal))
-    ratios = inplace("log", ratios)
+    return inplace("log", ratios)
+
+
+def _power(ratios: Any, power: float) -> Any:
+    """``ratios ** power`` of ratios in (0, 1], written over them."""
+    ratios = _logarithms(ratios)
     ratios *= power
     return inplace("exp", ratios)
 
@@ -214,7 +230,7 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
     Z = Z if Z.ndim == 3 else precise(Z, ready)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=getattr(Z, "device", None))
-    if ready.kind == "spherical" and ready.rule.temperature is None:
+    if _fused(ready):
         floor = _rounding(ready, np.float64 if Z.dtype == xp.float64 else np.float32)
         fused = distances.fused_sums(
             Z,
@@ -234,12 +250,13 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
 def stackable(ready: Distances, dtype: npt.DTypeLike) -> bool:
     """Whether there is a kernel for several blocks of this type at once."""
     enough = dtype == np.float64 or _single_will_do(ready)
-    return (
-        ready.kind == "spherical"
-        and ready.rule.temperature is None
-        and enough
-        and distances.has_compiled()
-    )
+    return _fused(ready) and enough and distances.has_compiled()
+
+
+def _fused(ready: Distances) -> bool:
+    """Whether kernels that read objects once can make the sums."""
+    rule = ready.rule
+    return ready.kind == "spherical" and rule.temperature is None and rule.fuzzifier <= MOST_FUSED
 
 
 def memberships(Z: Any, ready: Distances) -> Any:

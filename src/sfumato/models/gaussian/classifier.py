@@ -53,6 +53,23 @@ class _LabelledMixture(_ClassMixture):
         return y, np.arange(k)
 
 
+def _refuse_unknown(labels: np.ndarray) -> None:
+    """Refuse missing classes: NaN, None, and -1 beside two other classes or more."""
+    missing = np.array([value is None or value != value for value in labels.tolist()], dtype=bool)
+    sign = "NaN or None"
+    if labels.dtype.kind in "if" and not missing.any():
+        # With one other class, -1 is the usual name of a class.
+        missing, sign = labels == -1, "-1"
+        if len(np.unique(labels[~missing])) < 2:
+            return
+    if missing.any():
+        raise ValueError(
+            f"y has {sign} for {missing.sum()} objects (first: row {missing.argmax()}), which "
+            "means unknown, where MixtureClassifier needs the class of every object: leave them "
+            "out, or give y with -1 for unknown to GaussianMixture"
+        )
+
+
 class MixtureClassifier(ClassifierMixin, Iterative):
     """Probabilities of known classes whose densities are Gaussian mixtures.
 
@@ -134,7 +151,8 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         X : array of shape (n, p)
             Features; NaN means missing.
         y : array of shape (n,)
-            The class of every object.
+            The class of every object. -1 means unknown, and is refused, where there are two
+            other classes or more.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
 
@@ -148,6 +166,7 @@ class MixtureClassifier(ClassifierMixin, Iterative):
             raise ValueError("y must give the class of every object, got None")
         X = check_features(self, X, reset=True, missing=True, sparse=False)
         labels: np.ndarray = column_or_1d(y, warn=True)
+        _refuse_unknown(labels)
         check_classification_targets(labels)
         if len(labels) != X.shape[0]:
             raise ValueError(

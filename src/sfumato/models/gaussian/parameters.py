@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...conjugate import NormalInverseWishart
+from ...core.labels import warn_of_ignored
 from ...core.types import ArrayLike
 
 __all__ = ["Given", "Settings", "check_frozen", "check_given", "partial_labels"]
@@ -59,6 +60,7 @@ def partial_labels(
     """
     y = _integers(y, n)
     if y is None or not (y == -1).any() or (y == -1).all():
+        warn_of_ignored(y)
         return None, None
     known = y != -1
     classes = np.unique(y[known]) if classes is None else classes
@@ -94,6 +96,8 @@ def _integers(y: ArrayLike | None, n: int) -> np.ndarray | None:
         )
     if y.dtype.kind in "iu":
         return y
+    if y.dtype.kind == "f" and np.isnan(y).any() and not np.isnan(y).all():
+        y = np.where(np.isnan(y), -1.0, y)  # NaN means unknown, as in other models
     values = y.tolist()
     if all(
         isinstance(value, (int, float)) and value == value and value == np.rint(value)

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.frames import held_by
 from ...core.types import Array, ArrayLike
-from ...core.validation import check_choice, refuse_same_names
+from ...core.validation import check_choice, refuse_overflow, refuse_same_names
 from ...core.warn import warn
 
 __all__ = ["KINDS", "Column", "as_frame", "code_array", "code_frame", "decode", "read_columns"]
@@ -89,8 +90,8 @@ def guess_kind(series: Any) -> str:
     if kind in (nw.Categorical, nw.Enum, nw.String, nw.Object):
         return "categorical"
     raise TypeError(
-        f"X, column {series.name!r} holds {kind}, which no kind of column describes: "
-        "drop it or make numbers of it"
+        f"X, column {series.name!r} holds {held_by(kind) or kind}, which no kind of column "
+        "describes: drop it or make numbers of it"
     )
 
 
@@ -160,8 +161,15 @@ def _is_missing(value: object) -> bool:
 def _learn(name: object, kind: str, values: Array) -> Column:
     if kind not in ("categorical", "binary"):
         return Column(name, kind)
+    _refuse_lists(values, name)
     seen = [value for value in values if not _is_missing(value)]
-    levels = tuple(sorted(set(seen), key=lambda level: (type(level).__name__, level)))
+    try:
+        levels = tuple(sorted(set(seen), key=lambda level: (type(level).__name__, level)))
+    except TypeError as error:
+        raise TypeError(
+            f"X, column {name!r} holds values such as {seen[0]!r}, which cannot be sorted as "
+            "categories: drop it or make words of it"
+        ) from error
     if kind == "binary" and len(levels) > 2:
         raise ValueError(f"X, column {name!r} has {len(levels)} levels and cannot be 'binary'")
     if len(levels) > max(MOST_LEVELS, len(seen) / 2):
@@ -170,6 +178,16 @@ def _learn(name: object, kind: str, values: Array) -> Column:
             "many for categories: drop it, or name another kind for it in columns"
         )
     return Column(name, "binary" if len(levels) == 2 else kind, levels)
+
+
+def _refuse_lists(values: Array, name: object) -> None:
+    """Refuse values that no category can be."""
+    for value in values:
+        if held_by("", value) in ("lists", "records"):
+            raise TypeError(
+                f"X, column {name!r} holds {held_by('', value)}, such as {value!r}, which no kind "
+                "of column describes: drop it, or make a column of each of their values"
+            )
 
 
 def _code(values: ArrayLike, column: Column) -> np.ndarray:
@@ -188,11 +206,13 @@ def _code(values: ArrayLike, column: Column) -> np.ndarray:
                 f"X, column {column.name!r} must be positive to be log-normal, got {seen.min():g}"
             )
         return np.log(numbers)
+    refuse_overflow(numbers[:, None], f"X[{column.name!r}]")
     return numbers
 
 
 def _code_levels(values: Any, column: Column) -> np.ndarray:
     """Places among the levels; one that the fit has not seen counts as missing, with a warning."""
+    _refuse_lists(values, column.name)
     place = {level: float(i) for i, level in enumerate(column.levels)}
     codes = np.array([math.nan if _is_missing(v) else place.get(v, -1.0) for v in values])
     if (codes == -1.0).any():

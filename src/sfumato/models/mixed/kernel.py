@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 LOG_2PI = float(np.log(2.0 * np.pi))
+FARTHEST = 1e140  # deviations; what lies farther counts as if there, since squares would overflow
 MEAN_SHARE = 0.01  # of the prior's weight on variances that holds means (Fraley and Raftery 2007)
 
 
@@ -108,7 +109,9 @@ def expand(X: np.ndarray, layout: Layout) -> np.ndarray:
     if len(layout.normal):
         Y = X[:, layout.normal]
         seen = ~np.isnan(Y)
-        inner = np.where(seen, (Y - layout.shift) * layout.scale, 0.0)
+        with np.errstate(over="ignore"):
+            inner = np.where(seen, (Y - layout.shift) * layout.scale, 0.0)
+        inner = np.clip(inner, -FARTHEST, FARTHEST)
         Z[:, first:values], Z[:, values:squares], Z[:, squares:counts] = seen, inner, inner * inner
         Z[:, 1] += seen @ np.log(layout.scale) - np.where(seen, Y, 0.0) @ layout.logarithmic
     if len(layout.counts):

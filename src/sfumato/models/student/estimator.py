@@ -22,6 +22,7 @@ from .search import FamilySearch
 
 __all__ = ["StudentMixture"]
 
+LEAST_FREEDOM = 1e-100  # below, a start has no finite scale
 SAMPLE = 2048  # size of the sample for the starts
 TO_THE_TAILS = "outliers are left to the tails"
 # Families that keep their form under a change of units of single features; the others hold in
@@ -149,7 +150,7 @@ class StudentMixture(AutomaticMixture, FamilySearch):
             check_choice(self.degrees_of_freedom, "degrees_of_freedom", ("common", "each"))
         else:
             nu = self.degrees_of_freedom
-            check_number(nu, "degrees_of_freedom", low=0.0, high=np.inf, strict=True)
+            check_number(nu, "degrees_of_freedom", low=LEAST_FREEDOM, high=np.inf, strict=True)
 
     def _settings(self, sizes: list[int]) -> list[dict[str, Any]]:
         wanted = self.covariance_type
