@@ -578,3 +578,23 @@ def test_consensus_of_features_is_refused(run, tmp_path):
     assert (code, "--features" in err, "'x'" in err) == (2, True, True)
     (tmp_path / "l.csv").write_text("a,b\n1.5,2\nx,3\n1.5,2\n")
     assert run("consensus", "l.csv", "--clusters", 2, "--out", "r")[0] == 0
+
+
+@pytest.mark.parametrize("out", [".", "", "/"])
+def test_the_result_needs_a_name(run, data, out):
+    code, _, err = run("fit", data, "--out", out)
+    assert code == 2
+    assert "give the name of a new one" in err
+
+
+def test_more_clusters_than_rows_are_named_by_their_option(run, data):
+    code, _, err = run("fit", data, "--clusters", 500)
+    assert code == 2
+    assert "--clusters 500 is more than the 60 rows of data.csv" in err
+
+
+def test_nothing_to_resume_is_said(run, data):
+    words = ("fit", data, "--model", "fuzzy-c-means", "--clusters", 3, "--set", "n_init=1")
+    code, _, err = run(*words, "--resume")
+    assert code == 0
+    assert "nothing to resume: starting afresh" in err

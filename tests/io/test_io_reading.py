@@ -360,3 +360,21 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
 @given(st.text(st.sampled_from('1a,;"\n\r\t .-|'), max_size=80))
 def test_any_text_is_read_or_refused(tmp_path_factory, text):
     test_any_bytes_are_read_or_refused.hypothesis.inner_test(tmp_path_factory, text.encode())
+
+
+@pytest.mark.parametrize("delimiter", [";;", "\\t", '"', "\n"])
+def test_a_delimiter_is_one_character(write, delimiter):
+    with pytest.raises(InputError, match="--delimiter must be one character"):
+        read(write("a,b\n1,2\n3,4\n"), Roles(delimiter=delimiter))
+
+
+def test_text_under_the_name_of_another_kind(write):
+    with pytest.raises(InputError, match=r"no rows\. It is called \.npy, but holds text"):
+        read(write("hello there\n", "text.npy"))
+    np.testing.assert_array_equal(read(write("1,2\n3,4\n", "text.npy")).values, [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize("content", ['{"a": [1, 2, 3]}', " [1, 2]"])
+def test_json_is_named(write, content):
+    with pytest.raises(InputError, match="is JSON, which is not read here: save it as CSV"):
+        read(write(content, "data.json"))

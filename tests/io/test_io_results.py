@@ -175,3 +175,27 @@ def test_a_checkpoint_on_disk_gives_the_same_memberships(tmp_path):
         Checkpoint(tmp_path / "c", "another task").resume()
     second.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_that_were_lost_are_counted(tmp_path):
+    whole = result()._replace(summary={"schema": 1, "n_objects": len(HOSTILE)})
+    with new_folder(tmp_path / "r") as folder:
+        write_result(folder, whole)
+    assert len(read_result(tmp_path / "r").ids) == len(HOSTILE)
+    table = tmp_path / "r" / "memberships.csv"
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join(lines[:2] + lines[3:]))
+    with pytest.raises(InputError, match="has 14 objects, where summary.json says 15"):
+        read_result(tmp_path / "r")
+
+
+def test_changed_bytes_of_a_model_are_named(tmp_path):
+    pytest.importorskip("skops")
+    path = tmp_path / "model.skops"
+    save({"numbers": np.arange(1000.0)}, path)
+    content = bytearray(path.read_bytes())
+    place = content.index(np.arange(500.0, 510.0).tobytes())
+    content[place] ^= 255
+    path.write_bytes(bytes(content))
+    with pytest.raises(InputError, match="is damaged, its checksums do not agree: delete it"):
+        load(path)

@@ -68,6 +68,7 @@ def run(request: Request) -> None:
     with _claimed(request) as output:
         with terminal.progress("reading") as advance:
             table = read(request.data, request.roles, advance)
+        _check_number(clusters, table)
         if request.roles.labels:
             _refuse_features(table)
         if table.id_column is not None and request.roles.id is None:
@@ -94,8 +95,22 @@ def _claimed(request: Request) -> Any:
     """The folder to write, claimed; nothing for standard output."""
     if str(request.out) == "-":
         return nullcontext()
+    if not request.out.name:
+        raise InputError(
+            f"--out: '{plain(request.out, 200)}' is a folder that is there already: give the name "
+            "of a new one"
+        )
     check_checkpoint(_beside(request.out), wanted=bool(request.resume or request.force))
     return Output(request.out, check_target, force=request.force)
+
+
+def _check_number(clusters: int | None, table: Table) -> None:
+    n = table.values.shape[0]
+    if isinstance(clusters, int) and clusters > n:
+        raise InputError(
+            f"--clusters {clusters} is more than the {n:,} rows of {table.source}: ask for at most "
+            f"{n:,}"
+        )
 
 
 def _refuse_features(table: Table) -> None:

@@ -19,6 +19,7 @@ from ._tables import InputError, Roles, Table, archive_holds
 __all__ = ["kind_of", "read"]
 
 _PART = 2**20
+_NOT_TEXT = (".npy", ".npz", ".parquet", ".xlsx", ".h5ad")
 _PICKLES = tuple(bytes((0x80, protocol)) for protocol in range(1, 6))
 
 
@@ -42,10 +43,18 @@ def kind_of(path: Path) -> str:
     }
     kind = next(
         (kind for mark, kind in signatures.items() if start.startswith(mark)),
-        "pickle" if start.startswith(_PICKLES) else "text",
+        "pickle" if start.startswith(_PICKLES) else "json" if _is_json(path) else "text",
     )
     # A damaged archive is left to the reader of arrays, which says what is wrong.
     return "excel" if kind == "npz" and archive_holds(path, "xl/workbook.xml") else kind
+
+
+def _is_json(path: Path) -> bool:
+    """Whether a file that is called so begins as JSON does."""
+    if path.suffix.lower() not in (".json", ".jsonl", ".ndjson"):
+        return False
+    with path.open("rb") as file:
+        return file.read(64).lstrip()[:1] in (b"{", b"[")
 
 
 def read(
@@ -151,9 +160,7 @@ def _by_kind(
     kind: str, path: Path, source: str, roles: Roles, report: Callable[..., None] | None
 ) -> Table:
     if kind == "text":
-        from .text import read_text
-
-        return read_text(path, source, roles, report)
+        return _read_text(path, source, roles, report)
     if kind == "parquet":
         from .frames import read_parquet
 
@@ -166,6 +173,8 @@ def _by_kind(
         from .frames import read_anndata
 
         return read_anndata(path, source, roles)
+    if kind == "json":
+        raise InputError(f"{source} is JSON, which is not read here: save it as CSV or Parquet")
     if kind == "pickle":
         raise InputError(
             f"{source} is a Python pickle, which can run code when it is read: save the data as "
@@ -179,3 +188,17 @@ def _by_kind(
 
     reader = arrays.read_npy if kind == "npy" else arrays.read_npz
     return reader(path, source, roles)
+
+
+def _read_text(path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
+    """The table in a text file; where there is none, the name of the file may say why."""
+    from .text import read_text
+
+    try:
+        return read_text(path, source, roles, report)
+    except InputError as error:
+        if path.suffix.lower() not in _NOT_TEXT:
+            raise
+        raise InputError(
+            f"{error}. It is called {path.suffix}, but holds text: save it as CSV, NPY or Parquet"
+        ) from error

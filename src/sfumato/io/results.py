@@ -185,6 +185,12 @@ def read_result(folder: Path) -> Result:
     if not found:
         raise InputError(f"{plain(folder, 200)} holds no memberships")
     memberships, ids = read_memberships(found[0])
+    told = summary.get("n_objects", len(memberships))
+    if len(memberships) != told:
+        raise InputError(
+            f"{plain(folder, 200)}: {found[0].name} has {len(memberships):,} objects, where "
+            f"summary.json says {told:,}: rows were lost or added since; fit again"
+        )
     return Result(memberships, ids, summary, read_object(folder / "pictures.json"))
 
 

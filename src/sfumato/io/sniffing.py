@@ -8,6 +8,7 @@ from collections import Counter
 from itertools import islice
 from typing import NamedTuple
 
+from ..core.text import plain
 from ._tables import InputError
 
 __all__ = ["MISSING", "Dialect", "number", "sniff"]
@@ -46,6 +47,11 @@ def sniff(
     """The dialect of the text that begins with ``sample``."""
     if not sample.strip():
         raise InputError(f"{source} is empty: there is no table in it")
+    if delimiter and (len(delimiter) > 1 or delimiter in '"\r\n'):
+        raise InputError(
+            f"--delimiter must be one character that may stand between cells, got "
+            f"{plain(repr(delimiter), 20)}: leave it out, and it is found (a tab is $'\\t')"
+        )
     candidates = (delimiter,) if delimiter else _DELIMITERS
     choices = [
         (_fitness(rows, mark), -place, mark, rows)

@@ -60,6 +60,10 @@ def untrusted(path: Path) -> list[str]:
         found = skops().get_untrusted_types(file=path)
     except MemoryError:
         raise
+    except zipfile.BadZipFile as error:
+        raise InputError(
+            f"{plain(path.name)} is damaged, its checksums do not agree: delete it, and fit afresh"
+        ) from error
     except Exception as error:  # whatever a damaged file makes the reader stumble over
         raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
     return [name for name in found if name not in _OTHERS and not _is_ours(name)]
