@@ -23,6 +23,7 @@ from sfumato.memberships import predict_strongest, sizes
 from sfumato.metrics import fuzzy_silhouette, rand_index, xie_beni
 from sfumato.models.consensus.selection import _skill
 from sfumato.models.factor import kernel as factor
+from sfumato.models.fuzzy.general import typicality
 from sfumato.models.student import kernel as student
 from sfumato.models.student.kernel import State as StudentState
 from sfumato.models.student.starts import around
@@ -436,3 +437,12 @@ def test_new_objects_too_far_from_the_fit_are_refused(kind, dtype):
     place((1e-6 / scale * X).astype(dtype) * dtype(scale))
     with pytest.raises(ValueError, match="fitted to values up to .*check the units"):
         place((X / scale).astype(dtype))
+
+
+def test_typicalities_of_objects_in_one_place_by_a_product():
+    given = np.tile([[1.0, 12.4844969, 12.61522717]], (5, 1))
+    model = FuzzyCMeans(
+        3, metric=lambda A, B: A @ B.T, fuzzifier=1.3, possibilistic=True, n_init=1, random_state=89
+    )
+    valid(model.fit(given, sample_weight=[0, 2, 2, 0, 2]).predict_proba(given))
+    np.testing.assert_array_equal(typicality(np.array([0.0, 1e200]), 1e-200, 1.3), [1.0, 0.0])

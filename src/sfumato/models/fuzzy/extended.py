@@ -267,7 +267,7 @@ class ExtendedFuzzy(InductiveClusterer):
         problem, D, dtype = self._beside(X, None)
         U = general.memberships(problem, D)[0]
         if self.possibilistic:
-            T = 1.0 / (1.0 + (D / self._reach) ** (1.0 / (self.fuzzifier - 1.0)))
+            T = general.typicality(D, self._reach, self.fuzzifier)
             U = self._normalized(T, U)
         return U.astype(dtype)
 

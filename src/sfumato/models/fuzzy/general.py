@@ -196,6 +196,12 @@ def _of_piece(
     return U, costs
 
 
+def typicality(D: np.ndarray, reach: np.ndarray, m: float) -> np.ndarray:
+    """1 / (1 + (D / reach)^(1 / (m - 1))), zero where the power is beyond numbers."""
+    with np.errstate(over="ignore"):
+        return 1.0 / (1.0 + (D / reach) ** (1.0 / (m - 1.0)))
+
+
 def typicalities(
     problem: Problem, solution: Solution, max_iter: int, tol: float
 ) -> tuple[Solution, np.ndarray, np.ndarray]:
@@ -208,7 +214,7 @@ def typicalities(
     reach = np.maximum(reach, 1e-12 * max(float(D.max(initial=0.0)), np.finfo(float).tiny))
 
     def typical(D: np.ndarray) -> np.ndarray:
-        return 1.0 / (1.0 + (D / reach) ** (1.0 / (m - 1.0)))
+        return typicality(D, reach, m)
 
     for _ in range(max_iter):
         moved = problem.geometry.update(w * typical(D) ** m, solution)
