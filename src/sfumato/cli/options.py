@@ -31,8 +31,8 @@ Model = Annotated[
         metavar="MODEL",
         help=f"One of: {', '.join(commands())} (or {', '.join(ALIASES)}); "
         "if not given, mixed-mixture for a table with categories, else consensus, the best first "
-        "try on features. gaussian-mixture and mixed-mixture take missing values; fuzzy-c-means is "
-        "the quickest; spectral or pairwise for a similarity matrix. "
+        "try on features. The consensus, all mixtures and dirichlet-process take missing values; "
+        "fuzzy-c-means is the quickest; spectral or pairwise for a similarity matrix. "
         "`sfumato models` says when to use which.",
         show_default=False,
         callback=canonical,

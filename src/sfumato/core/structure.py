@@ -410,13 +410,14 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
     p = f"p = {found.p_value:.2g}"
     if found.n_apart == 1:
         warn(
-            f"{PREFIX}the evidence shows no separate clusters ({p}): the memberships cut a "
+            f"{PREFIX}the data show no separate clusters ({p}): the memberships cut a "
             "continuum, or noise; do not read them as groups, or compare with n_clusters='auto'"
         )
     elif not found.supported:
         warn(
-            f"{PREFIX}the evidence tells {found.n_apart} groups apart, not {n_clusters} ({p}): "
-            "some clusters are cuts through one group, or hold a few outliers; try fewer clusters"
+            f"{PREFIX}of {n_clusters} clusters, the data separate only {found.n_apart} groups "
+            f"({p}; a small p would speak for {n_clusters}): some clusters are parts of one group, "
+            "or hold a few outliers; try fewer clusters"
         )
     elif found.split is not None:
         warn(

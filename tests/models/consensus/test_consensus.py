@@ -527,7 +527,7 @@ def test_sparse_features_are_taken():
 
 def test_a_cut_that_the_partitions_do_not_ask_for_is_said_to_be_one():
     simulated = make_gaussians(400, 3, separation=5, random_state=0)
-    with pytest.warns(EvidenceWarning, match="tells 3 groups apart, not 4"):
+    with pytest.warns(EvidenceWarning, match="of 4 clusters, the data separate only 3"):
         EvidenceAccumulation(4, random_state=0).fit(simulated.evidence)
 
 
