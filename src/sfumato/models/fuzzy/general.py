@@ -23,7 +23,7 @@ from ...core.linked import Linked
 from .geometry import Solution
 from .kernel import Rule, share
 
-__all__ = ["Problem", "memberships", "run", "typicalities", "until_centers_rest"]
+__all__ = ["Problem", "memberships", "run", "typicalities", "typicality", "until_centers_rest"]
 
 STRONGEST = 1e150  # pull of a link, whose product with memberships is still a number
 HARD = 1e4  # times the mean distance: the cost of a pair without a weight that is not honoured
