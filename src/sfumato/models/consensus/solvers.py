@@ -11,7 +11,6 @@ import numpy as np
 
 from ...core import loop
 from ...numerics import label_table as tables
-from ..pairwise.estimator import COPIES
 from .cluster_kernel import SCREEN, ByKernel
 from .completion import ByCompletion
 from .hypergraphs import HYPERGRAPHS, by_hypergraph
@@ -32,6 +31,8 @@ NAMES = (
 )
 # Consensus functions without weights; single and complete linkage do not depend on weights
 BY_COPIES = ("coassociation-unweighted", "coassociation-likelihood", "average", *HYPERGRAPHS)
+# Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
+COPIES = 7
 
 
 def memory_needed(consensus: Any, n: int, k: int, n_init: int) -> dict[str, float]:
