@@ -446,3 +446,12 @@ def test_typicalities_of_objects_in_one_place_by_a_product():
     )
     valid(model.fit(given, sample_weight=[0, 2, 2, 0, 2]).predict_proba(given))
     np.testing.assert_array_equal(typicality(np.array([0.0, 1e200]), 1e-200, 1.3), [1.0, 0.0])
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e150])
+def test_an_operator_in_odd_units(scale):
+    W = gaussian(X)
+    asked = {"similarity": "precomputed", "method": "bach-jordan", "random_state": 0}
+    model = SpectralClustering(2, **asked).fit(aslinearoperator(scale * W))
+    valid(model.memberships_)
+    np.testing.assert_array_equal(model.labels_, SpectralClustering(2, **asked).fit(W).labels_)

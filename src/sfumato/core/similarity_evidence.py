@@ -92,7 +92,13 @@ def largest_entry(W: Any) -> float:
 
 
 def extreme_unit(W: Any) -> float:
-    """The largest entry of a similarity whose squares would overflow or underflow; else 1."""
+    """The largest entry of a similarity whose squares would overflow or underflow; else 1.
+
+    Of an operator, the largest sum of a row.
+    """
+    if isinstance(W, LinearOperator) and W.dtype is not None and W.dtype.kind == "f":
+        with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused later
+            W = np.asarray(W @ np.ones((W.shape[1], 1), dtype=W.dtype))
     if not (isinstance(W, np.ndarray) or sp.issparse(W)) or W.dtype.kind != "f":
         return 1.0
     values = W.tocoo().data if sp.issparse(W) else W
