@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from .few import distinct_rows
 from .warn import warn
 
 __all__ = ["MOST", "first_sizes", "more_sizes"]
@@ -11,14 +14,19 @@ GROWTH = 4  # times as many may be tried while the best number is the largest on
 OBJECTS = 3  # least mean number of objects in a cluster beyond the first numbers
 
 
-def first_sizes(n_objects: int, max_clusters: int = MOST) -> list[int]:
-    """Numbers of clusters to begin with."""
-    return list(range(1, min(max_clusters, n_objects) + 1))
+def first_sizes(X: Any, max_clusters: int = MOST) -> list[int]:
+    """Numbers of clusters to begin with: no more than there are different objects."""
+    n_objects = X.shape[0]
+    n_distinct = distinct_rows(X, min(max_clusters, n_objects))
+    if n_distinct == 1 < n_objects:
+        warn(f"all {n_objects} objects are equal: one cluster is the answer")
+    return list(range(1, min(max_clusters, n_distinct) + 1))
 
 
 def more_sizes(best: int, largest: int, n_objects: int, max_clusters: int = MOST) -> list[int]:
     """Numbers to try next, none if the best is not the largest; a warning if there are no more."""
-    if best < largest or largest == n_objects:
+    fewer = largest < max_clusters  # there are no more different objects
+    if best < largest or largest == n_objects or fewer:
         return []
     cap = min(GROWTH * max_clusters, n_objects // OBJECTS)
     if largest >= cap:

@@ -72,11 +72,11 @@ class DensityMixture(FittedDensity):
         """Candidates, the simplest first; models with shapes add theirs."""
         return [{"n_clusters": k} for k in sizes]
 
-    def _sizes(self, n_objects: int) -> list[int]:
-        wanted = self.n_clusters
+    def _sizes(self, X: Any) -> list[int]:
+        wanted, n_objects = self.n_clusters, X.shape[0]
         if isinstance(wanted, str):
             check_choice(wanted, "n_clusters", ("auto",))
-            return first_sizes(n_objects, self.max_clusters)
+            return first_sizes(X, self.max_clusters)
         if not isinstance(wanted, Iterable):
             return [check_n_clusters(wanted, n_objects)]
         sizes = [check_n_clusters(k, n_objects) for k in wanted]
@@ -126,7 +126,7 @@ class DensityMixture(FittedDensity):
         self._check_parameters()
         self._check_room(X)
         rows = self._prepare(X, sample_weight)
-        sizes, table, best = self._sizes(rows.shape[0]), [], None
+        sizes, table, best = self._sizes(rows.X), [], None
         known = Known.of(must_link, cannot_link, y, rows, max(sizes))
         if known.labels is not None:  # fewer clusters than known labels have no place for them
             sizes = [k for k in sizes if k > known.labels.max()]

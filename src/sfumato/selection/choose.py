@@ -14,7 +14,7 @@ from ..core.types import ArrayLike, Estimator, RandomState
 from ..core.validation import as_generator, check_number
 from ..core.warn import warn
 from . import own
-from ._evidence import Evidence, as_evidence
+from ._evidence import Evidence, Features, as_evidence
 from .criteria import criterion_weights, largest_with_small_misfit, supported_numbers
 from .trials import CRITERIA, Trial
 
@@ -108,11 +108,12 @@ def choose_n_clusters(
         has none); four times as many at most, with a warning.
     criterion : str or callable
         "auto": the criterion of the estimator if it has one (mixtures: BIC, consensus:
-        ``selection``), else "structure": the largest number whose clusters are all separated. Also
-        "held-out", "prediction-strength", "misfit", "eigengap", "penalized-eigengap", "silhouette",
-        "gap", "lifetime", "pac", "bic", "aic", "icl", or a function ``f(trial, n_clusters)`` that
-        is better the higher it is. A Dirichlet process knows "posterior" only, from one fit, and
-        takes no candidates.
+        ``selection``), else "structure": the largest number whose clusters are all separated (fewer
+        than 50 objects: "few-objects", Ward's scatter against uniform clouds). Also "held-out",
+        "prediction-strength", "misfit", "eigengap", "penalized-eigengap", "silhouette", "gap",
+        "lifetime", "pac", "bic", "aic", "icl", or a function ``f(trial, n_clusters)`` that is
+        better the higher it is. A Dirichlet process knows "posterior" only, from one fit, and takes
+        no candidates.
     n_splits : int
         Splits into halves, or structureless draws, for the criteria that need them.
     sample_weight : array of shape (n,), optional
@@ -174,14 +175,29 @@ def _criterion(criterion: Any, estimator: Estimator, data: Evidence) -> tuple[st
     if criterion == "auto" or criterion in own.criteria_of(estimator):
         if own.criteria_of(estimator):
             return criterion, None
-        bic = hasattr(estimator, "bic")
-        criterion = "bic" if bic else "structure" if data.n_objects >= FEWEST else "held-out"
+        criterion = _usual(estimator, data)
     if criterion not in CRITERIA:
         names = ", ".join(map(repr, CRITERIA))
         raise ValueError(
             f"criterion must be 'auto', a function, or one of {names}; got {criterion!r}"
         )
     return criterion, CRITERIA[criterion]
+
+
+def _usual(estimator: Estimator, data: Evidence) -> str:
+    """The criterion of "auto" for estimators that have none of their own."""
+    if hasattr(estimator, "bic"):
+        return "bic"
+    if data.n_objects >= FEWEST:
+        return "structure"
+    if isinstance(data, Features):
+        return "few-objects"
+    if data.n_objects > 2:
+        warn(
+            f"{data.n_objects} objects are too few for a test of their clusters: the number of "
+            "clusters is the one that halves of them agree on best; give n_clusters if you know it"
+        )
+    return "held-out"
 
 
 def _tried(
@@ -268,6 +284,8 @@ def _ranked(table: tuple[Candidate, ...], name: str) -> list[int]:
         capped = {k: min(score, PERFECT) for k, score in scores.items() if k > 1} or scores
         return sorted(capped, key=lambda k: (capped[k], k), reverse=True)
     order = sorted(scores, key=lambda k: (scores[k], -k), reverse=True)
+    if name in ("few-objects", "few_objects") and 1 in order:  # whose score is that of noise
+        return order[: order.index(1)] or [1]
     # One cluster is always predicted perfectly, so the largest strong number is chosen.
     if name == "prediction-strength":
         strong = sorted((k for k in order if scores[k] >= STRONG), reverse=True)
@@ -318,8 +336,11 @@ def _settled(
             return Choice(k, preferred, name, table, found, supported, trial.fit(k))
     chosen = 1 if one else max(preferred, min(row.n_clusters for row in table))
     found = trial.structure(chosen) if chosen > 1 else None
+    few = trial.evidence.n_objects
     warn(
-        f"{PREFIX}no number of clusters that was tried ({table[0].n_clusters} to "
+        f"{few} objects lie no closer in clusters than noise would: one cluster is the answer"
+        if name == "few-objects"
+        else f"{PREFIX}no number of clusters that was tried ({table[0].n_clusters} to "
         f"{table[-1].n_clusters}) is supported: the clusters do not stand apart"
     )
     return Choice(chosen, preferred, name, table, found, False, trial.fit(chosen))

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import squareform
 
+from ..core.few import few_scores
 from ..core.memory import reserve
 from ..core.similarity_base import NAMED
 from ..core.structure import Structure, assess
@@ -122,6 +123,14 @@ def structure(trial: Trial, n_clusters: int) -> float:
     if found is None:
         raise ValueError("the structure test does not apply here: use criterion='held-out'")
     return criteria.structure_score(found)
+
+
+def few_objects(trial: Trial, n_clusters: int) -> float:
+    """Scatter within clusters of Ward's tree against uniform clouds, for a few objects."""
+    if "few objects" not in trial.cache:
+        trial.cache["few objects"] = few_scores(*trial.features("few-objects").weighted)
+    scores = trial.cache["few objects"]
+    return float(scores[n_clusters - 1]) if n_clusters <= len(scores) else np.nan
 
 
 def held_out(trial: Trial, n_clusters: int) -> np.ndarray:
@@ -296,6 +305,7 @@ def _subsample_labels(trial: Trial, n_clusters: int, rng: np.random.Generator) -
 
 CRITERIA: dict[str, Callable[[Trial, int], Any]] = {
     "structure": structure,
+    "few-objects": few_objects,
     "held-out": held_out,
     "prediction-strength": prediction_strength,
     "misfit": misfit,

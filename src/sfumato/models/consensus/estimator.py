@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from ...core.arrays import as_dense
 from ...core.clusterer import most_clusters, plain_features
 from ...core.docs import documented
+from ...core.few import has_few, number_of_few
 from ...core.memory import InputSize
 from ...core.objects import object_weights
 from ...core.rows import Rows
@@ -281,6 +282,8 @@ class EvidenceAccumulation(FittedConsensus):
         by_structure = by_structure and search.stands is None
         self.selection_criterion_ = "structure" if by_structure else "eigengap"
         evidence = plain_features(X)
+        if search.request.by_structure and evidence is not None and has_few(evidence):
+            return fitted(number_of_few(evidence, search.request.weights))
         for k in search.order:
             found = fitted(k)
             if not by_structure or evidence is None:

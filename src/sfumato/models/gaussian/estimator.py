@@ -232,7 +232,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         weights = check_weights(sample_weight, X)
         X = self._without_constant(X, weights, self._speaks_of_all(measurement_error))
         n, d = X.shape
-        sizes = search.sizes_of(self.n_clusters, n, self.max_clusters)
+        sizes = search.sizes_of(self.n_clusters, X, self.max_clusters)
         k = check_n_clusters(max(sizes), n) if len(sizes) == 1 else max(sizes)
         labels, self._classes = (None, None) if y is None else self._labels_from(y, n, k)
         if self._classes is not None:  # fewer components than known labels have no place for them
