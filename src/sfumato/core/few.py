@@ -2,11 +2,12 @@
 
     z_k = ( mean log W_k - log W_k ) / deviation
 
-W_k is the scatter within k clusters of Ward's tree relative to the scatter of all, mean and deviation those of uniform objects in the box around the
-principal axes (the gap statistic of Tibshirani, Walther and Hastie 2001, standardised). There are
-clusters where the largest z exceeds what it is in 95 of 100 uniform clouds, and their number is the
-one that has it. Normal and uniform noise of 12 to 49 objects in 1 to 5 dimensions was cut in 1.2 %
-of 1440 draws, exponential noise in 11 % of 720 (none of the constants was chosen on them).
+W_k: scatter within k clusters of Ward's tree relative to the scatter of all; mean and deviation are
+those of uniform objects in the box around the principal axes (the gap statistic of Tibshirani,
+Walther and Hastie 2001, standardised). There are clusters where the largest z exceeds what it is in
+95 of 100 uniform clouds, and their number is the one that has it. Normal and uniform noise of 12 to
+49 objects in 1 to 5 dimensions was cut in 1.2 % of 1440 draws, exponential noise in 11 % of 720
+(none of the constants was chosen on them).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
     step = max(1, X.shape[0] // LOOK)  # many objects are copies here
     scores = few_scores(X[::step], None if weights is None else weights[::step])
     found = int(np.argmax(scores)) + 1
-    if found == 1:
+    if found == 1 < X.shape[0]:
         warn(
             f"{X.shape[0]} objects lie no closer in clusters than noise would: one cluster is the "
             "answer"
