@@ -4,9 +4,15 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_moons
 
-from sfumato import EvidenceWarning, PairwiseProbabilisticClustering, SpectralClustering
+from sfumato import (
+    CompletelyPositiveFactorization,
+    EvidenceWarning,
+    PairwiseProbabilisticClustering,
+    SpectralClustering,
+)
 from sfumato.core.constraints import Known, check_pairs, known_labels
 from sfumato.metrics import adjusted_rand_index
 from sfumato.models.gaussian.parameters import partial_labels
@@ -163,3 +169,34 @@ def test_missing_labels_are_unknown_in_every_model():
     y = np.array([0.0, 1.0, np.nan, np.nan])
     np.testing.assert_array_equal(known_labels(y, 4, 2), [0, 1, -1, -1])
     np.testing.assert_array_equal(partial_labels(y, 4, 2)[0], [0, 1, -1, -1])
+
+
+def test_hard_links_are_not_told_to_be_harder():
+    known = Known.of(None, [[0, 1], [1, 2], [0, 2]], None, np.ones((3, 1)), 2)
+    with pytest.warns(EvidenceWarning, match="rows 0 and 2: drop some of them, or ask for more"):
+        known.warn_of_broken(np.array([0, 1, 0]))
+    soft = Known.of(None, [[0, 1, 2.0]], None, np.ones((3, 1)), 2)
+    with pytest.warns(EvidenceWarning, match="give a larger weight"):
+        soft.warn_of_broken(np.array([0, 0, 1]))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SpectralClustering(3),
+        PairwiseProbabilisticClustering(3),
+        CompletelyPositiveFactorization(3),
+    ],
+)
+def test_rows_without_weight_or_value_are_named(model):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.raises(ValueError, match="n_clusters=3 is more than the 2 of 30 rows"):
+        model.fit(X, sample_weight=(np.arange(30) < 2).astype(float))
+    X[7] = np.nan
+    with pytest.raises(ValueError, match=r"no measured value in 1 row \(first: row 7\): drop it"):
+        clone(model).set_params(similarity="knn").fit(X)
+
+
+def test_features_whose_similarity_cannot_be_scaled():
+    with pytest.raises(ValueError, match=r"the similarity of X does not suit .*normalization=None"):
+        CompletelyPositiveFactorization(3).fit(np.ones((20, 2)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato import FactorMixture, GaussianMixture, MixedMixture, StudentMixture
+from sfumato import EvidenceWarning, FactorMixture, GaussianMixture, MixedMixture, StudentMixture
 from sfumato.core.model_search import ModelCandidate, ModelSearch
 from sfumato.datasets import make_gaussians
 from sfumato.selection import choose_n_clusters
@@ -61,3 +61,12 @@ def test_mixtures_keep_their_search_and_grow_from_max_clusters(model):
     model.set_params(n_clusters=3, max_clusters=9).fit(X)
     np.testing.assert_array_equal(model.memberships_, fitted.memberships_)
     assert not hasattr(model, "selection_")
+
+
+@pytest.mark.filterwarnings("ignore:structure test")
+def test_numbers_beyond_the_objects_or_features_are_named():
+    X = np.random.default_rng(0).normal(size=(40, 2)) + 9.0 * (np.arange(40) % 2)[:, None]
+    with pytest.warns(EvidenceWarning, match="n_clusters holds 500, more than the 40 objects"):
+        GaussianMixture([2, 500], covariance_type="diag", random_state=0).fit(X)
+    with pytest.warns(EvidenceWarning, match="n_factors=50 is more than the 2 features"):
+        FactorMixture(2, n_factors=50, n_init=1, random_state=0).fit(X)

@@ -16,7 +16,7 @@ from sfumato import (
     PairwiseProbabilisticClustering,
     SpectralClustering,
 )
-from sfumato.core.structure import PREFIX, assess
+from sfumato.core.structure import PREFIX, Structure, assess, warn_about_structure
 from sfumato.datasets import make_block_similarity, make_gaussians, make_labelings
 from sfumato.memberships import one_hot
 from sfumato.similarity import coassociation
@@ -167,3 +167,11 @@ def test_every_pair_of_clusters_must_stand_apart():
     assert not found.supported
     assert found.n_apart == 4
     assert found.p_value > 0.05
+
+
+def test_empty_clusters_are_said_to_be_empty():
+    found = Structure(9.0, 1.0, 0.0, 2, False, None)
+    U = np.repeat([[0.97, 0.0, 0.03], [0.0, 0.97, 0.03]], 5, axis=0)
+    with pytest.warns(EvidenceWarning, match="only 2 of the 3 clusters are the main cluster") as w:
+        warn_about_structure(found, U, 3)
+    assert "p = " not in str(w[0].message)

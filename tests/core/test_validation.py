@@ -10,7 +10,7 @@ import sfumato
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, FuzzyCMeans, GaussianMixture
 from sfumato.conjugate import NormalInverseWishart
 from sfumato.core.labels import check_labelings, encode
-from sfumato.core.validation import as_generator, check_choice, check_number
+from sfumato.core.validation import as_generator, check_choice, check_number, check_weights
 
 
 @pytest.mark.parametrize(
@@ -233,3 +233,19 @@ def test_weights_of_another_length_are_still_named_beside_an_object_without_any_
         sfumato.GaussianMixture(2).fit(X, sample_weight=np.ones(29))
     with pytest.raises(ValueError, match="X"):
         sfumato.GaussianMixture(2).fit(np.full((30, 2), np.nan))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, np.nan, 1.0], "finite numbers, got nan for row 1: give such objects weight 0"),
+        ([1.0, 1.0, np.inf], "finite numbers, got inf for row 2"),
+        (np.zeros(3), "positive sum, got all zeros: give"),
+        (np.ones(2), r"one weight for each of the 3 objects, got shape \(2,\)"),
+        (np.ones((3, 2)), r"one weight for each of the 3 objects, got shape \(3, 2\)"),
+        (list("abc"), "must hold a number for every object"),
+    ],
+)
+def test_bad_weights_are_named_with_a_fix(weights, message):
+    with pytest.raises(ValueError, match=f"sample_weight.*{message}"):
+        check_weights(weights, np.ones((3, 2)))

@@ -252,3 +252,10 @@ def test_a_browser_follows_light_and_dark(scheme, bright, tmp_path):
     pixels = imread(picture)[..., :3]
     assert (np.median(pixels) > 0.9) == bright
     assert pixels.std() > 0.02
+
+
+def test_what_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"GaussianMixture is not fitted: call fit\(X\) first"):
+        report.write(tmp_path / "x.html", GaussianMixture(3))
+    with pytest.raises(FileNotFoundError, match=r"no folder .*missing to write x\.html to"):
+        report.write(tmp_path / "missing" / "x.html", [[0.9, 0.1]])

@@ -378,3 +378,10 @@ def test_weights_of_similarities_and_labelings_are_copies(kind, criterion):
 def test_what_is_no_estimator_is_named(wrong):
     with pytest.raises(TypeError, match="estimator must be an estimator such as"):
         choose_n_clusters(wrong, np.ones((20, 2)))
+
+
+@pytest.mark.parametrize("model", [FuzzyCMeans(), SpectralClustering()])
+def test_one_object_is_one_cluster(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(model.fit([[1.0, 2.0]]).memberships_, [[1.0]])

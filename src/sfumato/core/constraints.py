@@ -128,12 +128,15 @@ class Known(NamedTuple):
             return
         apart = self.pairs[~(self.weights > 0)]
         of = to_numpy(labels)
-        broken = apart[of[apart[:, 0]] == of[apart[:, 1]]]
+        together = of[apart[:, 0]] == of[apart[:, 1]]
+        broken = apart[together]
         if len(broken):
+            hard = np.isnan(self.weights[~(self.weights > 0)][together]).all()
+            fix = "drop some of them" if hard else "give a larger weight (a third column)"
             warn(
                 f"the labels do not honour cannot_link for {len(broken)} "
                 f"pair{'s' if len(broken) > 1 else ''}, such as rows {broken[0, 0]} and "
-                f"{broken[0, 1]}: give a larger weight (a third column), or more clusters"
+                f"{broken[0, 1]}: {fix}, or ask for more clusters"
             )
 
 

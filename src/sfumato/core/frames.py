@@ -1,4 +1,4 @@
-"""Data frames whose columns are not numbers: which column, what it holds, and what to do."""
+"""Data frames whose columns cannot be read as features: which column, and what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .types import ArrayLike
 
-__all__ = ["held_by", "refuse_strange"]
+__all__ = ["held_by", "refuse_same_names", "refuse_strange"]
 
 # Beginnings of the names that pandas, polars and narwhals give to types, in small letters.
 TYPES = {
@@ -39,6 +39,17 @@ def held_by(kind: object, value: object = None) -> str | None:
     if isinstance(value, date) or type(value).__name__ == "Period":
         return "dates"
     return "spans of time" if isinstance(value, timedelta) else None
+
+
+def refuse_same_names(X: Any, name: str) -> None:
+    """Refuse a pandas data frame in which two columns have one name."""
+    columns = getattr(X, "columns", None)
+    if columns is None or getattr(columns, "is_unique", True):
+        return
+    same = ", ".join(repr(column) for column in columns[columns.duplicated()].unique()[:8])
+    raise ValueError(
+        f"{name} has several columns called {same}: rename them, or drop all but one of a name"
+    )
 
 
 def refuse_strange(X: Any, name: str, taker: str) -> None:

@@ -46,7 +46,13 @@ from .similarity_evidence import (
     without_gaps,
 )
 from .types import ArrayLike, Similarity
-from .validation import check_features, check_n_clusters, check_weights, refuse_underflow
+from .validation import (
+    check_features,
+    check_n_clusters,
+    check_weights,
+    empty_rows,
+    refuse_underflow,
+)
 from .warn import warn
 
 __all__ = ["SimilarityClusterer"]
@@ -105,6 +111,7 @@ class SimilarityClusterer(Clusterer):
             rows, W = self._from_features(X, sample_weight)
             evidence, columns = Evidence(W, rows.weights), None
         group = rows.group
+        _check_enough(self.n_clusters, rows.size, rows.size if group is None else len(group))
         dropped = self._set_apart(evidence)
         if dropped.any():
             codes = np.where(dropped, UNKNOWN, np.cumsum(~dropped) - 1)
@@ -181,6 +188,7 @@ class SimilarityClusterer(Clusterer):
         host = is_numpy(X) or sp.issparse(X)
         if host:
             refuse_underflow(X, "X")
+            _refuse_empty(empty_rows(X))
         check_n_clusters(self.n_clusters, X.shape[0])
         weights = check_weights(sample_weight, X)
         rows = distinct_rows(X, weights) if host else present_rows(X.shape[0], weights)
@@ -384,3 +392,22 @@ class SimilarityClusterer(Clusterer):
         )
         tags.input_tags.sparse = True
         return tags
+
+
+def _refuse_empty(empty: np.ndarray | None) -> None:
+    """Refuse objects of which nothing was observed."""
+    if empty is not None:
+        n = int(empty.sum())
+        raise ValueError(
+            f"X has no measured value in {n} row{'s' * (n > 1)} (first: row {empty.argmax()}): "
+            f"drop {'them' if n > 1 else 'it'}"
+        )
+
+
+def _check_enough(n_clusters: int, n_present: int, n_rows: int) -> None:
+    """Refuse more clusters than there are objects of positive weight."""
+    if n_clusters > n_present:
+        raise ValueError(
+            f"n_clusters={n_clusters} is more than the {n_present} of {n_rows} rows that have a "
+            f"positive sample_weight: ask for at most {n_present}"
+        )

@@ -403,6 +403,11 @@ def _part(W: Any, rows: np.ndarray) -> Any:
     return type(W)(W.table.objects(rows)) if hasattr(W, "table") else W[rows][:, rows]
 
 
+def _used(memberships: np.ndarray) -> int:
+    """Number of clusters that are the main cluster of some object."""
+    return len(np.unique(to_numpy(memberships).argmax(axis=1)))
+
+
 def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: int) -> None:
     """Warn where confident memberships are not supported, or where a cluster falls into pieces."""
     if float(to_numpy(memberships).max(axis=1).mean()) < CONFIDENT:
@@ -412,6 +417,11 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
         warn(
             f"{PREFIX}the data show no separate clusters ({p}): the memberships cut a "
             "continuum, or noise; do not read them as groups, or compare with n_clusters='auto'"
+        )
+    elif not found.supported and (used := _used(memberships)) < n_clusters:
+        warn(
+            f"{PREFIX}only {used} of the {n_clusters} clusters are the main cluster of some "
+            f"object, and the evidence tells {found.n_apart} groups apart: try n_clusters={used}"
         )
     elif not found.supported:
         warn(

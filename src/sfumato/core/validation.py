@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from .arrays import is_numpy, namespace, reader, to_numpy
-from .frames import refuse_strange
+from .frames import refuse_same_names, refuse_strange
 from .rows import Rows, has_holes
 from .types import Array, ArrayLike, Estimator, RandomState, Weights
 from .warn import warn
@@ -35,7 +35,6 @@ __all__ = [
     "observed_only",
     "refuse_mask",
     "refuse_overflow",
-    "refuse_same_names",
     "refuse_spread",
     "refuse_subnormal",
     "refuse_tensors",
@@ -293,6 +292,10 @@ def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = F
     if hasattr(sample_weight, "detach"):  # a tensor, on whatever device
         sample_weight = to_numpy(sample_weight)
     try:
+        _refuse_weights(
+            np.asarray(sample_weight, dtype=np.float64),
+            X.shape[0] if hasattr(X, "shape") else len(X),
+        )
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     except (ValueError, TypeError) as error:
         if "sample_weight" in str(error).lower() or "sample weight" in str(error).lower():
@@ -301,16 +304,31 @@ def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = F
     if weights.min() < 0:
         raise ValueError(f"sample_weight must be nonnegative, got a weight of {weights.min():g}")
     largest = float(weights.max())
-    if largest == 0:
-        raise ValueError(
-            "sample_weight must have a positive sum, got all zeros: give at least one object weight"
-        )
     if not any_size and not 1e-150 <= largest <= 1e150 / len(weights):
         raise ValueError(
             f"sample_weight is too large or too small to be summed (largest {largest:g}): divide "
             "it by its largest value"
         )
     return weights
+
+
+def _refuse_weights(weights: np.ndarray, n_objects: int) -> None:
+    """Refuse weights of another number than the objects, that are not finite or are all zero."""
+    if weights.ndim and weights.shape != (n_objects,):
+        raise ValueError(
+            f"sample_weight must hold one weight for each of the {n_objects} objects, got shape "
+            f"{weights.shape}"
+        )
+    strange = np.flatnonzero(~np.isfinite(weights))
+    if strange.size:
+        raise ValueError(
+            f"sample_weight must hold finite numbers, got {weights.flat[strange[0]]} for row "
+            f"{strange[0]}: give such objects weight 0, or leave them out"
+        )
+    if not weights.any():
+        raise ValueError(
+            "sample_weight must have a positive sum, got all zeros: give at least one object weight"
+        )
 
 
 def refuse_spread(estimator: Estimator, X: Any) -> None:
@@ -320,17 +338,6 @@ def refuse_spread(estimator: Estimator, X: Any) -> None:
     raise TypeError(
         f"{type(estimator).__name__} with these parameters does not read dask arrays: pass "
         f"X.compute() if it fits in memory, or {STREAMING}"
-    )
-
-
-def refuse_same_names(X: Any, name: str) -> None:
-    """Refuse a pandas data frame in which two columns have one name."""
-    columns = getattr(X, "columns", None)
-    if columns is None or getattr(columns, "is_unique", True):
-        return
-    same = ", ".join(repr(column) for column in columns[columns.duplicated()].unique()[:8])
-    raise ValueError(
-        f"{name} has several columns called {same}: rename them, or drop all but one of a name"
     )
 
 

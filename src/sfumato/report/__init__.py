@@ -117,6 +117,8 @@ def render(
     >>> "&lt;i&gt;" in page, "<i>" in page
     (True, False)
     """
+    if hasattr(memberships, "fit") and not hasattr(memberships, "memberships_"):
+        raise ValueError(f"{type(memberships).__name__} is not fitted: call fit(X) first")
     held = _of_model(memberships) if hasattr(memberships, "memberships_") else {}
     U = check_memberships(to_numpy(held.get("memberships", memberships)))
     noise = noise or held.get("noise", False)
@@ -237,6 +239,8 @@ def write(path: str | Path, memberships: Any, X: Any = None, **options: Any) -> 
     'report.html'
     """
     path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to")
     page = render(memberships, X, **options)
     with whole_file(path, "report") as partial:
         partial.write_text(page, encoding="utf-8", errors="backslashreplace")

@@ -273,8 +273,8 @@ def _ranked(table: tuple[Candidate, ...], name: str) -> list[int]:
     scores = {row.n_clusters: row.score for row in table if np.isfinite(row.score)}
     if not scores:
         reasons = sorted({row.failure for row in table if row.failure})
-        if not reasons and [row.n_clusters for row in table] == [1]:
-            return [1]
+        if [row.n_clusters for row in table] == [1]:
+            return [1]  # a single object has no halves to be compared
         why = "; ".join(reasons) or "the criterion is not defined for them"
         raise ValueError(f"every candidate failed: {why}")
     if name == "structure":
@@ -337,6 +337,8 @@ def _settled(
     chosen = 1 if one else max(preferred, min(row.n_clusters for row in table))
     found = trial.structure(chosen) if chosen > 1 else None
     few = trial.evidence.n_objects
+    if few == 1:  # there was nothing to be told apart
+        return Choice(chosen, preferred, name, table, found, True, trial.fit(chosen))
     warn(
         f"{few} objects lie no closer in clusters than noise would: one cluster is the answer"
         if name == "few-objects"

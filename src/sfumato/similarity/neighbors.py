@@ -59,8 +59,13 @@ def finder_of(known: Any, queries: Any, metric: str) -> NearestNeighbors:
     missing = any(not sp.issparse(part) and np.isnan(part).any() for part in (known, queries))
     if missing and metric != "euclidean":
         raise ValueError(f"metric={metric!r} takes no missing values: use 'euclidean', or impute")
-    if missing and (np.isnan(known).all(axis=1).any() or np.isnan(queries).all(axis=1).any()):
-        raise ValueError("X has rows without any measured value: drop them")
+    for part in (known, queries) if missing else ():
+        empty = np.flatnonzero(np.isnan(part).all(axis=1))
+        if empty.size:
+            raise ValueError(
+                f"X has no measured value in {empty.size} row{'s' * (empty.size > 1)} (first: row "
+                f"{empty[0]}): drop {'them' if empty.size > 1 else 'it'}"
+            )
     jobs = -1 if queries.shape[0] > FEW else None
     try:
         return NearestNeighbors(metric="nan_euclidean" if missing else metric, n_jobs=jobs).fit(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
+from sklearn.datasets import load_iris
 
 from sfumato import GaussianMixture
 
@@ -180,3 +181,25 @@ def test_errors_of_new_objects_need_features_and_a_model_without_noise():
     model = GaussianMixture(2, noise=0.1, random_state=0).fit(X)
     with pytest.raises(ValueError, match="noise"):
         model.predict_proba(X, measurement_error=errors)
+
+
+def test_criteria_take_the_errors():
+    X = load_iris().data
+    errors = np.full(X.shape, 0.05)
+    model = GaussianMixture(2, covariance_type="full", random_state=0)
+    model.fit(X, measurement_error=errors)
+    L = model.score_samples(X, measurement_error=errors).sum()
+    p = model._n_parameters()
+    assert model.bic(X, measurement_error=errors) == pytest.approx(-2 * L + p * np.log(150))
+    assert model.aic(X, measurement_error=errors) == pytest.approx(-2 * L + 2 * p)
+    sure = np.log(model.predict_proba(X, measurement_error=errors).max(axis=1)).sum()
+    assert model.icl(X, measurement_error=errors) == pytest.approx(
+        model.bic(X, measurement_error=errors) - 2 * sure
+    )
+    assert model.bic(X) > model.bic(X, measurement_error=errors)
+
+
+def test_the_error_is_named_where_a_family_does_not_go_with_it():
+    X = load_iris().data
+    with pytest.raises(ValueError, match=r"covariance_type \(with measurement_error\)"):
+        GaussianMixture(2, covariance_type="tied").fit(X, measurement_error=np.ones(X.shape))

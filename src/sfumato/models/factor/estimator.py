@@ -23,6 +23,7 @@ __all__ = ["FactorMixture"]
 
 SAMPLE = 2048  # size of the sample for the starts
 MOST_FACTORS = 6  # that "auto" tries
+DEFAULT = 2  # factors, which need not be set for a table of one feature
 
 
 @documented
@@ -147,7 +148,10 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
         several = list(wanted) if isinstance(wanted, Iterable) else [wanted]
         if not several:
             raise ValueError("n_factors is an empty sequence: give at least one number to try")
-        factors = [min(d, check_number(q, "n_factors", low=1, integer=True)) for q in several]
+        factors = [check_number(q, "n_factors", low=1, integer=True) for q in several]
+        if max(factors) > max(d, DEFAULT):
+            warn(f"n_factors={max(factors)} is more than the {d} features: {d} factors are fitted")
+        factors = [min(d, q) for q in factors]
         return [{**s, "n_factors": q} for s in super()._settings(sizes) for q in factors]
 
     def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> kernel.State:

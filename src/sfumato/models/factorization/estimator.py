@@ -126,9 +126,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         check_n_clusters(self.n_clusters, W.shape[0])
         scaled = self.normalization is not None
         self.scaling_ = (
-            doubly_stochastic(W, weights=v).scaling
-            if scaled
-            else np.ones(W.shape[0], dtype=dtype_of(W))
+            self._doubly_stochastic(W, v) if scaled else np.ones(W.shape[0], dtype=dtype_of(W))
         )
         self._object_weights = v
         problem = _scaled_problem(W, self.scaling_, v)
@@ -150,6 +148,19 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         runs = [self._run(problem, G) for G in starts]
         self._finish(loop.best(runs, larger=False), X)
         return self
+
+    def _doubly_stochastic(self, W: Similarity, weights: Weights) -> np.ndarray:
+        """The scaling that makes W doubly stochastic; an error speaks of what the user gave."""
+        try:
+            return doubly_stochastic(W, weights=weights).scaling
+        except ValueError as error:
+            if self._square():
+                raise
+            reason = str(error).partition(". Leave")[0].replace("W cannot", "it cannot")
+            raise ValueError(
+                f"the similarity of X does not suit normalization='doubly-stochastic', {reason}: "
+                "set normalization=None"
+            ) from error
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()

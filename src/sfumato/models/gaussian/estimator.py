@@ -19,7 +19,6 @@ from ...core.validation import (
     as_generator,
     check_choice,
     check_features,
-    check_n_clusters,
     check_number,
     check_weights,
     observed_only,
@@ -233,7 +232,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         X = self._without_constant(X, weights, self._speaks_of_all(measurement_error))
         n, d = X.shape
         sizes = search.sizes_of(self.n_clusters, X, self.max_clusters)
-        k = check_n_clusters(max(sizes), n) if len(sizes) == 1 else max(sizes)
+        k = max(sizes)
         labels, self._classes = (None, None) if y is None else self._labels_from(y, n, k)
         if self._classes is not None:  # fewer components than known labels have no place for them
             sizes = [k for k in sizes if k >= len(self._classes)]
@@ -305,7 +304,8 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             raise ValueError(f"measurement_error cannot be combined with {given[0]}: leave it out")
         if self.covariance_type == "auto":
             return ("VVI", "VVV")
-        check_choice(self.covariance_type, "covariance_type", ("full", "VVV", "diag", "VVI"))
+        name = "covariance_type (with measurement_error)"
+        check_choice(self.covariance_type, name, ("auto", "full", "VVV", "diag", "VVI"))
         return (self.covariance_type,)
 
     def _labels_from(

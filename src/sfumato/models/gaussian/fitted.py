@@ -144,38 +144,65 @@ class FittedMixture(Clusterer):
         """Log-likelihood per unit of weight."""
         return self._log_likelihood(X, sample_weight)[0]
 
-    def _log_likelihood(self, X: Any, sample_weight: ArrayLike | None) -> tuple[float, float]:
+    def _log_likelihood(
+        self,
+        X: Any,
+        sample_weight: ArrayLike | None,
+        measurement_error: ArrayLike | None = None,
+    ) -> tuple[float, float]:
         """Mean log-density and total weight."""
-        values = to_numpy(self.score_samples(X)).astype(np.float64)
+        density = self.score_samples(X, measurement_error=measurement_error)
+        values = to_numpy(density).astype(np.float64)
         weights = check_weights(sample_weight, X)
         total = len(values) if weights is None else weights.sum()
         return float(np.average(values, weights=weights)), float(total)
 
-    def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+    def bic(
+        self,
+        X: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        measurement_error: ArrayLike | None = None,
+    ) -> float:
         """Bayesian information criterion, ``-2 log L + p log n``: lower is better.
 
-        R's mclust gives the negative of it.
+        R's mclust gives the negative of it. Objects are taken without error unless
+        ``measurement_error`` is given, as in ``score_samples``.
         """
-        mean, total = self._log_likelihood(X, sample_weight)
+        mean, total = self._log_likelihood(X, sample_weight, measurement_error)
         return float(-2.0 * mean * total + self._n_parameters() * np.log(total))
 
-    def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+    def aic(
+        self,
+        X: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        measurement_error: ArrayLike | None = None,
+    ) -> float:
         """Akaike's information criterion, ``-2 log L + 2 p``: lower is better."""
-        mean, total = self._log_likelihood(X, sample_weight)
+        mean, total = self._log_likelihood(X, sample_weight, measurement_error)
         return float(-2.0 * mean * total + 2.0 * self._n_parameters())
 
-    def icl(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+    def icl(
+        self,
+        X: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        measurement_error: ArrayLike | None = None,
+    ) -> float:
         """Integrated completed likelihood criterion, lower is better.
 
         ``bic - 2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the form that
         R's mclust uses).
         """
         checked = self._of_features(X)
-        U = to_numpy(self._posterior(checked, self._view, self._state, 0)).astype(np.float64)
+        errors = self._errors_of(checked, measurement_error)
+        posterior = self._posterior(checked, self._view, self._state, 0, errors)
+        U = to_numpy(posterior).astype(np.float64)
         sure = np.log(U.max(axis=1))
         weights = check_weights(sample_weight, checked)
         open_ = float(sure.sum() if weights is None else sure @ weights)
-        return self.bic(X, sample_weight) - 2.0 * open_
+        return self.bic(X, sample_weight, measurement_error=measurement_error) - 2.0 * open_
 
     def _n_parameters(self) -> int:
         return self._view.n_parameters(len(self._state.means), self._state.noise is not None)

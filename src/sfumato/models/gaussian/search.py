@@ -17,7 +17,8 @@ from ...core import loop
 from ...core.growth import first_sizes, more_sizes
 from ...core.model_search import ModelSearch
 from ...core.types import ArrayLike
-from ...core.validation import check_number
+from ...core.validation import check_n_clusters, check_number
+from ...core.warn import warn
 from ...numerics import families
 from ...numerics.families import family_of
 from . import noisy
@@ -72,7 +73,15 @@ def sizes_of(n_clusters: Any, X: Any, max_clusters: int) -> list[int]:
         raise ValueError(
             "n_clusters is an empty sequence: give at least one number of components to try"
         )
-    return [check_number(k, "n_clusters", low=1, integer=True) for k in several]
+    n_objects = X.shape[0]
+    sizes = [check_number(k, "n_clusters", low=1, integer=True) for k in several]
+    check_n_clusters(min(sizes), n_objects)
+    if max(sizes) > n_objects:
+        warn(
+            f"n_clusters holds {max(sizes)}, more than the {n_objects} objects: numbers above are "
+            "not tried"
+        )
+    return [k for k in sizes if k <= n_objects]
 
 
 def fit_all(

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.frames import held_by
+from ...core.frames import held_by, refuse_same_names
 from ...core.types import Array, ArrayLike
-from ...core.validation import check_choice, refuse_overflow, refuse_same_names
+from ...core.validation import check_choice, refuse_overflow
 from ...core.warn import warn
 
 __all__ = ["KINDS", "Column", "as_frame", "code_array", "code_frame", "decode", "read_columns"]

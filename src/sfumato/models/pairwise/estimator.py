@@ -317,7 +317,7 @@ class PairwiseProbabilisticClustering(
         highest = namespace(memberships).max(memberships, axis=0)
         if self.n_clusters > 1 and float(highest.min()) < IDENTIFIED:
             warn(
-                "no object belongs mainly to some cluster (largest membership "
+                "one of the clusters is the main cluster of no object (its largest membership is "
                 f"{float(highest.min()):.2f}): "
                 "the memberships are not identified; use fewer clusters or a more block-like "
                 "similarity"
