@@ -133,9 +133,10 @@ def check_features(
     Torch and other arrays stay where they are.
     """
     refuse_mask(X, "X")
-    refuse_same_names(X, "X")
     refuse_spread(estimator, X)
-    refuse_strange(X, "X", type(estimator).__name__)
+    if hasattr(X, "columns") or getattr(getattr(X, "dtype", None), "kind", "f") in "Mm":
+        refuse_same_names(X, "X")
+        refuse_strange(X, "X", type(estimator).__name__)
     foreign = reader(X)
     if foreign is not None:
         return foreign.check_features(estimator, X, reset, missing)
