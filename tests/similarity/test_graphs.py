@@ -94,7 +94,7 @@ def test_bad_parameters_are_named(rng):
         knn(X, n_neighbors=0)
     with pytest.raises(ValueError, match="features"):
         gaussian(X, X[:, :1])
-    with pytest.raises(ValueError, match="no measured value in 1 row"):
+    with pytest.raises(ValueError, match="no measured value in 3 rows"):
         knn(np.full((3, 2), np.nan))
     with pytest.raises(ValueError, match="NaN"):
         gaussian(np.full((3, 2), np.nan))

@@ -418,10 +418,11 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
             f"{PREFIX}the data show no separate clusters ({p}): the memberships cut a "
             "continuum, or noise; do not read them as groups, or compare with n_clusters='auto'"
         )
-    elif not found.supported and (used := _used(memberships)) < n_clusters:
+    elif not found.supported and _used(memberships) == found.n_apart < n_clusters:
+        # What is there stands apart: the p value would speak for clusters that are empty.
         warn(
-            f"{PREFIX}only {used} of the {n_clusters} clusters are the main cluster of some "
-            f"object, and the evidence tells {found.n_apart} groups apart: try n_clusters={used}"
+            f"{PREFIX}only {found.n_apart} of the {n_clusters} clusters are the main cluster of "
+            f"some object, and these stand apart: try n_clusters={found.n_apart}"
         )
     elif not found.supported:
         warn(
