@@ -65,6 +65,18 @@ class Objects(NamedTuple):
         rows = np.flatnonzero(self.group >= 0)
         return rows[np.unique(self.group[rows], return_index=True)[1]]
 
+    def in_units(self) -> Objects:
+        """The same objects, the median of whose weights is one.
+
+        Neighbours are counted by weight: weights that sum to one, or ten copies of every row,
+        must give the graph of the objects themselves.
+        """
+        if self.weights is None:
+            return self
+        unit = float(np.sort(self.weights)[len(self.weights) // 2])
+        weights = self.weights / unit
+        return self._replace(weights=None if (weights == 1.0).all() else weights)
+
     def averages(self) -> sp.csr_array:
         """T (n, g): column g averages the rows of object g by weight, so that T'WT holds mean
         similarities.

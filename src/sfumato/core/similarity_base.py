@@ -80,6 +80,7 @@ class SimilarityClusterer(Clusterer):
     similarity: Any
     _weighs_pairs = False  # whether NaN in W and ``pair_weight`` are understood
     _signed = False  # whether similarities may be negative
+    _copies: np.ndarray | None = None  # which rows are equal, where clusters outnumber those
 
     def _evidence(
         self,
@@ -95,11 +96,13 @@ class SimilarityClusterer(Clusterer):
         """
         known = Known() if known is None else known
         self._check_room(X)
-        for name in ("_W", "_joint_factor"):
+        for name in ("_W", "_joint_factor", "_copies"):
             self.__dict__.pop(name, None)
         if self._square():
             W, pairs = self._given(X, pair_weight)
             rows = present_rows(W.shape[0], check_weights(sample_weight, W))
+            if rows.weights is not None and rows.weights.sum() < rows.size:  # these are no copies
+                rows = rows.in_units()
             pairs = pairs if pairs is None or rows.group is None else rows.average(pairs)
             evidence = Evidence(rows.average(W), rows.weights, pairs)
             columns = None if rows.group is None else rows.averages()
@@ -193,7 +196,9 @@ class SimilarityClusterer(Clusterer):
         weights = check_weights(sample_weight, X)
         rows = distinct_rows(X, weights) if host else present_rows(X.shape[0], weights)
         if rows.size < most_clusters(self.n_clusters):
+            self._copies = rows.group
             rows = present_rows(X.shape[0], weights)
+        rows = rows.in_units()
         # What is kept must not change when the user changes X.
         known = X if not host else X.copy() if rows.group is None else X[rows.first()]
         counted = (
@@ -241,7 +246,20 @@ class SimilarityClusterer(Clusterer):
         return dropped | apart
 
     def _spread(self, memberships: Any, X: Any) -> Any:
-        """Memberships (n, k) of all rows, from those of the objects."""
+        """Memberships (n, k) of all rows, from those of the objects; equal rows have equal ones."""
+        U = self._spread_rows(memberships, X)
+        if self._copies is None:
+            return U
+        place = self._copies - min(0, int(self._copies.min()))  # rows without weight are negative
+        sums = np.zeros((int(place.max()) + 1, U.shape[1]), dtype=U.dtype)
+        np.add.at(sums, place, U)
+        return np.where(
+            (self._copies >= 0)[:, None],
+            (sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-300))[place],
+            U,
+        )
+
+    def _spread_rows(self, memberships: Any, X: Any) -> Any:
         group = self._group
         if group is None:
             return memberships

@@ -20,6 +20,7 @@ from ...core.arrays import to_numpy
 from ...core.rows import Rows
 from ...core.types import Array, Weights
 from ...core.validation import check_number
+from ...core.warn import warn
 from .components import CountComponent, DiagonalComponent, FullComponent, standardize
 from .kernel import Concentration
 
@@ -39,6 +40,7 @@ __all__ = [
 KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBinomial)
 # Least deviation of a feature: below it the variance loses digits to underflow.
 LEAST_REACH = 1e-145
+FEW = 0.5  # weight per object below which weights are hardly copies, but shares
 KAPPA = 0.01  # objects that the prior mean is worth
 # Weight of the correlations of the data in the expected shape of a cluster; 0 would be spherical.
 TIED = 0.9
@@ -232,13 +234,20 @@ def check_concentration(given: Any) -> Concentration:
 
 
 def check_copies(weights: Weights) -> None:
-    """Refuse weights so large that the prior is lost among the copies they stand for."""
+    """Refuse weights so large that the prior is lost among the copies they stand for, and warn of
+    weights so small that the prior hides the objects.
+    """
     with np.errstate(over="ignore"):
         total = 0.0 if weights is None else float(weights.sum())
     if total > 1e12:
         raise ValueError(
             f"sample_weight adds up to {total:.0e}, so many copies of the objects that the prior "
             "is lost in rounding: divide by a number"
+        )
+    if weights is not None and total < FEW * float((weights > 0).sum()):
+        warn(
+            f"sample_weight adds up to {total:.3g}, as if there were so few objects, and the prior "
+            "outweighs them: multiply it, e.g. by the number of objects over this sum"
         )
 
 

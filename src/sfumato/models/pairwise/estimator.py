@@ -302,15 +302,16 @@ class PairwiseProbabilisticClustering(
         """Warn where k clusters explain no more of W beyond its mean than they would of noise."""
         n = problem.W.n
         explained, noise = kernel.explained(problem, objective, self.n_clusters)
+        norm = kernel.squared_norm(problem)
         if (
             problem.scale is None
             and 1 < self.n_clusters < n / 2
-            and explained <= max(noise, 1e-9 * problem.W.norm)
+            and explained <= max(noise, 1e-9 * norm)
         ):
             warn(
                 f"the similarities hold no more structure than noise would: {self.n_clusters} "
                 "clusters explain "
-                f"{max(0.0, explained) / problem.W.norm:.1%} of them beyond their mean"
+                f"{max(0.0, explained) / max(norm, 1e-300):.1%} of them beyond their mean"
             )
 
     def _warn_if_unidentified(self, memberships: ArrayLike) -> None:
