@@ -14,8 +14,10 @@ from sfumato.core.growth import first_sizes, more_sizes
 
 
 def test_numbers_double_up_to_the_cap_while_the_best_is_the_largest():
-    assert first_sizes(200) == list(range(1, 10))
-    assert first_sizes(4) == [1, 2, 3, 4]
+    assert first_sizes(np.arange(200.0)[:, None]) == list(range(1, 10))
+    assert first_sizes(np.arange(4.0)[:, None]) == [1, 2, 3, 4]
+    assert first_sizes(np.arange(200.0)[:, None] % 3) == [1, 2, 3]
+    assert more_sizes(3, 3, 200) == []
     assert more_sizes(8, 9, 200) == []
     assert more_sizes(9, 9, 200) == list(range(10, 19))
     assert more_sizes(18, 18, 200) == list(range(19, 37))

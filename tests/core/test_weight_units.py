@@ -66,6 +66,7 @@ def test_equal_rows_have_equal_memberships_where_clusters_outnumber_them(model):
     np.testing.assert_allclose(U.sum(axis=1), 1.0)
 
 
+@pytest.mark.filterwarnings("ignore:one cluster explains")
 def test_a_dirichlet_process_warns_of_weights_that_are_shares():
     with pytest.warns(UserWarning, match="sample_weight adds up to 1,"):
         DirichletProcessMixture(random_state=0).fit(X, sample_weight=np.full(30, 1 / 30))

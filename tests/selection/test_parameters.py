@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato import GaussianMixture, MixedMixture, SpectralClustering
+from sfumato import EvidenceWarning, GaussianMixture, MixedMixture, SpectralClustering
 from sfumato.selection import parameter_intervals
 
 
@@ -81,3 +81,12 @@ def test_refusals():
 def test_what_is_no_estimator_is_named(wrong):
     with pytest.raises(TypeError, match="estimator must be an estimator such as"):
         parameter_intervals(wrong, np.ones((20, 2)))
+
+
+def test_too_few_resamples_for_the_ends_of_an_interval_are_named():
+    X = np.random.default_rng(0).normal(size=(60, 1)) + 8.0 * (np.arange(60) % 2)[:, None]
+    mixture = GaussianMixture(2, covariance_type="tied", n_init=1)
+    found = parameter_intervals(mixture, X, n_resamples=4, random_state=0)
+    with pytest.warns(EvidenceWarning, match="n_resamples=4 draws.*at least 39"):
+        found.intervals(0.95)
+    found.intervals(0.6)

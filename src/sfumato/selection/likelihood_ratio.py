@@ -64,7 +64,8 @@ def bootstrap_likelihood_ratio(
     max_clusters : int, default=9
         The largest k + 1.
     n_resamples : int, default=99
-        Data sets drawn for each test.
+        Data sets drawn for each test. The least p-value is 1 / (n_resamples + 1), and a warning
+        says so where that is above ``level``.
     level : float, default=0.05
         A p-value at most this large rejects k.
     random_state : None, int, RandomState or Generator
@@ -100,6 +101,12 @@ def bootstrap_likelihood_ratio(
     n_resamples = check_number(n_resamples, "n_resamples", low=1, integer=True)
     highest = check_number(max_clusters, "max_clusters", low=2, integer=True)
     level = check_number(level, "level", low=0, high=1, strict=True)
+    if 1.0 / (1.0 + n_resamples) > level:
+        warn(
+            f"n_resamples={n_resamples} draws cannot give a p-value below "
+            f"{1 / (1 + n_resamples):.2g}, so that nothing is rejected at level={level:g}: draw at "
+            f"least {int(np.ceil(round(1 / level - 1, 6)))}"
+        )
     rng = as_generator(random_state)
     report = Progress(progress, (highest - 1) * n_resamples)
     seed = int(rng.integers(2**31))

@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ..core.types import Array, ArrayLike, Estimator, RandomState
 from ..core.validation import as_generator, check_choice, check_number, check_weights
+from ..core.warn import warn
 from ._evidence import check_estimator, memberships_of, with_clusters
 from .choose import Progress
 from .resampling import Interval
@@ -41,8 +42,14 @@ class ParameterUncertainty(NamedTuple):
         return {name: draws.std(axis=0, ddof=1) for name, draws in self.draws.items()}
 
     def intervals(self, level: float = 0.95) -> dict[str, Interval]:
-        """Percentile intervals of every parameter."""
+        """Percentile intervals of every parameter; a warning where the resamples are too few."""
         level = check_number(level, "level", low=0, high=1, strict=True)
+        m, least = len(next(iter(self.draws.values()))), int(np.ceil(round(2 / (1 - level), 6))) - 1
+        if m < least:
+            warn(
+                f"n_resamples={m} draws are too few for the ends of {level:.0%} intervals, which "
+                f"may miss even the value of the fit: draw at least {least}"
+            )
         ends = [(1 - level) / 2, (1 + level) / 2]
         return {
             name: Interval(value, *np.quantile(self.draws[name], ends, axis=0))
