@@ -269,7 +269,7 @@ def test_inspect(run, data, tmp_path):
         (["fit", "nothing.csv"], 2, "no file called nothing.csv"),
         (["fit", "data.csv", *ROLES, "--model", "magic"], 2, "--model must be one of pairwise"),
         (["fit", "data.csv", *ROLES, "--clusters", "0"], 2, "--clusters must be a whole number"),
-        (["fit", "data.csv", *ROLES, "--clusters", "61"], 2, "ask for at most 60 clusters"),
+        (["fit", "data.csv", *ROLES, "--clusters", "61"], 2, "more than the 60 rows"),
         (["fit", "data.csv", *ROLES, "--set", "fuzzifier=-1"], 2, "fuzzifier"),
         (["fit", "data.csv", *ROLES, "--set", "magic=1"], 2, "--set takes parameter=value"),
         (

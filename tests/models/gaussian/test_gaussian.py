@@ -219,12 +219,12 @@ def test_partial_labels_hold_and_help():
 def test_partial_labels_in_other_clothes():
     y = np.where(np.random.default_rng(0).random(len(X)) < 0.1, TRUTH, -1)
     plain = GaussianMixture(3, random_state=0, n_init=1).fit(X, y).memberships_
-    for other in (y[:, None], y.astype(object), y.astype(float), y.tolist()):
+    holes = np.where(y < 0, np.nan, y)
+    for other in (y[:, None], y.astype(object), y.astype(float), y.tolist(), holes):
         np.testing.assert_array_equal(
             GaussianMixture(3, random_state=0, n_init=1).fit(X, other).memberships_, plain
         )
-    holes = np.where(y < 0, np.nan, y)
-    for wrong in (holes, y.astype(str), np.where(y < 0, None, y), np.where(y < 0, -1, y + 0.5)):
+    for wrong in (y.astype(str), np.where(y < 0, None, y), np.where(y < 0, -1, y + 0.5)):
         with pytest.raises(ValueError, match="y must hold integers with -1 for unknown"):
             GaussianMixture(3).fit(X, wrong)
     for short in (y[:-1], TRUTH[:-1], TRUTH[:-1].astype(float)):
