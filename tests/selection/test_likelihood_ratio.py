@@ -83,7 +83,7 @@ def test_a_poor_maximum_is_named():
     X = np.random.default_rng(0).normal(size=(40, 1))
     with pytest.warns(EvidenceWarning, match="2 clusters were fitted worse than 1"):
         bootstrap_likelihood_ratio(
-            Worse(covariance_type="tied", n_init=1), X, n_resamples=1, level=0.5, random_state=0
+            Worse(covariance_type="tied", n_init=1), X, max_clusters=2, n_resamples=1, level=0.5
         )
 
 
