@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -148,3 +150,21 @@ def test_clusters_of_features_are_a_failure():
     with pytest.warns(EvidenceWarning, match=r"labels of shape \(3,\) for 40 objects"):
         ensemble.fit(X)
     assert [each.algorithm for each in ensemble.failures_] == ["FeatureAgglomeration"]
+
+
+def test_what_members_warn_of_is_not_passed_on():
+    class Loud(KMeans):
+        def fit(self, X, y=None, sample_weight=None):
+            warnings.warn("of a member", FutureWarning, stacklevel=2)
+            return super().fit(X, y, sample_weight)
+
+    X = np.random.default_rng(0).normal(size=(60, 2)) + 9.0 * (np.arange(60) % 2)[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MixtureEnsemble(members=[Loud(2), Loud(3)], random_state=0).fit(X)
+
+
+def test_a_member_of_more_clusters_than_objects_is_named():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.warns(UserWarning, match="KMeans: more clusters than the 40 different objects"):
+        MixtureEnsemble(members=[KMeans(50, n_init=1), KMeans(2)], random_state=0).fit(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from ...core.types import Array, Estimator, Weights
 from ...memberships import check_memberships
 from .members import Failure, copies
 
-__all__ = ["Members", "check_members", "fit_member"]
+__all__ = ["Members", "check_members", "fit_member", "lowered"]
 
 
 class Soft(NamedTuple):
@@ -88,12 +89,26 @@ def check_members(members: Any) -> None:
             raise TypeError(f"members must hold estimators with fit, got {each!r}")
 
 
+def lowered(estimator: Estimator, n_objects: int) -> dict[str, int]:
+    """Numbers of clusters beyond that of the objects, lowered to it."""
+    own = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return {
+        name: n_objects
+        for name in ("n_clusters", "n_components")
+        if isinstance(own.get(name), Integral) and own[name] > n_objects
+    }
+
+
 def fit_member(X: Array, estimator: Estimator, weights: Weights, seed: int) -> Any:
     """A member fitted to objects (s, p), or the reason why it failed, so that one failure does not
     stop the others.
+
+    What a member warns of, such as a number of clusters of its own, is no answer to the user.
     """
     try:
-        return _fitted(X, estimator, weights, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _fitted(X, estimator, weights, seed)
     except Exception as error:
         return Failure(type(estimator).__name__, f"{type(error).__name__}: {error}")
 
@@ -103,9 +118,7 @@ def _fitted(X: Any, estimator: Estimator, weights: Weights, seed: int) -> Soft |
     own = model.get_params()
     if "random_state" in own and own["random_state"] is None:
         model.set_params(random_state=seed)
-    for name in ("n_clusters", "n_components"):
-        if isinstance(own.get(name), Integral) and own[name] > X.shape[0]:
-            model.set_params(**{name: X.shape[0]})  # few objects have no more clusters
+    model.set_params(**lowered(model, X.shape[0]))
     rows = np.arange(X.shape[0])
     if weights is None:
         model.fit(X)

@@ -29,7 +29,7 @@ from ...core.warn import warn
 from ...numerics.axes import Axes, by_radius, fit_axes
 from ...numerics.background import Gaps
 from .em import Fitted, Seen, fit_mixture, join, log_density
-from .estimators import Members, check_members, fit_member
+from .estimators import Members, check_members, fit_member, lowered
 from .members import Failure
 
 __all__ = ["Judged", "MixtureEnsemble", "Stock"]
@@ -165,6 +165,9 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _fit_members(self, points: Array, rng: np.random.Generator, mass: Weights = None) -> None:
         """Fit the estimators that were given."""
         check_members(self.members)
+        n = points.shape[0]
+        if more := sorted({type(each).__name__ for each in self.members if lowered(each, n)}):
+            warn(f"{', '.join(more)}: more clusters than the {n} different objects, lowered to {n}")
         seeds = rng.integers(2**31, size=len(self.members))
         tasks = [
             (points, each, mass, int(seed)) for each, seed in zip(self.members, seeds, strict=True)
