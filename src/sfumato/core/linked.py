@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from scipy.special import logsumexp, softmax
 
 from .arrays import is_numpy
 from .constraints import Known
@@ -99,13 +98,13 @@ class Linked(NamedTuple):
         kept = A[known, own]
         A[known] = -10.0 * HARD * self.labels.size
         A[known, own] = kept
-        R, value = softmax(A, axis=1), 0.0
+        R, value = _softmax(A), 0.0
         alone = np.ones(len(A), dtype=bool)
         for piece in self.pieces:
             alone[piece.units] = False
             R[piece.units], part = _of_piece(A[piece.units], piece.pull)
             value += part
-        return R[self.unit], value + float(logsumexp(A[alone], axis=1).sum())
+        return R[self.unit], value + float(_log_sums(A[alone]).sum())
 
 
 class LinkedRows(NamedTuple):
@@ -175,6 +174,18 @@ def _pieces(ends: np.ndarray, pull: np.ndarray, size: int) -> tuple[Piece, ...]:
     return tuple(found)
 
 
+def _softmax(A: np.ndarray) -> np.ndarray:
+    """Shares exp(A) of every row; SciPy's takes ten times as long for the few rows of a link."""
+    E = np.exp(A - A.max(axis=1, keepdims=True))
+    return E / E.sum(axis=1, keepdims=True)
+
+
+def _log_sums(A: np.ndarray) -> np.ndarray:
+    """Logarithms (s,) of the sums of exp(A) over every row."""
+    top = A.max(axis=1)
+    return np.log(np.exp(A - top[:, None]).sum(axis=1)) + top
+
+
 def _of_piece(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
     s, k = A.shape
     return _exact(A, pull) if s * np.log(k) <= np.log(MOST_STATES) else _mean_field(A, pull)
@@ -192,7 +203,7 @@ def _exact(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
                     (k,) + (1,) * (b - a - 1) + (k,) + (1,) * (s - 1 - b)
                 )
                 T = T + both
-    value = float(logsumexp(T))
+    value = float(_log_sums(T.reshape(1, -1))[0])
     P = np.exp(T - value)
     marginals = [P.sum(axis=tuple(c for c in range(s) if c != a)) for a in range(s)]
     return np.stack(marginals), value
@@ -208,7 +219,7 @@ def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
     for _ in range(N_SWEEPS):
         before = R.copy()
         for a in range(s):
-            R[a] = softmax(A[a] + pull[a] @ R)
+            R[a] = _softmax((A[a] + pull[a] @ R)[None])[0]
         if np.abs(R - before).max() <= SETTLED:
             break
     entropy = -np.sum(R * np.log(np.maximum(R, np.finfo(float).tiny)))

@@ -109,11 +109,16 @@ class View:
 
     def posterior(self, state: State, which: int) -> Callable[..., Any]:
         """The function of blocks that gives memberships (``which`` 0) or log-densities (1)."""
+        both = self.posteriors(state)
+        return lambda block, w=None, y=None: both(block, y)[which]
+
+    def posteriors(self, state: State) -> Callable[..., Any]:
+        """The function of blocks that gives memberships and log-densities."""
         if self.layout == "features":
             densities = kernel.ready(state)
-            return lambda block, w=None, y=None: kernel.memberships(block.T, densities, y)[which]
+            return lambda block, y=None: kernel.memberships(block.T, densities, y)
         layout = direct if self.layout == "direct" else missing
-        return lambda block, w=None, y=None: layout.memberships(block, state, y)[which]
+        return lambda block, y=None: layout.memberships(block, state, y)
 
     def n_parameters(self, k: int, noise: bool = False) -> int:
         """Free parameters of a mixture of ``k`` components."""
@@ -141,10 +146,8 @@ class LinkedRows:
 
     def memberships(self, view: View, state: State) -> tuple[np.ndarray, float]:
         """Memberships (m, k) by the links, and their part of the log-likelihood."""
-        U, level = (
-            to_numpy(view.posterior(state, which)(self.block, None, None)).astype(np.float64)
-            for which in (0, 1)
-        )
+        both = view.posteriors(state)(self.block)
+        U, level = (to_numpy(part).astype(np.float64) for part in both[:2])
         logits = np.log(np.maximum(U, np.finfo(float).tiny)) + level[:, None]
         return self.links.couple(logits, self.weights)
 
@@ -162,9 +165,9 @@ class LinkedRows:
         if self.counted:
             plain = summarize(self.block, self.weights, self.labels)
             sums, value = sums - plain.sums, value - plain.objective
-        for j in range(R.shape[1]):  # a label for all makes the statistics those of one column
-            own = np.full(len(R), j)
-            sums = sums + summarize(self.block, self.weights * R[:, j], own).sums
+        m, k = R.shape  # a copy of every row for each column: of that label, with its membership
+        copies, own = np.tile(self.block, (k, 1)), np.repeat(np.arange(k), m)
+        sums = sums + summarize(copies, (self.weights * R.T).ravel(), own).sums
         return Stats(sums, stats.objective + value)
 
 
