@@ -123,3 +123,7 @@ def test_forms_older_than_their_source_do_not_count(fresh, tmp_path, monkeypatch
         assert fresh.compiled_module("pack", "compiled_one") is not None
     fresh._kept.cache_clear()
     assert fresh._kept("pack", "compiled_one")  # compiled again, or found as good as new
+    with pytest.raises(KeyboardInterrupt), fresh.compiling():
+        raise KeyboardInterrupt
+    fresh._kept.cache_clear()
+    assert not fresh._kept("pack", "compiled_one")  # what a stopped compilation left is not enough

@@ -203,11 +203,18 @@ def compiling() -> Iterator[None]:
     """Compile whatever is needed meanwhile, however few the objects.
 
     What was used is marked as new: Numba takes forms of a source that was touched, but not changed.
+    Where it was stopped, forms are marked as old: some are missing, for which small fits would
+    wait. Compiling again takes them up.
     """
     before = _state["compile"]
     _state["compile"] = True
     try:
         yield
+    except BaseException:
+        for names in _asked:
+            for index in _indices(*names)[1]:
+                os.utime(index, (0, 0))
+        raise
     finally:
         _state["compile"] = before
     for names in _asked:

@@ -55,7 +55,10 @@ def _fits() -> Iterator[tuple[Any, np.ndarray]]:
     likelihood = published | {"consensus": "coassociation-likelihood"}
     settings: tuple[tuple[str, dict[str, Any], np.ndarray], ...] = (
         ("FuzzyCMeans", {}, X),
+        ("FuzzyCMeans", {"fuzzifier": 1.2}, X),
+        ("FuzzyCMeans", {"fuzzifier": 1.2}, X.astype(np.float32)),
         ("GaussianMixture", {}, X),
+        ("GaussianMixture", {}, X.astype(np.float32)),
         ("PairwiseProbabilisticClustering", {}, X),
         ("PairwiseProbabilisticClustering", {"similarity": "cosine"}, X),
         ("EvidenceAccumulation", {}, X),
