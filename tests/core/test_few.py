@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 from sfumato import (
     EvidenceAccumulation,
@@ -37,6 +38,11 @@ def test_clear_groups_are_found(n, k):
     assert number(1e3 * X + 5.0) == k
     X[0, 0] = np.nan
     assert number(X) == k
+
+
+def test_a_third_of_iris_is_two_groups():
+    X = load_iris().data
+    assert [number(X[first::3][:45]) for first in range(3)] == [2, 2, 2]
 
 
 def test_weights_are_copies():

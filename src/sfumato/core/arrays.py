@@ -210,7 +210,7 @@ def compiling() -> Iterator[None]:
     _state["compile"] = True
     try:
         yield
-    except BaseException:
+    except (Exception, KeyboardInterrupt, SystemExit):
         for names in _asked:
             for index in _indices(*names)[1]:
                 os.utime(index, (0, 0))

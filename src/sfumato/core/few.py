@@ -5,9 +5,10 @@
 W_k: scatter within k clusters of Ward's tree relative to the scatter of all; mean and deviation are
 those of uniform objects in the box around the principal axes (the gap statistic of Tibshirani,
 Walther and Hastie 2001, standardised). There are clusters where the largest z exceeds what it is in
-95 of 100 uniform clouds, and their number is the one that has it. Normal and uniform noise of 12 to
-49 objects in 1 to 5 dimensions was cut in 1.2 % of 1440 draws, exponential noise in 11 % of 720
-(none of the constants was chosen on them).
+95 of 100 uniform clouds. Their number is the one whose last split lowers log W most beyond what it
+does in uniform clouds (largest z would split the 45 flowers of a third of iris into 9, this into
+2). Normal and uniform noise of 12 to 49 objects in 1 to 5 dimensions was cut in 1.2 % of 1440 draws,
+exponential noise in 11 % of 720 (none of the constants was chosen on them).
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ LOOK = 1000  # rows that are compared first
 
 
 def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
-    """Scores of 1, 2, ... clusters: z, and for one cluster the z that noise reaches.
+    """Scores of 1, 2, ... clusters: by how much more the last split lowers log W than in noise.
 
-    A score of -inf means that no such clusters can be told apart.
+    One cluster has score zero, and is the only one with a score where nothing is beyond noise.
     """
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     if weights is not None:
@@ -47,8 +48,10 @@ def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
     null = np.array([_scatter(rng.uniform(low, high, S.shape), largest) for _ in range(DRAWS)])
     mean, deviation = null.mean(axis=0), np.maximum(null.std(axis=0, ddof=1), 1e-12)
     highest = ((mean - null) / deviation).max(axis=1)
-    z = (mean - _scatter(S, largest)) / deviation
-    return np.append(np.quantile(highest, 1 - LEVEL, method="higher"), z)
+    below = mean - _scatter(S, largest)
+    if (below / deviation).max() <= np.quantile(highest, 1 - LEVEL, method="higher"):
+        return np.zeros(1)
+    return np.append(0.0, np.diff(below, prepend=0.0))
 
 
 def has_few(X: Any) -> bool:
