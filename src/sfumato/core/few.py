@@ -7,8 +7,8 @@ those of uniform objects in the box around the principal axes (the gap statistic
 Walther and Hastie 2001, standardised). There are clusters where the largest z exceeds what it is in
 95 of 100 uniform clouds. Their number is the one whose last split lowers log W most beyond what it
 does in uniform clouds (largest z would split the 45 flowers of a third of iris into 9, this into
-2). Normal and uniform noise of 12 to 49 objects in 1 to 5 dimensions was cut in 1.2 % of 1440 draws,
-exponential noise in 11 % of 720 (none of the constants was chosen on them).
+2). Normal and uniform noise of 12 to 49 objects in 1 to 5 dimensions was cut in 1.2 % of 1440,
+exponential noise in 11 % of 720 draws (none of the constants was chosen on them).
 """
 
 from __future__ import annotations
