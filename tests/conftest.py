@@ -24,6 +24,11 @@ def pytest_sessionstart() -> None:
     _COMPILING.enter_context(compiling())
 
 
+def pytest_sessionfinish() -> None:
+    """Not left to the end of the interpreter, which has no modules any more."""
+    _COMPILING.close()
+
+
 def pytest_collection_modifyitems(config, items):
     """Checks that scikit-learn skips unless SciPy dispatches on arrays run in a process of their
     own. Warnings of the structure test are errors where the number of clusters is the subject.

@@ -455,3 +455,11 @@ def test_an_operator_in_odd_units(scale):
     model = SpectralClustering(2, **asked).fit(aslinearoperator(scale * W))
     valid(model.memberships_)
     np.testing.assert_array_equal(model.labels_, SpectralClustering(2, **asked).fit(W).labels_)
+
+
+def test_held_out_partitions_of_objects_with_huge_weights():
+    given = np.random.default_rng(0).integers(0, 2, (6, 4))
+    model = EvidenceAccumulation(
+        ensemble="precomputed", selection="held-out", max_clusters=3, random_state=0
+    )
+    valid(model.fit(given, sample_weight=np.full(6, 1e100)).memberships_)

@@ -126,7 +126,8 @@ def test_clusters_are_found_with_missing_values_and_an_object_without_any_has_no
     holes = X.copy()
     holes[np.random.default_rng(1).random(X.shape) < 0.15] = np.nan
     holes[0] = np.nan
-    model = DirichletProcessMixture(random_state=0).fit(holes)
+    # Gaps make many maxima, so more starts than usual.
+    model = DirichletProcessMixture(n_init=16, random_state=0).fit(holes)
     assert model.n_clusters_ == 3
     assert adjusted_rand_index(y[1:], model.labels_[1:]) > 0.9
     assert model.memberships_[0].max() < 0.6

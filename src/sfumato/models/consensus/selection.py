@@ -179,6 +179,7 @@ def _smallest_good(scores: np.ndarray) -> int:
     """The first column that falls short of the best by no more than one standard error of the
     difference, or half a percent.
     """
+    scores = scores / max(1.0, float(np.abs(scores).max()))  # weights may make them any size
     best = int(np.argmax(scores.mean(axis=0)))
     shortfall = scores[:, best : best + 1] - scores
     error = shortfall.std(axis=0, ddof=1) / np.sqrt(len(scores))

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.rows import Rows
-
 __all__ = ["Constant"]
 
 
@@ -24,16 +22,8 @@ class Constant(NamedTuple):
     variances: np.ndarray
 
     @classmethod
-    def of(
-        cls, X: Any, weights: np.ndarray | None, reg_covar: float, n_jobs: int | None
-    ) -> Constant | None:
-        """Where some features vary and others do not; None where all do, or none does."""
-        if weights is not None and isinstance(X, np.ndarray) and (weights == 0).any():
-            X = X[weights > 0]  # the others count as not there
-        low, high = Rows(X, n_jobs=n_jobs).extremes().astype(np.float64)
-        varies = low != high
-        if varies.all() or not varies.any():
-            return None
+    def of(cls, low: np.ndarray, varies: np.ndarray, reg_covar: float) -> Constant:
+        """From the least value of every feature, and which features vary."""
         unit = np.where(low == 0, 1.0, np.clip(np.abs(low), 1e-100, 1e100))
         return cls(np.flatnonzero(varies), low, reg_covar * unit**2)
 

@@ -13,7 +13,7 @@ from ...core.constraints import Known
 from ...core.docs import documented
 from ...core.linked import Linked
 from ...core.model_search import ModelCandidate, ModelSearch
-from ...core.rows import one_blas_thread
+from ...core.rows import Rows, one_blas_thread
 from ...core.types import ArrayLike, RandomState
 from ...core.validation import (
     as_generator,
@@ -28,6 +28,7 @@ from ...numerics.families import ALIASES, FAMILIES
 from ...selection.automatic import AutomaticMixture
 from . import search
 from .average import average_over
+from .constant import Constant
 from .data import MixtureData
 from .fitted import FittedMixture
 from .likelihood import outer_covariances, precision_factors
@@ -229,7 +230,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         self._check_room(X)
         X = check_features(self, X, reset=True, missing=True)
         weights = check_weights(sample_weight, X)
-        X = self._without_constant(X, weights, self._speaks_of_all(measurement_error))
+        X = self._without_constant(X, weights, measurement_error)
         n, d = X.shape
         sizes = search.sizes_of(self.n_clusters, X, self.max_clusters)
         k = max(sizes)
@@ -282,6 +283,23 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         if isinstance(self.frozen, tuple) and not self.frozen:
             return ()
         return check_frozen(self.frozen, self._first_values())
+
+    def _without_constant(
+        self, X: Any, weights: np.ndarray | None, measurement_error: ArrayLike | None
+    ) -> Any:
+        """The features that vary, where others do not and the user says nothing of these."""
+        self._constant = None
+        if self._keeps_constant or self._speaks_of_all(measurement_error):
+            return X
+        counted = X
+        if weights is not None and isinstance(X, np.ndarray) and (weights == 0).any():
+            counted = X[weights > 0]
+        low, high = Rows(counted, n_jobs=self.n_jobs).extremes().astype(np.float64)
+        varies = low != high
+        if varies.all() or not varies.any():
+            return X
+        self._constant = Constant.of(low, varies, self.reg_covar)
+        return self._constant.part(X)
 
     def _speaks_of_all(self, measurement_error: ArrayLike | None) -> bool:
         """Whether something given has a number for every feature, constant or not."""

@@ -52,13 +52,6 @@ class FittedMixture(Clusterer):
     def _streams(self) -> bool:
         return True
 
-    def _without_constant(self, X: Any, weights: np.ndarray | None, keep: bool) -> Any:
-        """The features that vary, or all of them."""
-        self._constant = None
-        if not (keep or self._keeps_constant):
-            self._constant = Constant.of(X, weights, self.reg_covar, self.n_jobs)
-        return X if self._constant is None else self._constant.part(X)
-
     def _of_features(self, X: Any) -> Any:
         """New objects, checked, without features that were constant in the fit."""
         X = check_features(self, X, reset=False, missing=True)
