@@ -463,3 +463,10 @@ def test_held_out_partitions_of_objects_with_huge_weights():
         ensemble="precomputed", selection="held-out", max_clusters=3, random_state=0
     )
     valid(model.fit(given, sample_weight=np.full(6, 1e100)).memberships_)
+
+
+def test_intervals_of_a_linkage_with_fewer_objects_than_clusters():
+    model = EvidenceAccumulation(2, ensemble="precomputed", consensus="single", random_state=0)
+    model.fit([["a", "b", "a"], ["b", "b", "c"]], sample_weight=[1, 3])
+    low, high = np.asarray(model.cooccurrence_interval([[0, 1]])).T
+    assert 0.0 <= low <= high <= 1.0

@@ -40,7 +40,8 @@ class ByLinkage:
         self.groups = one_hot(trees.cut(self.tree, k), k)
         self.memberships = np.full((len(table.codes), k), 1.0 / k)
         self.memberships[self.seen] = self.groups
-        height = float(self.tree[len(self.tree) - k, 2]) if k > 1 else 1.0
+        merges = len(self.tree) - k  # the last one that is made; none of fewer than k objects
+        height = 1.0 if k == 1 else float(self.tree[merges, 2]) if merges >= 0 else 0.0
         self.run = loop.Run(None, height, np.array([height]), 1, True)
 
     def place(self, new: tables.Table) -> np.ndarray:

@@ -28,7 +28,6 @@ from ...numerics.families import ALIASES, FAMILIES
 from ...selection.automatic import AutomaticMixture
 from . import search
 from .average import average_over
-from .constant import Constant
 from .data import MixtureData
 from .fitted import FittedMixture
 from .likelihood import outer_covariances, precision_factors
@@ -298,8 +297,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         varies = low != high
         if varies.all() or not varies.any():
             return X
-        self._constant = Constant.of(low, varies, self.reg_covar)
-        return self._constant.part(X)
+        return self._leave_out(X, low, varies)
 
     def _speaks_of_all(self, measurement_error: ArrayLike | None) -> bool:
         """Whether something given has a number for every feature, constant or not."""

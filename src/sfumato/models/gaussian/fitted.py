@@ -52,6 +52,11 @@ class FittedMixture(Clusterer):
     def _streams(self) -> bool:
         return True
 
+    def _leave_out(self, X: Any, low: np.ndarray, varies: np.ndarray) -> Any:
+        """The features that vary; the others keep their one value ``low``."""
+        self._constant = Constant.of(low, varies, self.reg_covar)
+        return self._constant.part(X)
+
     def _of_features(self, X: Any) -> Any:
         """New objects, checked, without features that were constant in the fit."""
         X = check_features(self, X, reset=False, missing=True)

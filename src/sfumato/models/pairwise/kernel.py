@@ -172,7 +172,7 @@ def explained(problem: Problem, objective: float, k: int) -> tuple[float, float]
     left, similarity = problem.self_pairs() if problem.exclude else (0 * diagonal, 0 * diagonal)
     total = float(xp.sum(v * (problem.W @ v))) - float(xp.sum(v * similarity))
     pairs = float(xp.sum(v)) ** 2 - float(xp.sum(v * left))
-    spread = squared_norm(problem) - total**2 / max(pairs, 1.0)
+    spread = squared_norm(problem) - total * (total / max(pairs, 1.0))
     return spread - objective, 4 * (k - 1) * objective / problem.W.n
 
 
