@@ -122,8 +122,8 @@ def has_gaps(W: Any) -> bool:
     """Whether a matrix of real numbers holds NaN."""
     if sp.issparse(W):
         W = W.tocoo().data if W.format in ("dok", "lil", "dia") else W.data
-    elif hasattr(W, "isna"):  # of pandas, whose NA no array of numbers holds
-        return bool(np.any(W.isna()))
+    elif type(W).__module__.startswith("pandas."):  # whose NA no array of numbers holds
+        return bool(W.isna().to_numpy().any())
     elif hasattr(W, "to_numpy"):
         W = W.to_numpy()
     if not isinstance(W, (np.ndarray, list, tuple)) or isinstance(W, np.ma.MaskedArray):
