@@ -122,7 +122,7 @@ def has_gaps(W: Any) -> bool:
     """Whether a matrix of real numbers holds NaN."""
     if sp.issparse(W):
         W = W.tocoo().data if W.format in ("dok", "lil", "dia") else W.data
-    elif type(W).__module__.startswith("pandas."):  # whose NA no array of numbers holds
+    elif type(W).__module__.partition(".")[0] == "pandas":  # whose NA no array of numbers holds
         return bool(W.isna().to_numpy().any())
     elif hasattr(W, "to_numpy"):
         W = W.to_numpy()
