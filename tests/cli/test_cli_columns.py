@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score
 
 from sfumato.cli import main
@@ -165,6 +165,57 @@ def test_predict_names_what_a_new_table_lacks_and_how_to_mend_it(run, tmp_path):
     assert (code, "--drop" in err, "leave the cells empty" in err) == (2, False, True)
     (tmp_path / "empty.csv").write_text("x,y,z\n1,2,3\n,2,3\n1,3,5\n")
     assert run("predict", "r", "empty.csv")[0] == 0
+
+
+def flowers(path, *, species=True, header="sepal_length,sepal_width,petal_length,petal_width"):
+    data = load_iris()
+    rows = [
+        ",".join([*map(str, row), *([data.target_names[kind]] if species else [])])
+        for row, kind in zip(data.data, data.target, strict=True)
+    ]
+    path.write_text("\n".join([header + ",species" * species, *rows]))
+    return data
+
+
+@pytest.mark.parametrize("model", [(), ("-m", "fcm")])
+def test_new_objects_without_a_category_have_it_missing(run, tmp_path, model):
+    flowers(tmp_path / "flowers.csv")
+    code, _, err = run("fit", "flowers.csv", *model, "-k", 3, "-o", "r")
+    assert code == 0, err
+    assert "numbers: 'sepal_length', 'sepal_width', 'petal_length', 'petal_width'" in err
+    assert "categories: 'species' (3 categories)" in err
+    assert "--class-column species only compares the clusters with it" in err
+    data = flowers(tmp_path / "new.csv", species=False)
+    code, without, err = run("predict", "r", "new.csv")
+    assert code == 0, err
+    assert "warning: column 'species': not in this table, taken as missing" in err
+    assert "--drop species" in err
+    rows = (tmp_path / "new.csv").read_text().splitlines()
+    lines = [f"{rows[0]},species", *(f"{row}," for row in rows[1:])]
+    (tmp_path / "empty.csv").write_text("\n".join(lines))
+    assert without == run("predict", "r", "empty.csv")[1]
+    assert adjusted_rand_score(data.target, clusters(without)) > 0.6
+
+
+def test_known_classes_kept_aside_are_not_asked_of_new_objects(run, tmp_path):
+    flowers(tmp_path / "flowers.csv")
+    words = ("fit", "flowers.csv", "-m", "gmm", "-k", 3, "--class-column", "species", "-o", "r")
+    code, out, err = run(*words)
+    assert (code, "adjusted Rand index" in out, "--drop species" in err) == (0, True, False)
+    flowers(tmp_path / "new.csv", species=False)
+    code, out, err = run("predict", "r", "new.csv")
+    assert (code, "warning" in err, len(clusters(out))) == (0, False, 150)
+
+
+def test_an_absent_column_of_numbers_is_missing_too(run, tmp_path):
+    flowers(tmp_path / "flowers.csv", species=False)
+    assert run("fit", "flowers.csv", "-m", "gmm", "-k", 3, "-o", "r")[0] == 0
+    flowers(tmp_path / "new.csv", species=False, header="sepal_length,x,petal_length,petal_width")
+    code, out, err = run("predict", "r", "new.csv")
+    assert (code, "column 'sepal_width': not in this table" in err) == (0, True)
+    flowers(tmp_path / "new.csv", species=False, header="sepal_length,x,y,petal_width")
+    code, _, err = run("predict", "r", "new.csv")
+    assert (code, "fit again without them (--columns, --drop)" in err) == (2, True)
 
 
 def test_models_are_listed(run):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def on_one_scale(
         estimator.set_params(columns=_kinds(table))
     scaling = rescale(table, asked, model, estimator, similarity)
     notes = [*set_aside(table), *scaling.notes]
-    for note in notes:
+    for note in [*notes, *_as_evidence(table)]:
         terminal.remark(note)
     if any(column.name == table.id_column for column in table.fields or []):
         notes.insert(0, f"ids are taken from column '{table.id_column}'")
@@ -96,19 +97,37 @@ def _skewed(values: np.ndarray) -> bool:
 
 
 def set_aside(table: Table) -> list[str]:
-    """Sentences on the columns that are not clustered, or not as they stand in the file."""
+    """Sentences on the columns: which are clustered, as what, and which are not."""
     fields = [column for column in table.fields or [] if column.name != table.id_column]
+    if all(column.used and column.kind == "number" and not column.note for column in fields):
+        return []  # nothing is to be said of a table of plain numbers
     aside = [f"'{plain(c.name, 30)}' ({c.note})" for c in fields if not c.used]
     encoded = [f"'{plain(c.name, 30)}' ({c.note})" for c in fields if c.used and c.categories]
     yes = [f"'{plain(c.name, 30)}'" for c in fields if c.used and c.kind == "yes/no"]
-    signs = [f"'{plain(c.name, 30)}' ({c.note})" for c in fields if c.kind == "number" and c.note]
+    numbers = [
+        f"'{plain(c.name, 30)}'{f' ({c.note})' * bool(c.note)}"
+        for c in fields
+        if c.used and c.kind in ("number", "date")
+    ]
     said = {
-        "set aside": aside,
-        "categories": encoded,
+        "numbers": numbers,
         "yes and no are read as 1 and 0": yes,
-        "numbers": [text for text in signs if "without" in text],
+        "categories": encoded,
+        "set aside": aside,
     }
     return [f"{what}: {_some(names)}" for what, names in said.items() if names]
+
+
+def _as_evidence(table: Table) -> list[str]:
+    """What to do where a category is the known class rather than evidence."""
+    names = [c.name for c in table.fields or [] if c.used and c.kind == "category"]
+    if not names or table.classes is not None:
+        return []
+    first = shlex.quote(plain(names[0], 30))
+    return [
+        "categories are clustered like numbers: if one holds known classes, --class-column "
+        f"{first} only compares the clusters with it, and --drop {first} leaves it out"
+    ]
 
 
 def _some(names: list[str]) -> str:
@@ -137,7 +156,7 @@ def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal
     """The values of new objects on the scale of the fitted ones."""
     for column in table.fields or []:
         if column.note:
-            terminal.remark(f"column '{plain(column.name, 40)}': {column.note}")
+            terminal.remark(f"warning: column '{plain(column.name, 40)}': {column.note}")
     table = _as_they_are(table, model)
     scaling = restored(held, table.values.shape[1])
     return table.values if scaling is None else scaled(table, scaling).values

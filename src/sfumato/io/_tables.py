@@ -19,6 +19,7 @@ __all__ = [
     "archive_holds",
     "assign_roles",
     "column_index",
+    "without_absent",
 ]
 
 
@@ -128,6 +129,18 @@ def listed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
     return found
 
 
+def without_absent(roles: Roles, columns: Sequence[str]) -> Roles:
+    """Roles for a table of new objects that lacks some of a fitted model's columns.
+
+    The model takes those for missing. More than half of its columns must be there: a table with
+    fewer is rather another table.
+    """
+    names = roles.keep or ()
+    there = tuple(name for name in names if name in columns)
+    told = roles.reading is not None and not any(name.isdigit() for name in names)
+    return roles._replace(keep=there) if told and 2 * len(there) > len(names) else roles
+
+
 def assign_roles(
     columns: Sequence[str], roles: Roles, source: str
 ) -> tuple[dict[str, int], list[int]]:
@@ -151,7 +164,15 @@ def assign_roles(
         asked = roles.mixed and roles.reading is None
         names = listed(roles.keep, columns) if asked else roles.keep
         what = "--columns" if asked else "the model's column"
-        return special, _column_indices(names, columns, what, source)
+        try:
+            return special, _column_indices(names, columns, what, source)
+        except InputError as error:
+            if roles.reading is None:
+                raise
+            raise InputError(
+                f"{error}. Give the table the columns of the fit, or fit again without them "
+                "(--columns, --drop)"
+            ) from error
     taken = dropped | set(special.values())
     evidence = [place for place in range(len(columns)) if place not in taken]
     if not evidence:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.memory import reserve
 from ..core.text import plain
-from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles, listed
+from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles, listed, without_absent
 from .columns import Cells, Raw
 from .mixed import mixed_table
 
@@ -135,6 +135,7 @@ def _with_ids(schema: Any, roles: Roles, pa: Any) -> Roles:
     """A first column called "id", the index that pandas keeps, or a single column of text holds the
     ids by default.
     """
+    roles = without_absent(roles, schema.names)
     if roles.id is not None:
         return roles
     if roles.usual_id in schema.names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ def mixed_table(
     roles : Roles
     source : what to call the file in messages
     """
-    columns, problems = judge(raws, named=roles.keep is not None, known=roles.reading)
+    columns, problems = _judged(raws, roles)
     _refuse(columns, problems, roles, source)
     ids = [str(name) for part in special.get("id", []) for name in part] or None
     id_column = names.get("id")
@@ -50,6 +51,37 @@ def mixed_table(
         else None,
         source,
         fields=columns,
+    )
+
+
+def _judged(raws: Sequence[Raw], roles: Roles) -> tuple[list[Column], list[Problem]]:
+    """What every column is; those of a fitted model that the table lacks are all missing."""
+    known = roles.reading
+    if known is None or len(known) == len(raws):
+        return judge(raws, named=roles.keep is not None, known=known)
+    there = {raw.name for raw in raws}
+    found, problems = judge(raws, known=[how for how in known if how["name"] in there])
+    rows = len(next(held for held in (raws[0].numbers, raws[0].codes) if held is not None))
+    by_name = {column.name: column for column in found}
+    return [by_name.get(how["name"]) or _absent(how, rows) for how in known], problems
+
+
+def _absent(how: Mapping[str, Any], rows: int) -> Column:
+    name = plain(how["name"], 40)
+    note = (
+        "not in this table, taken as missing; for clusters that do without it, fit again with "
+        f"--drop {shlex.quote(name)}, or with --class-column if it holds known classes"
+    )
+    numbers, codes = np.full(rows, np.nan), np.full(rows, -1, dtype=np.int32)
+    coded = how["kind"] == "category"
+    return Column(
+        how["name"],
+        how["kind"],
+        True,
+        note,
+        None if coded else numbers,
+        codes if coded else None,
+        list(how["categories"]),
     )
 
 

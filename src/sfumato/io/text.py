@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core.memory import SHARE, memory_budget, reserve
 from ..core.text import from_cell, plain
-from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles, listed
+from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles, listed, without_absent
 from .columns import Cells
 from .mixed import mixed_table
 from .sniffing import MISSING, Dialect, number, sniff
@@ -128,7 +128,7 @@ def _collect(
     reader: Any, dialect: Dialect, roles: Roles, source: str, progress: Callable[[str], None] | None
 ) -> Table:
     rows = _Rows(reader, dialect, source)
-    roles = _with_ids(rows, roles)
+    roles = _with_ids(rows, without_absent(roles, dialect.columns))
     special, evidence = assign_roles(dialect.columns, roles, source)
     kept: dict[str, list[Any]] = {role: [] for role in special}
     coders: list[dict[str, int]] = [{} for _ in evidence]
