@@ -1,15 +1,17 @@
-"""Every Python block of README and the pages runs as printed.
+"""Every Python block of README and the pages runs as printed, after the blocks above it.
 
-Only arrays that a reader brings along are given.
+A reader who copies them in order needs nothing that the page does not name.
 """
 
+import ast
+import builtins
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sfumato import datasets, memberships, similarity
+from sfumato import datasets
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 ROOT = Path(__file__).parents[1]
@@ -30,6 +32,7 @@ FEWER = {  # the same calls, in seconds instead of minutes
     "FuzzyCMeans(2000": "FuzzyCMeans(20",
     "np.array_split(X, 100)": "np.array_split(X, 3)",
 }
+SLOW = ("jobs", "start", "completely-positive", "evidence-accumulation")  # more than two seconds
 
 
 def blocks(page: Path) -> list[tuple[int, str]]:
@@ -41,60 +44,43 @@ def blocks(page: Path) -> list[tuple[int, str]]:
     ]
 
 
-def brought_along() -> dict:
-    """Evidence under the names that the pages use."""
-    iris, rng = datasets.load_iris(), np.random.default_rng(0)
-    X, labels, new = iris.X, iris.labels, slice(None, None, 5)
-    W = similarity.gaussian(X, bandwidth=0.5)
-    U = memberships.one_hot(labels) * 0.9 + 0.1 / 3
-    X1, X2 = (
-        rng.normal(size=(60, 3)) + 4 * np.eye(3)[labels[::5][rng.permutation(30)].repeat(2)]
-        for _ in range(2)
-    )
-    L = datasets.make_labelings(150, 3, memberships=U, n_partitions=20, random_state=0).evidence
-    return {
-        "X": X,
-        "X_new": X[new],
-        "W": W,
-        "W_new": W[new],
-        "L": L,
-        "L_new": L[new],
-        "V": (rng.random((150, 8)) < 0.2 + 0.6 * (labels[:, None] == np.arange(8) % 3)).astype(
-            float
-        ),
-        "c": labels,
-        "c_new": labels[new],
-        "labels": labels,
-        "memberships": U,
-        "U": U,
-        "U1": U,
-        "U2": np.roll(U, 1, axis=1),
-        "U3": U[:, ::-1],
-        "known": np.arange(150) % 2 == 0,
-        "w": np.ones(150),
-        "counts": rng.poisson(1 + 9 * (labels[:, None] == np.arange(12) % 3)),
-        "new_counts": rng.poisson(2, size=(5, 12)),
-        "chunks": [
-            (X[part::3], np.array(["healthy", "ill", "unclear"])[labels[part::3]])
-            for part in range(3)
-        ],
-        "X1": X1,
-        "X2": X2,
-        "X3": X1 + X2,
-        "y1": (X1 > 2).argmax(axis=1),
-        "y2": (X2 > 2).argmax(axis=1),
-    }
+def undefined(texts: list[str]) -> set[str]:
+    """Names that blocks use and no block up to there imports, assigns or defines."""
+    known, missing = set(dir(builtins)), set()
+    for text in texts:
+        nodes = list(ast.walk(ast.parse(text)))
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        known |= {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+        known |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        known |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        for node in nodes:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                known |= {(name.asname or name.name).split(".")[0] for name in node.names}
+        missing |= {node.id for node in names if node.id not in known}
+    return missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_block_uses_a_name_that_its_page_does_not_define(page):
+    texts = [text for _, text in blocks(page)]
+    left_out = [text for text in texts if any(mark in text for mark in LEFT_OUT)]
+    assert not undefined([text for text in texts if text not in left_out])
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.slow] * (page.stem in SLOW))
+        for page in PAGES
+        if blocks(page)
+    ],
 )
 def test_blocks_run_in_order(page, tmp_path, monkeypatch):
     pyplot.switch_backend("Agg")
     monkeypatch.chdir(tmp_path)
-    names = brought_along()
-    np.save("features.npy", names["X"])
+    names: dict = {}
+    np.save("features.npy", datasets.load_iris().X)  # the file of the page on scale
     for line, text in blocks(page):
         if not any(mark in text for mark in LEFT_OUT):
             for many, few in FEWER.items():
