@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -71,7 +72,7 @@ def test_kernels_are_compiled_once_for_all_later_processes(tmp_path):
 @pytest.fixture
 def fresh(monkeypatch):
     """The module as it is at the start of a process."""
-    monkeypatch.setattr(arrays, "_state", {"compile": False})
+    monkeypatch.setattr(arrays, "_state", {"compile": False, "whole": False})
     monkeypatch.setattr(arrays, "_asked", set())
     kept = arrays._kept
     kept.cache_clear()
@@ -123,7 +124,43 @@ def test_forms_older_than_their_source_do_not_count(fresh, tmp_path, monkeypatch
         assert fresh.compiled_module("pack", "compiled_one") is not None
     fresh._kept.cache_clear()
     assert fresh._kept("pack", "compiled_one")  # compiled again, or found as good as new
-    with pytest.raises(KeyboardInterrupt), fresh.compiling():
+    with pytest.raises(KeyboardInterrupt), fresh.compiling(whole=True):
         raise KeyboardInterrupt
     fresh._kept.cache_clear()
     assert not fresh._kept("pack", "compiled_one")  # what a stopped compilation left is not enough
+    with fresh.compiling(whole=True):
+        pass
+    fresh._kept.cache_clear()
+    assert fresh._kept("pack", "compiled_one")
+
+
+KILLED = """
+import os, pathlib, signal, sys
+from sfumato.core.arrays import _kept, compiled_module, compiling
+
+print(_kept("pack", "compiled_one"))
+with compiling(whole=True):
+    compiled_module("pack", "compiled_one")
+    pathlib.Path(sys.argv[1]).write_text("")  # the first kernel is there
+    os.kill(os.getpid(), int(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_compilation_that_was_killed_is_not_whole(tmp_path, number):
+    """Forms of some kernels are on disk then: a small fit would wait for the others."""
+    package = tmp_path / "pack"
+    (package / "__pycache__").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "compiled_one.py").write_text("")
+    version = f"py{sys.version_info.major}{sys.version_info.minor}"
+    index = package / "__pycache__" / f"compiled_one.f-1.{version}.nbi"
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    said = []
+    for sent in (number, 0, number, number):  # 0 asks only whether the process is there
+        words = [sys.executable, "-c", KILLED, str(index), str(int(sent))]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True)
+        said.append(done.stdout.strip())
+    assert said == ["False", "False", "True", "False"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -53,7 +53,8 @@ READERS = {"dask": "sfumato.dask"}
 # fifth up to 50 000 objects, and compiling takes 5 to 10 s.
 MANY_OBJECTS = 200_000
 
-_state = {"compile": False}
+_state = {"compile": False, "whole": False}
+_VERSION = f"py{sys.version_info.major}{sys.version_info.minor}"
 _asked: set[tuple[str, str]] = set()  # modules of compiled forms that were used
 
 
@@ -189,7 +190,10 @@ def compiled_module(package: str, name: str) -> Any:
     """
     if not (_state["compile"] or _kept(package, name)):
         return None
-    _asked.add((package, name))
+    if (package, name) not in _asked:
+        _asked.add((package, name))
+        if _state["whole"]:
+            _say_unfinished(package, name)
     return optional_module(package, name)
 
 
@@ -199,53 +203,73 @@ def compile_for(n_objects: int) -> None:
 
 
 @contextmanager
-def compiling() -> Iterator[None]:
+def compiling(whole: bool = False) -> Iterator[None]:
     """Compile whatever is needed meanwhile, however few the objects.
 
     What was used is marked as new: Numba takes forms of a source that was touched, but not changed.
-    Where it was stopped, forms are marked as old: some are missing, for which small fits would
-    wait. Compiling again takes them up.
+    With ``whole`` every kernel is compiled meanwhile. Until the end a note beside the forms says
+    that some may be missing, for which small fits would wait; it stays where the process was
+    stopped or killed, and compiling again takes it away.
     """
-    before = _state["compile"]
-    _state["compile"] = True
+    before = dict(_state)
+    _state.update(compile=True, whole=whole)
     try:
+        if whole:
+            for names in _asked:
+                _say_unfinished(*names)
         yield
-    except (Exception, KeyboardInterrupt, SystemExit):
-        for names in _asked:
-            for index in _indices(*names)[1]:
-                os.utime(index, (0, 0))
-        raise
     finally:
-        _state["compile"] = before
+        _state.update(before)
     for names in _asked:
-        for index in _indices(*names)[1]:
+        for index in _indices(*names):
             index.touch()
+    if whole:
+        for names in _asked:
+            if (note := _note(*names)) is not None:
+                note.unlink(missing_ok=True)
 
 
 @lru_cache
 def _kept(package: str, name: str) -> bool:
-    """Whether compiled forms of the module lie on disk and are not older than their source.
+    """Whether compiled forms of the module lie on disk, whole and not older than their source.
 
     Asked once in a process, so that all its fits compute in the same way.
     """
-    source, indices = _indices(package, name)
-    return source is not None and any(
-        index.stat().st_mtime >= source.stat().st_mtime for index in indices
-    )
+    note, place = _note(package, name), _place(package, name)
+    if note is None or place is None or note.exists():
+        return False
+    changed = place[0].stat().st_mtime
+    return any(index.stat().st_mtime >= changed for index in _indices(package, name))
 
 
-def _indices(package: str, name: str) -> tuple[Path | None, list[Path]]:
-    """The source of a module, and the files that list compiled forms of it."""
+def _indices(package: str, name: str) -> list[Path]:
+    """The files that list compiled forms of a module."""
+    place = _place(package, name)
+    return [] if place is None else list(place[1].glob(f"{place[0].stem}.*.{_VERSION}*.nbi"))
+
+
+def _say_unfinished(package: str, name: str) -> None:
+    """Say beside the forms of a module that some may be missing."""
+    if (note := _note(package, name)) is not None:
+        with suppress(OSError):  # where nothing can be written no form is kept either
+            note.parent.mkdir(parents=True, exist_ok=True)
+            note.touch()
+
+
+def _note(package: str, name: str) -> Path | None:
+    """The file that is there until a compilation of the module has ended."""
+    place = _place(package, name)
+    return None if place is None else place[1] / f"{place[0].stem}.{_VERSION}.unfinished"
+
+
+def _place(package: str, name: str) -> tuple[Path, Path] | None:
+    """The source of a module and the folder for its compiled forms; None where there is none."""
     spec = find_spec(f"{package}.{name}")
     if spec is None or spec.origin is None or find_spec("numba") is None:
-        return None, []
+        return None
     source = Path(spec.origin)
     if "NUMBA_CACHE_DIR" not in os.environ and os.access(source.parent, os.W_OK):
-        folder: str | Path | None = source.parent / "__pycache__"
-    else:
-        functions = vars(optional_module(package, name)).values()
-        folder = next((f.stats.cache_path for f in functions if hasattr(f, "stats")), None)
-    if folder is None:
-        return source, []
-    version = f"py{sys.version_info.major}{sys.version_info.minor}"
-    return source, list(Path(folder).glob(f"{source.stem}.*.{version}*.nbi"))
+        return source, source.parent / "__pycache__"
+    functions = vars(optional_module(package, name)).values()
+    folder = next((f.stats.cache_path for f in functions if hasattr(f, "stats")), None)
+    return None if folder is None else (source, Path(folder))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import compiling
+from ..numerics.waiting import waited
 from . import MODELS
 
 __all__ = ["compile_kernels"]
@@ -37,10 +38,10 @@ def compile_kernels() -> None:
         import_module("numba")
     except ImportError as error:
         raise ImportError("compiling needs Numba: pip install 'sfumato[fast]'") from error
-    with compiling(), warnings.catch_warnings():
+    with compiling(whole=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for estimator, evidence in _fits():
-            estimator.fit(evidence)
+            waited(estimator.fit, evidence)
 
 
 def _fits() -> Iterator[tuple[Any, np.ndarray]]:

@@ -14,6 +14,7 @@ from ..core.matrices import check_similarity
 from ..core.types import ArrayLike, Similarity
 from ..core.validation import check_number, refuse_overflow, refuse_underflow
 from ..numerics.operators import as_dense
+from ..numerics.waiting import waited
 from .spectral_cost import Cost, neighbor_cost, scale_gradient, spectral_cost
 
 __all__ = ["learn_scales", "spectral_cost_gradient"]
@@ -145,7 +146,7 @@ def spectral_cost_gradient(W: Similarity, labels: ArrayLike) -> tuple[float, np.
     if not (degree > least * max(degree.max(), 1.0)).all():
         lonely = rows[degree.argmin()]
         raise ValueError(f"object {lonely} has no similarity to any labelled object: leave it out")
-    value, slope = spectral_cost(part, own)
+    value, slope = waited(spectral_cost, part, own)
     gradient = np.zeros_like(dense)
     gradient[np.ix_(rows, rows)] = (slope + slope.T) / 2
     return value, gradient
@@ -177,7 +178,7 @@ def _objective(cost: Cost, sets: list[Any], penalty: float) -> Objective:
             2 * penalty * np.exp(2 * log_scales),
         )
         for X, y in sets:
-            more, slope = scale_gradient(cost, X, y, log_scales)
+            more, slope = waited(scale_gradient, cost, X, y, log_scales)
             value, gradient = value + more, gradient + slope
         return value, gradient
 

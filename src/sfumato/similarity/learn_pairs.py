@@ -10,6 +10,7 @@ from ..core.types import ArrayLike, Similarity
 from ..core.validation import check_number
 from ..core.warn import warn
 from ..numerics.operators import as_dense
+from ..numerics.waiting import waited
 
 __all__ = ["pair_cost_gradient"]
 
@@ -76,7 +77,7 @@ def pair_cost_gradient(
     if not (degree > 1e-100 * max(degree.max(), 1.0)).all():
         raise ValueError(f"object {degree.argmin()} has no similarity to any other: leave it out")
     s = degree**-0.5
-    values, V = np.linalg.eigh(s[:, None] * dense * s)
+    values, V = waited(np.linalg.eigh, s[:, None] * dense * s)
     E, rest = V[:, -n_clusters:], V[:, :-n_clusters]
     P = E @ E.T
     _warn_of_absent(P.diagonal(), pairs, n_clusters)

@@ -23,6 +23,7 @@ from ...core.rows import threads
 from ...core.types import Array
 from ...numerics import label_sweep, simplex
 from ...numerics.label_table import encode
+from ...numerics.waiting import waited
 from . import gibbs, seating
 
 __all__ = ["Posterior", "Trace", "consensus", "run_chains", "split_r_hat"]
@@ -80,7 +81,8 @@ def run_chains(
             walks = tuple(pool.map(sweep, walks))
             return walks, gibbs.log_joint(chain, walks[0].draw)
 
-        walks = tuple(pool.map(start, seeds))
+        # A kernel may be compiled for the first chain, and the pool does not hear Ctrl-C.
+        walks = (waited(start, seeds[0]), *pool.map(start, seeds[1:]))
         # A negative tolerance never stops: a chain has no optimum to reach.
         walks = loop.iterate(
             step, walks, max_iter=burn_in + n_draws * thinning, tol=-1.0, relative_to=1.0
