@@ -203,7 +203,10 @@ def test_selection_takes_a_choice():
     ax = plot.selection(choice)
     line = ax.lines[0]
     np.testing.assert_allclose(line.get_ydata(), [row.score for row in choice.table])
-    assert (ax.get_ylabel(), ax.get_legend().texts[0].get_text()) == ("bic", "chosen: 2")
+    assert (ax.get_ylabel(), ax.get_legend().texts[0].get_text()) == (
+        "minus BIC (higher is better)",
+        "chosen: 2",
+    )
     with pytest.raises(ValueError, match="needs scores"):
         plot.selection([1, 2, 3])
 

@@ -52,6 +52,19 @@ def test_finds_the_blobs(estimator, criterion):
     assert "supported" in str(choice)
 
 
+@pytest.mark.parametrize("criterion", ["bic", "aic", "icl", "misfit", "silhouette"])
+def test_the_name_of_the_score_has_its_sign(criterion):
+    model = GaussianMixture(n_init=1, random_state=0)
+    choice = choose_n_clusters(model, blobs(), [2, 3], criterion=criterion, **QUICK)
+    found = {row.n_clusters: row.score for row in choice.table}
+    assert max(found, key=found.get) == 3
+    assert choice.score_name.startswith("minus") == (criterion != "silhouette")
+    assert choice.score_name in str(choice).splitlines()[0]
+    if criterion in ("bic", "aic", "icl"):
+        own = -getattr(choice.estimator, criterion)(blobs())
+        assert found[3] == pytest.approx(own, rel=0.01)  # another family may be the best
+
+
 def test_similarities_and_labelings():
     simulated = make_block_similarity(120, 4, stay=0.9, noise=0.2, random_state=0)
     estimator = SpectralClustering(similarity="precomputed", n_init=3, random_state=0)

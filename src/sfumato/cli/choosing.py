@@ -118,7 +118,7 @@ def _show(choice: Any, terminal: Terminal) -> None:
         for row in choice.table
     ]
     terminal.table(
-        f"Criterion {choice.criterion}: higher is better",
+        f"Score: {choice.score_name} (higher is better)",
         ["clusters", "score", "standard error", "probability", ""],
         rows,
     )

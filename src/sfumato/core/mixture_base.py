@@ -225,7 +225,7 @@ class DensityMixture(FittedDensity):
         if min(values) < chosen.bic:
             warn(
                 f"one cluster describes these data better than {k} (BIC {min(values):.1f} against "
-                f"{chosen.bic:.1f}): the memberships may mean nothing"
+                f"{chosen.bic:.1f}, lower is better): the memberships may mean nothing"
             )
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:

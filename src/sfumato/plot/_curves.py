@@ -110,7 +110,7 @@ def selection(
         errors = [row.standard_error for row in rows]
         spread = np.nan_to_num(errors) if spread is None else spread
         chosen = choice.n_clusters if chosen is None else chosen
-        name = choice.criterion if name == "score" else name
+        name = f"{choice.score_name} (higher is better)" if name == "score" else name
     if scores is None:
         raise ValueError("selection needs scores, one for each number of clusters, or a Choice")
     n_clusters, scores = _same_length(n_clusters, scores, "n_clusters", "scores")

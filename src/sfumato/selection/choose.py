@@ -25,6 +25,9 @@ GROWTH = 4  # times as many may be tried while the best number is the largest on
 PERFECT = 0.97  # agreement above this is perfect except for objects on borders
 STRONG = 0.8  # least prediction strength, as in Tibshirani and Walther (2005)
 INFORMATION = ("bic", "aic", "icl")  # criteria that compare with one cluster themselves
+# What tables and plots call the score of a criterion that is lower for better clusters.
+MINUS = {"bic": "minus BIC", "aic": "minus AIC", "icl": "minus ICL"}
+MINUS |= {"misfit": "minus misfit", "pac": "minus PAC"}
 
 
 class Candidate(NamedTuple):
@@ -58,8 +61,13 @@ class Choice(NamedTuple):
         """Probability of every number of clusters that was tried."""
         return {row.n_clusters: row.probability for row in self.table}
 
+    @property
+    def score_name(self) -> str:
+        """What the scores are, of which the highest is best: the criterion, or minus it."""
+        return MINUS.get(self.criterion, self.criterion)
+
     def __str__(self) -> str:
-        head = f"{'clusters':>8}  {self.criterion:>18}  {'std. error':>10}  {'probability':>11}"
+        head = f"{'clusters':>8}  {self.score_name:>18}  {'std. error':>10}  {'probability':>11}"
         lines = [head]
         for row in self.table:
             mark = " <-" if row.n_clusters == self.n_clusters else ""
@@ -70,7 +78,7 @@ class Choice(NamedTuple):
         if self.structure is not None:
             verdict = "supported" if self.supported else "not supported"
             lines.append(f"structure test: p = {self.structure.p_value:.2g}, {verdict}")
-        lines.append(f"chosen: {self.n_clusters}")
+        lines.append(f"chosen: {self.n_clusters} (higher scores are better)")
         return "\n".join(lines)
 
 
