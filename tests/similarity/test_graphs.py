@@ -43,6 +43,21 @@ def test_knn_against_a_loop(rng):
     np.testing.assert_allclose(knn(X, n_neighbors=4).toarray(), (A + A.T) / 2)
 
 
+@pytest.mark.parametrize("p", [1, 3, 12, 13])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_every_search_finds_the_same_neighbours(rng, p, dtype):
+    X = rng.normal(size=(90, p)).astype(dtype)
+    W = knn(X)
+    assert W.dtype == dtype
+    assert W.has_canonical_format
+    np.testing.assert_array_equal(W.toarray(), knn(sp.csr_array(X)).toarray())
+    np.testing.assert_array_equal(W.toarray(), knn(X, weights=np.ones(90)).toarray())
+    new = rng.normal(size=(7, p)).astype(dtype)
+    np.testing.assert_array_equal(
+        knn(new, X).toarray(), knn(sp.csr_array(new), sp.csr_array(X)).toarray()
+    )
+
+
 def test_new_neighbours_of_a_known_object_are_its_own(rng):
     X = rng.normal(size=(60, 2))
     np.testing.assert_allclose(knn(X, X, n_neighbors=5).toarray(), knn(X, n_neighbors=5).toarray())

@@ -205,9 +205,10 @@ class SimilarityClusterer(Clusterer):
             {"weights": rows.weights} if function in COUNTS and rows.weights is not None else {}
         )
         W = function(known, **counted)
+        known_good = isinstance(W, Factored) or (function is knn and not counted)
         W = (
             W
-            if isinstance(W, Factored)
+            if known_good
             else check_similarity(W, "the result of similarity(X)", signed=self._signed)
         )
         if W.shape != (rows.size, rows.size):

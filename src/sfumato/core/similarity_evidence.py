@@ -203,6 +203,8 @@ def isolated(W: Any, pairs: Any = None) -> np.ndarray:
             return np.zeros(W.shape[0], dtype=bool)
         return np.asarray(abs(factor).sum(axis=1)).ravel() == 0
     if sp.issparse(W):
+        if W.format == "csr" and W.has_canonical_format and W.data.all():
+            return np.diff(W.indptr) - (W.diagonal() != 0) == 0
         return np.asarray((W != 0).sum(axis=1)).ravel() - (W.diagonal() != 0) == 0
     if isinstance(W, np.ndarray):
         return np.count_nonzero(W, axis=1) - (W.diagonal() != 0) == 0

@@ -60,6 +60,7 @@ def _fits() -> Iterator[tuple[Any, np.ndarray]]:
         ("FuzzyCMeans", {"fuzzifier": 1.2}, X.astype(np.float32)),
         ("GaussianMixture", {}, X),
         ("GaussianMixture", {}, X.astype(np.float32)),
+        ("SpectralClustering", {}, X),
         ("PairwiseProbabilisticClustering", {}, X),
         ("PairwiseProbabilisticClustering", {"similarity": "cosine"}, X),
         ("EvidenceAccumulation", {}, X),

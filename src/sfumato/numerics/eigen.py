@@ -41,6 +41,7 @@ EXTRA = 10  # columns beyond those asked for: they decide how fast the block con
 # Products before the first Rayleigh-Ritz; orthogonalising costs more than products if W is sparse
 DEPTH = 8
 SPARSE_DEPTH = 3
+INVERSE_DEPTH = 5  # solves before one looks how far they led; another five follow if need be
 FEW = 300_000  # objects up to which triangular factors, whose size is not known before, are tried
 # Bandwidth over the root of n, up to which triangular factors cost less than a hundred products
 NARROW = 7.0
@@ -92,7 +93,7 @@ def leading_eigenvectors(
         one_blas_thread() if sp.issparse(A) else nullcontext()
     ):  # thin blocks gain nothing from threads
         if start is None and 0 < largest < np.inf and _narrow(A):
-            start = _inverted(A, k, largest)
+            start = _inverted(A, k, largest, tol)
         values, X, residuals = _converge(A, k, dtype, tol, max_products, start)
     if residuals is None:
         return _direct(A, k)
@@ -156,11 +157,16 @@ def _compact(A: Any) -> tuple[Any, Any]:
     W = A.W if isinstance(A, Scaled) else A
     if not sp.issparse(W):
         return A, slice(None)
-    if isinstance(A, Scaled):
-        W = sp.diags_array(A.scaling) @ W @ sp.diags_array(A.scaling)
     W = sp.csr_array(W)
     order = reverse_cuthill_mckee(W, symmetric_mode=True)
-    return sp.csr_array(W[order][:, order]), np.argsort(order)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    data = W.data
+    if isinstance(A, Scaled):
+        data = np.repeat(A.scaling, np.diff(W.indptr)) * data * A.scaling[W.indices]
+    # Columns by name, rows by taking them; the transpose, which is the same, has both in order.
+    renamed = sp.csr_array((data, place[W.indices], W.indptr), shape=W.shape)
+    return sp.csr_array(renamed[order].T), place
 
 
 def _largest(A: Any) -> float:
@@ -183,19 +189,24 @@ def _narrow(A: Any) -> bool:
     return n <= FEW and int(np.abs(A.indices - rows).max()) <= NARROW * np.sqrt(n)
 
 
-def _inverted(A: Any, k: int, largest: float) -> Any:
+def _inverted(A: Any, k: int, largest: float, tol: float) -> Any:
     """Vectors close to the leading ones, from a Krylov space of (sigma - A)^-1 with sigma just
     above the spectrum.
 
     On such graphs A itself would have to be multiplied hundreds of times: they mix slowly.
     """
-    shifted = sp.csc_array(sp.eye_array(A.shape[0]) * (largest * (1 + 1e-6)) - A, dtype=np.float64)
+    n = A.shape[0]
+    shifted = sp.csc_array(sp.eye_array(n) * (largest * (1 + 1e-6)) - A, dtype=np.float64)
     factors = splu(
         shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )
     inverse = LinearOperator(A.shape, matvec=factors.solve, matmat=factors.solve, dtype=np.float64)
-    X = np.random.default_rng(0).standard_normal((A.shape[0], k + 2))
-    X = _rayleigh_ritz(inverse, np.linalg.qr(X)[0], min(DEPTH, A.shape[0] // (2 * k + 4)))[1]
+    X = np.linalg.qr(np.random.default_rng(0).standard_normal((n, k + 2)))[0]
+    for _ in range(2):
+        values, X, residuals, _ = _rayleigh_ritz(inverse, X, min(INVERSE_DEPTH, n // (2 * k + 4)))
+        # Another product with the inverse leaves A with this residual.
+        if (residuals[: k + 1] <= 0.1 * tol * values[: k + 1] ** 2).all():
+            break
     return factors.solve(X).astype(A.dtype)
 
 

@@ -149,7 +149,8 @@ def knn(
     finder = finder_of(known, X, metric)
     if Y is None:
         graph = shares(*reach(finder, None, n_neighbors, weights), n_neighbors, weights, known)
-        return sp.csr_array((graph + graph.T) * 0.5)
+        graph.data *= 0.5
+        return sp.csr_array(graph + graph.T)
     return links(finder, X, known, n_neighbors, weights)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
 from ..core.types import Array
@@ -13,6 +14,25 @@ from ..core.types import Array
 __all__ = ["finder_of", "known_weights", "links", "neighbor_distances", "reach", "shares"]
 
 FEW = 2000  # objects below which starting threads costs more than the search
+# Features up to which a tree of SciPy finds ten neighbours first: it takes a sixth of the time of
+# scikit-learn's search at 150 x 4, half at 1000 x 8, three quarters at 20 000 x 2 and as long at
+# 3000 x 14 (normal clusters).
+FEW_FEATURES = 12
+LEAF = 32  # objects of a leaf
+Finder = Any  # has kneighbors(rows, q), as scikit-learn's searches
+
+
+class Tree:
+    """Euclidean neighbours among dense objects with few features."""
+
+    def __init__(self, known: np.ndarray, workers: int) -> None:
+        self._fit_X, self._workers = known, workers
+        self._tree = cKDTree(known, leafsize=LEAF, balanced_tree=False)
+
+    def kneighbors(self, rows: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and indices (n, q) of the nearest objects, ascending."""
+        distance, index = self._tree.query(rows, range(1, q + 1), workers=self._workers)
+        return distance, index
 
 
 def neighbor_distances(
@@ -26,7 +46,7 @@ def neighbor_distances(
     weights = None if weights is None else known_weights(weights, n)
     if n == 1 and queries is None:
         return np.ones(1)
-    finder = NearestNeighbors(n_jobs=-1 if n > FEW else None).fit(known)
+    finder = _finder(known, n)
     if weights is None:
         if queries is None:
             return finder.kneighbors(known, min(n_neighbors, n - 1) + 1)[0][:, -1]
@@ -54,7 +74,15 @@ def known_weights(weights: Any, n: int, *, zeros: bool = False) -> np.ndarray:
     return weights
 
 
-def finder_of(known: Any, queries: Any, metric: str) -> NearestNeighbors:
+def _finder(known: Any, n_queries: int) -> Finder:
+    """A search for Euclidean neighbours."""
+    jobs = -1 if n_queries > FEW else 1
+    if isinstance(known, np.ndarray) and known.shape[1] <= FEW_FEATURES:
+        return Tree(known, jobs)
+    return NearestNeighbors(n_jobs=jobs).fit(known)
+
+
+def finder_of(known: Any, queries: Any, metric: str) -> Finder:
     """A search among the known objects, which leaves missing values out."""
     missing = any(not sp.issparse(part) and np.isnan(part).any() for part in (known, queries))
     if missing and metric != "euclidean":
@@ -66,7 +94,9 @@ def finder_of(known: Any, queries: Any, metric: str) -> NearestNeighbors:
                 f"X has no measured value in {empty.size} row{'s' * (empty.size > 1)} (first: row "
                 f"{empty[0]}): drop {'them' if empty.size > 1 else 'it'}"
             )
-    jobs = -1 if queries.shape[0] > FEW else None
+    if metric == "euclidean" and not missing:
+        return _finder(known, queries.shape[0])
+    jobs = -1 if queries.shape[0] > FEW else 1
     try:
         return NearestNeighbors(metric="nan_euclidean" if missing else metric, n_jobs=jobs).fit(
             known
@@ -76,7 +106,7 @@ def finder_of(known: Any, queries: Any, metric: str) -> NearestNeighbors:
 
 
 def reach(
-    finder: NearestNeighbors, queries: Any, n_neighbors: float, weights: np.ndarray
+    finder: Finder, queries: Any, n_neighbors: float, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices (n, q) of so many neighbours that their weights add up to
     ``n_neighbors``, where they can.
@@ -97,6 +127,15 @@ def shares(
     distance: np.ndarray, index: np.ndarray, n_neighbors: int, weights: np.ndarray, known: Any
 ) -> sp.csr_array:
     """Share of each neighbour's copies that are among the nearest, (n, m)."""
+    if index.shape[1] == n_neighbors and (weights == 1).all() and not np.isnan(distance).any():
+        small = max(index.size, weights.size) < 2**31
+        index = index.astype(np.int32 if small else np.int64, copy=False)
+        starts = np.arange(0, index.size + 1, n_neighbors, dtype=index.dtype)
+        ones = np.ones(index.size, dtype=known.dtype)
+        # In order, which makes sums of sparse arrays twice as fast.
+        return sp.csr_array(
+            (ones, np.sort(index, axis=1).ravel(), starts), shape=(len(index), weights.size)
+        )
     weight = weights[index]
     before = np.cumsum(weight, axis=1) - weight
     share = np.clip((n_neighbors - before) / weight, 0.0, 1.0)
@@ -111,7 +150,7 @@ def shares(
 
 
 def links(
-    finder: NearestNeighbors, X: Array, known: Array, n_neighbors: int, weights: np.ndarray
+    finder: Finder, X: Array, known: Array, n_neighbors: int, weights: np.ndarray
 ) -> sp.csr_array:
     """Half a link to each neighbour, half from each known object that would count x among its own.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from ...numerics.operators import dtype_of, magnitudes, normalized_operator
 from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticClusters
 from . import graph
+from .rounding import best_of_starts
 
 __all__ = ["SpectralClustering"]
 
@@ -197,13 +197,9 @@ class SpectralClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
         weights = degree if weighted else xp.astype(degree > 0, Z.dtype)
         weights = weights if v is None else weights * xp.asarray(v, dtype=Z.dtype)
         firsts = self._first_rows(to_numpy(degree) > 0)
-        step = partial(kernel.lloyd_step, Z, weights, xp.sum(Z * Z, axis=1))
-        starts = (Z[kernel.orthogonal_rows(Z, self.n_clusters, first), :] for first in firsts)
-        runs = [
-            loop.iterate(step, centers, max_iter=self.max_iter, tol=self.tol) for centers in starts
-        ]
-        # k-means minimises the distortion.
-        run = loop.best(runs, larger=False)
+        run = best_of_starts(
+            Z, weights, self.n_clusters, firsts, max_iter=self.max_iter, tol=self.tol
+        )
         distances = kernel.squared_distances(Z, run.state)
         self.temperature_ = kernel.temperature(distances, weights, self._dimension)
         memberships = kernel.memberships(distances, self.temperature_, self._dimension)
