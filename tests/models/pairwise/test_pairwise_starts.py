@@ -27,6 +27,27 @@ def test_random_starts_settle_on_a_sample_of_many_objects(monkeypatch):
     assert starts.on_a_sample(few, 4, 3, rng, model._solve) is None
 
 
+def test_starts_of_a_matrix_compete_on_a_sample_only(monkeypatch):
+    """No start is made for all objects but the one that the sample found."""
+    monkeypatch.setattr(starts, "SAMPLE", 100)
+    monkeypatch.setattr(starts, "PER_CLUSTER", 20)
+    sizes, spectral = [], starts.spectral
+    monkeypatch.setattr(
+        starts, "spectral", lambda W, *rest: sizes.append(W.shape[0]) or spectral(W, *rest)
+    )
+    rng = np.random.default_rng(2)
+    blocks = rng.integers(3, size=500)
+    W = 0.6 * (blocks[:, None] == blocks) + 0.4 * rng.random((500, 500))
+    W = (W + W.T) / 2
+    model = PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=0)
+    assert adjusted_rand_score(blocks, model.fit(W).labels_) == 1.0
+    assert sizes == [160]
+    several = model.objective_
+    assert adjusted_rand_score(blocks, model.set_params(n_init=1).fit(W).labels_) == 1.0
+    assert sizes == [160, 500]
+    np.testing.assert_allclose(several, model.objective_, rtol=1e-4)
+
+
 def test_a_sample_of_a_factor_keeps_weights(monkeypatch):
     monkeypatch.setattr(starts, "SAMPLE", 60)
     monkeypatch.setattr(starts, "PER_CLUSTER", 20)

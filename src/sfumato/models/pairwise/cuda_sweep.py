@@ -8,6 +8,7 @@ moved, in small pieces, and the move itself; the device never waits for them.
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -69,31 +70,42 @@ class Sweep:
         self.numbers, self.scale = torch.ones((2, r), **double), torch.empty(r, **double)
         self.counters = torch.zeros((n_panels, r), device=device, dtype=torch.int32)
         self.sums = torch.zeros((triton.cdiv(W.size, MOVED), n_panels, r, 6), **double)
+        self.built = False
         self.graph: Any = None
 
     def __call__(self, W: Any, U: Any, scale: Any, damping: Any) -> tuple[Any, np.ndarray]:
         """One sweep over all objects."""
         self.given.numpy()[:] = scale, damping
         self.V[: W.n].copy_(U.reshape(W.n, -1))
-        if self.graph is None:
-            self._record(W)
-        self.graph.replay()
+        if not self.built:
+            self._run(W)  # as it is: building kernels cannot be recorded
+            self.built = True
+        else:
+            if self.graph is None:
+                self._record(W)
+            self.graph.replay()
         moved = self.V[: W.n].view(W.n, self.r, self.k).clone()
         torch.cuda.current_stream().synchronize()
         return moved, self.moments.numpy().copy()
 
     def _record(self, W: Similarity) -> None:
-        """Run the sweep once to build its kernels, put the memberships back, and record it."""
-        keep = self.V.clone()
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            self._run(W)
-            self.V.copy_(keep)
-        torch.cuda.current_stream().wait_stream(aside)
+        """Record a sweep.
+
+        Not within ``torch.cuda.graph``, which empties the pool of memory first.
+        """
+        aside, collects = torch.cuda.Stream(), gc.isenabled()
+        torch.cuda.synchronize()
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self._run(W)
+        gc.disable()  # nothing may be freed on the device while it records
+        try:
+            with torch.cuda.stream(aside):
+                self.graph.capture_begin()
+                self._run(W)
+                self.graph.capture_end()
+        finally:
+            if collects:
+                gc.enable()
+        torch.cuda.current_stream().wait_stream(aside)
 
     def _run(self, W: Any) -> None:
         main = torch.cuda.current_stream()

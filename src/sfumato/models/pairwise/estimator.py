@@ -32,9 +32,6 @@ from .pairs import Pairs
 
 __all__ = ["PairwiseProbabilisticClustering"]
 
-# If the squared error of the first start is below this share of the squared similarities, no other
-# start is tried: none could explain more than this share in addition.
-CERTIFIED = 0.03
 HORIZON = 50  # sweeps; a start that would need more to catch up with the best one is given up
 # Of the memberships of all starts: now, before, extrapolated, products, gradients, differences
 COPIES = 8
@@ -183,7 +180,8 @@ class PairwiseProbabilisticClustering(
         """The best of the starts.
 
         Only the spectral start is run where no other could be much better. With many objects the
-        starts are compared on a sample.
+        starts of a matrix compete on a sample, and the best one goes on with all; where there is
+        no sample, or the similarity has a factor, the spectral start is of all objects.
         """
         rng, k, n = as_generator(self.random_state), self.n_clusters, W.shape[0]
 
@@ -195,16 +193,20 @@ class PairwiseProbabilisticClustering(
             return solved(U if self._group is None else setup.of_objects(U, self._group, n))
         if k >= n:
             return solved(simplex.draw(rng, (n, self.n_init, k)))
-        first = solved(starts.spectral(W, problem.weights, k, rng)[:, None])
-        certified = first.objective <= CERTIFIED * kernel.squared_norm(problem)
-        if self.n_init == 1 or (first.converged and certified):
-            return first
-        extended = starts.on_a_sample(problem, k, self.n_init - 1, rng, self._solve)
+        sampled = partial(starts.on_a_sample, problem, k, self.n_init, rng, self._solve)
+        factored = isinstance(problem.W, kernel.Low)
+        extended = None if factored or self.n_init == 1 else sampled()
         if extended is not None:
-            others = kernel.best_run(self._solve(problem, extended))
-        else:
-            others = solved(simplex.draw(rng, (n, self.n_init - 1, k)))
-        return loop.best([first, others], larger=False)
+            return kernel.best_run(self._solve(problem, extended))
+
+        def others() -> loop.Run:
+            extended = sampled() if factored else None
+            if extended is None:
+                return solved(simplex.draw(rng, (n, self.n_init - 1, k)))
+            return kernel.best_run(self._solve(problem, extended))
+
+        first = solved(starts.spectral(W, problem.weights, k, rng)[:, None])
+        return starts.contest(problem, first, others, self.n_init)
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()

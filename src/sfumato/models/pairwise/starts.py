@@ -18,8 +18,11 @@ from ...numerics.kmeans import orthogonal_rows
 from ...numerics.operators import degrees, magnitudes
 from . import kernel
 
-__all__ = ["given", "like", "on_a_sample", "spectral"]
+__all__ = ["contest", "given", "like", "on_a_sample", "spectral"]
 
+# If the squared error of the spectral start is below this share of the squared similarities, no
+# other start is tried: none could explain more than this share in addition.
+CERTIFIED = 0.03
 # Objects of the sample on which starts are compared: a fixed number, and more for every cluster. A
 # sample is used where there are at least TIMES as many objects.
 SAMPLE, PER_CLUSTER, TIMES = 1000, 100, 2
@@ -76,10 +79,23 @@ def like(U: np.ndarray, W: Any) -> Any:
     return namespace(inner).asarray(U, device=inner.device)
 
 
+def contest(
+    problem: kernel.Problem, first: loop.Run, others: Callable[[], loop.Run], n_init: int
+) -> loop.Run:
+    """The better of the ``first`` run and that of the ``others``, which are not run where there is
+    one start or where none could be much better.
+    """
+    certified = first.objective <= CERTIFIED * kernel.squared_norm(problem)
+    if n_init == 1 or (first.converged and certified):
+        return first
+    return loop.best([first, others()], larger=False)
+
+
 def on_a_sample(
-    problem: kernel.Problem, k: int, runs: int, rng: np.random.Generator, solve: Solve
+    problem: kernel.Problem, k: int, n_init: int, rng: np.random.Generator, solve: Solve
 ) -> Array | None:
-    """The best of several random starts on a sample of the objects, extended to all, (n, 1, k).
+    """The best of several starts on a sample of the objects, extended to all, (n, 1, k): a spectral
+    one where the similarity is a matrix, and random ones.
 
     None where there is no sample: few objects, rows that a sample would empty (sparse ones), held
     objects or links; or where the sample shows no more than noise.
@@ -89,7 +105,18 @@ def on_a_sample(
         return None
     rows = np.sort(rng.choice(problem.W.n, size, replace=False))
     part = _part(problem, rows)
-    run = kernel.best_run(solve(part, like(simplex.draw(rng, (size, runs, k)), part.W)))
+
+    def solved(U: np.ndarray) -> loop.Run:
+        return kernel.best_run(solve(part, like(U, part.W)))
+
+    def random() -> loop.Run:
+        return solved(simplex.draw(rng, (size, n_init - 1, k)))
+
+    if isinstance(part.W, kernel.Low):
+        run = random()
+    else:
+        first = solved(spectral(part.W.W, part.weights, k, rng)[:, None])
+        run = contest(part, first, random, n_init)
     explained, noise = kernel.explained(part, float(run.objective), k)
     if explained <= BEYOND_NOISE * noise:
         return None
