@@ -243,7 +243,8 @@ Every cell of this table is made by running the model with its defaults (`python
 a test fails where the page is stale.
 
 - **weights**: `fit(X, sample_weight=w)`; a weight of w is w copies, 0 is absence
-- **missing**: NaN among the features; other settings may not take it (`metric="cosine"`)
+- **missing**: NaN among the features; other settings may not take it (`metric="cosine"`). A feature
+  that is NaN in every row is an error that names it, in every model
 - **links**: `must_link` and `cannot_link`, pairs of rows that belong together or apart
 - **labels**: `y` with the labels of some objects, -1 for the others
 - **sparse**: sparse features, with 32-bit and 64-bit indices

@@ -28,7 +28,7 @@ from sfumato import (
     PairwiseProbabilisticClustering,
     StudentMixture,
 )
-from sfumato.core.validation import STREAMING
+from sfumato.core.features import STREAMING
 from sfumato.dask import Similarity, shards
 from sfumato.models import MODELS
 from sfumato.selection import choose_n_clusters

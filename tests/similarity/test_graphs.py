@@ -109,7 +109,9 @@ def test_bad_parameters_are_named(rng):
         knn(X, n_neighbors=0)
     with pytest.raises(ValueError, match="features"):
         gaussian(X, X[:, :1])
-    with pytest.raises(ValueError, match="no measured value in 3 rows"):
+    with pytest.raises(ValueError, match="no measured value in 2 rows"):
+        knn([[np.nan, np.nan], [0.0, 1.0], [np.nan, np.nan]])
+    with pytest.raises(ValueError, match="no value at all in feature 0"):
         knn(np.full((3, 2), np.nan))
     with pytest.raises(ValueError, match="NaN"):
         gaussian(np.full((3, 2), np.nan))

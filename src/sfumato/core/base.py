@@ -16,9 +16,10 @@ import numpy as np
 from . import acceleration, loop
 from .clusterer import Clusterer
 from .docs import documented
+from .features import check_features
 from .rows import Rows, one_blas_thread
 from .types import Array, ArrayLike
-from .validation import as_generator, check_features, check_n_clusters, check_weights
+from .validation import as_generator, check_n_clusters, check_weights
 
 __all__ = ["Clusterer", "InductiveClusterer"]
 

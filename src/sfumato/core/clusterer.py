@@ -22,9 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import loop, structure
 from .arrays import compile_for, free_memory, namespace, reader
+from .features import refuse_spread
 from .memory import InputSize, require
 from .types import ArrayLike, RandomState
-from .validation import check_number, refuse_spread
+from .validation import check_number
 from .warn import warn
 
 __all__ = ["Clusterer", "Iterative", "most_clusters"]

@@ -39,6 +39,14 @@ interval : float, optional
     ``Estimate(value, low, high)``.
 random_state : None, int or Generator
     Of the bootstrap.""",
+    "learning_spectral": """\
+References
+----------
+Bach and Jordan (2006). Learning spectral clustering, with application to speech separation.
+JMLR 7.""",
+    "similarity_gradient": """\
+gradient : array of shape (n, n)
+    G, symmetric, with dJ = sum_ij G_ij dW_ij for every symmetric change of W.""",
     "automatic": """\
 n_clusters : int or "auto", default="auto"
     Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.

@@ -14,6 +14,7 @@ import numpy as np
 from .base import weight_of
 from .constraints import Known, matching
 from .docs import documented
+from .features import observed_only
 from .growth import first_sizes, more_sizes
 from .linked import LinkedRows, free_weights
 from .loop import Run
@@ -21,7 +22,7 @@ from .mixture_fitted import FittedDensity
 from .model_search import ModelCandidate, ModelSearch
 from .rows import Rows, add
 from .types import Array, ArrayLike, Weights
-from .validation import check_choice, check_n_clusters, check_number, observed_only
+from .validation import check_choice, check_n_clusters, check_number
 from .warn import warn
 
 __all__ = ["DensityMixture"]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..numerics.coordinates import Coordinates, measure
 from .arrays import to_numpy
+from .features import refuse_unseen
 from .mixture_base import DensityMixture
 from .rows import Rows
 from .types import Array, ArrayLike
@@ -29,9 +30,7 @@ class FeatureMixture(DensityMixture):
     def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
         X = self._read(X, reset=True)
         plain = Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
-        empty = np.flatnonzero(np.isnan(plain.extremes()[0]))
-        if len(empty):
-            raise ValueError(f"X has no value at all in feature {empty[0]}: drop that feature")
+        refuse_unseen(plain.extremes()[:1], getattr(self, "feature_names_in_", None))
         self._coordinates = measure(plain, per_feature=True, mix=False)
         rows = self._rows(X, *plain.columns).kept()
         self._n_objects = rows.shape[0]

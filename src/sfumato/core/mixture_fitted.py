@@ -9,11 +9,12 @@ import numpy as np
 
 from ..numerics.distances import softmax_columns
 from .base import InductiveClusterer
+from .features import check_features, refuse_tensors
 from .linked import LinkedRows, free_weights
 from .model_search import ModelCandidate
 from .rows import Rows, add
 from .types import Array, ArrayLike, Weights
-from .validation import as_generator, check_features, check_number, check_weights, refuse_tensors
+from .validation import as_generator, check_number, check_weights
 
 __all__ = ["FittedDensity"]
 

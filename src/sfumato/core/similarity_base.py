@@ -21,6 +21,7 @@ from .arrays import is_numpy, reader
 from .base import Clusterer
 from .clusterer import most_clusters
 from .constraints import Known
+from .features import check_features, empty_rows
 from .matrices import check_rows, check_similarity
 from .memory import InputSize
 from .objects import (
@@ -46,13 +47,7 @@ from .similarity_evidence import (
     without_gaps,
 )
 from .types import ArrayLike, Similarity
-from .validation import (
-    check_features,
-    check_n_clusters,
-    check_weights,
-    empty_rows,
-    refuse_underflow,
-)
+from .validation import check_n_clusters, check_weights, refuse_underflow
 from .warn import warn
 
 __all__ = ["SimilarityClusterer"]

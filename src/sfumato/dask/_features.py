@@ -20,9 +20,9 @@ from sklearn.base import BaseEstimator
 import dask
 
 from ..core.arrays import compile_for
+from ..core.features import check_width
 from ..core.rows import Rows, add
 from ..core.types import Estimator
-from ..core.validation import check_width
 from ._cluster import check_array, client, pinned, same
 
 __all__ = ["Features", "check_features"]

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.arrays import to_numpy
-from ..core.frames import refuse_same_names
+from ..core.features import refuse_same_names
 from ..io.columns import Column
 
 __all__ = ["as_columns", "missing", "shown_value", "units"]

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import check_array
 
+from ..core.features import refuse_unseen
 from ..core.memory import reserve
 from ..core.types import Array, ArrayLike
 from ..core.validation import check_number, refuse_overflow
@@ -195,6 +196,9 @@ def _features(X: Any, Y: Any, *, missing: bool = False, distances: bool = True) 
     for part, name in ((X, "X"), (Y, "Y")) if distances else ():
         if part is not None:
             refuse_overflow(part, name)
+    known = X if Y is None else Y
+    if missing and isinstance(known, np.ndarray):
+        refuse_unseen(known)
     if Y is None:
         return X, None
     if X.shape[1] != Y.shape[1]:

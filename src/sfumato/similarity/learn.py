@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.utils.validation import check_array, check_consistent_length
 
+from ..core.docs import documented
 from ..core.labels import check_labelings
 from ..core.matrices import check_similarity
 from ..core.types import ArrayLike, Similarity
@@ -26,6 +27,7 @@ NESTED_WIDTHS = (2.0, 4.0, 8.0)  # the fewer features, the narrower the kernel
 SILENT = -6.0  # logarithm of the scale of a feature that such a start leaves out
 
 
+@documented
 def learn_scales(
     X: ArrayLike,
     labels: ArrayLike,
@@ -59,10 +61,7 @@ def learn_scales(
     scales : array of shape (p,)
         For ``gaussian(X * scales, bandwidth=1.0)`` on data of the same kind.
 
-    References
-    ----------
-    Bach and Jordan (2006). Learning spectral clustering, with application to speech separation.
-    JMLR 7.
+    %(learning_spectral)s
 
     Examples
     --------
@@ -91,6 +90,7 @@ def learn_scales(
     return np.exp(min(ends, key=lambda end: end.fun).x) / spread
 
 
+@documented
 def spectral_cost_gradient(W: Similarity, labels: ArrayLike) -> tuple[float, np.ndarray]:
     """Spectral cost of a known partition, and its derivative by every similarity.
 
@@ -112,14 +112,10 @@ def spectral_cost_gradient(W: Similarity, labels: ArrayLike) -> tuple[float, np.
         J = 1/2 |E E' - Pi|^2, E the leading eigenvectors of the normalised similarity and Pi the
         projection on the clusters: 0 where the partition is what spectral clustering finds, at most
         the number of clusters less one.
-    gradient : array of shape (n, n)
-        G, symmetric, with dJ = sum_ij G_ij dW_ij for every symmetric change of W; 0 for pairs of
-        which one is not labelled.
+    %(similarity_gradient)s
+        0 for pairs of which one is not labelled.
 
-    References
-    ----------
-    Bach and Jordan (2006). Learning spectral clustering, with application to speech separation.
-    JMLR 7.
+    %(learning_spectral)s
 
     Examples
     --------

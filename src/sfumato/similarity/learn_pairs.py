@@ -1,10 +1,11 @@
-"""Cost of known pairs in the spectral embedding, and its derivative by every similarity."""
+"""Learn a similarity from pairs of objects, where ``learn`` does it from labels."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..core.constraints import check_pairs
+from ..core.docs import documented
 from ..core.matrices import check_similarity
 from ..core.types import ArrayLike, Similarity
 from ..core.validation import check_number
@@ -18,6 +19,7 @@ ABSENT = 1e-24  # squared length of a row of the embedding that is zero but for 
 LEAST_GAP = 1e-10  # between eigenvalues; the derivative of the leading eigenvectors divides by it
 
 
+@documented
 def pair_cost_gradient(
     W: Similarity,
     n_clusters: int,
@@ -48,13 +50,9 @@ def pair_cost_gradient(
     Returns
     -------
     cost : float
-    gradient : array of shape (n, n)
-        G, symmetric, with dJ = sum_ij G_ij dW_ij for every symmetric change of W.
+    %(similarity_gradient)s
 
-    References
-    ----------
-    Bach and Jordan (2006). Learning spectral clustering, with application to speech separation.
-    JMLR 7.
+    %(learning_spectral)s
 
     Examples
     --------

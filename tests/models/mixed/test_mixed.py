@@ -196,7 +196,7 @@ def test_structureless_tables_get_a_warning():
         ({"a": ["x", "y"]}, {"a": "normal"}, "'a' holds .* cannot be 'normal'"),
         ({"a": ["x", "y", "z"]}, {"a": "binary"}, "'a' has 3 levels"),
         ({"a": [1.0, np.inf]}, None, "'a' contains infinity"),
-        ({"a": [np.nan, np.nan]}, None, "no value at all in column 'a'"),
+        ({"a": [np.nan, np.nan]}, None, r"no value at all in feature 0 \('a'\)"),
         ({"a": [1.0, 2.0]}, {"b": "normal"}, "'b', which X does not have; its columns are 'a'"),
         ({"a": [1.0, 2.0]}, {"a": "gamma"}, r"columns\['a'\] must be one of"),
         ({"a": [f"w{i}" for i in range(50)]}, None, "'a' has 50 different values in 50 objects"),

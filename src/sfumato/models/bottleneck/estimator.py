@@ -15,10 +15,11 @@ from ...core import acceleration, loop
 from ...core.base import InductiveClusterer
 from ...core.clusterer import plain_features
 from ...core.docs import documented
+from ...core.features import check_features, refuse_tensors
 from ...core.memory import InputSize
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import check_features, check_number, check_weights, refuse_tensors
+from ...core.validation import check_number, check_weights
 from ...core.warn import warn
 from ...numerics import contingency
 from ...selection.automatic import AutomaticClusters

@@ -15,17 +15,12 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
+from ...core.features import check_features, refuse_tensors
 from ...core.memory import InputSize, require
 from ...core.objects import distinct_rows, object_weights
 from ...core.rows import _controller, in_threads
 from ...core.types import Array, ArrayLike
-from ...core.validation import (
-    as_generator,
-    check_features,
-    check_number,
-    refuse_subnormal,
-    refuse_tensors,
-)
+from ...core.validation import as_generator, check_number, refuse_subnormal
 from ...core.warn import warn
 from .members import LINKAGES, Failure, Plan, attempt, label
 

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from ...core.arrays import as_dense
 from ...core.clusterer import most_clusters, plain_features
 from ...core.docs import documented
+from ...core.features import check_observed, without_empty
 from ...core.few import has_few, number_of_few
 from ...core.memory import InputSize
 from ...core.objects import object_weights
@@ -25,10 +26,8 @@ from ...core.validation import (
     check_choice,
     check_n_clusters,
     check_number,
-    check_observed,
     check_weights,
     refuse_subnormal,
-    without_empty,
 )
 from ...core.warn import warn
 from . import given, hard, soft

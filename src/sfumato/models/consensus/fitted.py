@@ -10,10 +10,11 @@ import numpy as np
 from sklearn.utils.validation import _check_feature_names
 
 from ...core.arrays import as_dense
+from ...core.features import check_features, check_observed, warn_of_empty
 from ...core.intervals import CooccurrenceIntervals
 from ...core.rows import Rows
 from ...core.types import ArrayLike
-from ...core.validation import check_features, check_observed, check_weights, warn_of_empty
+from ...core.validation import check_weights
 from . import given, hard
 from .constrained import LinkedConsensus
 

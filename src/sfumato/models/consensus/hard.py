@@ -15,11 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names, has_fit_parameter
 
 from ...core.clusterer import plain_features
+from ...core.features import check_features, refuse_tensors
 from ...core.labels import check_labelings
 from ...core.objects import Objects, object_weights, objects_of
 from ...core.structure import PREFIX, assess, convinces
 from ...core.types import ArrayLike, Estimator
-from ...core.validation import check_features, check_n_clusters, refuse_subnormal, refuse_tensors
+from ...core.validation import check_n_clusters, refuse_subnormal
 from ...core.warn import EvidenceWarning, warn
 from ...memberships import align
 from ...numerics import label_table as tables

@@ -15,16 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...core import loop
 from ...core.arrays import asarray_like, is_numpy, namespace, to_numpy
+from ...core.features import check_observed, without_empty
 from ...core.objects import distinct_sample, object_weights
 from ...core.rows import Rows, in_threads
 from ...core.types import Array, ArrayLike, Weights
-from ...core.validation import (
-    as_generator,
-    check_number,
-    check_observed,
-    refuse_subnormal,
-    without_empty,
-)
+from ...core.validation import as_generator, check_number, refuse_subnormal
 from ...core.warn import warn
 from ...numerics.axes import Axes, by_radius, fit_axes
 from ...numerics.background import Gaps

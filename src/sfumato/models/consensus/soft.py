@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays import asarray_like, namespace, to_numpy
+from ...core.features import empty_rows
 from ...core.objects import distinct_sample, sample_objects
 from ...core.rows import Rows
 from ...core.structure import assess
 from ...core.types import Array, Weights
-from ...core.validation import empty_rows
 from ...core.warn import warn
 from ...memberships import align
 from ...numerics.axes import fit_axes

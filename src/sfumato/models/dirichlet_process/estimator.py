@@ -17,17 +17,16 @@ from ...conjugate import (
 )
 from ...core import loop
 from ...core.arrays import to_numpy
+from ...core.features import check_features, observed_only
 from ...core.memory import InputSize, reserve
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState, Weights
 from ...core.validation import (
     as_generator,
     check_choice,
-    check_features,
     check_n_clusters,
     check_number,
     check_weights,
-    observed_only,
 )
 from ...core.warn import warn
 from ...numerics import seeding

@@ -16,9 +16,10 @@ from ...conjugate import (
 from ...core.arrays import is_numpy, namespace, to_numpy
 from ...core.base import Clusterer
 from ...core.docs import documented
+from ...core.features import check_features
 from ...core.rows import Rows
 from ...core.types import ArrayLike
-from ...core.validation import check_features, check_weights
+from ...core.validation import check_weights
 from . import priors, sampling, variational
 
 __all__ = ["FittedProcess"]

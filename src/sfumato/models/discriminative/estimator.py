@@ -12,12 +12,7 @@ import numpy as np
 from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import (
-    as_generator,
-    check_choice,
-    check_n_clusters,
-    check_number,
-)
+from ...core.validation import as_generator, check_choice, check_n_clusters, check_number
 from ...core.warn import warn
 from ...numerics import contingency
 from .classes import class_rows, known_classes, weights_as_counts

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from ...core.arrays import is_numpy, namespace
 from ...core.base import Clusterer
 from ...core.docs import documented
+from ...core.features import check_features
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike
-from ...core.validation import check_features
 from ...numerics import contingency
 from . import kernel
 from .classes import class_rows, prior_counts, weighted, weights_as_counts
@@ -111,12 +111,6 @@ class FittedDiscriminative(Clusterer):
         """
         X = check_features(self, X, reset=reset, missing=True)
         if not sp.issparse(X):
-            empty = np.isnan(X).all(axis=0) if isinstance(X, np.ndarray) and reset else np.zeros(1)
-            if empty.any():
-                raise ValueError(
-                    f"X has no value at all in feature {int(np.argmax(empty))}, only NaN: drop "
-                    "that feature"
-                )
             return X
         X = sp.csr_array(X)
         if X.indices.dtype == np.int64 and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:

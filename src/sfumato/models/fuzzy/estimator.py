@@ -11,15 +11,10 @@ import scipy.sparse as sp
 from ...core import acceleration, loop
 from ...core.constraints import Known, refuse_constraints
 from ...core.docs import documented
+from ...core.features import check_features, observed_only
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import (
-    check_choice,
-    check_features,
-    check_number,
-    check_weights,
-    observed_only,
-)
+from ...core.validation import check_choice, check_number, check_weights
 from ...core.warn import warn
 from ...numerics import distances, seeding
 from ...numerics.coordinates import measure

@@ -11,18 +11,13 @@ import scipy.sparse as sp
 from ...core import loop
 from ...core.base import InductiveClusterer
 from ...core.constraints import Known, matching
+from ...core.features import check_features
 from ...core.linked import Linked
 from ...core.memory import reserve
 from ...core.rows import Rows
 from ...core.similarity_evidence import has_gaps
 from ...core.types import ArrayLike
-from ...core.validation import (
-    as_generator,
-    check_choice,
-    check_features,
-    check_n_clusters,
-    check_weights,
-)
+from ...core.validation import as_generator, check_choice, check_n_clusters, check_weights
 from ...numerics import seeding
 from ...numerics.coordinates import Coordinates, measure
 from ...similarity import gaussian
@@ -102,10 +97,6 @@ class ExtendedFuzzy(InductiveClusterer):
                 "metric, missing values, links and possibilistic=True need X as a NumPy array"
             )
         check_n_clusters(self.n_clusters, X.shape[0])
-        if not sp.issparse(X) and (empty := np.flatnonzero(np.isnan(X).all(axis=0))).size:
-            raise ValueError(
-                f"X has no value at all in feature {empty[0]}, only NaN: drop that feature"
-            )
         weights = check_weights(sample_weight, X)
         w = np.ones(X.shape[0]) if weights is None else weights
         Y = self._place_objects(X, weights)

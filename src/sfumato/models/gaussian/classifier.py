@@ -22,8 +22,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ...core.arrays import to_numpy
 from ...core.clusterer import Iterative
+from ...core.features import check_features
 from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import check_features, check_number, check_weights
+from ...core.validation import check_number, check_weights
 from .estimator import GaussianMixture
 
 __all__ = ["MixtureClassifier"]

@@ -111,11 +111,6 @@ class MixtureData:
         """Find the coordinates that the families ``names`` need."""
         plain = Rows(X, weights, n_jobs=n_jobs)
         holes = has_holes(plain)
-        if holes and np.isnan(plain.extremes()).any():
-            empty = np.flatnonzero(np.isnan(plain.extremes()[0]))
-            raise ValueError(
-                f"X has no value at all in feature {empty[0]}, only NaN: drop that feature"
-            )
         kinds = {families.kind_of(name) for name in names}
         mix = not holes and "full" in kinds
         measured = measure(plain, per_feature=kinds != {"spherical"}, mix=mix)

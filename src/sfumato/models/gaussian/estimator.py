@@ -11,18 +11,12 @@ import numpy as np
 from ...conjugate import NormalInverseWishart
 from ...core.constraints import Known
 from ...core.docs import documented
+from ...core.features import check_features, observed_only
 from ...core.linked import Linked
 from ...core.model_search import ModelCandidate, ModelSearch
 from ...core.rows import Rows, one_blas_thread
 from ...core.types import ArrayLike, RandomState
-from ...core.validation import (
-    as_generator,
-    check_choice,
-    check_features,
-    check_number,
-    check_weights,
-    observed_only,
-)
+from ...core.validation import as_generator, check_choice, check_number, check_weights
 from ...core.warn import warn
 from ...numerics.families import ALIASES, FAMILIES
 from ...selection.automatic import AutomaticMixture

@@ -11,16 +11,11 @@ import numpy as np
 
 from ...core.arrays import to_numpy
 from ...core.base import Clusterer, blended, weight_of
+from ...core.features import check_features
 from ...core.loop import Run
 from ...core.rows import Rows, has_holes
 from ...core.types import ArrayLike
-from ...core.validation import (
-    as_generator,
-    check_choice,
-    check_features,
-    check_number,
-    check_weights,
-)
+from ...core.validation import as_generator, check_choice, check_number, check_weights
 from . import kernel, merge, missing, noisy
 from .average import Member, averaged
 from .constant import Constant

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.frames import held_by, refuse_same_names
+from ...core.features import held_by, refuse_same_names
 from ...core.types import Array, ArrayLike
 from ...core.validation import check_choice, refuse_overflow
 from ...core.warn import warn

@@ -11,10 +11,11 @@ from sklearn.utils.validation import validate_data
 from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.docs import documented
+from ...core.features import check_features, refuse_tensors, refuse_unseen
 from ...core.mixture_base import DensityMixture
 from ...core.rows import Rows
 from ...core.types import ArrayLike, RandomState, Weights
-from ...core.validation import check_features, check_number, check_weights, refuse_tensors
+from ...core.validation import check_number, check_weights
 from ...numerics import seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticMixture
@@ -181,10 +182,7 @@ class MixedMixture(AutomaticMixture, DensityMixture):
     def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
         codes = self._read(X, reset=True)
         plain = Rows(codes, check_weights(sample_weight, codes), n_jobs=self.n_jobs)
-        empty = np.flatnonzero(np.isnan(plain.extremes()[0]))
-        if len(empty):
-            name = self._columns[empty[0]].name
-            raise ValueError(f"X has no value at all in column {name!r}: drop that column")
+        refuse_unseen(plain.extremes()[:1], [column.name for column in self._columns])
         self._layout = self._laid_out(plain)
         rows = self._rows(codes, *plain.columns).kept()
         self._overall = rows.sum(lambda Z, w: (Z.sum(axis=0) if w is None else w @ Z,))[0]

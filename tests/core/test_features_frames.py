@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato import EvidenceAccumulation, FuzzyCMeans, GaussianMixture, SpectralClustering
-from sfumato.core.frames import held_by, refuse_strange
+from sfumato.core.features import held_by, refuse_strange
 
 pd = pytest.importorskip("pandas")
 N = 30
