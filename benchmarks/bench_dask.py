@@ -100,7 +100,9 @@ def shards(n: int = 10_000_000, d: int = 8, k: int = 8, n_files: int = 40) -> li
         write_files(folder, n, d, k, n_files)
         X = np.concatenate([np.load(path) for path in sorted(Path(folder).glob("*.npy"))])
         for name, model in {
-            "fuzzy c-means": FuzzyCMeans(k, n_init=1, max_iter=10, tol=0.0, random_state=0),
+            "fuzzy c-means": FuzzyCMeans(
+                k, fuzzifier=2.0, n_init=1, max_iter=10, tol=0.0, random_state=0
+            ),
             "diagonal mixture": GaussianMixture(
                 k, covariance_type="diag", n_init=1, max_iter=10, tol=0.0, random_state=0
             ),

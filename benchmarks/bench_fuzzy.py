@@ -65,7 +65,7 @@ def seconds(functions: dict[str, Iterations], repeats: int = 9) -> dict[str, flo
 
 def step_of(X: np.ndarray) -> Callable[[int], Any]:
     """Ours: so many plain steps from one start."""
-    model = FuzzyCMeans(K, random_state=0)
+    model = FuzzyCMeans(K, fuzzifier=2.0, random_state=0)
     model._check_parameters()
     rows = model._prepare(X, None)
     return steps(model._step(rows), model._start(rows, np.random.default_rng(0)))
@@ -184,7 +184,7 @@ def _acceleration() -> Line:
     """
     rng = np.random.default_rng(1)
     X = rng.normal(size=(K, 4))[rng.integers(K, size=10_000)] * 2.0 + rng.normal(size=(10_000, 4))
-    model = FuzzyCMeans(K, random_state=0, max_iter=5000)
+    model = FuzzyCMeans(K, fuzzifier=2.0, random_state=0, max_iter=5000)
     model._check_parameters()
     rows = model._prepare(X, None)
     state = model._start(rows, np.random.default_rng(0))

@@ -105,7 +105,10 @@ def _blobs(n: int, d: int) -> np.ndarray:
 
 
 def _fuzzy(n: int, d: int, k: int) -> Callable[[], Any]:
-    return partial(FuzzyCMeans(k, n_init=1, max_iter=10, tol=0.0, random_state=0).fit, _blobs(n, d))
+    return partial(
+        FuzzyCMeans(k, fuzzifier=2.0, n_init=1, max_iter=10, tol=0.0, random_state=0).fit,
+        _blobs(n, d),
+    )
 
 
 def _mixture(n: int, d: int, k: int) -> Callable[[], Any]:

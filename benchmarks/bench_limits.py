@@ -53,7 +53,7 @@ def data(n: int, d: int, k: int) -> np.ndarray:
 def fuzzy(n: int = 200_000, d: int = 16, k: int = 10) -> Line:
     """Distances and sums: two products n x d x k; the data are read once."""
     X = data(n, d, k)
-    model = FuzzyCMeans(k, random_state=0)
+    model = FuzzyCMeans(k, fuzzifier=2.0, random_state=0)
     model._check_parameters()
     rows = model._prepare(X, None)
     return line(

@@ -95,7 +95,7 @@ def fuzzy(n: int = 20_000, d: int = 8, k: int = 8) -> list[Line]:
         peers["fuzzy-c-means"] = lambda: FCM(
             n_clusters=k, m=2.0, max_iter=ITERATIONS, error=1e-9, random_state=0
         ).fit(X)
-    ours = FuzzyCMeans(k, n_init=1, max_iter=ITERATIONS, tol=0.0, random_state=0)
+    ours = FuzzyCMeans(k, fuzzifier=2.0, n_init=1, max_iter=ITERATIONS, tol=0.0, random_state=0)
     what = f"fuzzy c-means, n = {n}, d = {d}, k = {k}, one start, {ITERATIONS} iterations"
     limit = roofline.limit(8 * n * d * ITERATIONS, 4 * n * d * k * ITERATIONS)
     code = f"e1071::cmeans(X, {k}, iter.max = {ITERATIONS}, m = 2, control = list(reltol = 1e-15))"
@@ -127,7 +127,7 @@ def fuzzy_to_the_end(n: int = 20_000, d: int = 8, k: int = 8) -> list[Line]:
     import skfuzzy
 
     X, _ = blobs(n, d, k)
-    ours = FuzzyCMeans(k, random_state=0)
+    ours = FuzzyCMeans(k, fuzzifier=2.0, random_state=0)
     theirs = partial(skfuzzy.cmeans, X.T, k, 2.0, 0.005, 1000, seed=0)
     _, _, _, _, costs, steps, _ = theirs()
     ours.fit(X)

@@ -95,6 +95,15 @@ def test_statistics_models_fit_a_dask_array_like_an_array(client, data, kind):
     np.testing.assert_allclose(new, memberships[:7], atol=1e-12)
 
 
+@pytest.mark.parametrize("n", [900, 3000])
+def test_the_fuzzifier_of_many_features_is_that_of_an_array(client, n):
+    X = sfumato.datasets.make_gaussians(n, 3, n_features=8, separation=6, random_state=0).evidence
+    model = FuzzyCMeans(3, n_init=1, max_iter=20, tol=1e-3, random_state=0)
+    there = model.fit(da.from_array(X, chunks=(400, 8))).fuzzifier_
+    assert 8 / 6 < there < 1.7
+    assert there == pytest.approx(model.fit(X).fuzzifier_, rel=1e-9)
+
+
 def test_new_objects_on_the_cluster_get_the_memberships_of_new_objects_here(client, data):
     X, _, _ = data
     model = FuzzyCMeans(3, n_init=1, max_iter=10, tol=1e-3, random_state=0).fit(X)

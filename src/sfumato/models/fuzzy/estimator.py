@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...core import acceleration, loop
+from ...core.base import weight_of
 from ...core.constraints import Known, refuse_constraints
 from ...core.docs import documented
 from ...core.features import check_features, observed_only
@@ -19,11 +21,13 @@ from ...core.warn import warn
 from ...numerics import distances, seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticClusters
-from . import general, kernel
+from . import fuzziness, general, kernel
 from .extended import ExtendedFuzzy
 
 __all__ = ["FuzzyCMeans"]
 
+SAME = 1e-8  # of the variance: the squared distance of centers that are one but for rounding
+ALIKE = 0.1  # relative difference of the memberships that centers give which count as one
 LARGEST = 1e100  # of entropy and noise, whose square, times a variance, has to be a number
 
 
@@ -38,8 +42,12 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     Parameters
     ----------
     %(automatic)s
-    fuzzifier : float, default=2.0
+    fuzzifier : float or "auto", default="auto"
         The exponent m > 1: near 1 the memberships are almost hard, large values make them equal.
+        ``"auto"`` is the least one that does not cut a round cluster in two, at most 2: the bound
+        of [7]_ within the clusters that k-means finds in 2000 objects (of the first batch, in
+        ``partial_fit``). It is 2 with up to four features, and about d / (d - 2) for round clusters
+        in d features. The seed has no part in it.
     covariance_type : {"spherical", "full"}, default="spherical"
         ``"full"`` gives every cluster an ellipsoid of unit volume of its own (Gustafson and Kessel
         [2]_).
@@ -87,6 +95,8 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         With ``possibilistic=True``.
     metrics_ : array of shape (n_clusters, p, p)
         With ``covariance_type="full"``: matrices of the clusters' distances.
+    fuzzifier_ : float or None
+        The exponent used; None with ``entropy``.
     objective_ : float
         The objective at the end; ``history_`` at every step.
     n_clusters_, n_iter_, converged_ : int, int, bool
@@ -109,6 +119,8 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
        Transactions on Systems, Man and Cybernetics B 31, 2001.
     .. [6] R. Krishnapuram and J. M. Keller, A possibilistic approach to clustering, IEEE
        Transactions on Fuzzy Systems 1, 1993.
+    .. [7] J. Yu, Q. Cheng and H. Huang, Analysis of the weighting exponent in the FCM, IEEE
+       Transactions on Systems, Man and Cybernetics B 34, 2004.
 
     Examples
     --------
@@ -129,7 +141,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         n_clusters: int | str = "auto",
         *,
         max_clusters: int = 20,
-        fuzzifier: float = 2.0,
+        fuzzifier: float | str = "auto",
         covariance_type: str = "spherical",
         entropy: float | None = None,
         noise: float | None = None,
@@ -246,7 +258,10 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number(self.fuzzifier, "fuzzifier", low=1.0, high=np.inf, strict=True)
+        if isinstance(self.fuzzifier, str):
+            check_choice(self.fuzzifier, "fuzzifier (a number above 1 or 'auto')", ("auto",))
+        else:
+            check_number(self.fuzzifier, "fuzzifier", low=1.0, high=np.inf, strict=True)
         check_choice(self.covariance_type, "covariance_type", ("spherical", "full"))
         check_choice(self.stop, "stop", ("objective", "centers"))
         self._check_metric()
@@ -263,13 +278,22 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         )
         # Positive even if all objects are equal, so that temperature and noise distance are.
         variance = max(float(self._coordinates.variances.sum()), 1e-12)
-        temperature = None if self.entropy is None else self.entropy * variance
-        self._rule = kernel.Rule(
-            float(self.fuzzifier),
-            temperature,
-            None if self.noise is None else self.noise**2 * variance,
+        rows = self._rows(X, weights) if self._full else self._rows(X, weights).kept()
+        few = partial(self._sample, rows, fuzziness.SAMPLE, np.random.default_rng(0))
+        self._rule = self._rule_of(variance, self.n_features_in_, few)
+        return rows
+
+    def _sample(
+        self, rows: Rows, size: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Inner features (m, d) and weights (m,) of some objects, sorted."""
+        d = self.n_features_in_
+        # At most 128 MB of features, unless there are very many clusters.
+        size = max(20 * self.n_clusters, min(size, 2**24 // max(d, 1)))
+        X, weights, _ = seeding.sorted_sample(
+            rows, size, rng, features=lambda block: _dense(block[:, 1 : d + 1])
         )
-        return self._rows(X, weights).kept() if not self._full else self._rows(X, weights)
+        return X, weights
 
     @property
     def _full(self) -> bool:
@@ -290,15 +314,10 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         return _dense(inner) if self._full else inner
 
     def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.State:
-        d = self.n_features_in_
         if self.init is not None:
             centers = np.asarray(self._coordinates.inner(self._given_centers()), dtype=np.float64)
             return self._with_metrics(centers)
-        # At most 128 MB of features for the starts, unless there are very many clusters.
-        size = max(20 * self.n_clusters, min(self._screen, 2**24 // max(d, 1)))
-        X, weights, _ = seeding.sorted_sample(
-            rows, size, rng, features=lambda block: _dense(block[:, 1 : d + 1])
-        )
+        X, weights = self._sample(rows, self._screen, rng)
         centers = seeding.kmeans_plus_plus(
             X, weights, self.n_clusters, rng, cap=self._rule.noise or np.inf
         )
@@ -358,7 +377,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
         columns = self._state.centers.shape[0] + (self.noise is not None)
         # The kernel works with power means of distances, see its formulas.
-        factor = 1.0 if self.entropy is not None else float(columns) ** (1.0 - self.fuzzifier)
+        factor = 1.0 if self.entropy is not None else float(columns) ** (1.0 - self._rule.fuzzifier)
         # Divided twice: the square of the scale may overflow.
         return objective * factor / self._coordinates.scale[0] / self._coordinates.scale[0]
 
@@ -369,9 +388,9 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         self.cluster_centers_ = self._coordinates.outer(centers).astype(dtype)
         if metrics is not None:
             self.metrics_ = metrics.astype(dtype)
-        if kernel.least_gap(centers) <= 1e-8 * float(self._coordinates.variances.sum()):
+        if kernel.least_gap(centers) <= self._indistinct(weight_of(rows)):
             softness = (
-                f"fuzzifier={self.fuzzifier:g}"
+                f"fuzzifier={self._rule.fuzzifier:g}"
                 if self.entropy is None
                 else f"entropy={self.entropy:g}"
             )
@@ -380,6 +399,19 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
                 f"n_clusters={self.n_clusters}, "
                 f"or {softness} is too large for them; lower either"
             )
+
+    def _indistinct(self, total: float) -> float:
+        """Squared distance under which two centers count as one.
+
+        Along the direction between them, memberships that centers at a squared distance g give to
+        objects at a mean distance D differ by a factor of about  1 + sqrt(2 g / ((m - 1) D)).
+        """
+        least = SAME * float(self._coordinates.variances.sum())
+        if self.entropy is not None or self._full:
+            return least
+        scale = float(self._coordinates.scale[0])
+        spread = float(self.objective_) / total * scale * scale
+        return max(least, 0.5 * ALIKE**2 * (self._rule.fuzzifier - 1.0) * spread)
 
 
 def _dense(block: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from ...core.validation import as_generator, check_choice, check_n_clusters, che
 from ...numerics import seeding
 from ...numerics.coordinates import Coordinates, measure
 from ...similarity import gaussian
-from . import general, kernel
+from . import fuzziness, general, kernel
 from .geometry import Solution, embed, geometry_of
 
 __all__ = ["ExtendedFuzzy"]
@@ -58,7 +59,8 @@ class Frame(NamedTuple):
 class ExtendedFuzzy(InductiveClusterer):
     """Fits that the sums over row blocks do not express; the features are held in memory."""
 
-    fuzzifier: float
+    fuzzifier: float | str
+    fuzzifier_: float | None
     entropy: float | None
     noise: float | None
     metric: Any
@@ -102,16 +104,45 @@ class ExtendedFuzzy(InductiveClusterer):
         Y = self._place_objects(X, weights)
         geometry = geometry_of(self._named(), self.missing, Y)
         unit = _spread(Y, w, self._named())
-        rule = kernel.Rule(
-            float(self.fuzzifier),
-            None if self.entropy is None else self.entropy * unit,
-            None if self.noise is None else self.noise**2 * unit,
-        )
+        rule = self._rule_of(unit, Y.shape[1], partial(self._sample_in_memory, Y, w))
         links = Linked.of(known, general.HARD)
         problem = general.Problem(geometry, w, rule, links, unit)
         run = loop.best(self._runs_in_memory(problem, Y, X), larger=False)
         self._publish_in_memory(problem, run, X.dtype)
         known.warn_of_broken(self.labels_)
+
+    def _rule_of(
+        self, unit: float, width: int, sample: Callable[[], tuple[np.ndarray, np.ndarray]]
+    ) -> kernel.Rule:
+        """How distances become memberships; ``unit`` is their mean from the middle of the data.
+
+        ``sample()`` gives rows of ``width`` numbers and their weights for the choice of the
+        fuzzifier.
+        """
+        noise = None if self.noise is None else self.noise**2 * unit
+        if self.entropy is not None:
+            self.fuzzifier_ = None
+            return kernel.Rule(fuzziness.CLASSICAL, self.entropy * unit, noise)
+        order = 1 if self._named() == "manhattan" else 2
+        if not isinstance(self.fuzzifier, str):
+            value = float(self.fuzzifier)
+        elif fuzziness.least(width, order) == fuzziness.CLASSICAL:
+            value = fuzziness.CLASSICAL
+        else:
+            full = getattr(self, "covariance_type", "spherical") == "full"
+            value = fuzziness.choose(
+                *sample(), self.n_clusters, order=order, ellipsoids=full, cap=noise or np.inf
+            )
+        self.fuzzifier_ = value
+        return kernel.Rule(value, None, noise)
+
+    def _sample_in_memory(self, Y: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        size = max(20 * self.n_clusters, fuzziness.SAMPLE)
+        rows = Rows(Y, w) if len(Y) <= size else Rows(Y, w).sample(size, np.random.default_rng(0))
+        first, weights = rows.X, rows.columns[0]
+        weights = np.ones(len(first)) if weights is None else weights
+        order = seeding.sort(np.where(np.isnan(first), 0.0, first), weights)
+        return first[order], weights[order]
 
     def _named(self) -> str:
         kernels = callable(self.metric) or self.metric == "gaussian"
@@ -258,7 +289,7 @@ class ExtendedFuzzy(InductiveClusterer):
         problem, D, dtype = self._beside(X, None)
         U = general.memberships(problem, D)[0]
         if self.possibilistic:
-            T = general.typicality(D, self._reach, self.fuzzifier)
+            T = general.typicality(D, self._reach, problem.rule.fuzzifier)
             U = self._normalized(T, U)
         return U.astype(dtype)
 

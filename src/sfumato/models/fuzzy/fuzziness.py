@@ -1,0 +1,93 @@
+"""The fuzzifier that the data ask for: the least one that does not cut a cluster in two.
+
+Let two centers coincide at v, with weights a_i = w_i u_i^m. A step moves a small distance between
+them by the factor  2 m l / (m - 1)  at most, where l is the largest eigenvalue of
+
+    F = sum_i a_i (x_i - v)(x_i - v)' / |x_i - v|^2 / sum_i a_i
+
+so they stay together if and only if  m >= 1 / (1 - 2 l)  (Yu, Cheng and Huang 2004, for a center
+that all clusters share). Taken within the clusters, F tells how round they are: l = 1 / d for round
+ones in d features. At the least such m
+
+- a cluster is not cut, however many centers it gets: noise leaves all memberships equal,
+- clusters that differ are told apart, since the same bound for all objects together is higher,
+- memberships are close to posterior probabilities of normal clusters, for which m = 1 + 2 / d:
+  then  u_ij ~ |x_i - c_j|^-d,  the density of a normal cluster of unknown scale.
+
+For sums of absolute differences the same steps, with Laplace's density, give half of m - 1. The
+clusters are those of k-means on a sample: they are needed for their residuals only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...numerics import seeding
+from ...numerics.eigen import leading_eigenvectors
+
+__all__ = ["CLASSICAL", "SAMPLE", "choose", "fuzzifier_of", "least"]
+
+CLASSICAL = 2.0  # the usual value, and the largest one that is chosen
+SAMPLE = 2000  # objects that are looked at, as in the structure test
+MOST_CLUSTERS = 100  # of k-means: so many leave little more than the clusters in every direction
+N_STARTS, N_STEPS = 2, 10  # of k-means: a start that joins two clusters would raise the answer
+
+
+def fuzzifier_of(largest: float, order: int) -> float:
+    """The fuzzifier for the largest eigenvalue of F, and distances that are powers ``order``."""
+    if largest >= 0.5:
+        return CLASSICAL
+    return min(CLASSICAL, 1.0 + order * largest / (1.0 - 2.0 * largest))
+
+
+def least(width: int, order: int) -> float:
+    """The least fuzzifier that ``choose`` may give for objects of ``width`` numbers."""
+    return fuzzifier_of(1.0 / max(width, 1), order)  # no eigenvalue is less than the mean of all
+
+
+def choose(
+    X: np.ndarray,
+    weights: np.ndarray,
+    k: int,
+    *,
+    order: int = 2,
+    ellipsoids: bool = False,
+    cap: float = np.inf,
+) -> float:
+    """The fuzzifier for ``k`` clusters of sorted objects ``X`` (n, d) with their mean at zero.
+
+    Values may be missing. ``order`` is 2 for squared distances and 1 for absolute ones;
+    ``ellipsoids`` have distances that their own scatter measures. Squared distances count up to
+    ``cap`` in the draws of k-means.
+    """
+    there = ~np.isnan(X)
+    whole = np.where(there, X, 0.0)
+    R, w = _residuals(whole, weights, min(k, MOST_CLUSTERS), cap) * there, weights
+    if ellipsoids:
+        R = seeding.whiten(R, w)
+    squares = np.einsum("ij,ij->i", R, R)
+    # Copies of one object have no direction from their center, only rounding errors.
+    away = (w > 0) & (squares > 1e-20 * squares.max(initial=0.0))
+    if not away.any():
+        return CLASSICAL
+    share = w[away] / w[away].sum()
+    return fuzzifier_of(_largest(R[away] * np.sqrt(share / squares[away])[:, None]), order)
+
+
+def _residuals(X: np.ndarray, weights: np.ndarray, k: int, cap: float) -> np.ndarray:
+    """Differences of the objects from their centers, in the better of some runs of k-means."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(N_STARTS if k > 1 else 1):
+        centers = seeding.kmeans_plus_plus(X, weights, k, rng, cap=cap)
+        labels = seeding.lloyd(X, weights, centers, N_STEPS)
+        share = (labels == np.arange(k)[:, None]) * weights
+        mass = share.sum(axis=1)[:, None]
+        R = X - ((share @ X) / np.where(mass > 0, mass, 1.0))[labels]
+        found.append((float(weights @ np.einsum("ij,ij->i", R, R)), R))
+    return min(found, key=lambda each: each[0])[1]
+
+
+def _largest(Y: np.ndarray) -> float:
+    """The largest eigenvalue of Y'Y, whose trace is one."""
+    F = Y.T @ Y if Y.shape[0] >= Y.shape[1] else Y @ Y.T
+    return float(leading_eigenvectors(F, 1, tol=1e-6).values[0])
