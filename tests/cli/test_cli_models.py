@@ -143,7 +143,7 @@ def test_unknown_names_and_settings_are_refused():
         "fuzzy-c-means", 3, seed=0, settings=["fuzzifier=1.5", "noise=None", "covariance_type=full"]
     )
     assert (model.fuzzifier, model.noise, model.covariance_type) == (1.5, None, "full")
-    assert make("fcm", 3, seed=0, settings=["fuzzifier=auto"]).fuzzifier == "auto"
+    assert make("fuzzy-c-means", 3, seed=0, settings=["fuzzifier=auto"]).fuzzifier == "auto"
 
 
 def test_a_consensus_of_linkages_is_saved_and_loaded(tmp_path):
