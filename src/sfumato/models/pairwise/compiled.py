@@ -21,9 +21,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from ...core.types import Array
-from ...numerics import simplex
-from ...numerics.compiled_simplex import FREE, minimise, pair_steps
-from .kernel import gram
+from ...numerics.compiled_simplex import EPS, FREE, minimise, pair_steps
 
 __all__ = ["descend"]
 
@@ -32,28 +30,37 @@ __all__ = ["descend"]
 EXACT = 6
 
 
-def descend(problem: Any, origin: np.ndarray, scale: Array, damping: Array) -> tuple[Any, ...]:
-    """As ``kernel._descend``, row by row."""
+def descend(problem: Any, origin: np.ndarray, scale: Array, damping: Array) -> tuple[Any, Any]:
+    """Memberships (n, r, k) after a sweep row by row, and the moments t and q (r,) of
+    ``kernel.moments`` before and after.
+    """
     n, r, _ = origin.shape
     v = np.ones(n) if problem.weights is None else np.asarray(problem.weights, dtype=np.float64)
     left, similarity = problem.self_pairs() if problem.exclude else (np.zeros(n), np.zeros(n))
     held = np.zeros(n, dtype=bool) if problem.held is None else problem.held
-    full = np.asarray(problem.W.diagonal, dtype=np.float64)
-    own = np.stack([v, v - left, v * full - similarity, full], axis=1).astype(np.float64)
-    U, S_old = origin.copy(), gram(origin, problem.weights)
-    S, t_old, t_new = S_old.copy(), np.empty(r), np.empty(r)
+    full = problem.W.diagonal
+    own = np.empty((n, 6))
+    columns = (v, v - left, v * full - similarity, full, v * left, v * similarity)
+    for c, column in enumerate(columns):
+        own[:, c] = column
+    U, found = np.empty_like(origin), np.empty((4, r))
     for run in range(r):
         one = np.array(origin[:, run], dtype=np.float64, order="C")
-        arguments = (own, held, one, S[run], float(scale[run]), float(damping[run]))
+        S = gram(one, v)
+        t, q = own_moments(one, own, S)
         graph = _linked(problem.linked, n, float(scale[run]))
-        t_old[run], t_new[run] = _sweep(problem.W, v, graph, arguments)
+        arguments = (own, held, one, S, float(scale[run]), float(damping[run]))
+        before, after = _sweep(problem.W, v, graph, arguments)
+        t_new, q_new = normalized(one, own, S)
+        found[:, run] = before - t, q, after - t_new, q_new
         U[:, run] = one
-    return simplex.normalize(U), S_old, S, t_old, t_new
+    return U, found
 
 
 def _linked(linked: Any, n: int, scale: float) -> tuple[np.ndarray, ...]:
     """Pulls between linked objects as the rows of a sparse matrix, divided by the scale."""
-    linked = sp.csr_array((n, n)) if linked is None else linked
+    if linked is None:  # in the form that SciPy would give it
+        return np.empty(0), np.empty(0, dtype=np.int32), np.zeros(n + 1, dtype=np.int32)
     return linked.data / max(scale, np.finfo(float).tiny ** 0.5), linked.indices, linked.indptr
 
 
@@ -71,6 +78,50 @@ def _sweep(W: Any, v: np.ndarray, graph: Any, arguments: tuple[Any, ...]) -> tup
     else:
         _factor(np.ascontiguousarray(matrix), M, *graph, *arguments)
     return t, float(np.vdot(M, M))
+
+
+@njit(cache=True, nogil=True, fastmath=FREE)
+def gram(U, v):
+    """S = U'VU, (k, k)."""
+    n, k = U.shape
+    S = np.zeros((k, k))
+    for i in range(n):
+        for r in range(k):
+            share = v[i] * U[i, r]
+            if share != 0.0:
+                for s in range(k):
+                    S[r, s] += share * U[i, s]
+    return S
+
+
+@njit(cache=True, nogil=True, fastmath=FREE)
+def own_moments(U, own, S):
+    """What the self pairs left out take off t, and q without them."""
+    n, k = U.shape
+    t, q = 0.0, 0.0
+    for r in range(k):
+        for s in range(k):
+            q += S[r, s] * S[r, s]
+    for i in range(n):
+        square = 0.0
+        for r in range(k):
+            square += U[i, r] * U[i, r]
+        t += own[i, 5] * square
+        q -= own[i, 4] * square * square
+    return t, max(q, 0.0)
+
+
+@njit(cache=True, nogil=True, fastmath=FREE)
+def normalized(U, own, S):
+    """Rows divided by their sums, in place; then as ``own_moments``."""
+    n, k = U.shape
+    for i in range(n):
+        total = 0.0
+        for r in range(k):
+            total += U[i, r]
+        for r in range(k):
+            U[i, r] /= total
+    return own_moments(U, own, S)
 
 
 @njit(cache=True, nogil=True)
@@ -148,18 +199,40 @@ def _add(i, data, indices, indptr, own, U, b):
 
 
 @njit(cache=True, nogil=True, fastmath=FREE)
+def _stays(top, height, b, S, a, toward, across, along):
+    """Whether a row with one membership, ``height`` in cluster ``top``, is at the minimum.
+
+    As ``minimise`` would find, from one column of H = a S + across u u' + along I.
+    """
+    level = (a * S[top, top] + across * height * height + along - toward) * height - b[top]
+    size, lowest = 0.0, np.inf
+    for r in range(len(b)):
+        diagonal = a * S[r, r] + along
+        if r == top:
+            diagonal += across * height * height
+        else:
+            lowest = min(lowest, a * S[r, top] * height - b[r])
+        size = max(size, abs(diagonal))
+    return not lowest < level - 8 * EPS * max(size, abs(b[top] + toward * height))
+
+
+@njit(cache=True, nogil=True, fastmath=FREE)
 def _move(own, u, b, change, S, a, damping, scratch):
     """Move row ``u`` down its program and carry it into S; ``b`` = sum_j v_j w_ij u_j is
     overwritten.
     """
     k, (H, factor, free, work) = len(u), scratch
     weight, pairs, similarity, full = own[0], own[1], own[2], own[3]
-    square, used = 0.0, 0
+    square, used, top = 0.0, 0, 0
     for r in range(k):
         square += u[r] * u[r]
         used += u[r] > 0.0
+        top = r if u[r] > u[top] else top
     bend = a * pairs * damping
     toward = similarity - weight * full - a * pairs * square + 3 * bend * square
+    if used == 1 and _stays(top, u[top], b, S, a, toward, 2 * bend - a * weight, bend * square):
+        change[:] = 0.0
+        return
     for r in range(k):
         for s in range(k):
             H[r, s] = a * S[r, s] + (2 * bend - a * weight) * u[r] * u[s]

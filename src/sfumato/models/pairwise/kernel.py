@@ -224,10 +224,10 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
     origin, scale, damping, _ = state
     if hasattr(problem.W, "descend"):
         U, (t_old, q_old, t_new, q_new) = problem.W.descend(origin, scale, damping, problem.exclude)
+    elif (rows := _compiled(problem, origin)) is not None:
+        U, (t_old, q_old, t_new, q_new) = rows.descend(problem, origin, scale, damping)
     else:
-        rows = _compiled(problem, origin)
-        sweep = _descend if rows is None else rows.descend
-        U, S_old, S, t_old, t_new = sweep(problem, origin, scale, damping)
+        U, S_old, S, t_old, t_new = _descend(problem, origin, scale, damping)
         t_old, q_old = moments(problem, origin, S_old, t_old)
         t_new, q_new = moments(problem, U, S, t_new)
     norm = squared_norm(problem)
