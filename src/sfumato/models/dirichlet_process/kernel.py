@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betaln, digamma, gammaln
+from scipy.special import betaln, digamma, gammaln, zeta
 
 from ...core.arrays import namespace, to_numpy
 from ...core.types import Array, Weights
@@ -36,6 +36,8 @@ __all__ = [
     "summarize",
     "update",
 ]
+
+EMPTY = 1e-12  # share of all weight up to which a cluster counts as empty
 
 
 class Concentration(NamedTuple):
@@ -83,7 +85,8 @@ def update(
     # The order of sizes maximises the bound over all orders of the sticks.
     order = np.argsort(-counts, kind="stable")
     sums, counts = sums[order], counts[order]
-    sticks = _sticks(counts, current.mean)
+    sticks = _sticks(counts, 0.0)
+    sticks[1] += current.mean if np.isinf(prior.rate) else _best_alpha(sticks, current.mean, prior)
     log_v, log_rest = digamma(sticks) - digamma(sticks.sum(axis=0))
     offset = np.append(log_v, 0.0) + np.append(0.0, np.cumsum(log_rest))
     concentration = (
@@ -103,6 +106,36 @@ def _sticks(counts: np.ndarray, alpha: float) -> np.ndarray:
     # Mass of all later clusters; rounding may leave it below zero.
     later = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1] - counts
     return np.stack([1.0 + counts[..., :-1], alpha + np.maximum(later[..., :-1], 0.0)])
+
+
+def _best_alpha(sticks: np.ndarray, guess: float, prior: Concentration) -> float:
+    """Mean of alpha that agrees with the sticks which it leads to.
+
+    ``sticks`` (2, k - 1) hold 1 + N_k and the mass M_k of later clusters. Updates of sticks and
+    alpha in turn have the fixed point
+
+        alpha (rate + sum_k [ digamma(1 + N_k + M_k + alpha) - digamma(1 + M_k + alpha) ])
+            = shape + sum_k M_k / (M_k + alpha),
+
+    but take dozens of passes to arrive there. The difference of the two sides rises and is concave,
+    so that Newton's method arrives from anywhere.
+    """
+    later, alpha = sticks[1], guess
+    places = np.stack([sticks.sum(axis=0), 1.0 + later])
+    for _ in range(100):
+        at = places + alpha
+        high, low = digamma(at)
+        curve = zeta(2.0, at)  # the derivative of digamma
+        rate = prior.rate + float(np.sum(high - low))
+        share = later / (later + alpha)
+        slope = rate + alpha * float(np.sum(curve[0] - curve[1])) + float(
+            np.sum(share / (later + alpha))
+        )
+        change = (prior.shape + float(share.sum()) - alpha * rate) / slope
+        alpha, before = max(alpha + change, 0.1 * alpha), alpha
+        if abs(alpha - before) <= 1e-13 * alpha:
+            break
+    return alpha
 
 
 def _stick_divergence(
@@ -142,6 +175,8 @@ def summarize(
     q = state.sums.shape[1]
     size = X.shape[0] if namespace(X) is not np else max(64, columns // q)
     sums, counts, objective = np.zeros_like(state.sums), np.zeros_like(state.counts), 0.0
+    state = _open(state)
+    k = len(state.counts)
     for start in range(0, X.shape[0], size):
         Z = component.features(X[start : start + size])
         R, bound = responsibilities(component, state, Z)
@@ -149,10 +184,24 @@ def summarize(
             w = namespace(R).asarray(weights[start : start + size])
             R *= w
             bound = bound * w
-        sums += component.expected_sums(R, state.coefficients, Z)
-        counts += to_numpy(R.sum(axis=1))
+        sums[:k] += component.expected_sums(R, state.coefficients, Z)
+        counts[:k] += to_numpy(R.sum(axis=1))
         objective += float(bound.sum())
     return Summary(sums, counts, objective)
+
+
+def _open(state: State) -> State:
+    """The clusters that objects may belong to: those in use, and one that is empty.
+
+    The others are empty as well, hence the same, but later sticks make them less probable.
+    """
+    k = int(np.sum(state.counts > EMPTY * state.counts.sum())) + 1
+    return state._replace(
+        sums=state.sums[:k],
+        counts=state.counts[:k],
+        coefficients=state.coefficients[:k],
+        offset=state.offset[:k],
+    )
 
 
 def log_weights(state: State) -> np.ndarray:

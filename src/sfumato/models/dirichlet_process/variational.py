@@ -10,19 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core import loop
-from ...core.arrays import namespace, to_numpy
+from ...core.arrays import to_numpy
 from ...core.base import weight_of
 from ...core.rows import Rows
 from ...core.types import Array, Weights
-from ...numerics import seeding
 from . import kernel
-from .priors import embedding
+from .starts import start
 
 __all__ = ["Approximation", "approximate", "best_run"]
 
-SAMPLE = 5_000  # objects among which the centers of a start are sought
 SCREEN = 10_000  # objects on which starts compete
 PHASE = 10  # steps between two attempts to merge
+SHORT = 3  # steps after which starts are compared, and the best goes on
 
 
 class Approximation(NamedTuple):
@@ -72,18 +71,16 @@ def best_run(
     max_iter: int,
     tol: float,
 ) -> loop.Run:
-    """The best of several starts.
+    """The best of several starts, which are compared after a few steps.
 
     With many objects the starts are compared on a sample, and the best goes on with all objects.
     """
     rng = np.random.default_rng(seeds[0])
     few = rows if rows.shape[0] <= 2 * SCREEN else rows.sample(SCREEN, rng)
-    starts = (
-        _start(component, few, n_clusters, prior, np.random.default_rng(seed)) for seed in seeds
-    )
-    run = loop.best(
-        [ascend(component, few, state, prior, max_iter, tol) for state in starts], larger=True
-    )
+    states = [
+        start(component, few, n_clusters, prior, np.random.default_rng(seed)) for seed in seeds
+    ]
+    run = _race(component, few, states, prior, max_iter, tol)
     if few is rows:
         return run
     # Statistics of the sample, scaled to the weight of all objects, start the full fit.
@@ -92,6 +89,29 @@ def best_run(
         component, grown * run.state.sums, grown * run.state.counts, run.state.concentration, prior
     )
     return ascend(component, rows, state, prior, max_iter, tol)
+
+
+def _race(
+    component: Any,
+    rows: Rows,
+    states: list[kernel.State],
+    prior: kernel.Concentration,
+    max_iter: int,
+    tol: float,
+) -> loop.Run:
+    """The run from the state that leads after a few steps."""
+    if len(states) == 1:
+        return ascend(component, rows, states[0], prior, max_iter, tol)
+    few = min(SHORT, max_iter)
+    first = loop.best(
+        [_steps(component, rows, state, prior, few, tol) for state in states], larger=True
+    )
+    if few == max_iter:
+        return first
+    run = ascend(component, rows, first.state, prior, max_iter - few, tol)
+    return run._replace(
+        history=np.concatenate([first.history, run.history]), n_iter=first.n_iter + run.n_iter
+    )
 
 
 def ascend(
@@ -105,23 +125,10 @@ def ascend(
     """Coordinate ascent from a state; every few steps, clusters whose union raises the bound are
     merged.
     """
-
-    def step(state: kernel.State) -> tuple[kernel.State, float]:
-        stats = rows.sum(lambda block, weights: kernel.summarize(component, state, block, weights))
-        return kernel.update(
-            component, stats.sums, stats.counts, state.concentration, prior
-        ), stats.objective - state.penalty
-
     history: list[np.ndarray] = []
     n_iter = 0
     while True:
-        run = loop.iterate(
-            step,
-            state,
-            max_iter=min(PHASE, max_iter - n_iter),
-            tol=tol,
-            relative_to=weight_of(rows),
-        )
+        run = _steps(component, rows, state, prior, min(PHASE, max_iter - n_iter), tol)
         history.append(run.history)
         n_iter += run.n_iter
         # Coordinate ascent alone cannot join two clusters that share one group.
@@ -143,6 +150,25 @@ def ascend(
         )
 
 
+def _steps(
+    component: Any,
+    rows: Rows,
+    state: kernel.State,
+    prior: kernel.Concentration,
+    max_iter: int,
+    tol: float,
+) -> loop.Run:
+    """Coordinate ascent without merges."""
+
+    def step(state: kernel.State) -> tuple[kernel.State, float]:
+        stats = rows.sum(lambda block, weights: kernel.summarize(component, state, block, weights))
+        return kernel.update(
+            component, stats.sums, stats.counts, state.concentration, prior
+        ), stats.objective - state.penalty
+
+    return loop.iterate(step, state, max_iter=max_iter, tol=tol, relative_to=weight_of(rows))
+
+
 def _losses(
     component: Any, rows: Rows, state: kernel.State, pairs: list[tuple[int, int]]
 ) -> np.ndarray:
@@ -154,31 +180,3 @@ def _losses(
         )
 
     return rows.sum(block)[0]
-
-
-def _start(
-    component: Any,
-    rows: Rows,
-    n_clusters: int,
-    prior: kernel.Concentration,
-    rng: np.random.Generator,
-) -> kernel.State:
-    """Every object to the nearest of k objects far from each other."""
-    X, weights, _ = seeding.sorted_sample(
-        rows, SAMPLE, rng, features=lambda block: embedding(component, block)
-    )
-    centers = seeding.kmeans_plus_plus(X, weights, n_clusters, rng)
-
-    def block(X: Array, weights: Weights) -> tuple[Any, Any]:
-        labels = seeding.nearest(embedding(component, X), centers)
-        R = (labels == np.arange(n_clusters)[:, None]) * (
-            1.0 if weights is None else to_numpy(weights)
-        )
-        Z = component.features(X)
-        if isinstance(Z, np.ndarray) and np.isnan(Z).any():
-            Z = np.nan_to_num(Z)  # missing values begin at the mean of the data
-        R = namespace(Z).asarray(R, dtype=Z.dtype, device=getattr(Z, "device", None))
-        return to_numpy(R @ Z.T), to_numpy(R.sum(axis=1))
-
-    sums, counts = rows.sum(block)
-    return kernel.update(component, sums, counts, prior, prior)
