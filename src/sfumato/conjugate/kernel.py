@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betaln, gammaln, multigammaln
+from scipy.special import betaln, gammaln
 
 from ..core.types import Array, ArrayLike, Weights
 
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 LOG_2PI = float(np.log(2 * np.pi))
+LOG_PI = float(np.log(np.pi))
 
 
 class Tally(NamedTuple):
@@ -193,9 +194,11 @@ def normal_wishart_log_normalizer(kappa: Any, df: Any, scale: Any) -> Any:
     """
     d = scale.shape[-1]
     log_det = np.linalg.slogdet(scale)[1]
+    log_gamma = gammaln((np.asarray(df)[..., None] - np.arange(d)) / 2).sum(axis=-1)
     return (
         0.5 * d * (LOG_2PI - np.log(kappa) + df * np.log(2.0))
-        + multigammaln(df / 2, d)
+        + 0.25 * d * (d - 1) * LOG_PI
+        + log_gamma
         - 0.5 * df * log_det
     )
 

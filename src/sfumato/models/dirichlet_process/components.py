@@ -16,6 +16,7 @@ are (q, b). Terms that do not depend on the cluster (units, multinomial coeffici
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,10 +96,9 @@ class FullComponent(NamedTuple):
         """Log probability (k,) of the objects of every cluster, parameters integrated out."""
         d = len(self.mean)
         _, kappa, df, scale = self.posterior(S)
-        prior = normal_wishart_log_normalizer(self.kappa, self.df, self.scale)
         return (
             normal_wishart_log_normalizer(kappa, df, scale)
-            - prior
+            - _prior_log_normalizer(self.kappa, self.df, d, self.scale.tobytes())
             - 0.5 * d * LOG_2PI * (kappa - self.kappa)
         )
 
@@ -143,6 +143,12 @@ class FullComponent(NamedTuple):
         )
         # The squared distance may come out below zero by rounding.
         return constant[:, None] - exponent[:, None] * xp.log1p(xp.clip(C @ Z, min=0.0))
+
+
+@lru_cache(maxsize=8)
+def _prior_log_normalizer(kappa: float, df: float, d: int, scale: bytes) -> float:
+    """The constant of a prior, which is asked for in every step."""
+    return float(normal_wishart_log_normalizer(kappa, df, np.frombuffer(scale).reshape(d, d)))
 
 
 def _plain_logits(C: np.ndarray, Z: Any) -> Any:

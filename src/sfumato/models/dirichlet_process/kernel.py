@@ -128,8 +128,10 @@ def _best_alpha(sticks: np.ndarray, guess: float, prior: Concentration) -> float
         curve = zeta(2.0, at)  # the derivative of digamma
         rate = prior.rate + float(np.sum(high - low))
         share = later / (later + alpha)
-        slope = rate + alpha * float(np.sum(curve[0] - curve[1])) + float(
-            np.sum(share / (later + alpha))
+        slope = (
+            rate
+            + alpha * float(np.sum(curve[0] - curve[1]))
+            + float(np.sum(share / (later + alpha)))
         )
         change = (prior.shape + float(share.sum()) - alpha * rate) / slope
         alpha, before = max(alpha + change, 0.1 * alpha), alpha

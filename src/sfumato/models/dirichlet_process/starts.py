@@ -20,33 +20,50 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...core.arrays import namespace, to_numpy
-from ...core.rows import Rows
+from ...core.rows import Rows, has_holes
 from ...core.types import Array, Weights
 from ...numerics import seeding
 from . import kernel
 from .priors import embedding
 
-__all__ = ["fuse", "start"]
+__all__ = ["fuse", "starts"]
 
 SAMPLE = 5_000  # objects among which the centers of a start are sought
+# On normal clusters of 150 to 400 objects with 2 to 10 features (``datasets.make_gaussians``), four
+# starts from 20 small groups reach the best bound known in all of 20 fits, from 40 groups in 19.
 CELLS = 20  # small groups that a start begins with
+# Finer partitions that are tried where values are missing. With 10 or 25 % missing in the sets
+# above, 72 % of fits come within 0.1 of the best bound known, and 55 % without them.
+FINER = 2
 
 
-def start(
+def starts(
     component: Any,
     rows: Rows,
     n_clusters: int,
     prior: kernel.Concentration,
-    rng: np.random.Generator,
-) -> kernel.State:
-    """Merged groups of objects around some that are far from each other, at most ``n_clusters``."""
+    seeds: np.ndarray,
+) -> list[kernel.State]:
+    """Merged groups of objects around some that are far from each other, at most ``n_clusters``.
+
+    One state for each seed. Where values are missing, which the evidence of groups takes for the
+    mean of the data, those of somewhat finer partitions too.
+    """
     n_cells = min(max(n_clusters, CELLS), rows.shape[0])
-    sums, counts = _cells(component, rows, n_cells, rng)
-    group = fuse(component, sums, counts, prior.mean, n_clusters)
-    fused = np.zeros((n_clusters, sums.shape[1])), np.zeros(n_clusters)
-    np.add.at(fused[0], group, sums)
-    np.add.at(fused[1], group, counts)
-    return kernel.update(component, *fused, prior, prior)
+    cells = [_cells(component, rows, n_cells, np.random.default_rng(seed)) for seed in seeds]
+    finer = FINER if has_holes(rows) else 0
+    states = []
+    for m in sorted({len(counts) for _, counts in cells}, reverse=True):
+        sums, counts = (
+            np.stack(parts) for parts in zip(*(c for c in cells if len(c[1]) == m), strict=True)
+        )
+        for own, groups in enumerate(fuse(component, sums, counts, prior.mean, n_clusters, finer)):
+            for group in groups:
+                fused = np.zeros((n_clusters, sums.shape[2])), np.zeros(n_clusters)
+                np.add.at(fused[0], group, sums[own])
+                np.add.at(fused[1], group, counts[own])
+                states.append(kernel.update(component, *fused, prior, prior))
+    return states
 
 
 def _cells(
@@ -76,36 +93,67 @@ def _cells(
 
 
 def fuse(
-    component: Any, sums: np.ndarray, counts: np.ndarray, alpha: float, most: int
-) -> np.ndarray:
-    """Cluster (m,), from 0 on, of each of m groups with these sums (m, q) and weights (m,).
+    component: Any,
+    sums: np.ndarray,
+    counts: np.ndarray,
+    alpha: float,
+    most: int,
+    finer: int = 0,
+) -> list[list[np.ndarray]]:
+    """Clusters (m,), from 0 on, of the m groups of each of s starts with these sums (s, m, q) and
+    positive weights (s, m).
 
-    The most probable of the partitions into at most ``most`` clusters that merging pairs passes
-    through.
+    Of the partitions into at most ``most`` clusters that merging pairs passes through: the most
+    probable, and before it those with up to ``finer`` clusters more.
     """
-    m, sums, counts = len(counts), sums.copy(), counts.copy()
-    own = component.log_evidence(sums) + gammaln(counts)
-    gains = np.full((m, m), -np.inf)  # of the union of a < b
+    gained, path = _merged(component, sums.copy(), counts.copy(), np.log(alpha))
+    first = max(0, counts.shape[1] - most)
+    best = first + np.argmax(gained[first:], axis=0)
+    return [
+        [
+            np.unique(path[step, own], return_inverse=True)[1]
+            for step in range(max(first, last - finer), last + 1)
+        ]
+        for own, last in enumerate(best)
+    ]
 
-    def rate(a: np.ndarray, b: np.ndarray) -> None:
-        union = component.log_evidence(sums[a] + sums[b]) + gammaln(counts[a] + counts[b])
-        gains[np.minimum(a, b), np.maximum(a, b)] = union - own[a] - own[b] - np.log(alpha)
 
-    rate(*np.triu_indices(m, 1))
-    group, alive = np.arange(m), np.ones(m, dtype=bool)
-    gained, best, kept = 0.0, 0.0 if m <= most else -np.inf, group.copy()
-    for left in range(m - 1, 0, -1):
-        a, b = divmod(int(np.argmax(gains)), m)
-        gained += gains[a, b]
-        own[a] += own[b] + gains[a, b] + np.log(alpha)
-        sums[a] += sums[b]
-        counts[a] += counts[b]
-        group[group == b] = a
-        alive[b] = False
-        gains[b] = gains[:, b] = -np.inf
-        others = np.flatnonzero(alive & (np.arange(m) != a))
-        if len(others):
-            rate(np.full(len(others), a), others)
-        if left <= most and gained > best:
-            best, kept = gained, group.copy()
-    return np.unique(kept, return_inverse=True)[1]
+def _merged(
+    component: Any, sums: np.ndarray, counts: np.ndarray, log_alpha: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """What m - 1 merges of pairs gain together, (m, s), and the groups (m, s, m) after each.
+
+    Written over ``sums`` and ``counts``. All starts merge at once: a call of the evidence costs as
+    much for four starts as for one.
+    """
+    s, m, q = sums.shape
+    each = np.arange(s)[:, None]
+
+    def value(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        return component.log_evidence(sums.reshape(-1, q)).reshape(counts.shape) + gammaln(counts)
+
+    own, alive = value(sums, counts), np.ones((s, m), dtype=bool)
+    left, right = np.triu_indices(m, 1)
+    gains = np.full((s, m, m), -np.inf)  # of the union of a < b
+    union = value(sums[:, left] + sums[:, right], counts[:, left] + counts[:, right])
+    gains[:, left, right] = union - own[:, left] - own[:, right] - log_alpha
+    gained, path = np.zeros((m, s)), np.empty((m, s, m), dtype=np.int64)
+    path[0] = np.arange(m)
+    for step in range(1, m):
+        a, b = np.divmod(gains.reshape(s, -1).argmax(axis=1), m)
+        a, b = a[:, None], b[:, None]
+        gain = gains[each, a, b]
+        gained[step] = gained[step - 1] + gain[:, 0]
+        path[step] = np.where(path[step - 1] == b, a, path[step - 1])
+        own[each, a] += own[each, b] + gain + log_alpha
+        sums[each, a] += sums[each, b]
+        counts[each, a] += counts[each, b]
+        alive[each, b] = False
+        gains[each, b] = gains[each, :, b] = -np.inf
+        others = np.flatnonzero(alive)  # those of one start after another, and as many of each
+        others = others.reshape(s, m - step) % m
+        others = others[others != a].reshape(s, m - step - 1)
+        union = value(sums[each, others] + sums[each, a], counts[each, others] + counts[each, a])
+        lower, upper = np.minimum(others, a), np.maximum(others, a)
+        gains[each, lower, upper] = union - own[each, others] - own[each, a] - log_alpha
+    return gained, path

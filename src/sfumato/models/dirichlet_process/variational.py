@@ -15,7 +15,7 @@ from ...core.base import weight_of
 from ...core.rows import Rows
 from ...core.types import Array, Weights
 from . import kernel
-from .starts import start
+from .starts import starts
 
 __all__ = ["Approximation", "approximate", "best_run"]
 
@@ -77,10 +77,9 @@ def best_run(
     """
     rng = np.random.default_rng(seeds[0])
     few = rows if rows.shape[0] <= 2 * SCREEN else rows.sample(SCREEN, rng)
-    states = [
-        start(component, few, n_clusters, prior, np.random.default_rng(seed)) for seed in seeds
-    ]
-    run = _race(component, few, states, prior, max_iter, tol)
+    run = _race(
+        component, few, starts(component, few, n_clusters, prior, seeds), prior, max_iter, tol
+    )
     if few is rows:
         return run
     # Statistics of the sample, scaled to the weight of all objects, start the full fit.

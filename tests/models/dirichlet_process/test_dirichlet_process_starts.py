@@ -1,0 +1,121 @@
+"""Starts of the variational form: merging by evidence against a slow loop, and what fits gain."""
+
+import numpy as np
+import pytest
+from scipy.special import digamma, gammaln
+from sklearn.exceptions import ConvergenceWarning
+
+from sfumato import DirichletProcessMixture
+from sfumato.conjugate import DirichletMultinomial, NormalInverseGamma, NormalInverseWishart
+from sfumato.core.rows import Rows
+from sfumato.models.dirichlet_process import kernel, priors, starts
+
+
+def component_of(X, kind=NormalInverseWishart):
+    rows = Rows(X, None, n_jobs=1)
+    return priors.build(priors.default_prior(kind, rows), rows)
+
+
+def log_joint(component, Z, group, alpha):
+    """Log joint probability of objects and partition, up to a constant."""
+    parts = [Z[:, group == k] for k in np.unique(group)]
+    return sum(
+        component.log_evidence(part.sum(axis=1)[None])[0] + gammaln(part.shape[1]) + np.log(alpha)
+        for part in parts
+    )
+
+
+def slow_path(component, Z, alpha):
+    """Partitions from single objects to one cluster, each time the best union of all."""
+    groups = [np.arange(Z.shape[1])]
+    while len(names := np.unique(groups[-1])) > 1:
+        unions = [np.where(groups[-1] == b, a, groups[-1]) for a in names for b in names if a < b]
+        groups.append(max(unions, key=lambda union: log_joint(component, Z, union, alpha)))
+    return groups
+
+
+@pytest.mark.parametrize("kind", [NormalInverseWishart, NormalInverseGamma, DirichletMultinomial])
+@pytest.mark.parametrize("most", [9, 2])
+def test_merging_takes_the_best_union_every_time_and_keeps_the_most_probable_partition(kind, most):
+    rng = np.random.default_rng(0)
+    tables = [rng.poisson(3, (9, 2)) + 9.0 * (np.arange(9) % 3)[:, None] for _ in range(2)]
+    component, alpha = component_of(np.concatenate(tables), kind), 0.7
+    Z = [component.features(X) for X in tables]
+    found = starts.fuse(
+        component, np.stack([z.T for z in Z]), np.ones((2, 9)), alpha, most, finer=2
+    )
+    for z, partitions in zip(Z, found, strict=True):
+        path = [group for group in slow_path(component, z, alpha) if len(set(group)) <= most]
+        best = int(np.argmax([log_joint(component, z, group, alpha) for group in path]))
+        expected = path[max(0, best - 2) : best + 1]
+        assert len(partitions) == len(expected)
+        for group, wanted in zip(partitions, expected, strict=True):
+            np.testing.assert_array_equal(group[:, None] == group, wanted[:, None] == wanted)
+
+
+def test_groups_with_few_different_objects_are_merged_in_every_start():
+    X = np.repeat([[0.0, 0.0], [1.0, 0.0], [9.0, 9.0]], [5, 4, 6], axis=0)
+    component = component_of(X)
+    prior = kernel.Concentration(1.0, 1.0)
+    states = starts.starts(component, Rows(X, None, n_jobs=1), 10, prior, np.arange(3))
+    assert len(states) == 3
+    for state in states:
+        assert state.counts.sum() == pytest.approx(15)
+        assert 1 <= np.sum(state.counts > 0) <= 3
+
+
+@pytest.mark.parametrize("shape", [1e-30, 1.0, 50.0])
+def test_alpha_and_sticks_agree_after_an_update(shape):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    component, prior = component_of(X), kernel.Concentration(shape, 0.3)
+    Z = component.features(X)
+    R = np.zeros((6, 40))
+    R[np.arange(40) % 4, np.arange(40)] = 1.0  # two clusters stay empty
+    state = kernel.update(component, R @ Z.T, R.sum(axis=1), kernel.Concentration(9, 2), prior)
+    again = kernel.update(component, R @ Z.T, R.sum(axis=1), state.concentration, prior)
+    assert again.concentration.mean == pytest.approx(state.concentration.mean, rel=1e-9)
+    log_rest = digamma(state.sticks[1]) - digamma(state.sticks.sum(axis=0))
+    assert (shape + 5) / (0.3 - log_rest.sum()) == pytest.approx(state.concentration.mean, rel=1e-9)
+    later = R.sum() - np.cumsum(R.sum(axis=1))[:-1]
+    np.testing.assert_allclose(state.sticks[1], later + state.concentration.mean, rtol=1e-9)
+    # No other alpha has a larger bound with the sticks that it leads to.
+    for factor in (0.9, 1.1):
+        alpha = kernel.Concentration(state.concentration.mean * factor, np.inf)
+        other = kernel.update(component, R @ Z.T, R.sum(axis=1), alpha, alpha)
+        mixed = state._replace(sticks=other.sticks)
+        assert mixed.sticks.shape == state.sticks.shape
+        assert bound_of_sticks(mixed, prior) <= bound_of_sticks(state, prior) + 1e-9
+
+
+def bound_of_sticks(state, prior):
+    """The part of the bound that sticks and alpha have, alpha at its best for the sticks."""
+    log_v, log_rest = digamma(state.sticks) - digamma(state.sticks.sum(axis=0))
+    q = kernel.Concentration(prior.shape + len(log_rest), prior.rate - log_rest.sum())
+    offset = np.append(log_v, 0.0) + np.append(0.0, np.cumsum(log_rest))
+    divergence = kernel._stick_divergence(state.sticks, log_v, log_rest, q)
+    return state.counts @ offset - divergence - kernel._gamma_divergence(q, prior)
+
+
+def test_clear_clusters_take_few_steps_to_the_same_bound_from_every_seed():
+    rng = np.random.default_rng(3)
+    y = np.repeat(np.arange(4), 40)
+    X = rng.normal(size=(160, 3)) + 7.0 * rng.normal(size=(4, 3))[y]
+    model = DirichletProcessMixture(random_state=0).fit(X)
+    assert model.n_clusters_ == 4
+    assert model.n_iter_ <= 15
+    assert np.diff(model.history_).min() >= -1e-9 * abs(model.history_[-1])
+    for seed in range(1, 4):
+        other = DirichletProcessMixture(random_state=seed).fit(X)
+        assert other.objective_ == pytest.approx(model.objective_, abs=1e-2)
+
+
+@pytest.mark.parametrize("n_init", [1, 4])
+@pytest.mark.parametrize("max_iter", [1, 2, 3, 4])
+def test_no_more_than_max_iter_steps_are_taken(n_init, max_iter):
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    X[::2, 1] += 4.5
+    model = DirichletProcessMixture(n_init=n_init, max_iter=max_iter, tol=0.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X)
+    assert model.n_iter_ == len(model.history_) == max_iter
+    assert np.isfinite(model.objective_)
