@@ -23,7 +23,7 @@ from .arrays import cpu_count, device, free_memory, is_numpy, namespace, to_nump
 from .memory import budget_for
 from .types import Array
 
-__all__ = ["Rows", "add", "has_holes", "in_threads", "one_blas_thread", "threads"]
+__all__ = ["Rows", "add", "extremes_of", "has_holes", "in_threads", "one_blas_thread", "threads"]
 
 # Objects: products with few clusters stay small for BLAS, and columns do not fall on the same lines
 # of the cache, as they do with powers of two
@@ -167,7 +167,7 @@ class Rows:
             [
                 part
                 for parts in self._each(
-                    lambda group: [_extremes(self._cut(rows)[0]) for rows in group]
+                    lambda group: [extremes_of(self._cut(rows)[0]) for rows in group]
                 )
                 for part in parts
             ]
@@ -274,6 +274,9 @@ class Rows:
 
 def has_holes(rows: Rows) -> bool:
     """Whether a value is missing (NaN)."""
+    known: bool | None = getattr(rows.X, "has_holes", None)
+    if known is not None:
+        return known
     if not is_numpy(rows.X) or sp.issparse(rows.X):
         return False
     return bool(np.isnan(rows.sum(lambda X, *_: (np.sum(X, dtype=np.float64),))[0])) and bool(
@@ -281,7 +284,8 @@ def has_holes(rows: Rows) -> bool:
     )
 
 
-def _extremes(block: np.ndarray) -> np.ndarray:
+def extremes_of(block: Any) -> np.ndarray:
+    """Least and largest value (2, q) of every column of a block, NaN left out."""
     if sp.issparse(block):
         return np.stack([block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel()])
     if isinstance(block, np.ndarray):

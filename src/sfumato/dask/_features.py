@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from operator import getitem
+from typing import Any, NamedTuple
 
 import cloudpickle
 import dask.array as da
@@ -21,9 +22,10 @@ import dask
 
 from ..core.arrays import compile_for
 from ..core.features import check_width
-from ..core.rows import Rows, add
+from ..core.rows import Rows, add, extremes_of
 from ..core.types import Estimator
 from ._cluster import check_array, client, pinned, same
+from ._heap import keeping_temporaries
 
 __all__ = ["Features", "check_features"]
 
@@ -82,7 +84,8 @@ class _Kept:
 
     def __init__(self, payload: bytes, block: np.ndarray, *columns: Any) -> None:
         self.given = (payload, block, *columns)
-        self.rows = _rows(*self.given).kept(mapped=True)
+        with keeping_temporaries():
+            self.rows = _rows(*self.given).kept(mapped=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Kept, self.given
@@ -93,24 +96,49 @@ class _Kept:
         return object.__sizeof__(self) + (0 if stack is None else stack.nbytes)
 
 
+def _make(view: bytes, several: list[list[Any]]) -> list[_Kept]:
+    """Some blocks with their views made."""
+    return [_Kept(view, *given) for given in several]
+
+
 def _results(payload: bytes, method: str, several: list[_Kept]) -> list[Any]:
     """What a method of rows gives for the functions of the payload, block by block."""
     functions = cloudpickle.loads(payload)
-    return [getattr(kept.rows, method)(*functions) for kept in several]
+    with keeping_temporaries():
+        return [getattr(kept.rows, method)(*functions) for kept in several]
 
 
 def _once(payload: bytes, method: str, view: bytes, several: list[list[Any]]) -> list[Any]:
     """As ``_results``, with rows that are made for this task alone."""
     functions = cloudpickle.loads(payload)
-    return [getattr(_rows(view, *given), method)(*functions) for given in several]
+    with keeping_temporaries():
+        return [getattr(_rows(view, *given), method)(*functions) for given in several]
 
 
-def _only(task: Callable[..., list[Any]], *arguments: Any) -> Any:
-    return task(*arguments)[0]
+def _form(parts: list[np.ndarray]) -> tuple[tuple[int, ...], np.dtype]:
+    return parts[0].shape, parts[0].dtype
 
 
-def _form(part: np.ndarray) -> tuple[tuple[int, ...], np.dtype]:
-    return part.shape, part.dtype
+class _Facts(NamedTuple):
+    """Least and largest values (p,) of rows, NaN left out, and whether there is NaN.
+
+    The sum of two is that of both together.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    gaps: bool
+
+    @classmethod
+    def of(cls, block: np.ndarray) -> _Facts:
+        with np.errstate(over="ignore", invalid="ignore"):
+            doubtful = np.isnan(block.sum())  # also of infinities, and faster than all of isnan
+        low, high = extremes_of(block)
+        return cls(low, high, bool(doubtful) and bool(np.isnan(block).any()))
+
+    def __add__(self, other: Any) -> _Facts:
+        low, high = np.fmin(self.low, other.low), np.fmax(self.high, other.high)
+        return _Facts(low, high, self.gaps or other.gaps)
 
 
 def _taken(several: list[list[Any]]) -> list[np.ndarray]:
@@ -121,15 +149,21 @@ def _taken(several: list[list[Any]]) -> list[np.ndarray]:
 class SpreadRows(Rows):
     """Rows whose blocks live on the workers of a cluster."""
 
-    there: list[Future] | None = None  # rows of every block with their view made, if kept
+    there: list[Future] | None = None  # rows of every group with their view made, if kept
     seen: np.ndarray | None = None  # the first row through the view, if kept
+
+    def _tasks(self, method: str, *functions: Callable[..., Any] | None) -> list[Future]:
+        """What a method of rows gives for the blocks of every group."""
+        payload = _packed(functions)
+        if self.there is not None:
+            return [
+                client().submit(_results, payload, method, rows, pure=False) for rows in self.there
+            ]
+        return self.X.submit(_once, self._given(), payload, method, self._shown())
 
     def _parts(self, method: str, *functions: Callable[..., Any] | None) -> list[Any]:
         """What a method of rows gives for every block, brought here."""
-        payload = _packed(functions)
-        if self.there is not None:
-            return self.X.in_groups(_results, self.there, payload, method)
-        return self.X.in_groups(_once, self._given(), payload, method, self._shown())
+        return self.X.in_order(client().gather(self._tasks(method, *functions)))
 
     def _shown(self) -> bytes:
         """What workers need to make rows of blocks."""
@@ -150,25 +184,26 @@ class SpreadRows(Rows):
         return reduce(add, self._parts("sum", function, stacks))
 
     def map(self, function: Callable[..., Any]) -> Any:
-        payload = _packed((function,))
-        if self.there is not None:
-            tasks: list[tuple[Any, ...]] = [
-                (_results, payload, "map", [rows]) for rows in self.there
+        tasks = self._tasks("map", function)
+        shape, dtype = client().submit(_form, tasks[0], pure=False).result()
+        wait(tasks)
+        parts = self.X.in_order(
+            [
+                [dask.delayed(getitem)(task, i) for i in range(len(group))]
+                for task, group in zip(tasks, self.X.groups, strict=True)
             ]
-        else:
-            tasks = [(_once, payload, "map", self._shown(), [given]) for given in self._given()]
-        parts = [client().submit(_only, *each, pure=False) for each in tasks]
-        wait(parts)
-        shape, dtype = client().submit(_form, parts[0], pure=False).result()
+        )
         return da.concatenate(
             [
-                da.from_delayed(dask.delayed(part), (int(size), *shape[1:]), dtype)
+                da.from_delayed(part, (int(size), *shape[1:]), dtype)
                 for part, size in zip(parts, np.diff(self.X.bounds), strict=True)
             ],
             axis=0,
         )
 
     def extremes(self) -> np.ndarray:
+        if self.view is None and self.X.extremes is not None:
+            return self.X.extremes
         parts = np.stack(self._parts("extremes"))
         return np.stack([np.fmin.reduce(parts[:, 0]), np.fmax.reduce(parts[:, 1])])
 
@@ -192,7 +227,7 @@ class SpreadRows(Rows):
             return self
         kept = SpreadRows(self.X, *self.columns, n_jobs=self.n_jobs, view=self.view)
         shown = self._shown()
-        kept.there = [client().submit(_Kept, shown, *each, pure=False) for each in self._given()]
+        kept.there = self.X.submit(_make, self._given(), shown)
         kept.seen = first
         return kept
 
@@ -214,6 +249,9 @@ class Features:
     """Features (n, p) in blocks of rows on the workers of a cluster."""
 
     rows = SpreadRows
+    # Found by the check, so that no later pass looks for them
+    extremes: np.ndarray | None = None  # least and largest value (2, p)
+    has_holes: bool | None = None
 
     def __init__(self, X: da.Array) -> None:
         X = check_array(X, "X")
@@ -242,16 +280,21 @@ class Features:
                 self._groups += np.array_split(own, min(count, len(own)))
         return self._groups
 
-    def in_groups(self, task: Callable[..., Any], given: list[Any], *arguments: Any) -> list[Any]:
-        """Results of every block, of ``task(*arguments, several)`` with some of ``given`` at a
-        time.
+    def submit(
+        self, task: Callable[..., list[Any]], given: list[Any], *arguments: Any
+    ) -> list[Future]:
+        """``task(*arguments, several)`` with those of ``given`` that belong to a group, for each
+        group.
         """
-        futures = [
+        return [
             client().submit(task, *arguments, [given[b] for b in group], pure=False)
             for group in self.groups
         ]
-        out: list[Any] = [None] * len(given)
-        for group, parts in zip(self.groups, client().gather(futures), strict=True):
+
+    def in_order(self, results: list[list[Any]]) -> list[Any]:
+        """Results of every block, in order, from those of the groups."""
+        out: list[Any] = [None] * len(self.blocks)
+        for group, parts in zip(self.groups, results, strict=True):
             for b, part in zip(group, parts, strict=True):
                 out[b] = part
         return out
@@ -280,11 +323,20 @@ class Features:
             indices = np.arange(*indices.indices(self.shape[0]))
         indices = np.asarray(indices)
         owner = np.searchsorted(self.bounds, indices, side="right") - 1
-        wanted = [indices[owner == b] - self.bounds[b] for b in range(len(self.blocks))]
         out = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
-        pairs = [list(pair) for pair in zip(self.blocks, wanted, strict=True)]
-        for b, part in enumerate(self.in_groups(_taken, pairs)):
-            out[owner == b] = part
+        wanted = {b: np.flatnonzero(owner == b) for b in np.unique(owner).tolist()}
+        groups = [own for group in self.groups if (own := [b for b in group if b in wanted])]
+        tasks = [
+            client().submit(
+                _taken,
+                [[self.blocks[b], indices[wanted[b]] - self.bounds[b]] for b in own],
+                pure=False,
+            )
+            for own in groups
+        ]
+        for own, parts in zip(groups, client().gather(tasks), strict=True):
+            for b, part in zip(own, parts, strict=True):
+                out[wanted[b]] = part
         return out
 
 
@@ -293,18 +345,11 @@ def check_features(estimator: Estimator, X: da.Array, reset: bool, missing: bool
     X = check_array(X, "X")
     check_width(estimator, X, reset)
     features = Features(X)
-    limit = float(np.finfo(features.dtype).max) ** 0.5 / (10.0 * X.shape[1])
-
-    def faults(block: np.ndarray) -> tuple[int, int, int]:
-        if max(block.max(), -block.min()) <= limit:  # never true of NaN
-            return 0, 0, 0
-        size = np.abs(block)
-        infinite = np.isinf(size).any()
-        return int(np.isnan(size).any()), int(infinite), int(np.fmax.reduce(size, None) > limit)
-
-    gaps, infinite, large = Rows(features).sum(faults)
-    if infinite or (gaps and not missing):
+    facts = Rows(features).sum(lambda block: (_Facts.of(block),))[0]
+    features.extremes, features.has_holes = np.stack([facts.low, facts.high]), facts.gaps
+    largest = np.fmax.reduce(np.abs(features.extremes), None, initial=0.0)
+    if np.isinf(largest) or (facts.gaps and not missing):
         raise ValueError("X contains NaN or infinity: drop or impute those rows")
-    if large:
+    if largest > float(np.finfo(features.dtype).max) ** 0.5 / (10.0 * X.shape[1]):
         raise ValueError("X has values whose squares overflow: change units, e.g. X / X.max()")
     return features
