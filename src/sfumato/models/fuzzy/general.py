@@ -140,10 +140,9 @@ def _linked(
         first = np.unique(links.unit, return_index=True)[1]
         start = start[first]
     penalty = 0.0
-    for piece in links.pieces:
-        at = piece.units
+    for at, own_pull in (piece for same in links.pieces for piece in zip(*same, strict=True)):
         with np.errstate(over="ignore"):  # rows without weight go where their links pull
-            pull = np.clip(piece.pull * problem.unit / mass[at][:, None], -STRONGEST, STRONGEST)
+            pull = np.clip(own_pull * problem.unit / mass[at][:, None], -STRONGEST, STRONGEST)
         held = links.labels[at] >= 0
         begin = None if start is None else start[at]
         U[at], costs[at] = _of_piece(mean[at], pull, rule, held, U[at], begin)

@@ -146,8 +146,15 @@ class LinkedRows:
 
     def memberships(self, view: View, state: State) -> tuple[np.ndarray, float]:
         """Memberships (m, k) by the links, and their part of the log-likelihood."""
-        both = view.posteriors(state)(self.block)
-        U, level = (to_numpy(part).astype(np.float64) for part in both[:2])
+        return self._coupled(*self._posteriors(view.posteriors(state)))
+
+    def _posteriors(
+        self, of_block: Callable[..., Any], labels: ArrayLike | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        U, level = of_block(self.block, labels)[:2]
+        return to_numpy(U).astype(np.float64), to_numpy(level).astype(np.float64)
+
+    def _coupled(self, U: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, float]:
         logits = np.log(np.maximum(U, np.finfo(float).tiny)) + level[:, None]
         return self.links.couple(logits, self.weights)
 
@@ -160,6 +167,8 @@ class LinkedRows:
             ]
             values = np.array([part.objective for part in parts])
             return Stats(np.stack([part.sums for part in parts]), values)
+        if view.layout == "features":
+            return self._linear_change(stats, view, state)
         R, value = self.memberships(view, state)
         summarize, sums = view.summarizer(state), stats.sums
         if self.counted:
@@ -168,6 +177,20 @@ class LinkedRows:
         m, k = R.shape  # a copy of every row for each column: of that label, with its membership
         copies, own = np.tile(self.block, (k, 1)), np.repeat(np.arange(k), m)
         sums = sums + summarize(copies, (self.weights * R.T).ravel(), own).sums
+        return Stats(sums, stats.objective + value)
+
+    def _linear_change(self, stats: Stats, view: View, state: State) -> Stats:
+        """The same where the statistics are sums of z(x) by memberships, in one pass."""
+        of_block = view.posteriors(state)
+        U, level = self._posteriors(of_block)
+        R, value = self._coupled(U, level)
+        if self.counted:
+            if self.labels is not None:
+                U, level = self._posteriors(of_block, self.labels)
+            R, value = R - U, value - self.weights @ level
+        X = view.features(self.block).astype(np.float64)
+        Z = distances.features(X.T, view.kind)
+        sums = stats.sums + (Z @ (self.weights[:, None] * R)).T
         return Stats(sums, stats.objective + value)
 
 
