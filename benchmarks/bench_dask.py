@@ -30,6 +30,7 @@ from .timing import Line
 
 TITLE = "A cluster of worker processes on this machine"
 N_WORKERS = 4
+REPEATS = 5
 
 
 def run() -> list[Line]:
@@ -129,15 +130,13 @@ def beside_one_process(
         "fuzzy c-means": FuzzyCMeans(k, **options),
         "diagonal mixture": GaussianMixture(k, covariance_type="diag", **options),
     }
-    one = {name: _timed(model, X, [os.getpid()]) for name, model in models.items()}
     lines = []
     for workers in (1, 2, 4):
         with cluster(workers) as client:
             processes = [os.getpid(), *client.run(os.getpid).values()]
             there = spread(client)
             for name, model in models.items():
-                spent, seconds, objective = _timed(model, there, processes)
-                alone, wall, here = one[name]
+                spent, seconds, objective, alone, wall, here = _timed(model, there, X, processes)
                 note = (
                     f"at most 10 iterations; {seconds:.2f} s by the clock, one process {wall:.2f}; "
                     f"objectives differ by {abs(objective - here) / abs(here):.0e}"
@@ -148,23 +147,23 @@ def beside_one_process(
     return lines
 
 
-def _timed(model: Any, X: Any, processes: list[int]) -> tuple[float, float, float]:
-    """Processor time of all processes and seconds by the clock of a fit, and its objective.
+def _timed(model: Any, there: Any, X: np.ndarray, processes: list[int]) -> tuple[float, ...]:
+    """Processor time of all processes, seconds by the clock and objective, there and then here.
 
-    Medians of three fits after a first one, which reads what is compiled.
+    Medians of fits in turn, after a first one of each, which reads what is compiled.
     """
     import psutil
 
     def spent() -> float:
         return sum(sum(psutil.Process(process).cpu_times()[:2]) for process in processes)
 
-    times = []
-    for _ in range(4):
-        before, start = spent(), time.perf_counter()
-        model.fit(X)
-        times.append((spent() - before, time.perf_counter() - start))
-    cpu, wall = np.median(times[1:], axis=0)
-    return float(cpu), float(wall), model.objective_
+    times: tuple[list[Any], list[Any]] = ([], [])
+    for _ in range(REPEATS + 1):
+        for own, data in zip(times, (there, X), strict=True):
+            before, start = spent(), time.perf_counter()
+            objective = model.fit(data).objective_
+            own.append((spent() - before, time.perf_counter() - start, objective))
+    return tuple(float(number) for own in times for number in np.median(own[1:], axis=0))
 
 
 def consensus(n: int = 10_000_000, d: int = 16, k: int = 10, n_files: int = 40) -> list[Line]:

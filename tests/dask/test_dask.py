@@ -27,7 +27,7 @@ from sfumato import (
     StudentMixture,
 )
 from sfumato.core.features import STREAMING
-from sfumato.dask import Similarity, shards
+from sfumato.dask import Similarity
 from sfumato.models import MODELS
 from sfumato.selection import choose_n_clusters
 
@@ -100,6 +100,17 @@ def test_the_fuzzifier_of_many_features_is_that_of_an_array(client, n):
     there = model.fit(da.from_array(X, chunks=(400, 8))).fuzzifier_
     assert 8 / 6 < there < 1.7
     assert there == pytest.approx(model.fit(X).fuzzifier_, rel=1e-9)
+
+
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_a_constant_feature_on_the_workers_is_left_out_as_it_is_here(client, data, place):
+    X = np.insert(data[0], place, 7.0, axis=1)
+    model = GaussianMixture(3, covariance_type="diag", n_init=1, random_state=0)
+    there = model.fit(da.from_array(X, chunks=(170, 4)))
+    memberships, means = np.asarray(there.memberships_), there.means_
+    here = model.fit(X)
+    np.testing.assert_allclose(memberships, here.memberships_, atol=1e-6)
+    np.testing.assert_allclose(means, here.means_, atol=1e-6)
 
 
 def test_new_objects_on_the_cluster_get_the_memberships_of_new_objects_here(client, data):
@@ -276,29 +287,6 @@ def test_extreme_units_on_the_workers_are_refused_by_name(client, data, scale):
             FuzzyCMeans(3).fit(da.from_array(data[0] * scale, chunks=(300, 3)))
 
 
-@pytest.mark.parametrize("suffix", ["npy", "parquet"])
-def test_a_folder_of_shards_is_one_array_in_the_order_of_its_names(tmp_path, data, suffix):
-    X, _, _ = data
-    for i, part in enumerate(np.split(X, 3)):
-        if suffix == "npy":
-            np.save(tmp_path / f"part-{i}.npy", part)
-        else:
-            arrow = pytest.importorskip("pyarrow")
-            from pyarrow import parquet
-
-            parquet.write_table(
-                arrow.table({f"x{j}": part[:, j] for j in range(3)}), tmp_path / f"part-{i}.parquet"
-            )
-    array = shards(tmp_path)
-    assert array.chunks[0] == (200, 200, 200)
-    np.testing.assert_array_equal(array.compute(scheduler="synchronous"), X)
-
-
-def test_an_empty_folder_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="holds no .npy or .parquet file"):
-        shards(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -388,7 +376,7 @@ def test_kept_rows_are_made_again_on_another_worker(data):
 
 def test_rows_of_files_are_kept_where_the_workers_have_room(client, data, tmp_path, monkeypatch):
     """Mapped files are looked at once; without room every pass looks at them again."""
-    from sfumato.dask import _features
+    from sfumato.dask import _features, shards
 
     X, _, _ = data
     for i, part in enumerate(np.array_split(X, 3)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from copy import copy
 from functools import reduce
 from operator import getitem
 from typing import Any, NamedTuple
@@ -317,8 +318,24 @@ class Features:
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return self[:].astype(dtype or self.dtype)
 
-    def __getitem__(self, indices: Any) -> np.ndarray:
-        """Chosen rows, brought here."""
+    def _narrowed(self, columns: Any) -> Features:
+        """Chosen features, in the same blocks."""
+        part = copy(self)
+        part.blocks = [
+            client().submit(getitem, block, (slice(None), columns), pure=False)
+            for block in self.blocks
+        ]
+        part.shape = (self.shape[0], len(np.arange(self.shape[1])[columns]))
+        part.extremes = None if self.extremes is None else self.extremes[:, columns]
+        part._columns, part._groups = {}, None
+        return part
+
+    def __getitem__(self, indices: Any) -> Any:
+        """Chosen rows, brought here; with all rows, chosen features, which stay there."""
+        if isinstance(indices, tuple):
+            rows, columns = indices
+            part = self._narrowed(columns)
+            return part if rows == slice(None) else part[rows]
         if isinstance(indices, slice):
             indices = np.arange(*indices.indices(self.shape[0]))
         indices = np.asarray(indices)
