@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 
+from ..core.text import plain
 from .errors import NotConvergedError, StoppedError
 from .stopping import listening
 
 __all__ = ["main"]
+
+# A name that the system cannot take is bad input; other faults of the system are failures.
+_NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,13 +90,13 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, ImportError):
         return _say(str(error), 1)
     if isinstance(error, OSError) and error.strerror:
-        return _say(f"{error.strerror}: {error.filename}" if error.filename else error.strerror, 1)
+        code = 2 if error.errno in _NO_NAME else 1
+        name = f": {plain(error.filename, 200)}" if error.filename else ""
+        return _say(error.strerror + name, code)
     return _say(f"{type(error).__name__}: {error} (add --debug for the whole story)", 1)
 
 
 def _say(text: str, code: int) -> int:
-    from ..core.text import plain
-
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     print(
         f"sfumato: {'' if code > 128 else 'error: '}"

@@ -48,7 +48,7 @@ class Output:
         self, target: Path, check: Check, *, force: bool = False, option: str = "--out"
     ) -> None:
         self.shown, self.check, self.force, self.option = target, check, force, option
-        self.target = target.resolve()
+        self.target = Path(os.path.realpath(target))  # unlike resolve, takes links in a circle
         self.claim = Claim(self.target, option)
 
     def __enter__(self) -> Output:

@@ -91,11 +91,22 @@ def read(
         if sys.stdin is None:
             raise InputError("standard input is closed: name a file")
         return _read_pipe(sys.stdin.buffer, "standard input", roles, report)
+    if "://" in str(path):
+        raise InputError(f"{plain(path, 200)} is an address: download it, and name the file")
     path = Path(path)
-    if path.is_fifo():
+    if "\0" in str(path):
+        raise InputError(f"no file called {plain(path, 200)}")
+    if _is_pipe(path):
         with path.open("rb") as pipe:
             return _read_pipe(pipe, f"the pipe {plain(path, 80)}", roles, report)
-    return _read(path, plain(path.name), roles, report)
+    return _read(path, plain(path.name or path), roles, report)
+
+
+def _is_pipe(path: Path) -> bool:
+    try:
+        return path.is_fifo()
+    except OSError:  # a name that the system does not take
+        return False
 
 
 def _read_pipe(
@@ -145,12 +156,15 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
                 f"{source} changed while it was read: wait until it is complete, or copy it first"
             )
         return table
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"no file called {plain(path, 200)}") from error
     except PermissionError as error:
         raise InputError(f"{source} may not be read by you: check its permissions") from error
     except (InputError, MemoryError, ImportError):
         raise
+    except OSError as error:
+        reason = plain(error.strerror or error, 100)
+        raise InputError(f"{source} cannot be read: {reason}") from error
     except Exception as error:  # whatever a file from outside makes a reader stumble over
         what = f"{type(error).__name__} {plain(error, 80)}"
         raise InputError(f"{source} is damaged, or not what it seems to be: {what}") from error

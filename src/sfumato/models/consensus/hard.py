@@ -227,6 +227,9 @@ def draws(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)
             resampled = tables.reweight(few, table.weights * counts)
+            if not (resampled.coverage > 0).any():  # no partition that was drawn saw an object
+                yield np.full_like(memberships, 1.0 / k)
+                continue
             solution = solve(fitted.consensus, resampled, k, once, start)
             U = fitted._replace(solution=solution).spread(table, solution.memberships)
         yield align(U, memberships)[:, :k]
