@@ -85,3 +85,12 @@ def test_weights_are_copies(name):
     weighted = model.fit(L, sample_weight=counts).memberships_[counts > 0]
     copied = model.fit(L[rows]).memberships_[np.unique(rows, return_index=True)[1]]
     np.testing.assert_allclose(weighted, copied, atol=1e-12)
+
+
+def test_fewer_clusters_than_groups_leave_groups_empty():
+    L = np.array([[0, 0], [0, 0], [1, 0], [1, 0], [1, 0]])
+    model = EvidenceAccumulation(4, ensemble="precomputed", consensus="mcla", random_state=0)
+    with pytest.warns(UserWarning, match="the partitions have 3 clusters, fewer than n_clusters=4"):
+        U = model.fit(L).memberships_
+    np.testing.assert_allclose(U.sum(axis=1), 1.0)
+    assert (U.sum(axis=0) > 0).sum() == 3

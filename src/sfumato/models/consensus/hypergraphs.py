@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
 from ...core import loop
+from ...core.warn import warn
 from ...numerics import kmeans, simplex
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors, normalized_operator
@@ -109,7 +110,13 @@ class ByClusters:
         J = jaccard(D)
         found = leading_eigenvectors(normalized_operator(J), min(k, len(J)))
         Z = unit_rows(found.vectors)
-        model = KMeans(k, n_init=settings.n_init, random_state=settings.random_state).fit(Z)
+        few = min(k, len(J))
+        if few < k:  # as in a resample of few partitions
+            warn(
+                f"the partitions have {len(J)} cluster{'s' * (len(J) > 1)}, fewer than "
+                f"n_clusters={k}: groups beyond them are empty"
+            )
+        model = KMeans(few, n_init=settings.n_init, random_state=settings.random_state).fit(Z)
         groups = (model.labels_[:, None] == np.arange(k)).astype(np.float64)
         weights = table.column_weight[self.used][:, None] * groups
         self.share = weights / np.maximum(weights.sum(axis=0), np.finfo(float).tiny)

@@ -122,10 +122,16 @@ def _folds(table: tables.Table, n_folds: int, settings: Settings) -> np.ndarray:
     m = len(table.weights)
     if m < 2:
         raise ValueError(
-            f"n_clusters='auto' by held-out partitions needs at least 2 partitions, got {m}: give "
-            "n_clusters"
+            "n_clusters='auto' by held-out partitions needs at least 2 partitions that saw "
+            f"objects, got {m}: give n_clusters"
         )
     return np.random.default_rng(settings.random_state).permutation(m) % min(n_folds, m)
+
+
+def _telling(table: tables.Table) -> tables.Table:
+    """Without partitions that saw no object: a fold of nothing else would have no answer."""
+    telling = (table.weights > 0) & table.seen().any(axis=0)
+    return table if telling.all() else table.partitions(telling)
 
 
 def _skills(table: tables.Table, candidates: np.ndarray, settings: Settings) -> np.ndarray:
@@ -135,6 +141,7 @@ def _skills(table: tables.Table, candidates: np.ndarray, settings: Settings) -> 
     Single partitions much finer than the answer would favour every further split; the kernel of
     half of them shows the clusters.
     """
+    table = _telling(table)
     half = _folds(table, 2, settings)
     skills = np.empty((2, len(candidates)))
     for index, k in enumerate(candidates):
@@ -163,6 +170,7 @@ def _held_out(
     """Brier score of u_i'u_j on every partition (rows), from fits (columns) in which it had no
     part.
     """
+    table = _telling(table)
     folds = _folds(table, N_FOLDS, settings)
     scores = np.empty((len(folds), len(candidates)))
     for fold in np.unique(folds):

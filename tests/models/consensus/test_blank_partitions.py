@@ -1,0 +1,42 @@
+"""Partitions that saw no object: a resample, or a fold, may hold nothing else."""
+
+import numpy as np
+import pytest
+
+from sfumato import EvidenceAccumulation
+
+NAMES = ("cluster-kernel", "coassociation", "coassociation-likelihood", "single", "hgpa", "mcla")
+
+
+def labelings(n_blank, n_telling=1):
+    L = np.full((8, n_blank + n_telling), -1)
+    L[:, :n_telling] = np.arange(8)[:, None] // 4
+    return L
+
+
+def made(n_clusters, name, **settings):
+    return EvidenceAccumulation(
+        n_clusters, ensemble="precomputed", consensus=name, random_state=0, **settings
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_resample_that_saw_nothing_is_uniform(name):
+    model = made(2, name).fit(labelings(3))
+    draws = list(model._membership_draws(12))
+    np.testing.assert_allclose([draw.sum(axis=1) for draw in draws], 1.0)
+    blank = [np.all(draw == 0.5) for draw in draws]
+    assert any(blank)
+    assert not all(blank)
+    assert np.isfinite(model.cooccurrence_interval([(0, 1), (0, 7)], n_draws=12)).all()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", NAMES)
+def test_folds_hold_only_partitions_that_saw_objects(name):
+    refused = made("auto", name, selection="held-out")
+    with pytest.raises(ValueError, match="at least 2 partitions that saw objects, got 1"):
+        refused.fit(labelings(3))
+    model = made("auto", name, selection="held-out").fit(labelings(3, 4))
+    assert model.memberships_.shape[1] == 2
