@@ -35,6 +35,13 @@ def test_a_budget_is_found_and_can_be_set(monkeypatch):
     assert memory.memory_budget() == 2_000_000_000
 
 
+@pytest.mark.parametrize("budget", ["abc", "nan", "inf", "-5", "2 GB"])
+def test_a_budget_that_is_no_number_of_bytes_is_named(monkeypatch, budget):
+    monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", budget)
+    with pytest.raises(ValueError, match=f"SFUMATO_MEMORY_BUDGET must be .* got '{budget}'"):
+        memory.memory_budget()
+
+
 def test_what_fits_passes_and_what_does_not_is_refused_with_size_and_advice(monkeypatch):
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "8e6")
     memory.reserve((100, 100), np.float64, "a matrix", "use less")

@@ -7,11 +7,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from .text import plain
 
 __all__ = [
     "InputSize",
@@ -82,7 +85,7 @@ def memory_budget() -> int:
     """
     override = os.environ.get("SFUMATO_MEMORY_BUDGET")
     if override:
-        return int(float(override))
+        return _stated(override)
     limits = [_available(), _address_room(), *_cgroup_room()]
     return max(0, int(min((limit for limit in limits if limit is not None), default=2**62)))
 
@@ -139,6 +142,16 @@ def reserve(shape: tuple[int, ...], dtype: npt.DTypeLike, what: str, instead: st
 def budget_for(size: float) -> int:
     """The budget, asked for only where ``size`` is not small, or one was set."""
     return 2**62 if size <= SMALL and "SFUMATO_MEMORY_BUDGET" not in os.environ else memory_budget()
+
+
+def _stated(override: str) -> int:
+    """The budget that somebody set, in bytes."""
+    with suppress(ValueError, OverflowError):
+        if (size := int(float(override))) >= 0:
+            return size
+    raise ValueError(
+        f"SFUMATO_MEMORY_BUDGET must be a number of bytes such as 2e9, got {plain(override)!r}"
+    )
 
 
 def _human(size: float) -> str:

@@ -48,7 +48,13 @@ class Output:
         self, target: Path, check: Check, *, force: bool = False, option: str = "--out"
     ) -> None:
         self.shown, self.check, self.force, self.option = target, check, force, option
-        self.target = Path(os.path.realpath(target))  # unlike resolve, takes links in a circle
+        try:
+            # Unlike ``resolve`` it takes links in a circle, which ``check`` then refuses.
+            self.target = Path(os.path.realpath(target))
+        except FileNotFoundError as error:
+            raise InputError(
+                f"{option}: the folder you are in is gone: change to another one"
+            ) from error
         self.claim = Claim(self.target, option)
 
     def __enter__(self) -> Output:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from ..core.memory import budget_for
 from ..core.text import plain
 from ._tables import InputError, Roles, Table, archive_holds
 
@@ -87,6 +88,7 @@ def read(
     (['ada', 'bea'], ['length', 'width'], [[1.5, 2.0], [0.5, 1.0]])
     """
     roles = roles or Roles()
+    budget_for(0)  # one that is no number is not to be blamed on the file
     if str(path) == "-":
         if sys.stdin is None:
             raise InputError("standard input is closed: name a file")
