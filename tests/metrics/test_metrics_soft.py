@@ -283,3 +283,19 @@ def test_interval_covers_the_population_value(name, hard):
         )
         inside += estimate.low <= truth <= estimate.high
     assert 0.90 <= inside / 300 <= 0.98
+
+
+@pytest.mark.parametrize("weights", [[2, 2, 2, 0, 0, 0], [0, 0, 0, 0, 0, 1]])
+def test_a_silhouette_without_another_cluster_that_counts_is_zero(weights):
+    X, labels = np.arange(12.0).reshape(6, 2), np.repeat([0, 1], 3)
+    for clustering in (labels, np.eye(2)[labels]):
+        assert metrics.fuzzy_silhouette(X, clustering, sample_weight=weights) == 0.0
+
+
+@pytest.mark.parametrize("interval", [None, 0.9])
+def test_calibration_of_one_object_that_counts_is_refused(interval):
+    labels = np.repeat([0, 1], 3)
+    with pytest.raises(ValueError, match="give at least two objects a sample_weight above 0"):
+        metrics.calibration_curve(
+            labels, np.eye(2)[labels], sample_weight=[0, 0, 0, 0, 0, 1], interval=interval
+        )

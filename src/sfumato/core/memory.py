@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .text import plain
 
 __all__ = [
     "InputSize",
@@ -150,7 +149,7 @@ def _stated(override: str) -> int:
         if (size := int(float(override))) >= 0:
             return size
     raise ValueError(
-        f"SFUMATO_MEMORY_BUDGET must be a number of bytes such as 2e9, got {plain(override)!r}"
+        f"SFUMATO_MEMORY_BUDGET must be a number of bytes such as 2e9, got {override[:40]!r}"
     )
 
 

@@ -119,6 +119,10 @@ def calibration_curve(
 
     weight, predicted, observed = shares(weights)
     used = weight > 0
+    if not used.any():
+        raise ValueError(
+            "calibration needs pairs: give at least two objects a sample_weight above 0"
+        )
     low = high = None
     if interval is not None:
         draws = np.stack(

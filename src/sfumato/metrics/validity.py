@@ -262,11 +262,11 @@ def _silhouettes(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.n
     from sklearn.metrics import pairwise_distances_chunked
 
     k = int(labels.max()) + 1
-    if k < 2:
+    mass = np.bincount(labels, weights, minlength=k)
+    if np.count_nonzero(mass) < 2:  # no other cluster to compare with, or none that counts
         return np.zeros(len(X))
     inside: Any = sp.csr_array((weights, labels, np.arange(len(X) + 1)), shape=(len(X), k))
     inside = inside.toarray() if k <= FEW else inside
-    mass = np.bincount(labels, weights, minlength=k)
 
     def reduce(distances: np.ndarray, start: int) -> np.ndarray:
         sums = distances @ inside
