@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-
 __all__ = [
     "InputSize",
     "MemoryBudgetError",
