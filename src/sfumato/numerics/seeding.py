@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 MOST_GROUPS = 200  # that agglomeration begins with
+PAIRED = 2**18  # numbers in the scatters of the pairs that are weighed at once
 
 
 def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
@@ -238,7 +239,7 @@ def merge(
     again. ``mass`` (m,), ``mean`` (m, d) and ``scatter`` (m, d, d) of the groups are written to.
     """
 
-    def union(a: int, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def union(a: Any, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         N = mass[a] + mass[others]
         gap = mean[others] - mean[a]
         between = (mass[a] * mass[others] / N)[:, None, None] * gap[:, :, None] * gap[:, None, :]
@@ -248,8 +249,10 @@ def merge(
     group, alive = np.arange(m), np.ones(m, dtype=bool)
     own = cost(mass, scatter)
     rise = np.full((m, m), np.inf)
-    for a in range(m - 1):
-        others = np.arange(a + 1, m)
+    first, second = np.triu_indices(m, 1)
+    step = max(m, PAIRED // max(1, mean.shape[1] ** 2))
+    for start in range(0, len(first), step):
+        a, others = first[start : start + step], second[start : start + step]
         rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
     found = {m: group.copy()} if m in sizes else {}
     for k in range(m - 1, min(sizes) - 1, -1):

@@ -70,3 +70,31 @@ def test_results_come_in_order_from_any_number_of_threads():
 def test_an_error_in_a_thread_is_raised():
     with pytest.raises(ZeroDivisionError):
         list(in_threads(divmod, [(1, 1), (1, 0), (2, 1)], 2))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shrinkage", [0.0, 50.0])
+def test_the_compiled_climb_is_the_plain_one(rng, monkeypatch, weighted, shrinkage):
+    pytest.importorskip("numba")
+    Y = rng.normal(size=(120, 3)) + 4.0 * np.eye(3)[np.arange(120) % 3]
+    mass = rng.random(120) + 0.5 if weighted else None
+    seen = em.Seen.of(Y, mass, None)
+    share = rng.dirichlet(np.ones(3), size=120).T
+    start = (share if mass is None else share * mass) @ seen.Z.T
+    compiled = em.climb(seen, start, shrinkage=shrinkage)
+    monkeypatch.setattr(em, "compiled_module", lambda *_: None)
+    plain = em.climb(seen, start, shrinkage=shrinkage)
+    np.testing.assert_allclose(compiled.rows, plain.rows, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(compiled.sums, plain.sums, rtol=1e-8, atol=1e-8)
+    assert compiled.value == pytest.approx(plain.value, rel=1e-10)
+
+
+def test_an_object_out_of_reach_does_not_stop_a_climb(rng):
+    Y = rng.normal(size=(60, 2))
+    Y[0] = 1e5  # all densities of the object vanish at first
+    seen = em.Seen.of(Y, None, None)
+    inner = np.arange(60) > 0
+    start = np.stack([inner & (Y[:, 0] > 0), inner & (Y[:, 0] <= 0)]) @ seen.Z.T
+    fitted = em.climb(seen, start, max_steps=3)
+    assert np.isfinite(fitted.value)
+    assert np.isfinite(fitted.rows).all()

@@ -12,7 +12,54 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["invert", "maximize", "normalize_members"]
+from ...numerics.compiled_sums import gaussian_walk
+
+__all__ = ["climb", "invert", "least_at_own_center", "maximize", "normalize_members"]
+
+
+@njit(cache=True, nogil=True)
+def climb(stack, weights, sums, d, prior, shrinkage, max_steps, tol):
+    """Coefficients (k, q), sums (k, q) and the mean log-density after expectation and maximisation
+    from ``sums``; NaN where all densities of an object vanish.
+
+    ``stack`` (1, q, n) holds z(y), and ``weights`` (n,) may be empty.
+    """
+    (k, q), n = sums.shape, stack.shape[2]
+    D, E, spare, part = np.empty((k, n)), np.empty((k, n)), np.empty((2, n)), np.empty((k, q))
+    nothing, none = np.empty((0, n)), np.empty((0, k))  # z(y) is made already
+    total = weights.sum() if len(weights) else float(n)
+    rows, before, now = sums, -np.inf, np.nan
+    for _ in range(max_steps):
+        rows = maximize(sums, d, prior, shrinkage)
+        sums = np.zeros((k, q))
+        now = gaussian_walk(stack, weights, rows, sums, D, nothing, none, part, E, spare) / total
+        if not now - before >= tol:
+            break
+        before = now
+    return rows, sums, now
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def least_at_own_center(rows, sums, d):
+    """The least of the posteriors of the components, each at its own center."""
+    k = len(rows)
+    logits, least = np.empty(k), np.inf
+    for j in range(k):
+        mass = max(sums[j, 0], 1e-10)
+        for i in range(k):
+            at, logit = d + 1, rows[i, 0]
+            for a in range(d):
+                x = sums[j, 1 + a] / mass
+                logit += rows[i, 1 + a] * x
+                for b in range(a, d):
+                    logit += rows[i, at] * x * (sums[j, 1 + b] / mass)
+                    at += 1
+            logits[i] = logit
+        top, total = logits.max(), 0.0
+        for i in range(k):
+            total += math.exp(logits[i] - top)
+        least = min(least, math.exp(logits[j] - top) / total)
+    return least
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

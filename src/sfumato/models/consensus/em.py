@@ -168,6 +168,9 @@ def climb(
 ) -> Fitted:
     """Expectation and maximisation from sums (k, q) of z(y)."""
     d, before = n_axes(len(seen.Z)), -np.inf
+    fitted = _climb_compiled(seen, sums, d, shrinkage, max_steps, tol)
+    if fitted is not None:
+        return fitted
     for _ in range(max_steps):
         rows = maximize(sums, d, shrinkage)
         sums, now = expect(seen, rows)
@@ -177,6 +180,27 @@ def climb(
             break
         before = now
     return Fitted(rows, sums, now)
+
+
+def _climb_compiled(
+    seen: Seen, sums: np.ndarray, d: int, shrinkage: float, max_steps: int, tol: float
+) -> Fitted | None:
+    """The compiled loop; None where there is none, or where densities need more care."""
+    compiled = compiled_module(__package__, "compiled")
+    if compiled is None or seen.partial is not None or seen.Z.dtype != np.float64:
+        return None
+    weights = np.empty(0) if seen.mass is None else np.asarray(seen.mass, dtype=np.float64)
+    rows, after, value = compiled.climb(
+        np.ascontiguousarray(seen.Z)[None],
+        np.ascontiguousarray(weights),
+        np.ascontiguousarray(sums, dtype=np.float64),
+        d,
+        _prior(len(sums), d),
+        float(shrinkage),
+        max_steps,
+        tol,
+    )
+    return Fitted(rows, after, value) if np.isfinite(value) else None
 
 
 def n_axes(width: int) -> int:
@@ -230,7 +254,12 @@ def maximize(sums: np.ndarray, d: int, shrinkage: float = 0.0) -> np.ndarray:
     """
     compiled = compiled_module(__package__, "compiled")
     step = _maximize if compiled is None else compiled.maximize
-    return step(sums, d, PRIOR * len(sums) ** (-2.0 / d), shrinkage)
+    return step(sums, d, _prior(len(sums), d), shrinkage)
+
+
+def _prior(k: int, d: int) -> float:
+    """a K^(-2/d) above."""
+    return PRIOR * k ** (-2.0 / d)
 
 
 def _maximize(sums: np.ndarray, d: int, prior: float, shrinkage: float) -> np.ndarray:

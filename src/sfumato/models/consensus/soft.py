@@ -23,7 +23,6 @@ from ...numerics.axes import fit_axes
 from ...selection.criteria import eigengap, misfit_of_sums, structure_score, supported_numbers
 from .candidates import (
     COMPARED,
-    N_MEMBERS,
     Average,
     Candidate,
     Request,
@@ -33,6 +32,7 @@ from .candidates import (
     member_weights,
     set_sizes,
 )
+from .components import N_MEMBERS
 from .evidence import GivenColumns, MixtureColumns, Sums, factorize, refine
 from .mixtures import MixtureEnsemble, Stock
 from .reading import fit_reader

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from sfumato import EvidenceAccumulation
 from sfumato.datasets import make_gaussians
 from sfumato.memberships import align
-from sfumato.models.consensus import candidates, em
+from sfumato.models.consensus import components, em
 from sfumato.models.consensus.mixtures import MixtureEnsemble, Stock
 from sfumato.numerics import distances
 from sfumato.numerics.axes import fit_axes
@@ -52,7 +52,7 @@ def test_memberships_are_the_matched_average_of_the_posteriors():
     simulated = overlapping()
     fitted = EvidenceAccumulation(3, random_state=0).fit(simulated.evidence)
     parts = fitted.ensemble_.partitions(simulated.evidence)
-    assert len(parts) == candidates.N_MEMBERS
+    assert len(parts) == components.N_MEMBERS
     matched = [align(part, fitted.memberships_) for part in parts]
     np.testing.assert_allclose(np.mean(matched, axis=0), fitted.memberships_, atol=1e-12)
     new = simulated.evidence[:20] + 0.01
@@ -115,7 +115,10 @@ def test_a_wide_component_around_another_is_no_cluster():
     nested = (np.arange(400) >= 300) == np.array([[False], [True]])
     halves = (X[:, 0] > 0) == np.array([[False], [True]])
     runs = [em.climb(em.Seen(Z, None), labels @ Z.T, max_steps=1) for labels in (nested, halves)]
-    assert [candidates._own_centers(run) for run in runs] == [False, True]
+    assert [components._own_centers(run) for run in runs] == [False, True]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(components, "compiled_module", lambda *_: None)
+        assert [components._own_centers(run) for run in runs] == [False, True]
 
 
 def test_components_of_a_fine_mixture_are_merged_to_the_clusters():
@@ -126,7 +129,7 @@ def test_components_of_a_fine_mixture_are_merged_to_the_clusters():
     fine = np.arange(240) % 80 < 40
     groups = 2 * (np.arange(240) // 80) + fine
     sums = (groups == np.arange(6)[:, None]) @ Z.T
-    merged = candidates._merged(sums, 3, 2)
+    merged = components._merged(sums, 3, 2)
     np.testing.assert_allclose(np.sort(merged[:, 0]), [80, 80, 80])
     expected = np.stack([X[80 * j : 80 * j + 80].sum(axis=0) for j in range(3)])
     order = np.argsort(merged[:, 1] + 10 * merged[:, 2])
@@ -141,4 +144,4 @@ def test_nothing_is_claimed_where_no_object_is_left_out():
     ensemble = MixtureEnsemble(3)
     seeds = np.arange(3)
     fine = ensemble._members(stock, seeds)
-    assert candidates.fit_components(stock, 6, fine, seeds, 2) == []
+    assert components.fit_components(stock, 6, fine, seeds, 2) == []
