@@ -252,8 +252,8 @@ def merge(
     first, second = np.triu_indices(m, 1)
     step = max(m, PAIRED // max(1, mean.shape[1] ** 2))
     for start in range(0, len(first), step):
-        a, others = first[start : start + step], second[start : start + step]
-        rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
+        one, two = first[start : start + step], second[start : start + step]
+        rise[one, two] = rise[two, one] = cost(*union(one, two)) - own[one] - own[two]
     found = {m: group.copy()} if m in sizes else {}
     for k in range(m - 1, min(sizes) - 1, -1):
         a, b = divmod(int(np.argmin(rise)), m)
