@@ -29,6 +29,20 @@ def test_noise_is_rarely_cut(draw, n):
     assert np.sum(np.array(found) > 1) <= 3  # more than 3 of 20 at a rate of 5 %: 1.6 %
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_long_tail_is_rarely_cut(sign):
+    draws = [np.random.default_rng([49, seed]).exponential(size=(49, 2)) for seed in range(25)]
+    found = [number(sign * X) for X in draws]
+    assert np.sum(np.array(found) > 1) <= 5  # a quarter was cut where clouds were uniform alone
+
+
+def test_unequal_groups_are_told_from_a_long_tail():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(36, 2)) + 8.0 * (np.arange(36) < 9)[:, None]
+        assert number(X) == number(-X) == 2
+
+
 @pytest.mark.parametrize(("n", "k"), [(14, 2), (24, 3), (45, 4)])
 def test_clear_groups_are_found(n, k):
     rng = np.random.default_rng(n)
