@@ -224,6 +224,12 @@ class Rows:
         return kept
 
     @property
+    def only_block(self) -> tuple[Any, ...] | None:
+        """The block and its columns, where there is one in all and its view was made once."""
+        whole = slice(0, self.shape[0])
+        return self._cut(whole) if self._made and self.slices == [whole] else None
+
+    @property
     def is_kept(self) -> bool:
         """Whether the view was made once and stays."""
         return bool(self._made)

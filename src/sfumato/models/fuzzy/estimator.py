@@ -134,7 +134,10 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     array([0.3, 4.8])
     """
 
-    _screen = 8192
+    @property
+    def _screen(self) -> int:
+        """Objects on which the starts compete: a hundred for each cluster."""
+        return int(np.clip(100 * self.n_clusters, 2000, 8192))
 
     def __init__(
         self,
@@ -313,11 +316,16 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         inner = self._coordinates.inner(block)
         return _dense(inner) if self._full else inner
 
-    def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.State:
+    def _start(
+        self,
+        rows: Rows,
+        rng: np.random.Generator,
+        sample: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> kernel.State:
         if self.init is not None:
             centers = np.asarray(self._coordinates.inner(self._given_centers()), dtype=np.float64)
             return self._with_metrics(centers)
-        X, weights = self._sample(rows, self._screen, rng)
+        X, weights = self._sample(rows, self._screen, rng) if sample is None else sample
         centers = seeding.kmeans_plus_plus(
             X, weights, self.n_clusters, rng, cap=self._rule.noise or np.inf
         )
@@ -330,12 +338,24 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         )
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
-        # Every start from given centers would be the same.
-        return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
+        if self.init is not None or rows.shape[0] > self._screen:
+            # Every start from given centers would be the same.
+            return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
+        rngs = [np.random.default_rng(seed) for seed in seeds]
+        sample = self._sample(rows, rows.shape[0], rngs[0])  # of all objects: sorted once
+        return [self._run(rows, self._start(rows, rng, sample), total) for rng in rngs]
 
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
         if self.stop == "objective":
-            return super()._run(rows, state, total)
+            block = rows.only_block
+            compute = (
+                None
+                if block is None
+                else kernel.whole_run(
+                    block[0].T, block[1], state, self._rule, self.max_iter, self.tol
+                )
+            )
+            return super()._run(rows, state, total) if compute is None else loop.at_once(compute)
         step = acceleration.Squarem.accelerate(
             self._step(rows), self._pack, self._unpack, larger=False
         )

@@ -12,6 +12,7 @@ more cluster at the same distance from every object.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
-from ...core.arrays import inplace, namespace, to_numpy
+from ...core import loop
+from ...core.arrays import compiled_module, inplace, namespace, to_numpy
 from ...core.types import Array
 from ...numerics import distances
 
@@ -39,6 +41,7 @@ __all__ = [
     "summarize",
     "unpack",
     "update",
+    "whole_run",
 ]
 
 SMALL = 2**14  # numbers for which SciPy takes longer to check them than to compare them
@@ -47,6 +50,7 @@ SMALL = 2**14  # numbers for which SciPy takes longer to check them than to comp
 # Beyond this fuzzifier, power means are taken by logarithms near one, which the kernels that read
 # objects once do not; the fuzzifiers of the literature lie below 10.
 MOST_FUSED = 100.0
+FEW = 2**19  # numbers of a step, under a millisecond, up to which a run is one compiled call
 MOST_FUZZY = 1e16  # beyond this fuzzifier memberships are equal to rounding
 
 
@@ -245,6 +249,38 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
     A, cost = pull(squared_distances(Z, ready), weights, ready.rule)
     sums = A[: ready.n_clusters, :] @ Z.T
     return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(cost, dtype=xp.float64)))
+
+
+def whole_run(
+    Z: np.ndarray, weights: np.ndarray | None, state: State, rule: Rule, max_iter: int, tol: float
+) -> Callable[[], loop.Run] | None:
+    """A run from ``state`` in one compiled call, where the objects are so few that it pays; else
+    None. ``Z`` is z(x) (q, n).
+    """
+    q, n = Z.shape
+    few = n * q * len(state.centers) <= FEW and Z.dtype == np.float64
+    plain = state.metrics is None and rule.temperature is None and rule.fuzzifier <= MOST_FUSED
+    twin = compiled_module("sfumato.numerics", "compiled_runs") if few and plain else None
+    if twin is None:
+        return None
+    given = np.empty(0) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+    noise = np.nan if rule.noise is None else rule.noise
+    rounding = 4.0 * float(np.finfo(np.float64).eps) * q
+
+    def compute() -> loop.Run:
+        centers, history, done = twin.fuzzy_run(
+            np.ascontiguousarray(Z),
+            given,
+            np.ascontiguousarray(state.centers, dtype=np.float64),
+            float(rule.fuzzifier),
+            float(noise),
+            rounding,
+            max_iter,
+            float(tol),
+        )
+        return loop.Run(State(centers), history[-1], history, len(history), bool(done))
+
+    return compute
 
 
 def stackable(ready: Distances, dtype: npt.DTypeLike) -> bool:
