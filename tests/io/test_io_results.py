@@ -146,10 +146,11 @@ def test_models_come_back(tmp_path):
     )
 
 
-def test_a_checkpoint_on_disk_gives_the_same_memberships(tmp_path):
+@pytest.mark.parametrize("settings", [{"n_init": 3, "stop": "centers"}, {"n_init": 30}])
+def test_a_checkpoint_on_disk_gives_the_same_memberships(tmp_path, settings):
     pytest.importorskip("skops")
     X = np.random.default_rng(0).normal(size=(300, 3))
-    make = lambda: FuzzyCMeans(4, n_init=3, random_state=0)  # noqa: E731
+    make = lambda: FuzzyCMeans(4, random_state=0, **settings)  # noqa: E731
     whole = make().fit(X)
 
     class Stopped(Checkpoint):

@@ -30,6 +30,7 @@ __all__ = ["CLASSICAL", "SAMPLE", "choose", "fuzzifier_of", "least"]
 CLASSICAL = 2.0  # the usual value, and the largest one that is chosen
 SAMPLE = 2000  # objects that are looked at, as in the structure test
 MOST_CLUSTERS = 100  # of k-means: so many leave little more than the clusters in every direction
+SMALL = 64  # features up to which LAPACK takes less time than its callers
 N_STARTS, N_STEPS = 2, 10  # of k-means: a start that joins two clusters would raise the answer
 
 
@@ -90,4 +91,6 @@ def _residuals(X: np.ndarray, weights: np.ndarray, k: int, cap: float) -> np.nda
 def _largest(Y: np.ndarray) -> float:
     """The largest eigenvalue of Y'Y, whose trace is one."""
     F = Y.T @ Y if Y.shape[0] >= Y.shape[1] else Y @ Y.T
+    if len(F) <= SMALL:
+        return float(np.linalg.eigvalsh(F)[-1])
     return float(leading_eigenvectors(F, 1, tol=1e-6).values[0])
