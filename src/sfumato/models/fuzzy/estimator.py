@@ -134,10 +134,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     array([0.3, 4.8])
     """
 
-    @property
-    def _screen(self) -> int:
-        """Objects on which the starts compete: a hundred for each cluster."""
-        return int(np.clip(100 * self.n_clusters, 2000, 8192))
+    _screen: int = 8192
 
     def __init__(
         self,
@@ -281,6 +278,8 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         )
         # Positive even if all objects are equal, so that temperature and noise distance are.
         variance = max(float(self._coordinates.variances.sum()), 1e-12)
+        # The starts compete on a hundred objects for each cluster.
+        self._screen = int(np.clip(100 * self.n_clusters, 2000, 8192))
         rows = self._rows(X, weights) if self._full else self._rows(X, weights).kept()
         few = partial(self._sample, rows, fuzziness.SAMPLE, np.random.default_rng(0))
         self._rule = self._rule_of(variance, self.n_features_in_, few)
