@@ -94,6 +94,7 @@ def n_covariance_parameters(family: str, k: int, d: int) -> int:
     return volume + shape * (d - 1) + orientation * (d * (d - 1) // 2)
 
 
+@lru_cache(maxsize=1024)
 def n_parameters(family: str, k: int, d: int, noise: bool = False) -> int:
     """Free parameters of a mixture: weights, means, covariances, and the share of the noise."""
     return k - 1 + k * d + n_covariance_parameters(family, k, d) + int(noise)

@@ -19,6 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from ...core.arrays import is_numpy, to_numpy
 from ...core.linked import Linked
 from ...core.rows import Rows, has_holes
+from ...core.structure import median
 from ...numerics import distances, families, seeding
 from ...numerics.coordinates import Coordinates, measure
 from .hierarchy import hierarchy
@@ -380,7 +381,7 @@ def _cuts(X: np.ndarray, weights: np.ndarray, labels: np.ndarray, sums: np.ndarr
         radius = squares @ (1.0 / np.maximum(values, 1e-100))
         sides[0, rows] = projected[:, -1] > 0.0
         sides[1, rows] = projected[:, flattest] > 0.0
-        sides[2, rows] = radius > np.median(radius)
+        sides[2, rows] = radius > median(radius)
     return sides
 
 
