@@ -171,3 +171,23 @@ def test_a_family_lies_within_those_whose_letters_are_freer():
         for other in families.FAMILIES:
             if name != other and families.lies_within(name, other):
                 assert few < families.n_covariance_parameters(other, 3, 4)
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_families_are_unit_free_if_units_of_features_change_the_m_step_in_the_same_way(family):
+    scatter, mass = problem()
+    units = np.array([1.0, 20.0, 0.3])
+    both = units[:, None] * units
+    before = families.as_matrices(
+        m_step(family, families.reduced(scatter, family), mass), family, 3
+    )
+    after = families.as_matrices(
+        m_step(family, families.reduced(scatter * both, family), mass), family, 3
+    )
+    same = np.allclose(after, before * both, rtol=1e-4)
+    assert families.is_unit_free(family) == same
+
+
+def test_scikit_learns_names_of_families_are_unit_free_as_the_families_are():
+    assert not families.is_unit_free("spherical")
+    assert all(families.is_unit_free(name) for name in ("full", "tied", "diag", "auto"))

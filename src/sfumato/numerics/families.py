@@ -30,6 +30,7 @@ __all__ = [
     "covariances",
     "family_of",
     "has_one_covariance",
+    "is_unit_free",
     "kind_of",
     "lies_within",
     "n_covariance_parameters",
@@ -46,6 +47,9 @@ FAMILIES = (
 )
 ALIASES = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}
 FREEDOM = "IEV"  # letters of a name from the strictest to the freest
+# Families that keep their form under a change of units of single features; the others hold in
+# units that all features share.
+UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
 AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
 MOST_FULL = 48  # features up to which a search tries matrices for every component
 MOST_COMMON_AXES = 10  # and up to which it tries EVE and VVE, whose axes converge slowly
@@ -73,6 +77,13 @@ def suited(n: int, d: int) -> tuple[str, ...]:
 def kind_of(family: str) -> str:
     """What the M step needs of the scatter: "spherical" (traces), "diag" (diagonals) or "full"."""
     return "spherical" if family[1] == "I" else "diag" if family[2] == "I" else "full"
+
+
+def is_unit_free(covariance_type: str) -> bool:
+    """Whether a mixture of the family is the same whatever the units of each feature; of "auto" it
+    is said too, since some of its families are.
+    """
+    return covariance_type == "auto" or family_of(covariance_type) in UNIT_FREE
 
 
 def has_one_covariance(family: str) -> bool:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.datasets import load_iris
 
 from sfumato import GaussianMixture, MixtureClassifier
@@ -75,3 +76,25 @@ def test_a_constant_of_one_class_tells_it_from_others():
     data = np.c_[np.random.default_rng(0).normal(size=150), labels]
     model = MixtureClassifier([1], covariance_type="diag", random_state=0).fit(data, labels)
     assert model.score(data, labels) == 1.0
+
+
+def test_a_class_with_a_constant_is_the_density_of_the_others_times_that_of_the_constant():
+    rng = np.random.default_rng(0)
+    labels = np.arange(80) % 2
+    data = rng.normal(size=(80, 3)) + 3.0 * labels[:, None]
+    data[labels == 1, 1] = 5.0
+    settings = {"covariance_type": "full", "random_state": 0}
+    model = MixtureClassifier([1, 2], **settings).fit(data, labels)
+    own = data[labels == 1]
+    alone = (
+        MixtureClassifier([1, 2], **settings).fit(np.delete(data, 1, axis=1), labels).mixtures_[1]
+    )
+    new = np.array([[3.0, 5.0, 3.0], [3.0, 5.001, 2.0], [1.0, np.nan, 3.0], [3.0, 1e130, 3.0]])
+    narrow = stats.norm(5.0, 5.0 * np.sqrt(model.mixtures_[1].reg_covar)).logpdf(new[:3, 1])
+    found = model.mixtures_[1].score_samples(new)
+    expected = alone.score_samples(np.delete(new, 1, axis=1)[:3]) + np.nan_to_num(narrow)
+    np.testing.assert_allclose(found[:3], expected, rtol=1e-9)
+    assert np.isfinite(found).all()
+    assert model.mixtures_[1].covariance_type_ == alone.covariance_type_
+    assert model.predict_proba(own)[:, 1].min() > 0.999
+    np.testing.assert_allclose(model.predict_proba(new).sum(axis=1), 1.0)

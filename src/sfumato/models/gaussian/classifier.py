@@ -30,13 +30,8 @@ from .estimator import GaussianMixture
 __all__ = ["MixtureClassifier"]
 
 
-class _ClassMixture(GaussianMixture):
-    """A mixture that is the density of classes, not a clustering: no test for clusters.
-
-    What is constant in one class may be what tells it from the others.
-    """
-
-    _keeps_constant = True
+class _DensityMixture(GaussianMixture):
+    """A mixture that is the density of classes, not a clustering: no test for clusters."""
 
     def _assess_structure(self, memberships: ArrayLike) -> None:
         """Classes need not be clusters: nothing to warn of."""
@@ -45,10 +40,22 @@ class _ClassMixture(GaussianMixture):
         """One component per class is no worse: nothing to warn of either."""
 
 
-class _LabelledMixture(_ClassMixture):
-    """A mixture whose components are classes: every label is known."""
+class _ClassMixture(_DensityMixture):
+    """The density of one class.
 
-    _keeps_constant = False
+    What is constant in one class may be what tells it from the others: it has a density, too.
+    """
+
+    def score_samples(self, X: Any, *, measurement_error: ArrayLike | None = None) -> Any:
+        """Log density, with that of the features that are constant in this class."""
+        density = super().score_samples(X, measurement_error=measurement_error)
+        if self._constant is None:
+            return density
+        return to_numpy(density) + self._constant.log_density(to_numpy(X))
+
+
+class _LabelledMixture(_DensityMixture):
+    """A mixture whose components are classes: every label is known."""
 
     def _labels_from(self, y: Any, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
         return y, np.arange(k)

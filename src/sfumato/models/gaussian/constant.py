@@ -13,6 +13,8 @@ import numpy as np
 
 __all__ = ["Constant"]
 
+LOG_2PI = float(np.log(2.0 * np.pi))
+
 
 class Constant(NamedTuple):
     """Places of the features that vary, the values (d,) of the others and their variances (d,)."""
@@ -37,6 +39,18 @@ class Constant(NamedTuple):
         found = np.tile(self.values, (len(inner), 1))
         found[:, self.varying] = inner
         return found
+
+    def log_density(self, X: np.ndarray) -> np.ndarray:
+        """Log density (n,) of the features that do not vary, as narrow as they are published.
+
+        Missing ones (NaN) have none.
+        """
+        fixed = np.delete(np.arange(len(self.values)), self.varying)
+        variances = self.variances[fixed]
+        gaps = (np.asarray(X[:, fixed], dtype=np.float64) - self.values[fixed]) / variances**0.5
+        with np.errstate(over="ignore"):  # a gap so wide that its square is no number
+            level = -0.5 * np.minimum(gaps**2, 1e300) - 0.5 * np.log(variances)
+        return np.nansum(level - 0.5 * LOG_2PI, axis=1)
 
     def spread(self, found: np.ndarray, covariance_type: str, power: float = 1.0) -> np.ndarray:
         """Covariances of all features, or factors of their inverses (``power`` -1/2)."""

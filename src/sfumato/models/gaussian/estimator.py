@@ -18,6 +18,7 @@ from ...core.rows import Rows, one_blas_thread
 from ...core.types import ArrayLike, RandomState
 from ...core.validation import as_generator, check_choice, check_number, check_weights
 from ...core.warn import warn
+from ...numerics import families
 from ...numerics.families import ALIASES, FAMILIES
 from ...selection.automatic import AutomaticMixture
 from . import search
@@ -181,8 +182,12 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
 
     @property
     def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature: not if spherical."""
-        return self.covariance_type not in ("spherical", "VII", "EII")
+        """Whether the answer is the same whatever the units of each feature.
+
+        Not of spherical clusters, nor of families with shapes or axes in common (EVE, VVE, EEV,
+        VEV).
+        """
+        return families.is_unit_free(self.covariance_type)
 
     @documented
     @observed_only

@@ -78,7 +78,15 @@ def best_run(
             if agreed:
                 break
     runs = runs if incumbent is None else [incumbent, *runs]
-    return min(runs, key=lambda run: _rank(likelihood, run)), agreed
+    return _first(likelihood, runs), agreed
+
+
+def _first(likelihood: Likelihood, runs: list[loop.Run]) -> loop.Run:
+    """The run that ranks first; mostly the one of the highest objective, which is known at once."""
+    best = min(runs, key=lambda run: -merit(likelihood, run))
+    if len(runs) == 1 or not any(_rank(likelihood, best)[:2]):
+        return best
+    return min(runs, key=lambda run: _rank(likelihood, run))
 
 
 def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:

@@ -25,9 +25,6 @@ __all__ = ["StudentMixture"]
 LEAST_FREEDOM = 1e-100  # below, a start has no finite scale
 SAMPLE = 2048  # size of the sample for the starts
 TO_THE_TAILS = "outliers are left to the tails"
-# Families that keep their form under a change of units of single features; the others hold in
-# units that all features share.
-UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
 
 
 @documented
@@ -128,8 +125,12 @@ class StudentMixture(AutomaticMixture, FamilySearch):
 
     @property
     def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature: not if spherical."""
-        return self.covariance_type not in ("spherical", "VII", "EII")
+        """Whether the answer is the same whatever the units of each feature.
+
+        Not of spherical clusters, nor of families with shapes or axes in common (EVE, VVE, EEV,
+        VEV).
+        """
+        return families.is_unit_free(self.covariance_type)
 
     def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         nu = self.degrees_of_freedom_[labels]
@@ -169,7 +170,7 @@ class StudentMixture(AutomaticMixture, FamilySearch):
         """What the present setting fixes, in inner coordinates."""
         family = self._setting["covariance_type"]
         units = np.ones(len(self._coordinates.scale))
-        if family not in UNIT_FREE:
+        if not families.is_unit_free(family):
             units = self._coordinates.scale.max() / self._coordinates.scale
             # Beside a constant feature, tiny ones have units whose squares are no numbers.
             units = np.maximum(units / units.max(), 1e-70)
