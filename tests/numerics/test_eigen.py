@@ -173,3 +173,36 @@ def test_torch(graph):
         leading_eigenvectors(normalized_operator(W[:50, :50]), 5).values,
         atol=1e-10,
     )
+
+
+def copies_of_a_graph(rng, n=160, copies=3):
+    """A connected graph whose eigenvalues are, all but a few, equal in pairs: copies of a random
+    graph, each object joined to its copies.
+    """
+    G = sp.random_array((n, n), density=0.06, rng=rng, data_sampler=lambda size: np.ones(size))
+    ring = sp.diags_array([np.ones(n - 1)], offsets=[1], shape=(n, n))
+    G = G + G.T + ring + ring.T
+    between = 0.4 * (np.ones((copies, copies)) - np.eye(copies))
+    return sp.csr_array(sp.kron(sp.eye_array(copies), G) + sp.kron(between, sp.eye_array(n)))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_equal_eigenvalues_of_few_objects_are_all_found(rng, k):
+    A = normalized_operator(copies_of_a_graph(rng))
+    expected = np.linalg.eigvalsh(A.toarray())[::-1]
+    found = leading_eigenvectors(A, k)
+    np.testing.assert_allclose(found.values, expected[:k], atol=1e-9)
+    assert found.following == pytest.approx(expected[k], abs=1e-6)
+    V = found.vectors
+    np.testing.assert_allclose(A @ V, V * found.values, atol=1e-7)
+    np.testing.assert_allclose(V.T @ V, np.eye(k), atol=1e-9)
+
+
+def test_a_missed_eigenvalue_shows(rng, monkeypatch):
+    A = sp.csr_array(normalized_operator(copies_of_a_graph(rng)).toarray())
+    values, vectors = np.linalg.eigh(A.toarray())
+    assert eigen._lanczos(A, 3, 1.0, 1e-8) is not None
+    kept = [-1, -2, -4, -5]  # the third is a copy of the second
+    monkeypatch.setattr(eigen, "eigsh", lambda *_, **__: (values[kept], vectors[:, kept]))
+    assert values[-2] == pytest.approx(values[-3], abs=1e-12)
+    assert eigen._lanczos(A, 3, 1.0, 1e-8) is None

@@ -90,9 +90,9 @@ def _steepest(H, b, u, size, free, p, slope):
     for r in range(k):
         slope[r] = -b[r]
     for c in range(p):
-        row, share = H[free[c]], u[free[c]]
+        at, share = free[c], u[free[c]]
         for r in range(k):
-            slope[r] += share * row[r]
+            slope[r] += share * H[at, r]
     level, scale, best = 0.0, size, 0
     for c in range(p):
         r = free[c]
@@ -113,20 +113,23 @@ def _extend(H, b, lift, factor, free, start, p, work):
     times 1.
     """
     for i in range(start, p):
-        row, own, first, second = factor[i], H[free[i]], b[free[i]], 1.0
-        for j in range(i + 1):
-            value, other = own[free[j]] + lift, factor[j]
+        at, first, second = free[i], b[free[i]], 1.0
+        for j in range(i):
+            value = H[at, free[j]] + lift
             for c in range(j):
-                value -= row[c] * other[c]
-            if j < i:
-                row[j] = value = value * other[j]
-                first -= value * work[0, j]
-                second -= value * work[1, j]
-            else:
-                # A flat direction keeps a tiny curvature: the step along it ends where a coordinate
-                # reaches zero.
-                row[j] = 1.0 / max(value, 4 * EPS * lift) ** 0.5
-        work[0, i], work[1, i] = first * row[i], second * row[i]
+                value -= factor[i, c] * factor[j, c]
+            value *= factor[j, j]
+            factor[i, j] = value
+            first -= value * work[0, j]
+            second -= value * work[1, j]
+        value = H[at, at] + lift
+        for c in range(i):
+            value -= factor[i, c] * factor[i, c]
+        # A flat direction keeps a tiny curvature: the step along it ends where a coordinate reaches
+        # zero.
+        root = 1.0 / np.sqrt(max(value, 4 * EPS * lift))
+        factor[i, i] = root
+        work[0, i], work[1, i] = first * root, second * root
 
 
 @njit(cache=True, nogil=True, fastmath=FREE)
@@ -165,15 +168,13 @@ def _equality(factor, p, work):
         x[i], y[i] = work[0, i], work[1, i]
     total, ones = 0.0, 0.0
     for i in range(p - 1, -1, -1):
-        row = factor[i]
-        x[i] *= row[i]
-        y[i] *= row[i]
-        first, second = x[i], y[i]
+        first, second = x[i] * factor[i, i], y[i] * factor[i, i]
+        x[i], y[i] = first, second
         total += first
         ones += second
         for c in range(i):
-            x[c] -= row[c] * first
-            y[c] -= row[c] * second
+            x[c] -= factor[i, c] * first
+            y[c] -= factor[i, c] * second
     multiplier, total = (1.0 - total) / ones, 0.0
     for i in range(p):
         x[i] += multiplier * y[i]

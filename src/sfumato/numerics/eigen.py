@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
-from scipy.sparse.csgraph import reverse_cuthill_mckee
-from scipy.sparse.linalg import LinearOperator, splu
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 
 from ..core.arrays import namespace
 from ..core.memory import reserve
@@ -41,6 +41,9 @@ EXTRA = 10  # columns beyond those asked for: they decide how fast the block con
 # Products before the first Rayleigh-Ritz; orthogonalising costs more than products if W is sparse
 DEPTH = 8
 SPARSE_DEPTH = 3
+SINGLE = 3000  # objects up to which one vector at a time is quicker than a block of them
+PROBES = 2  # vectors that look for eigenvalues that were missed
+MOST_PROBED = 60  # products that looking for them may take
 INVERSE_DEPTH = 5  # solves before one looks how far they led; another five follow if need be
 FEW = 300_000  # objects up to which triangular factors, whose size is not known before, are tried
 # Bandwidth over the root of n, up to which triangular factors cost less than a hundred products
@@ -92,8 +95,8 @@ def leading_eigenvectors(
     with (
         one_blas_thread() if sp.issparse(A) else nullcontext()
     ):  # thin blocks gain nothing from threads
-        if start is None and 0 < largest < np.inf and _narrow(A):
-            start = _inverted(A, k, largest, tol)
+        if start is None and 0 < largest < np.inf:
+            start = _inverted(A, k, largest, tol) if _narrow(A) else _lanczos(A, k, largest, tol)
         values, X, residuals = _converge(A, k, dtype, tol, max_products, start)
     if residuals is None:
         return _direct(A, k)
@@ -210,6 +213,34 @@ def _inverted(A: Any, k: int, largest: float, tol: float) -> Any:
     return factors.solve(X).astype(A.dtype)
 
 
+def _lanczos(A: Any, k: int, largest: float, tol: float) -> Any:
+    """The leading vectors by ARPACK, for few objects; None where the block method is safer.
+
+    One vector at a time takes a tenth of the products, but may miss one of several equal
+    eigenvalues. Random vectors are therefore filtered beside those found: an eigenvalue that was
+    missed shows in them.
+    """
+    n, rng = A.shape[0], np.random.default_rng(0)
+    if n > SINGLE or A.dtype != np.float64 or connected_components(A, directed=False)[0] > 1:
+        return None
+    try:
+        values, V = eigsh(A, k + 1, which="LA", tol=0.5 * tol, v0=rng.standard_normal(n))
+    except ArpackError:
+        return None
+    order = np.argsort(-values)
+    V, (last, edge) = V[:, order], values[order[-2:]]
+    lowest = -max(1.0, largest)
+    stretch = np.arccosh(max(1 + 1e-7, 1 + 2 * (last - edge) / max(edge - lowest, 1e-7)))
+    degree = int(np.log(100 * np.sqrt(n)) / stretch) + 1  # a missed vector stands out 50 times
+    if degree > MOST_PROBED:
+        return None
+    P = rng.standard_normal((n, PROBES))
+    P = _filter(A, P - V @ (V.T @ P), degree, lowest, edge)
+    P = np.linalg.qr(P - V @ (V.T @ P))[0]
+    missed = np.linalg.eigvalsh(P.T @ (A @ P))[-1] > edge
+    return None if missed else V
+
+
 def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> int:
     """Degree of the filter that brings the k-th residual below ``tol``, unless the other vectors
     would be lost in rounding beside the first.
@@ -290,7 +321,7 @@ def _direct(A: Any, k: int) -> Spectrum:
     reserve((n, n), dtype_of(A), "the similarity as a dense matrix", "ask for fewer eigenvectors")
     M = as_dense(A)
     xp = namespace(M)
-    if n > DIRECT and isinstance(M, np.ndarray):  # of many, only those asked for
+    if isinstance(M, np.ndarray):  # only those asked for
         values, vectors = eigh(M, subset_by_index=[max(0, n - k - 1), n - 1], driver="evr")
     else:
         values, vectors = xp.linalg.eigh(M)

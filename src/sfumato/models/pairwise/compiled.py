@@ -23,7 +23,7 @@ from numba import njit
 from ...core.types import Array
 from ...numerics.compiled_simplex import EPS, FREE, minimise, pair_steps
 
-__all__ = ["descend"]
+__all__ = ["descend", "extrapolated"]
 
 # Memberships above zero up to which a row's program is solved exactly; k / 2 pair steps cost less
 # beyond
@@ -78,6 +78,25 @@ def _sweep(W: Any, v: np.ndarray, graph: Any, arguments: tuple[Any, ...]) -> tup
     else:
         _factor(np.ascontiguousarray(matrix), M, *graph, *arguments)
     return t, float(np.vdot(M, M))
+
+
+@njit(cache=True, nogil=True)
+def extrapolated(U, previous, momentum):
+    """Memberships (n, r, k) beyond those of this step and the one before, with nothing negative and
+    rows that sum to one.
+    """
+    n, runs, k = U.shape
+    beyond = np.empty((n, runs, k))
+    for i in range(n):
+        for run in range(runs):
+            total = 0.0
+            for r in range(k):
+                value = U[i, run, r] + momentum[run] * (U[i, run, r] - previous[i, run, r])
+                beyond[i, run, r] = max(value, 0.0)
+                total += beyond[i, run, r]
+            for r in range(k):
+                beyond[i, run, r] = beyond[i, run, r] / total if total > 0 else 1.0 / k
+    return beyond
 
 
 @njit(cache=True, nogil=True, fastmath=FREE)
@@ -139,15 +158,15 @@ def _factor(F, M, more, at, starts, own, held, U, S, a, damping):
             continue
         b[:] = 0.0
         for c in range(d):
-            row, share = M[c], F[i, c]
+            share = F[i, c]
             for r in range(k):
-                b[r] += share * row[r]
+                b[r] += share * M[c, r]
         _add(i, more, at, starts, own, U, b)
         _move(own[i], U[i], b, change, S, a, damping, scratch)
         for c in range(d):
-            row, share = M[c], F[i, c] * own[i, 0]
+            share = F[i, c] * own[i, 0]
             for r in range(k):
-                row[r] += share * change[r]
+                M[c, r] += share * change[r]
 
 
 @njit(cache=True, nogil=True, fastmath=FREE)

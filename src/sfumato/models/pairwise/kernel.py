@@ -328,6 +328,11 @@ def _own(problem: Problem, rows: slice, U: Array, scale: Array) -> Any:
 def combine(current: State, previous: State, momentum: float | np.ndarray) -> State:
     """Extrapolated memberships, clipped to the simplex."""
     xp = namespace(current.U)
+    twin = compiled_module(__package__, "compiled") if xp is np else None
+    if twin is not None and current.U.dtype == np.float64:
+        runs = np.array(np.broadcast_to(momentum, current.U.shape[1:2]), dtype=np.float64)
+        pair = (np.ascontiguousarray(U) for U in (current.U, previous.U))
+        return current._replace(U=twin.extrapolated(*pair, runs), product=None)
     beta = xp.astype(
         _on(current.U, np.broadcast_to(momentum, current.U.shape[1:2])), current.U.dtype
     )[None, :, None]
