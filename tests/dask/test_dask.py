@@ -360,18 +360,15 @@ def test_twenty_thousand_objects_on_four_processes():
     np.testing.assert_allclose(memberships, alone.memberships_, atol=1e-8)
 
 
-def test_kept_rows_are_made_again_on_another_worker(data):
-    """A block that moves takes its view along and gives the same sums."""
-    import pickle
+def test_what_a_task_is_sent_has_no_data_in_it(client, data, monkeypatch):
+    """Not even of an array of the client, whose graph holds all of it."""
+    from sfumato.dask import _features
 
-    from sfumato.dask._features import _Kept, _packed, _results
-
-    X, weights, _ = data
-    kept = _Kept(_packed((lambda block: 2.0 * block, None, len(X))), X, weights)
-    moved = pickle.loads(pickle.dumps(kept))
-    sums = _packed((lambda block, w: ((w[:, None] * block).sum(axis=0),), None))
-    for (found,) in _results(sums, "sum", [kept, moved]):
-        np.testing.assert_allclose(found, 2 * weights @ X)
+    sent, packed = [], _features._packed
+    monkeypatch.setattr(_features, "_packed", lambda f: sent.append(packed(f)) or sent[-1])
+    model = FuzzyCMeans(3, n_init=1, max_iter=5, random_state=0)
+    model.fit(da.from_array(data[0], chunks=(170, 3)))
+    assert max(map(len, sent)) < 5000 < data[0].nbytes
 
 
 def test_rows_of_files_are_kept_where_the_workers_have_room(client, data, tmp_path, monkeypatch):

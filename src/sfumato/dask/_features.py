@@ -40,7 +40,7 @@ class _Pickler(cloudpickle.Pickler):
     """
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, (Rows, Features, Future)):
+        if isinstance(obj, (Rows, Features, Future, da.Array)):
             return _nothing, ()
         if isinstance(obj, BaseEstimator):
             kept = {

@@ -13,6 +13,7 @@ more cluster at the same distance from every object.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from scipy.spatial.distance import pdist
 
 from ...core import loop
 from ...core.arrays import compiled_module, inplace, namespace, to_numpy
+from ...core.rows import add
 from ...core.types import Array
 from ...numerics import distances
 
@@ -227,8 +229,8 @@ def pull(D: np.ndarray, weights: Array, rule: Rule) -> tuple[Any, Any]:
 
 
 def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
-    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None; several blocks
-    (blocks, q, b) if ``stackable``.
+    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None; also of several
+    blocks (blocks, q, b), which is faster where they are ``stackable``.
     """
     xp = namespace(Z)
     Z = Z if Z.ndim == 3 else precise(Z, ready)
@@ -246,6 +248,10 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
         )
         if fused is not None:
             return Stats(fused[0][: ready.n_clusters], fused[1])
+    if Z.ndim == 3:  # the process that asked has kernels for several blocks, a worker has none
+        own = [None] * len(Z) if weights is None else weights.reshape(len(Z), -1)
+        parts = (summarize(block, w, ready) for block, w in zip(Z, own, strict=True))
+        return reduce(add, parts)
     A, cost = pull(squared_distances(Z, ready), weights, ready.rule)
     sums = A[: ready.n_clusters, :] @ Z.T
     return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(cost, dtype=xp.float64)))
