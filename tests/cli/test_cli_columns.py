@@ -218,6 +218,41 @@ def test_an_absent_column_of_numbers_is_missing_too(run, tmp_path):
     assert (code, "fit again without them (--columns, --drop)" in err) == (2, True)
 
 
+def test_objects_without_a_class_are_left_out_of_the_comparison(run, tmp_path):
+    known = np.arange(60) // 20
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{10 * k + x:.3f},{'' if i % 3 else 'xyz'[k]}"
+        for i, (k, x) in enumerate(zip(known, rng.normal(size=60), strict=True))
+    ]
+    (tmp_path / "t.csv").write_text("length,kind\n" + "\n".join(rows))
+    code, _, err = run("fit", "t.csv", "-m", "gmm", "-k", 3, "--class-column", "kind", "-o", "r")
+    assert code == 0, err
+    assert "40 objects have no class and are left out of the comparison" in err
+    assert summary()["metrics"]["adjusted Rand index"] == pytest.approx(1.0)
+    with open("r/pictures.json") as file:
+        assert json.load(file)["class_names"] == ["no class", "x", "y", "z"]
+
+
+def test_a_consensus_says_what_it_combines(run, tmp_path):
+    rows = [f"{i // 15},{'ab'[i // 30]},{-1 if i % 6 == 0 else i // 30}" for i in range(60)]
+    (tmp_path / "labels.csv").write_text("ward,expert,dbscan\n" + "\n".join(rows))
+    code, _, err = run("consensus", "labels.csv", "-k", 2, "-o", "r")
+    assert code == 0, err
+    said = "labelings: 'ward' (4 labels), 'expert' (2 labels), 'dbscan' (2 labels, 10 objects"
+    assert said in err
+    assert any(note.startswith("labelings: 'ward'") for note in summary()["input"]["notes"])
+
+
+def test_inspect_shows_long_values_whole(run, tmp_path):
+    rows = [f"2020-01-{i % 28 + 1:02d},{i},text {i},{i % 7}.5" for i in range(20)]
+    (tmp_path / "t.csv").write_text("day,user_id,remark,x\n" + "\n".join(rows))
+    code, out, _ = run("inspect", "t.csv")
+    facts = json.loads(run("inspect", "t.csv", "--json")[1])
+    assert (code, len(facts["set aside"]) > 90) == (0, True)
+    assert "…" not in out
+
+
 def test_models_are_listed(run):
     code, out, _ = run("models")
     assert code == 0

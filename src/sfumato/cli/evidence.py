@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ from ..core.text import plain
 from ..core.types import Estimator
 from ..io import InputError, Roles, Table
 from ..io.columns import encode as encode_columns
+from ..io.sniffing import MISSING
 from .scaling import rescale, restored, scaled
 from .terminal import Terminal
 
 __all__ = ["as_fitted", "on_one_scale", "prepare", "roles_of_fitted", "set_aside"]
+__all__ += ["with_class"]
 
 MIXED = "mixed-mixture"  # the model that takes categories as they are
 # Skewness above which a positive column is taken for log-normal: that of the exponential
@@ -44,7 +47,9 @@ def on_one_scale(
     if model == MIXED and table.fields is not None and estimator.columns is None:
         estimator.set_params(columns=_kinds(table))
     scaling = rescale(table, asked, model, estimator, similarity)
-    notes = [*set_aside(table), *scaling.notes]
+    notes = [*_labelings(table), *set_aside(table), *scaling.notes]
+    if not estimator.needs_classes:
+        notes += _unclassed(table)
     for note in [*notes, *_as_evidence(table)]:
         terminal.remark(note)
     if any(column.name == table.id_column for column in table.fields or []):
@@ -116,6 +121,32 @@ def set_aside(table: Table) -> list[str]:
         "set aside": aside,
     }
     return [f"{what}: {_some(names)}" for what, names in said.items() if names]
+
+
+def with_class(classes: Sequence[str]) -> np.ndarray:
+    """Which objects (n,) have a known class: an empty cell, NA and the like are none."""
+    absent = MISSING - {"none"}  # among words "none" is an answer
+    return np.array([str(name).strip().lower() not in absent for name in classes], dtype=bool)
+
+
+def _unclassed(table: Table) -> list[str]:
+    """Of objects without a class, where the clusters are compared with classes."""
+    without = 0 if table.classes is None else int((~with_class(table.classes)).sum())
+    have = "object has" if without == 1 else "objects have"
+    return [f"{without:,} {have} no class and are left out of the comparison"] * bool(without)
+
+
+def _labelings(table: Table) -> list[str]:
+    """What the columns are, where each is a clustering."""
+    if table.label_names is None:
+        return []
+    unseen = (np.asarray(table.values) < 0).sum(axis=0)
+    said = [
+        f"'{plain(name, 30)}' ({len(labels)} label{'s' * (len(labels) != 1)}"
+        + (f", {gone:,} objects without one)" if gone else ")")
+        for name, labels, gone in zip(table.columns, table.label_names, unseen, strict=True)
+    ]
+    return [f"labelings: {_some(said)}"]
 
 
 def _as_evidence(table: Table) -> list[str]:

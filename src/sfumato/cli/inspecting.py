@@ -33,7 +33,10 @@ def inspect(file: str, as_json: bool) -> None:
         else _data(file)
     )
     terminal.table(
-        plain(path.name), ["what", "value"], [[key, str(value)] for key, value in facts.items()]
+        plain(path.name),
+        ["what", "value"],
+        [[key, str(value)] for key, value in facts.items()],
+        width=500,
     )
     terminal.record(facts)
 

@@ -10,6 +10,7 @@ from .. import plot, report
 from ..core.types import Estimator
 from ..io import Table
 from ..similarity import Factored
+from .evidence import with_class
 
 __all__ = ["pictures"]
 
@@ -37,7 +38,8 @@ def pictures(request: Any, estimator: Estimator, table: Table, U: np.ndarray) ->
             "scale": float(getattr(estimator, "scale_", 1.0)),
         }
     if table.classes is not None:
-        kinds, codes = np.unique(np.asarray(table.classes), return_inverse=True)
+        named = np.where(with_class(table.classes), np.asarray(table.classes), "no class")
+        kinds, codes = np.unique(named, return_inverse=True)
         held |= {
             "class_title": request.roles.classes,
             "class_names": kinds.tolist(),

@@ -21,6 +21,7 @@ from ..io.summaries import SCHEMA
 from ..memberships import margin, sizes
 from ..report._curve import curve_of_model
 from ..selection import stability
+from .evidence import with_class
 from .models import commands
 from .pictures import pictures
 from .terminal import Terminal
@@ -155,8 +156,9 @@ def measures(U: np.ndarray, classes: Any) -> dict[str, float]:
         "partition coefficient": metrics.partition_coefficient(U),
         "partition entropy": metrics.partition_entropy(U),
     }
-    if classes is not None:
-        known = encode(classes)
+    seen = None if classes is None else with_class(classes)
+    if seen is not None and seen.any():
+        known, U = encode(np.asarray(classes)[seen]), U[seen]
         shown = ("adjusted Rand index", "normalized mutual information", "matched accuracy")
         found |= {name: AGREEMENTS[name](known, U.argmax(axis=1)) for name in shown} | {
             "Brier score": metrics.brier_score(known, U)

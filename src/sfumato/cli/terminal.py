@@ -35,8 +35,15 @@ class Terminal:
 
         return Console(stderr=errors, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
-    def table(self, title: str, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """A table; numbers stand right."""
+    def table(
+        self,
+        title: str,
+        headings: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        *,
+        width: int = 90,
+    ) -> None:
+        """A table; numbers stand right, and text is cut in the middle beyond ``width``."""
         if self.as_json or self.quiet:
             return
         from rich import box
@@ -46,10 +53,11 @@ class Terminal:
         table = Table(
             title=Text(plain(title, 100)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
         )
-        cells = [[_shown(value) for value in row] for row in rows]
+        cells = [[_shown(value, width) for value in row] for row in rows]
         for place, heading in enumerate(headings):
             numeric = all(_NUMBER.fullmatch(row[place]) for row in cells)
-            table.add_column(Text(plain(heading, 40)), justify="right" if numeric else "left")
+            justify: Any = "right" if numeric else "left"
+            table.add_column(Text(plain(heading, 40)), justify=justify, overflow="fold")
         for row in cells:
             table.add_row(*map(Text, row))
         self._console(errors=self.to_errors).print(table)
@@ -117,7 +125,7 @@ class Terminal:
         return advance
 
 
-def _shown(value: object) -> str:
+def _shown(value: object, width: int) -> str:
     if value is None:
         return "–"
     return (
@@ -125,5 +133,5 @@ def _shown(value: object) -> str:
         if isinstance(value, int)
         else f"{value:.3f}"
         if isinstance(value, float)
-        else plain(value, 90)
+        else plain(value, width)
     )

@@ -15,7 +15,7 @@ from ..core.arrays import to_numpy
 from ..core.features import refuse_same_names
 from ..io.columns import Column
 
-__all__ = ["as_columns", "missing", "shown_value", "units"]
+__all__ = ["amount", "as_columns", "missing", "shown_value", "units"]
 
 _WIDEST = 2000  # columns of an array that are described: of more, those of largest variance
 
@@ -92,6 +92,11 @@ def shown_value(column: Column, row: int) -> str:
         return "–"
     if column.kind == "yes/no":
         return "yes" if value else "no"
+    return amount(value)
+
+
+def amount(value: float) -> str:
+    """A number as people read it."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 

@@ -19,7 +19,7 @@ def curve_of_choice(choice: Any) -> dict[str, Any] | None:
         "scores": [row.score for row in rows],
         "spread": [row.standard_error for row in rows],
         "chosen": choice.n_clusters,
-        "name": f"{choice.score_name} (higher is better)",
+        "name": choice.score_name,
     }
 
 

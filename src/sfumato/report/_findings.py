@@ -129,7 +129,7 @@ def _number(selection: Mapping[str, Any] | None, k: int) -> list[Finding]:
     return [
         Finding(
             "note",
-            f"The number of clusters was chosen by its {name}, higher being better: "
+            f"The number of clusters was chosen by {name}, higher being better: "
             f"{best}; the runners-up are {others}.",
         )
     ]

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.text import plain
 from ..plot import palette
+from ._columns import amount
 
 __all__ = ["fill", "live_data"]
 
@@ -32,6 +33,7 @@ def fill(**content: Any) -> str:
         trim_blocks=True,
     )
     environment.filters["name"] = lambda name, width=80: plain(name, width)
+    environment.filters["amount"] = amount
     style, script = (
         files(__package__).joinpath(name).read_text(encoding="utf-8")
         for name in ("style.css", "script.js")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..io.columns import Column, encode, encoded_names
+from ._columns import amount
 
 __all__ = ["rules"]
 
@@ -82,7 +83,7 @@ def _condition(name: str, hot: bool, low: float, high: float) -> str:
         title, _, level = name.rpartition("=")
         return f"{title} is {level}" if low > 0 else f"{title} is not {level}"
     if np.isinf(low):
-        return f"{name} at most {high:.4g}"
+        return f"{name} at most {amount(high)}"
     if np.isinf(high):
-        return f"{name} above {low:.4g}"
-    return f"{name} between {low:.4g} and {high:.4g}"
+        return f"{name} above {amount(low)}"
+    return f"{name} between {amount(low)} and {amount(high)}"
