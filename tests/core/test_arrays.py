@@ -164,3 +164,31 @@ def test_a_compilation_that_was_killed_is_not_whole(tmp_path, number):
         done = subprocess.run(words, env=environment, capture_output=True, text=True)
         said.append(done.stdout.strip())
     assert said == ["False", "False", "True", "False"]
+
+
+NOWHERE = """
+from numba.core import caching
+
+caching.CacheImpl._locator_classes = []  # as where nothing can be written
+import numpy as np
+import sfumato
+
+X = np.random.default_rng(0).normal(size=(12, 2))
+sfumato.FuzzyCMeans(2, random_state=0).fit(X)
+sfumato.CompletelyPositiveFactorization(2, max_iter=2, random_state=0).fit(X)
+model = sfumato.DirichletProcessMixture(inference="gibbs", burn_in=1, n_draws=4, random_state=0)
+print(len(model.fit(X).labels_))
+try:
+    sfumato.compile_kernels()
+except PermissionError as error:
+    print(error.strerror)
+"""
+
+
+def test_without_a_folder_for_compiled_forms_numpy_is_used(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, "-c", NOWHERE], env=environment, capture_output=True, text=True
+    )
+    number, said = done.stdout.splitlines()
+    assert (number, "set NUMBA_CACHE_DIR" in said) == ("12", True), done.stderr

@@ -175,10 +175,18 @@ def cpu_count() -> int:
 
 @lru_cache
 def optional_module(package: str, name: str) -> Any:
-    """The module ``name`` of ``package``, or None where what it compiles with is not installed."""
+    """The module ``name`` of ``package``, or None where what it compiles with is not installed.
+
+    None too where Numba finds no folder to keep compiled forms in: an installation and a home that
+    cannot be written, as in many containers.
+    """
     try:
         return import_module(f"{package}.{name}")
     except ImportError:
+        return None
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
         return None
 
 
@@ -270,6 +278,6 @@ def _place(package: str, name: str) -> tuple[Path, Path] | None:
     source = Path(spec.origin)
     if "NUMBA_CACHE_DIR" not in os.environ and os.access(source.parent, os.W_OK):
         return source, source.parent / "__pycache__"
-    functions = vars(optional_module(package, name)).values()
+    functions = getattr(optional_module(package, name), "__dict__", {}).values()
     folder = next((f.stats.cache_path for f in functions if hasattr(f, "stats")), None)
     return None if folder is None else (source, Path(folder))

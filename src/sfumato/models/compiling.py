@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import warnings
 from collections.abc import Iterator
 from importlib import import_module
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import compiling
+from ..core.arrays import compiling, optional_module
 from ..numerics.waiting import waited
 from . import MODELS
 
@@ -28,6 +29,8 @@ def compile_kernels() -> None:
     ------
     ImportError
         If Numba is not installed.
+    PermissionError
+        If there is no folder that can be written to keep the kernels in.
 
     Examples
     --------
@@ -38,6 +41,11 @@ def compile_kernels() -> None:
         import_module("numba")
     except ImportError as error:
         raise ImportError("compiling needs Numba: pip install 'sfumato[fast]'") from error
+    if optional_module("sfumato.numerics", "compiled_simplex") is None:
+        raise PermissionError(
+            errno.EACCES,
+            "compiled kernels cannot be kept: set NUMBA_CACHE_DIR to a folder that can be written",
+        )
     with compiling(whole=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for estimator, evidence in _fits():
