@@ -4,7 +4,8 @@
             lambda_1 >= ... >= lambda_k
 
 by a block Krylov space with Rayleigh-Ritz and then Chebyshev filters: every pass over W serves a
-whole block of vectors, from a fixed start, so that the answer is the same each time. Random walks
+whole block of vectors, from a fixed start, so that the answer is the same each time. For a few
+thousand objects of a sparse W, ARPACK finds them first. Random walks
 on graphs of one or two dimensions mix slowly, but the graphs have sparse triangular factors: there
 the Krylov space is that of an inverse. ``Scaled`` is diag(s) W diag(s), never formed.
 """
@@ -224,7 +225,7 @@ def _lanczos(A: Any, k: int, largest: float, tol: float) -> Any:
     if n > SINGLE or A.dtype != np.float64 or connected_components(A, directed=False)[0] > 1:
         return None
     try:
-        values, V = eigsh(A, k + 1, which="LA", tol=0.5 * tol, v0=rng.standard_normal(n))
+        values, V = eigsh(_Product(A), k + 1, which="LA", tol=0.5 * tol, v0=rng.standard_normal(n))
     except ArpackError:
         return None
     order = np.argsort(-values)
@@ -239,6 +240,21 @@ def _lanczos(A: Any, k: int, largest: float, tol: float) -> Any:
     P = np.linalg.qr(P - V @ (V.T @ P))[0]
     missed = np.linalg.eigvalsh(P.T @ (A @ P))[-1] > edge
     return None if missed else V
+
+
+class _Product(LinearOperator):
+    """A sparse matrix whose products ARPACK gets without checks, which take as long."""
+
+    def __init__(self, A: Any) -> None:
+        super().__init__(A.dtype, A.shape)
+        self.A = A
+
+    def _matvec(self, x: np.ndarray) -> Any:
+        return self.A @ x
+
+    def matvec(self, x: np.ndarray) -> Any:
+        """The product, unchecked."""
+        return self.A @ x
 
 
 def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> int:

@@ -18,7 +18,7 @@ FEW = 2000  # objects below which starting threads costs more than the search
 # scikit-learn's search at 150 x 4, half at 1000 x 8, three quarters at 20 000 x 2 and as long at
 # 3000 x 14 (normal clusters).
 FEW_FEATURES = 12
-LEAF = 32  # objects of a leaf
+LEAF = 48  # objects of a leaf
 Finder = Any  # has kneighbors(rows, q), as scikit-learn's searches
 
 

@@ -23,7 +23,7 @@ from numba import njit
 from ...core.types import Array
 from ...numerics.compiled_simplex import EPS, FREE, minimise, pair_steps
 
-__all__ = ["descend", "extrapolated"]
+__all__ = ["descend", "extrapolated", "own_terms"]
 
 # Memberships above zero up to which a row's program is solved exactly; k / 2 pair steps cost less
 # beyond
@@ -35,14 +35,9 @@ def descend(problem: Any, origin: np.ndarray, scale: Array, damping: Array) -> t
     ``kernel.moments`` before and after.
     """
     n, r, _ = origin.shape
-    v = np.ones(n) if problem.weights is None else np.asarray(problem.weights, dtype=np.float64)
-    left, similarity = problem.self_pairs() if problem.exclude else (np.zeros(n), np.zeros(n))
+    own = own_terms(problem) if problem.own is None else problem.own
+    v = np.ascontiguousarray(own[:, 0])
     held = np.zeros(n, dtype=bool) if problem.held is None else problem.held
-    full = problem.W.diagonal
-    own = np.empty((n, 6))
-    columns = (v, v - left, v * full - similarity, full, v * left, v * similarity)
-    for c, column in enumerate(columns):
-        own[:, c] = column
     U, found = np.empty_like(origin), np.empty((4, r))
     for run in range(r):
         one = np.array(origin[:, run], dtype=np.float64, order="C")
@@ -55,6 +50,19 @@ def descend(problem: Any, origin: np.ndarray, scale: Array, damping: Array) -> t
         found[:, run] = before - t, q, after - t_new, q_new
         U[:, run] = one
     return U, found
+
+
+def own_terms(problem: Any) -> np.ndarray:
+    """The weight of every object, its pairs with itself and their similarity, (n, 6)."""
+    n = problem.W.n
+    v = np.ones(n) if problem.weights is None else np.asarray(problem.weights, dtype=np.float64)
+    left, similarity = problem.self_pairs() if problem.exclude else (np.zeros(n), np.zeros(n))
+    full = problem.W.diagonal
+    own = np.empty((n, 6))
+    columns = (v, v - left, v * full - similarity, full, v * left, v * similarity)
+    for c, column in enumerate(columns):
+        own[:, c] = column
+    return own
 
 
 def _linked(linked: Any, n: int, scale: float) -> tuple[np.ndarray, ...]:

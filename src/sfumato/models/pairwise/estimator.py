@@ -243,6 +243,7 @@ class PairwiseProbabilisticClustering(
             return iterate(partial(kernel.baum_eagon_step, problem), kernel.start(problem, U))
         if isinstance(problem.W, kernel.Implicit):
             return iterate(partial(gradient.gradient_step, problem), gradient.start(problem, U))
+        problem = kernel.prepared(problem, U)
         step = acceleration.Extrapolation.accelerate(
             partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
         )

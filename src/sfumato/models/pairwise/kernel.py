@@ -37,6 +37,7 @@ __all__ = [
     "explained",
     "kkt_residual",
     "panels",
+    "prepared",
     "select",
     "start",
 ]
@@ -53,7 +54,7 @@ class Problem(NamedTuple):
     object, whose members share one row, brings ``left`` (n,) and ``left_similarity`` (n,): self
     pairs left out for each unit of its weight, and their similarities. ``linked`` (n, n), sparse,
     pulls objects together (above zero) or apart: the objective is f - 2 <VU, linked VU>, so that
-    links do not change the scale.
+    links do not change the scale. ``own`` is what ``prepared`` adds for a run of sweeps.
     """
 
     W: Any
@@ -65,6 +66,7 @@ class Problem(NamedTuple):
     left_similarity: Any = None
     norm: float | None = None
     linked: Any = None
+    own: Any = None
 
     @property
     def total(self) -> float:
@@ -240,6 +242,12 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
         return moved, f_new
     stayed = State(origin, scale_old, damping * 2)
     return select(good, moved, stayed), np.where(good, f_new, f_old)
+
+
+def prepared(problem: Problem, U: Array) -> Problem:
+    """The problem with what compiled sweeps read of every object, where they are used."""
+    rows = _compiled(problem, U)
+    return problem if rows is None else problem._replace(own=rows.own_terms(problem))
 
 
 def _compiled(problem: Problem, U: Array) -> Any:
