@@ -1,7 +1,4 @@
-"""Worker processes beside one process: the processor time of whole fits on blocks and on files.
-
-Then a dense similarity and a consensus, with a worker killed in the middle.
-"""
+"""Worker processes beside one process: similarities, files, and a worker killed in the middle."""
 
 from __future__ import annotations
 
@@ -19,18 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from sfumato import (
-    EvidenceAccumulation,
-    FuzzyCMeans,
-    GaussianMixture,
-    PairwiseProbabilisticClustering,
-)
+from sfumato import EvidenceAccumulation, PairwiseProbabilisticClustering
 
+from .bench_workers import N_WORKERS, beside_one_process, cluster
 from .timing import Line
 
 TITLE = "A cluster of worker processes on this machine"
-N_WORKERS = 4
-REPEATS = 5
 
 
 def run() -> list[Line]:
@@ -40,7 +31,7 @@ def run() -> list[Line]:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [*blocks(), *shards(), *similarity(), *consensus()]
+        return [*similarity(), *shards(), *consensus()]
 
 
 def similarity(n: int = 20_000, k: int = 4) -> list[Line]:
@@ -103,69 +94,6 @@ def shards(n: int = 10_000_000, d: int = 8, k: int = 8, n_files: int = 40) -> li
         return beside_one_process(what, X, lambda _: folder_of(folder), k)
 
 
-def blocks(n: int = 2_000_000, d: int = 16, k: int = 10, n_blocks: int = 16) -> list[Line]:
-    """Blocks of float32 that lie on the workers."""
-    import dask.array as da
-    from distributed import wait
-
-    rng = np.random.default_rng(0)
-    centers = 6 * rng.normal(size=(k, d))
-    X = (centers[rng.integers(k, size=n)] + rng.normal(size=(n, d))).astype(np.float32)
-
-    def spread(client: Any) -> Any:
-        there = client.persist(da.from_array(X, chunks=(n // n_blocks, d)))
-        wait(there)
-        return there
-
-    what = f"n = {n}, d = {d}, k = {k}, float32, {n_blocks} blocks on the workers"
-    return beside_one_process(what, X, spread, k)
-
-
-def beside_one_process(
-    what: str, X: np.ndarray, spread: Callable[[Any], Any], k: int
-) -> list[Line]:
-    """Whole fits on 1, 2 and 4 workers of one thread each: processor time of all processes."""
-    options = {"n_init": 1, "max_iter": 10, "tol": 0.0, "random_state": 0}
-    models = {
-        "fuzzy c-means": FuzzyCMeans(k, **options),
-        "diagonal mixture": GaussianMixture(k, covariance_type="diag", **options),
-    }
-    lines = []
-    for workers in (1, 2, 4):
-        with cluster(workers) as client:
-            processes = [os.getpid(), *client.run(os.getpid).values()]
-            there = spread(client)
-            for name, model in models.items():
-                spent, seconds, objective, alone, wall, here = _timed(model, there, X, processes)
-                note = (
-                    f"at most 10 iterations; {seconds:.2f} s by the clock, one process {wall:.2f}; "
-                    f"objectives differ by {abs(objective - here) / abs(here):.0e}"
-                )
-                said = f"{name}, {what}: processor time, {workers} workers, {os.cpu_count()} cores"
-                peer = "one process, in memory"
-                lines.append(Line(said, spent, alone, peer, "s", ">= 0.77", note))
-    return lines
-
-
-def _timed(model: Any, there: Any, X: np.ndarray, processes: list[int]) -> tuple[float, ...]:
-    """Processor time of all processes, seconds by the clock and objective, there and then here.
-
-    Medians of fits in turn, after a first one of each, which reads what is compiled.
-    """
-    import psutil
-
-    def spent() -> float:
-        return sum(sum(psutil.Process(process).cpu_times()[:2]) for process in processes)
-
-    times: tuple[list[Any], list[Any]] = ([], [])
-    for _ in range(REPEATS + 1):
-        for own, data in zip(times, (there, X), strict=True):
-            before, start = spent(), time.perf_counter()
-            objective = model.fit(data).objective_
-            own.append((spent() - before, time.perf_counter() - start, objective))
-    return tuple(float(number) for own in times for number in np.median(own[1:], axis=0))
-
-
 def consensus(n: int = 10_000_000, d: int = 16, k: int = 10, n_files: int = 40) -> list[Line]:
     """The default consensus of files, without and with a worker killed meanwhile."""
     from sfumato.dask import shards as folder_of
@@ -218,26 +146,6 @@ def rows_of(start: int, stop: int, n: int, k: int) -> np.ndarray:
     for row, own in zip(W, weight[start:stop], strict=True):
         row += own * weight
     return W
-
-
-class cluster:
-    """Worker processes of one thread each."""
-
-    def __init__(self, n_workers: int = N_WORKERS) -> None:
-        self.n_workers = n_workers
-
-    def __enter__(self) -> Any:
-        import distributed
-
-        self.cluster = distributed.LocalCluster(
-            n_workers=self.n_workers, threads_per_worker=1, processes=True, dashboard_address=None
-        )
-        self.client = distributed.Client(self.cluster)
-        return self.client
-
-    def __exit__(self, *_: Any) -> None:
-        self.client.close()
-        self.cluster.close()
 
 
 def with_a_loss(
