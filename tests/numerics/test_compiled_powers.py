@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from sfumato.numerics.compiled_powers import exp2, log2
+from sfumato.numerics.compiled_powers import exp2, log2, single_powers
 
 
 def logarithms(x):
@@ -57,3 +57,21 @@ def test_powers_of_ratios(power):
     rng = np.random.default_rng(2)
     x = 10.0 ** rng.uniform(-25, 0, 20_000)
     np.testing.assert_allclose(powers_of_two(power * logarithms(x)[0]), x**power, rtol=1e-13)
+
+
+@pytest.mark.parametrize("power", [0.01, 0.3, 1.0, 2.5, 10.0, 60.0, -0.5])
+def test_powers_of_float32(power):
+    rng = np.random.default_rng(0)
+    around = 2.0 ** np.arange(-60, 1)
+    ratios = [10.0 ** rng.uniform(-17, 0, 20_000), 1.0 - rng.random(2000) / 1e4, around]
+    ratios += [np.nextafter(around.astype(np.float32), np.float32(0)), around[:-1] * np.sqrt(2.0)]
+    x = np.concatenate(ratios).astype(np.float32)
+    given, out = x.copy(), np.empty_like(x)
+    single_powers(given, np.float32(power), out, np.empty_like(x), np.empty_like(x))
+    exponent = float(np.float32(power)) * np.log2(x.astype(float))
+    expected = 2.0 ** np.maximum(exponent, -125.0)
+    # Units of the last place: of the result, and of the exponent that it is a power of
+    units = np.abs(out - expected) / expected / np.finfo(np.float32).eps / (1 + np.abs(exponent))
+    assert units[exponent > -124].max() < 2.0
+    np.testing.assert_allclose(out[exponent <= -125.1], 2.0**-125, rtol=1e-6)
+    np.testing.assert_array_equal(given, x)

@@ -4,7 +4,8 @@ Need Numba (``pip install 'sfumato[fast]'``). Import at call time.
 
 A power is  2^(p log2 x)  by polynomials, in loops that the compiler turns into vector instructions:
 integers are moved to and from floating-point numbers by their bits, and the one division that an
-object and a cluster cost serves the logarithm and the reciprocal alike.
+object and a cluster cost serves the logarithm and the reciprocal alike. float32 has polynomials of
+its own, of ratios to the least distance, whose logarithms are small where shares are not.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["exp2", "fuzzy_powers", "log2"]
+__all__ = ["exp2", "fuzzy_powers", "fuzzy_single_powers", "log2", "single_powers"]
 
 FREE = {"reassoc", "contract", "nsz"}
 MANTISSA = 0xFFFFFFFFFFFFF  # bits of float64
@@ -21,6 +22,18 @@ ROOT = 0x3FE6A09E667F3BCD  # of the root of 1/2, where mantissas begin
 COUNTING = 0x4330000000000000  # of 2^52, whose last bits count ones
 WHOLE = 6755399441055744.0  # 3 2^51: what is added to it is rounded to a whole number
 LEAST = -1020.0  # exponent below which powers are not told apart
+
+# The same of float32; typed, since a number of Python would make all of float64.
+ONE = np.float32(1.0)
+SINGLE_MANTISSA, SINGLE_ROOT = np.int32(0x7FFFFF), np.int32(0x3F3504F3)
+SINGLE_MOVE = np.int32(0x3F800000 - 0x3F3504F3)
+SINGLE_COUNTING, SINGLE_BIAS = np.int32(0x4B000000), np.float32(2**23 + 127)
+SINGLE_WHOLE, SINGLE_LEAST = np.float32(3 * 2**22), np.float32(-125.0)
+L8, L7, L6 = np.float32(0.12614846), np.float32(-0.20742103), np.float32(0.21566986)
+L5, L4, L3 = np.float32(-0.23892035), np.float32(0.28791833), np.float32(-0.36070484)
+L2, L1, L0 = np.float32(0.4809106), np.float32(-0.72134733), np.float32(1.442695)
+E6, E5, E4 = np.float32(0.00015461448), np.float32(0.0013390867), np.float32(0.009618057)
+E3, E2, E1 = np.float32(0.05550357), np.float32(0.24022651), np.float32(0.6931472)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
@@ -81,7 +94,9 @@ def exp2(x, out, turns):
 
 @njit(cache=True, nogil=True, fastmath=FREE, error_model="numpy")
 def fuzzy_powers(stack, weights, rows, sums, D, part, spare, fuzzifier):
-    """As ``_fuzzy`` of ``compiled_sums`` for any fuzzifier; ``spare`` (k + 7, b) to work in."""
+    """As ``_fuzzy`` of ``compiled_sums`` for any fuzzifier and float64; ``spare`` (k + 7, b) to
+    work in.
+    """
     (k, b), power, cost = D.shape, 1.0 / (fuzzifier - 1.0), 0.0
     linear = np.ascontiguousarray(rows[:, 1:-1])
     shares, least, total = spare[:k], spare[k], spare[k + 1]
@@ -90,17 +105,17 @@ def fuzzy_powers(stack, weights, rows, sums, D, part, spare, fuzzifier):
         np.dot(linear, Z, D)
         _shares(D, rows, last, power, shares, least, total, spare[k + 2 :])
         for i in range(b):
-            weight = np.float64(weights[s * b + i]) if len(weights) else 1.0
+            weight = weights[s * b + i] if len(weights) else 1.0
             scale = weight * spare[k + 2, i]
             cost += scale * least[i]
             total[i] = scale * least[i] / total[i]
         for j in range(k):
             row, mass, rest = D[j], 0.0, 0.0
             for i in range(b):
-                pull = shares[j, i] * np.float64(row[i]) * total[i]
+                pull = shares[j, i] * row[i] * total[i]
                 row[i] = pull
                 mass += pull
-                rest += pull * np.float64(last[i])
+                rest += pull * last[i]
             sums[j, 0] += mass
             sums[j, -1] += rest
         np.dot(D, Z.T, part)
@@ -122,7 +137,7 @@ def _shares(D, rows, last, power, shares, least, total, spare):
     for j in range(k):
         row, constant, slope = D[j], rows[j, 0], rows[j, -1]
         for i in range(b):
-            x[i] = np.float64(row[i] + (constant + slope * last[i]))
+            x[i] = row[i] + (constant + slope * last[i])
             least[i] = min(least[i], x[i])
         if plain:
             for i in range(b):
@@ -156,3 +171,96 @@ def _shares(D, rows, last, power, shares, least, total, spare):
         for i in range(b):
             first[i] = (np.log2(k) - first[i]) / power
         exp2(first, x, a)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def single_powers(x, power, out, a, c):
+    """x^power of normal float32 numbers, as if of 2^-125 where it is less, and below 2^127; ``a``
+    and ``c`` are to work in.
+
+    log2 of the mantissa m is  f Q(f),  f = m - 1, Q of degree 8 through the nodes of Chebyshev:
+    4e-8; the power of two is of degree 6: 1e-8. The error is some units of the last place for each
+    unit of the exponent of two.
+    """
+    bits, counted, cut = x.view(np.int32), a.view(np.int32), c.view(np.int32)
+    for i in range(len(x)):
+        moved = bits[i] + SINGLE_MOVE
+        counted[i] = (moved >> 23) | SINGLE_COUNTING
+        cut[i] = (moved & SINGLE_MANTISSA) + SINGLE_ROOT
+    for i in range(len(x)):
+        f = c[i] - ONE
+        series = L8 * f + L7
+        series = series * f + L6
+        series = series * f + L5
+        series = series * f + L4
+        series = series * f + L3
+        series = series * f + L2
+        series = series * f + L1
+        series = series * f + L0
+        y = max(power * ((a[i] - SINGLE_BIAS) + f * series), SINGLE_LEAST)
+        turn = y + SINGLE_WHOLE
+        a[i] = turn
+        y = y - (turn - SINGLE_WHOLE)
+        series = E6 * y + E5
+        series = series * y + E4
+        series = series * y + E3
+        series = series * y + E2
+        series = series * y + E1
+        out[i] = series * y + ONE
+    raised = out.view(np.int32)
+    for i in range(len(x)):
+        raised[i] += counted[i] << 23
+
+
+@njit(cache=True, nogil=True, fastmath=FREE, error_model="numpy")
+def fuzzy_single_powers(stack, weights, rows, sums, D, part, spare, fuzzifier):
+    """As ``fuzzy_powers`` for float32; ``spare`` (k + 6, b) of float32 to work in."""
+    (k, b), cost = D.shape, 0.0
+    linear = np.ascontiguousarray(rows[:, 1:-1])
+    shares, least, total, scales = spare[:k], spare[k], spare[k + 1], spare[k + 2]
+    for s in range(len(stack)):
+        Z, last = stack[s, 1:-1], stack[s, -1]
+        np.dot(linear, Z, D)
+        _single_shares(D, rows, last, fuzzifier, shares, least, total, spare[k + 2 :])
+        for i in range(b):
+            weight = weights[s * b + i] if len(weights) else ONE
+            scale = weight * scales[i] * least[i]
+            cost += np.float64(scale)
+            total[i] = scale / total[i]
+        for j in range(k):
+            row, mass, rest = D[j], 0.0, 0.0
+            for i in range(b):
+                pull = shares[j, i] * row[i] * total[i]
+                row[i] = pull
+                mass += np.float64(pull)
+                rest += np.float64(pull * last[i])
+            sums[j, 0] += mass
+            sums[j, -1] += rest
+        np.dot(D, Z.T, part)
+        sums[:, 1:-1] += part
+    return cost
+
+
+@njit(cache=True, nogil=True, fastmath=FREE, error_model="numpy")
+def _single_shares(D, rows, last, fuzzifier, shares, least, total, spare):
+    """As ``_shares`` for float32; ``spare`` (4, b)."""
+    (k, b), power = D.shape, np.float32(1.0 / (fuzzifier - 1.0))
+    x, a, c, y = spare[0], spare[1], spare[2], spare[3]
+    least[:] = np.inf
+    total[:] = 0.0
+    for j in range(k):
+        row, constant, slope = D[j], rows[j, 0], rows[j, -1]
+        for i in range(b):
+            row[i] = row[i] + (constant + slope * last[i])
+            least[i] = min(least[i], row[i])
+    for j in range(k):
+        row, own = D[j], shares[j]
+        for i in range(b):
+            row[i] = ONE / row[i]
+            x[i] = least[i] * row[i]
+        single_powers(x, power, own, a, c)
+        for i in range(b):
+            total[i] += own[i]
+    for i in range(b):
+        y[i] = total[i] / np.float32(k)
+    single_powers(y, np.float32(1.0 - fuzzifier), x, a, c)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .compiled_powers import fuzzy_powers
+from .compiled_powers import fuzzy_powers, fuzzy_single_powers
 
 __all__ = ["fuzzy_sums", "gaussian_sums", "gaussian_walk"]
 
@@ -43,8 +43,9 @@ def fuzzy_sums(
     arguments: Any = (*_alike(Z, weights, rows), sums, *scratch)
     if fuzzifier == 2.0:
         return sums, _fuzzy(*arguments)
-    others: Any = (*arguments[:5], arguments[-1], np.empty((len(rows) + 7, b)), fuzzifier)
-    return sums, fuzzy_powers(*others)
+    spare = np.empty((len(rows) + 7, b), dtype=Z.dtype)
+    others: Any = (*arguments[:5], arguments[-1], spare, fuzzifier)
+    return sums, (fuzzy_single_powers if Z.dtype == np.float32 else fuzzy_powers)(*others)
 
 
 def gaussian_sums(
