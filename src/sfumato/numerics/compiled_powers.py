@@ -104,22 +104,33 @@ def fuzzy_powers(stack, weights, rows, sums, D, part, spare, fuzzifier):
         Z, last = stack[s, 1:-1], stack[s, -1]
         np.dot(linear, Z, D)
         _shares(D, rows, last, power, shares, least, total, spare[k + 2 :])
-        for i in range(b):
-            weight = weights[s * b + i] if len(weights) else 1.0
-            scale = weight * spare[k + 2, i]
-            cost += scale * least[i]
-            total[i] = scale * least[i] / total[i]
-        for j in range(k):
-            row, mass, rest = D[j], 0.0, 0.0
-            for i in range(b):
-                pull = shares[j, i] * row[i] * total[i]
-                row[i] = pull
-                mass += pull
-                rest += pull * last[i]
-            sums[j, 0] += mass
-            sums[j, -1] += rest
+        cost += _pulls(D, shares, least, total, spare[k + 2], weights, s * b, last, sums)
         np.dot(D, Z.T, part)
         sums[:, 1:-1] += part
+    return cost
+
+
+@njit(cache=True, nogil=True, fastmath=FREE, error_model="numpy")
+def _pulls(D, shares, least, total, scales, weights, start, last, sums):
+    """Weights w u^m of the objects in ``D``, their sums and those of ``last``; the sum of costs.
+
+    ``D`` comes with reciprocals of the distances, ``scales`` as the first of ``_shares``.
+    """
+    (k, b), one, cost = D.shape, D.dtype.type(1.0), 0.0
+    for i in range(b):
+        weight = weights[start + i] if len(weights) else one
+        scale = weight * scales[i] * least[i]
+        cost += np.float64(scale)
+        total[i] = scale / total[i]
+    for j in range(k):
+        row, mass, rest = D[j], 0.0, 0.0
+        for i in range(b):
+            pull = shares[j, i] * row[i] * total[i]
+            row[i] = pull
+            mass += np.float64(pull)
+            rest += np.float64(pull * last[i])
+        sums[j, 0] += mass
+        sums[j, -1] += rest
     return cost
 
 
@@ -217,25 +228,12 @@ def fuzzy_single_powers(stack, weights, rows, sums, D, part, spare, fuzzifier):
     """As ``fuzzy_powers`` for float32; ``spare`` (k + 6, b) of float32 to work in."""
     (k, b), cost = D.shape, 0.0
     linear = np.ascontiguousarray(rows[:, 1:-1])
-    shares, least, total, scales = spare[:k], spare[k], spare[k + 1], spare[k + 2]
+    shares, least, total = spare[:k], spare[k], spare[k + 1]
     for s in range(len(stack)):
         Z, last = stack[s, 1:-1], stack[s, -1]
         np.dot(linear, Z, D)
         _single_shares(D, rows, last, fuzzifier, shares, least, total, spare[k + 2 :])
-        for i in range(b):
-            weight = weights[s * b + i] if len(weights) else ONE
-            scale = weight * scales[i] * least[i]
-            cost += np.float64(scale)
-            total[i] = scale / total[i]
-        for j in range(k):
-            row, mass, rest = D[j], 0.0, 0.0
-            for i in range(b):
-                pull = shares[j, i] * row[i] * total[i]
-                row[i] = pull
-                mass += np.float64(pull)
-                rest += np.float64(pull * last[i])
-            sums[j, 0] += mass
-            sums[j, -1] += rest
+        cost += _pulls(D, shares, least, total, spare[k + 2], weights, s * b, last, sums)
         np.dot(D, Z.T, part)
         sums[:, 1:-1] += part
     return cost
