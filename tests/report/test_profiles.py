@@ -8,7 +8,7 @@ import pytest
 
 from sfumato import report
 from sfumato.report._profiles import sentence
-from sfumato.report._tree import rules
+from sfumato.report._tree import _condition, rules
 
 
 def soft(n, k, seed=0):
@@ -127,3 +127,13 @@ def test_a_single_row_is_described_without_a_warning():
 def test_na_of_nullable_columns_is_missing(cells, dtype):
     table = pd.DataFrame({"a": np.arange(30.0), "c": pd.array([*cells, None] * 10, dtype=dtype)})
     assert report.describe(table, soft(30, 2))["missing"] == {"c": 10}
+
+
+def test_columns_called_by_a_number_are_called_columns():
+    X, U = np.array([[1.0, 5e4], [1.2, 5e4], [9.0, 7e4], [9.4, 7e4]]), np.eye(2)[[0, 0, 1, 1]]
+    words = sentence(report.profiles(X, U, columns=["303", "income"])[1])
+    assert "very high column 303 (9.2 against 5.15 overall)" in words.lower()
+    assert "income (70,000 against 60,000 overall)" in words
+    assert _condition("303", False, -np.inf, 5e4) == "column 303 at most 50,000"
+    assert _condition("kind=a", True, 0.5, np.inf) == "kind is a"
+    assert _condition("7=a", True, -np.inf, 0.5) == "column 7 is not a"

@@ -15,7 +15,7 @@ from ..core.arrays import to_numpy
 from ..core.features import refuse_same_names
 from ..io.columns import Column
 
-__all__ = ["amount", "as_columns", "missing", "shown_value", "units"]
+__all__ = ["amount", "as_columns", "missing", "shown_value", "title", "units"]
 
 _WIDEST = 2000  # columns of an array that are described: of more, those of largest variance
 
@@ -93,6 +93,11 @@ def shown_value(column: Column, row: int) -> str:
     if column.kind == "yes/no":
         return "yes" if value else "no"
     return amount(value)
+
+
+def title(name: str) -> str:
+    """The name of a column in a sentence, where a number alone would be read as a value."""
+    return f"column {name}" if name.isdigit() else name
 
 
 def amount(value: float) -> str:

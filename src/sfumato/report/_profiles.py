@@ -10,7 +10,7 @@ import numpy as np
 from ..core.arrays import to_numpy
 from ..io.columns import Column
 from ..memberships import check_memberships
-from ._columns import as_columns, units
+from ._columns import as_columns, title, units
 
 __all__ = ["ColumnProfile", "profiles", "sentence", "telling"]
 
@@ -183,13 +183,13 @@ def sentence(profile: Sequence[ColumnProfile]) -> str:
 
 
 def _phrase(part: ColumnProfile) -> str:
-    very = "very " if part.separation >= LARGE else ""
+    very, column = "very " if part.separation >= LARGE else "", title(part.column)
     if part.kind == "category":
         often = "mostly" if part.value >= 0.5 else "often" if part.difference > 0 else "rarely"
-        return f"{often} {part.column} {part.level} ({part.value:.0%} against {part.overall:.0%})"
+        return f"{often} {column} {part.level} ({part.value:.0%} against {part.overall:.0%})"
     direction = "high" if part.difference > 0 else "low"
     return (
-        f"{very}{direction} {part.column} ({_number(part.value)} against {_number(part.overall)} "
+        f"{very}{direction} {column} ({_number(part.value)} against {_number(part.overall)} "
         "overall)"
     )
 

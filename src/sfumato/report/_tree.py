@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..io.columns import Column, encode, encoded_names
-from ._columns import amount
+from ._columns import amount, title
 
 __all__ = ["rules"]
 
@@ -80,8 +80,9 @@ def _leaves(
 
 def _condition(name: str, hot: bool, low: float, high: float) -> str:
     if hot:
-        title, _, level = name.rpartition("=")
-        return f"{title} is {level}" if low > 0 else f"{title} is not {level}"
+        column, _, level = name.rpartition("=")
+        return f"{title(column)} is {'' if low > 0 else 'not '}{level}"
+    name = title(name)
     if np.isinf(low):
         return f"{name} at most {amount(high)}"
     if np.isinf(high):
