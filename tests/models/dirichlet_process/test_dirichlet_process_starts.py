@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sfumato import DirichletProcessMixture
 from sfumato.conjugate import DirichletMultinomial, NormalInverseGamma, NormalInverseWishart
 from sfumato.core.rows import Rows
-from sfumato.models.dirichlet_process import kernel, priors, starts
+from sfumato.models.dirichlet_process import kernel, priors, starts, variational
 
 
 def component_of(X, kind=NormalInverseWishart):
@@ -119,3 +119,32 @@ def test_no_more_than_max_iter_steps_are_taken(n_init, max_iter):
         model.fit(X)
     assert model.n_iter_ == len(model.history_) == max_iter
     assert np.isfinite(model.objective_)
+
+
+def fitted_state(X, n_clusters=10):
+    rows, prior = Rows(X, None, n_jobs=1), kernel.Concentration(1.0, 1.0)
+    component = component_of(X)
+    state = starts.starts(component, rows, n_clusters, prior, np.arange(1))[0]
+    return component, rows, variational.ascend(component, rows, state, prior, 100, 1e-5).state
+
+
+def test_normal_clusters_far_apart_are_clear_and_one_cloud_or_a_joined_pair_is_not():
+    rng = np.random.default_rng(0)
+    y = np.arange(180) % 3
+    X = rng.normal(size=(180, 2)) + 9.0 * np.eye(3, 2)[y]
+    assert starts.is_clear(*fitted_state(X))
+    assert not starts.is_clear(*fitted_state(X[y == 0]))
+    component, rows, _ = fitted_state(X)
+    Z, R = component.features(X), (np.minimum(y, 1) == np.arange(10)[:, None]) * 1.0
+    prior = kernel.Concentration(1.0, 1.0)
+    joined = kernel.update(component, R @ Z.T, R.sum(axis=1), prior, prior)
+    assert not starts.is_clear(component, rows, joined)
+
+
+def test_a_narrow_cluster_inside_a_wide_one_is_found_though_no_hard_groups_show_it():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    X[:150] *= 0.1
+    model = DirichletProcessMixture(random_state=0).fit(X)
+    assert model.n_clusters_ == 2
+    assert np.mean(model.labels_[:150] == np.bincount(model.labels_[:150]).argmax()) > 0.9

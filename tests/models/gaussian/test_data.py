@@ -8,8 +8,9 @@ from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture as Peer
 
 from sfumato import GaussianMixture, datasets
-from sfumato.models.gaussian.data import Sample, best_move, clear_partition
+from sfumato.models.gaussian.data import Sample, clear_partition
 from sfumato.numerics import seeding
+from sfumato.numerics.clear_groups import best_move
 
 
 def log_likelihood(X: np.ndarray, labels: np.ndarray) -> float:

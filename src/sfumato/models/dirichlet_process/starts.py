@@ -9,24 +9,27 @@ of features, and for hard groups the log joint probability of objects and partit
 
 needs nothing else. The pair that raises it most is merged again and again, down to one group, as in
 Bayesian hierarchical clustering (Heller and Ghahramani 2005), and the best partition on the way is
-kept.
+kept. Clusters that overlap need starts without merging; ``is_clear`` says when there are none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
-from ...core.arrays import namespace, to_numpy
+from ...core.arrays import is_numpy, namespace, to_numpy
 from ...core.rows import Rows, has_holes
 from ...core.types import Array, Weights
 from ...numerics import seeding
+from ...numerics.clear_groups import best_move
 from . import kernel
+from .components import FullComponent
 from .priors import embedding
 
-__all__ = ["fuse", "starts"]
+__all__ = ["fuse", "is_clear", "starts", "unmerged"]
 
 SAMPLE = 5_000  # objects among which the centers of a start are sought
 # On normal clusters of 150 to 400 objects with 2 to 10 features (``datasets.make_gaussians``), four
@@ -64,6 +67,48 @@ def starts(
                 np.add.at(fused[1], group, counts[own])
                 states.append(kernel.update(component, *fused, prior, prior))
     return states
+
+
+def unmerged(
+    component: Any,
+    rows: Rows,
+    n_clusters: int,
+    prior: kernel.Concentration,
+    seeds: np.ndarray,
+) -> Iterator[kernel.State]:
+    """As many small groups as clusters are allowed, for ascent to empty and merge by itself.
+
+    It takes dozens of passes, but finds clusters that overlap, which no hard group shows.
+    """
+    for seed in seeds:
+        sums, counts = _cells(component, rows, n_clusters, np.random.default_rng(seed))
+        empty = n_clusters - len(counts)
+        yield kernel.update(
+            component, np.pad(sums, ((0, empty), (0, 0))), np.pad(counts, (0, empty)), prior, prior
+        )
+
+
+def is_clear(component: Any, rows: Rows, state: kernel.State) -> bool:
+    """Whether the clusters of a state are so clear that no other start need be tried.
+
+    Said only of normal clusters of any shape: no cluster looks like two, no two like one.
+    """
+    if not (isinstance(component, FullComponent) and is_numpy(rows.X)):
+        return False
+
+    def leading(block: Array, *_: Any) -> np.ndarray:
+        return kernel.responsibilities(component, state, component.features(block))[0].argmax(
+            axis=0
+        )
+
+    names, labels = np.unique(rows.map(leading), return_inverse=True)
+    X = rows.map(lambda block, *_: embedding(component, block))
+    given = rows.columns[0]
+    weights = np.ones(len(X)) if given is None else to_numpy(given).astype(np.float64)
+    white = seeding.whiten(X, weights)
+    if len(names) < 2 or white.shape[1] < X.shape[1]:
+        return False
+    return best_move(white, weights / seeding.unit(weights), labels, len(names)).clear
 
 
 def _cells(

@@ -12,10 +12,10 @@ import numpy as np
 from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.base import weight_of
-from ...core.rows import Rows
+from ...core.rows import Rows, has_holes
 from ...core.types import Array, Weights
 from . import kernel
-from .starts import starts
+from .starts import is_clear, starts, unmerged
 
 __all__ = ["Approximation", "approximate", "best_run"]
 
@@ -73,13 +73,19 @@ def best_run(
 ) -> loop.Run:
     """The best of several starts, which are compared after a few steps.
 
-    With many objects the starts are compared on a sample, and the best goes on with all objects.
+    Merged groups find clear clusters as well as other starts do, but may miss clusters that
+    overlap: without clear clusters, starts that merge nothing are tried as well. With many objects
+    the starts are compared on a sample, and the best goes on with all objects.
     """
     rng = np.random.default_rng(seeds[0])
     few = rows if rows.shape[0] <= 2 * SCREEN else rows.sample(SCREEN, rng)
     run = _race(
         component, few, starts(component, few, n_clusters, prior, seeds), prior, max_iter, tol
     )
+    if not (has_holes(few) or is_clear(component, few, run.state)):
+        others = unmerged(component, few, n_clusters, prior, seeds)
+        more = [ascend(component, few, state, prior, max_iter, tol) for state in others]
+        run = loop.best([run, *more], larger=True)
     if few is rows:
         return run
     # Statistics of the sample, scaled to the weight of all objects, start the full fit.
