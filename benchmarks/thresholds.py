@@ -145,10 +145,7 @@ def consensus() -> str:
 
 MODELS = "sfumato.models."
 THRESHOLDS = [
-    *(
-        Threshold(f"{MODELS}dirichlet_process.priors", name, process.__doc__ or "", process)
-        for name in ("KAPPA", "TIED", "SPREAD")
-    ),
+    Threshold(f"{MODELS}dirichlet_process.priors", "KAPPA", process.__doc__ or "", process),
     Threshold(f"{MODELS}spectral.estimator", "CONTINUUM", continuum.__doc__ or "", continuum),
     Threshold("sfumato.core.structure", "LEVEL", structure.__doc__ or "", structure),
     Threshold("sfumato.core.structure", "CONFIDENT", structure.__doc__ or "", structure),

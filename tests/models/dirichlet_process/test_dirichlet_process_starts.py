@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma, gammaln
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
 from sfumato import DirichletProcessMixture
 from sfumato.conjugate import DirichletMultinomial, NormalInverseGamma, NormalInverseWishart
@@ -51,6 +52,44 @@ def test_merging_takes_the_best_union_every_time_and_keeps_the_most_probable_par
         assert len(partitions) == len(expected)
         for group, wanted in zip(partitions, expected, strict=True):
             np.testing.assert_array_equal(group[:, None] == group, wanted[:, None] == wanted)
+
+
+def test_the_prior_is_the_one_that_makes_a_partition_on_the_way_most_probable():
+    """Single objects as groups, and every partition of the path added up from its objects."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(12, 2)) + 6.0 * (np.arange(12) % 3)[:, None]
+    component, alpha = component_of(X), 0.7
+    tried = priors.candidates(component)
+    assert len(tried) == 24
+    for field in ("df", "scale"):
+        np.testing.assert_allclose(getattr(tried[0], field), getattr(component, field))
+    Z = component.features(X)
+    path = slow_path(component, Z, alpha)
+    best = [max(log_joint(one, Z, group, alpha) for group in path) for one in tried]
+    found = starts.most_probable(tried, Rows(X, None, n_jobs=1), alpha)
+    assert found is tried[int(np.argmax(best))]
+
+
+def test_clusters_are_found_in_many_features():
+    """A vague prior alone has one cluster explain these data best, and warns."""
+    rng = np.random.default_rng(5)
+    truth = rng.integers(3, size=150)
+    X = 10.0 * rng.uniform(-1, 1, (3, 16))[truth] + 3.0 * rng.normal(size=(150, 16))
+    model = DirichletProcessMixture(random_state=0).fit(X)
+    assert adjusted_rand_score(truth, model.labels_) == 1.0
+    vague = priors.default_prior(NormalInverseWishart, Rows(X, None, n_jobs=1))
+    with pytest.warns(UserWarning, match="one cluster"):
+        one = DirichletProcessMixture(component=vague, random_state=0).fit(X)
+    assert one.objective_ < model.objective_
+    assert model.prior_.df > vague.df
+
+
+def test_missing_values_keep_the_prior_that_needs_no_choice():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    X[0, 0] = np.nan
+    component = component_of(X)
+    tried = priors.candidates(component)
+    assert starts.most_probable(tried, Rows(X, None, n_jobs=1), 1.0) is tried[0]
 
 
 def test_groups_with_few_different_objects_are_merged_in_every_start():

@@ -30,7 +30,7 @@ from ...core.validation import (
 )
 from ...core.warn import warn
 from ...numerics import seeding
-from . import priors, sampling, seating, variational
+from . import priors, sampling, seating, starts, variational
 from .fitted import FittedProcess
 from .kernel import Concentration
 
@@ -55,8 +55,9 @@ class DirichletProcessMixture(FittedProcess):
         What a cluster is: ``NormalInverseWishart`` (normal, full covariance; NaN integrated out by
         the variational form), ``NormalInverseGamma`` (normal, independent features, NaN left out),
         ``DirichletMultinomial`` (rows of counts) or ``BetaBinomial`` (yes or no, NaN left out). A
-        class means a vague prior made from the location and spread of the data; an object is the
-        prior itself, in the units of the data.
+        class means a prior made from the location and spread of the data, for
+        ``NormalInverseWishart`` the most probable of several; an object is the prior itself, in
+        the units of the data.
     inference : {"variational", "gibbs"}, default="variational"
         How the posterior is found.
     concentration : (float, float) or float, default=(1.0, 1.0)
@@ -180,7 +181,7 @@ class DirichletProcessMixture(FittedProcess):
         prior = self._check_parameters()
         self._check_room(X)
         try:
-            X, rows, component = self._prepare(X, sample_weight)
+            X, rows, component = self._prepare(X, sample_weight, prior)
         except (ValueError, TypeError):
             self._forget()
             raise
@@ -195,7 +196,9 @@ class DirichletProcessMixture(FittedProcess):
             warn("one cluster explains the data best: the memberships are all equal")
         return self
 
-    def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> tuple[Any, Rows, Any]:
+    def _prepare(
+        self, X: Any, sample_weight: ArrayLike | None, prior: Concentration
+    ) -> tuple[Any, Rows, Any]:
         """Checked features, their rows with weights, and the component with its prior."""
         X = check_features(self, X, reset=True, missing=True)
         self._refuse_missing(X)
@@ -214,6 +217,10 @@ class DirichletProcessMixture(FittedProcess):
         component = priors.build(self.prior_, rows)
         priors.check_prior(component)
         priors.check_counts(component, X)
+        if isinstance(given, type):
+            chosen = starts.most_probable(priors.candidates(component), rows, prior.mean)
+            self.prior_ = self.prior_ if chosen is component else priors.of(chosen)
+            component = chosen
         return X, rows, component
 
     def _approximate(

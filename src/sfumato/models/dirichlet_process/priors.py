@@ -27,6 +27,7 @@ from .kernel import Concentration
 __all__ = [
     "KINDS",
     "build",
+    "candidates",
     "check_concentration",
     "check_copies",
     "check_counts",
@@ -34,6 +35,7 @@ __all__ = [
     "check_reach",
     "default_prior",
     "embedding",
+    "of",
     "publish",
 ]
 
@@ -42,9 +44,13 @@ KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBin
 LEAST_REACH = 1e-145
 FEW = 0.5  # weight per object below which weights are hardly copies, but shares
 KAPPA = 0.01  # objects that the prior mean is worth
-# Weight of the correlations of the data in the expected shape of a cluster; 0 would be spherical.
-TIED = 0.9
-SPREAD = 0.15  # expected variance within a cluster, as a share of the variance of the data
+# Weights of the correlations of the data in the expected shape of a cluster (0 is spherical), and
+# expected variances within a cluster, as shares of the variance of the data. The first ones are
+# those of the prior that needs no choice.
+TIED = (0.9, 0.0)
+SPREADS = (0.15, 0.05, 0.4, 0.015)
+# Objects that the expected covariance is worth beyond two, for each feature
+STRENGTHS = (0, 1, 4)
 
 
 def location(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
@@ -90,7 +96,7 @@ def _refuse_underflow(rows: Rows, center: np.ndarray) -> None:
 
 
 def default_prior(kind: type, rows: Rows) -> Any:
-    """A vague prior in the units of the data."""
+    """A prior in the units of the data that needs no choice: a vague one."""
     p = rows.shape[1]
     if kind is BetaBinomial:
         return BetaBinomial(np.ones(p), np.ones(p))
@@ -98,9 +104,26 @@ def default_prior(kind: type, rows: Rows) -> Any:
         return DirichletMultinomial(np.ones(p))
     center, unit = location(rows)
     if kind is NormalInverseGamma:
-        return NormalInverseGamma(center, KAPPA, 2.0, SPREAD * unit**2)
-    shape = TIED * _correlation(rows, center, unit) + (1 - TIED) * np.eye(p)
-    return NormalInverseWishart(center, KAPPA, p + 3.0, 2 * SPREAD * shape * np.outer(unit, unit))
+        return NormalInverseGamma(center, KAPPA, 2.0, SPREADS[0] * unit**2)
+    shape = TIED[0] * _correlation(rows, center, unit) + (1 - TIED[0]) * np.eye(p)
+    scale = 2 * SPREADS[0] * shape * np.outer(unit, unit)
+    return NormalInverseWishart(center, KAPPA, p + 3.0, scale)
+
+
+def candidates(component: Any) -> list[Any]:
+    """Components with other priors than this one, the default, which is the first: covariances of
+    another size, shape and certainty.
+    """
+    if not isinstance(component, FullComponent):
+        return [component]
+    p = len(component.mean)
+    shapes = component.scale / (2 * SPREADS[0]), np.eye(p)
+    return [
+        component._replace(df=p + 1.0 + worth, scale=worth * spread * shape)
+        for shape in shapes
+        for worth in (2.0 + strength * p for strength in STRENGTHS)
+        for spread in SPREADS
+    ]
 
 
 def _correlation(rows: Rows, center: np.ndarray, unit: np.ndarray) -> np.ndarray:
@@ -116,6 +139,14 @@ def _correlation(rows: Rows, center: np.ndarray, unit: np.ndarray) -> np.ndarray
     mass = np.sqrt(np.where(mass > 0, mass, mass.max()) / mass.max())
     product = product / np.outer(mass, mass)  # as if every feature had been seen as often
     return product / np.maximum(np.diagonal(product).max(), np.finfo(float).tiny)
+
+
+def of(component: FullComponent) -> NormalInverseWishart:
+    """The prior of a normal component with full covariance, in the units of the data."""
+    unit = component.unit
+    scale = component.scale * np.outer(unit, unit)
+    mean = component.mean * unit + component.center
+    return NormalInverseWishart(mean, component.kappa, component.df, scale)
 
 
 def build(prior: Any, rows: Rows) -> Any:

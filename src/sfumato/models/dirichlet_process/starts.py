@@ -29,7 +29,7 @@ from . import kernel
 from .components import FullComponent
 from .priors import embedding
 
-__all__ = ["fuse", "is_clear", "starts", "unmerged"]
+__all__ = ["fuse", "is_clear", "most_probable", "starts", "unmerged"]
 
 SAMPLE = 5_000  # objects among which the centers of a start are sought
 # On normal clusters of 150 to 400 objects with 2 to 10 features (``datasets.make_gaussians``), four
@@ -109,6 +109,50 @@ def is_clear(component: Any, rows: Rows, state: kernel.State) -> bool:
     if len(names) < 2 or white.shape[1] < X.shape[1]:
         return False
     return best_move(white, weights / seeding.unit(weights), labels, len(names)).clear
+
+
+def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:
+    """The one of several components, which differ in their priors, that makes objects and partition
+    most probable: empirical Bayes over the partitions that merging pairs passes through.
+
+    The pairs are merged under the first component, which is also the answer where values are
+    missing, and again under what was chosen. The seed of a fit has no part in it.
+    """
+    if len(components) == 1 or has_holes(rows):
+        return components[0]
+    rng = np.random.default_rng(0)
+    few = rows if rows.shape[0] <= SAMPLE else rows.sample(SAMPLE, rng)
+    sums, counts = _cells(components[0], few, min(CELLS, few.shape[0]), rng)
+    best = np.full(len(components), -np.inf)
+    chosen, merged = 0, -1
+    while chosen != merged:
+        merged = chosen
+        path = _merged(components[merged], sums[None].copy(), counts[None].copy(), np.log(alpha))[1]
+        best = np.maximum(best, _along(path[:, 0], components, sums, counts, alpha))
+        chosen = int(np.argmax(best))
+    return components[chosen]
+
+
+def _along(
+    path: np.ndarray, components: list[Any], sums: np.ndarray, counts: np.ndarray, alpha: float
+) -> np.ndarray:
+    """For each component, the log joint probability of the most probable partition of a path
+    (m, m).
+    """
+    m = len(counts)
+    groups, left, right, own = [np.eye(m)], [], [], list(range(m))
+    for step in range(1, m):
+        moved = np.flatnonzero(path[step] != path[step - 1])[0]
+        a, b = path[step, moved], path[step - 1, moved]
+        groups.append((path[step] == a)[None])
+        left.append(own[a])
+        right.append(own[b])
+        own[a] = m + step - 1
+    members = np.vstack(groups)
+    sums, seats = members @ sums, gammaln(members @ counts) + np.log(alpha)
+    values = np.stack([component.log_evidence(sums) + seats for component in components])
+    gained = np.cumsum(values[:, m:] - values[:, left] - values[:, right], axis=1)
+    return values[:, :m].sum(axis=1) + gained.max(axis=1, initial=0.0)
 
 
 def _cells(
