@@ -90,7 +90,7 @@ def failing(monkeypatch, error, after):
     monkeypatch.setattr(trusted.skops(), "dump", fail)
 
 
-WORDS = ("--set", "n_init=4", "--set", "tol=1e-12")
+WORDS = ("--set", "n_init=4", "--set", "tol=1e-12", "--set", "stop=centers")
 ERRORS = [OSError(errno.ENOSPC, "No space left on device"), MemoryError()]
 
 
@@ -401,14 +401,14 @@ def test_a_tampered_checkpoint_is_bad_input_and_one_sentence(
 ):
     with monkeypatch.context() as patched:
         patched.setattr(fitting, "write_result", lambda *_, **__: 1 / 0)
-        assert run("fit", data, *ROLES, "--out", "r")[0] == 1
+        assert run("fit", data, *ROLES, *WORDS, "--out", "r")[0] == 1
     path = tmp_path / "r.checkpoint"
     trusted.save(TAMPERED[case](trusted.load(path)), path)
-    code, _, err = run("fit", data, *ROLES, "--out", "r", "--resume")
+    code, _, err = run("fit", data, *ROLES, *WORDS, "--out", "r", "--resume")
     said = [line for line in err.splitlines() if "error" in line]
     assert (code, len(said), "Traceback" in err) == (2, 1, False), err
     assert path.exists()
-    assert run("fit", data, *ROLES, "--out", "r", "--force")[0] == 0
+    assert run("fit", data, *ROLES, *WORDS, "--out", "r", "--force")[0] == 0
     assert names(tmp_path) == ["data.csv", "r"]
 
 
