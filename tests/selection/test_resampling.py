@@ -71,7 +71,8 @@ def test_same_seed_same_answer_whatever_n_jobs():
         progress=lambda done, total: seen.append((done, total)),
     )
     two = bootstrap(FuzzyCMeans(2, n_init=1), X, 4, random_state=3, n_jobs=2)
-    np.testing.assert_array_equal(one.draws, two.draws)
+    # A kernel just compiled and the same one loaded by another process differ in the last bit.
+    np.testing.assert_allclose(one.draws, two.draws, rtol=0, atol=1e-12)
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 

@@ -48,7 +48,7 @@ TOLERANCE = 1e-5
 
 class Member(NamedTuple):
     """What a mixture is fitted to, the objects that judge it, and sums (k, q) to start from: those
-    of k-means and of its fine mixture merged to k components.
+    of k-means and of its fine mixture merged to k components, where there are as many.
     """
 
     seen: Seen
@@ -62,7 +62,7 @@ class Member(NamedTuple):
         own, others = stock.split(n, rng)
         seen = Seen.of(own.Y, own.mass, own.gaps)
         starts = starting_sums(seen, own.R, k, rng, 10), _merged(fine, k, own.Y.shape[1])
-        return cls(seen, others, starts)
+        return cls(seen, others, tuple(each for each in starts if len(each) == k))
 
 
 def fit_components(stock: Stock, n: int, fine: list[Any], seeds: np.ndarray, k: int) -> list[Any]:
@@ -141,13 +141,12 @@ def _attempt(
 ) -> Judged | None:
     """The likeliest mixture of several starts and ``before``, or None."""
     runs = [] if before is None else [before.fitted]
-    k = len(member.starts[0])
     for start in starts:
         try:
             run = climb(member.seen, start, shrinkage=shrinkage, max_steps=MAX_STEPS, tol=TOLERANCE)
         except (ArithmeticError, np.linalg.LinAlgError):
             continue
-        if len(start) == k and _own_centers(run):
+        if _own_centers(run):
             runs.append(run)
     if not runs:
         return None
