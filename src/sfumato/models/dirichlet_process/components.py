@@ -102,6 +102,20 @@ class FullComponent(NamedTuple):
             - 0.5 * d * LOG_2PI * (kappa - self.kappa)
         )
 
+    def log_evidences(self, S: np.ndarray, df: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """As ``log_evidence``, (c, k), for c priors with other ``df`` (c,) and ``scale``
+        (c, d, d).
+        """
+        d = len(self.mean)
+        _, kappa, counts, scatter = self._replace(df=0.0, scale=np.zeros((d, d))).posterior(S)
+        return (
+            normal_wishart_log_normalizer(
+                kappa, df[:, None] + counts, scale[:, None] + scatter[None]
+            )
+            - normal_wishart_log_normalizer(self.kappa, df, scale)[:, None]
+            - 0.5 * d * LOG_2PI * (kappa - self.kappa)
+        )
+
     def coefficients(self, S: np.ndarray) -> np.ndarray:
         """Coefficients (k, q) of the expected log density of z(x)."""
         mean, kappa, df, scale = self.posterior(S)

@@ -49,13 +49,14 @@ def starts(
 ) -> list[kernel.State]:
     """Merged groups of objects around some that are far from each other, at most ``n_clusters``.
 
-    One state for each seed. Where values are missing, which the evidence of groups takes for the
-    mean of the data, those of somewhat finer partitions too.
+    One state for each seed whose partition is not that of an earlier one. Where values are missing,
+    which the evidence of groups takes for the mean of the data, those of somewhat finer partitions
+    too.
     """
     n_cells = min(max(n_clusters, CELLS), rows.shape[0])
     cells = [_cells(component, rows, n_cells, np.random.default_rng(seed)) for seed in seeds]
     finer = FINER if has_holes(rows) else 0
-    states = []
+    states: list[kernel.State] = []
     for m in sorted({len(counts) for _, counts in cells}, reverse=True):
         sums, counts = (
             np.stack(parts) for parts in zip(*(c for c in cells if len(c[1]) == m), strict=True)
@@ -65,8 +66,19 @@ def starts(
                 fused = np.zeros((n_clusters, sums.shape[2])), np.zeros(n_clusters)
                 np.add.at(fused[0], group, sums[own])
                 np.add.at(fused[1], group, counts[own])
-                states.append(kernel.update(component, *fused, prior, prior))
+                state = kernel.update(component, *fused, prior, prior)
+                if not any(_alike(state, other) for other in states):
+                    states.append(state)
     return states
+
+
+def _alike(one: kernel.State, other: kernel.State) -> bool:
+    """Whether two states have the same clusters, in whatever order."""
+    if not np.allclose(np.sort(one.counts), np.sort(other.counts), rtol=1e-9):
+        return False
+    a, b = (np.lexsort((state.sums[:, 1], state.counts)) for state in (one, other))
+    scale = np.abs(one.sums).max(axis=0)
+    return bool((np.abs(one.sums[a] - other.sums[b]) <= 1e-9 * scale).all())
 
 
 def unmerged(
@@ -112,8 +124,9 @@ def is_clear(component: Any, rows: Rows, state: kernel.State) -> bool:
 
 
 def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:
-    """The one of several components, which differ in their priors, that makes objects and partition
-    most probable: empirical Bayes over the partitions that merging pairs passes through.
+    """The one of several components, which differ in the covariances that they expect, that makes
+    objects and partition most probable: empirical Bayes over the partitions that merging pairs
+    passes through.
 
     The pairs are merged under the first component, which is also the answer where values are
     missing, and again under what was chosen. The seed of a fit has no part in it.
@@ -150,7 +163,8 @@ def _along(
         own[a] = m + step - 1
     members = np.vstack(groups)
     sums, seats = members @ sums, gammaln(members @ counts) + np.log(alpha)
-    values = np.stack([component.log_evidence(sums) + seats for component in components])
+    df, scale = (np.stack([getattr(each, name) for each in components]) for name in ("df", "scale"))
+    values = components[0].log_evidences(sums, df, scale) + seats
     gained = np.cumsum(values[:, m:] - values[:, left] - values[:, right], axis=1)
     return values[:, :m].sum(axis=1) + gained.max(axis=1, initial=0.0)
 
