@@ -101,7 +101,12 @@ class Squarem(NamedTuple):
         """The step of accelerated states."""
 
         def accelerated(state: Squarem) -> tuple[Squarem, float]:
-            following, value = step(state.current)
+            try:
+                following, value = step(state.current)
+            except np.linalg.LinAlgError:
+                if state.fallback is None:
+                    raise
+                value = np.nan  # extrapolated to where a covariance is no number
             if state.fallback is not None:
                 worse = value < state.objective if larger else value > state.objective
                 if worse or not np.isfinite(value):
