@@ -104,7 +104,7 @@ def check_features(
     if reset:
         estimator._largest_fitted = largest_size(X)
     else:
-        _refuse_far(X, getattr(estimator, "_largest_fitted", 0.0))
+        _refuse_far(X, getattr(estimator, "_largest_fitted", np.inf))
     return X
 
 
@@ -241,9 +241,12 @@ def refuse_spread(estimator: Estimator, X: Any) -> None:
 
 
 def _refuse_far(X: Any, reach: float) -> None:
-    """Refuse new objects whose squares, in units of the fit, would not be numbers."""
+    """Refuse new objects whose squares, in units of the fit, would not be numbers.
+
+    Objects at zero alone have no unit: one is taken.
+    """
     largest = largest_size(X)
-    if 0 < reach < largest / float(np.finfo(X.dtype).max) ** 0.455:
+    if (reach or 1.0) < largest / float(np.finfo(X.dtype).max) ** 0.455:
         raise ValueError(
             f"X has values as large as {largest:.0e}, where the model was fitted to values up to "
             f"{reach:.0e}: squares of such distances overflow; check the units of X"

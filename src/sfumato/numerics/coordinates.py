@@ -133,8 +133,11 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
     reach = reach if per_feature else np.full(d, reach.max(initial=0.0))
     _refuse_subnormal(reach, _dtype(rows))
     # A constant feature has no unit: it takes its own size or the largest unit of the others, so
-    # that no factor between two features is beyond numbers because of it.
-    reach = np.where(reach > 0, reach, np.maximum(np.abs(shift), reach.max(initial=0.0)))
+    # that no factor between two features is beyond numbers because of it. Where all are constant,
+    # those at zero take the largest size.
+    size = np.abs(shift)
+    size = np.where(size > 0, size, size.max(initial=0.0))
+    reach = np.where(reach > 0, reach, np.maximum(size, reach.max(initial=0.0)))
     scale = _power_of_two(reach)
     middle = Coordinates(shift, scale, None, np.ones(d), keeps_sparse=not centre)
     second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, mix))

@@ -1,5 +1,7 @@
 """Features without variance change nothing but the shapes of what is published."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -98,3 +100,19 @@ def test_a_class_with_a_constant_is_the_density_of_the_others_times_that_of_the_
     assert model.mixtures_[1].covariance_type_ == alone.covariance_type_
     assert model.predict_proba(own)[:, 1].min() > 0.999
     np.testing.assert_allclose(model.predict_proba(new).sum(axis=1), 1.0)
+
+
+def test_classes_of_one_huge_object_are_told_apart():
+    """A feature at zero in one object has the unit of its other features: squares stay numbers."""
+    X = 1e150 * np.array([[-2.0, 2.0, 1.0, 0.0, 0.0], [2.0, -1.0, 0.0, -1.0, 1.0]])
+    model = MixtureClassifier(n_components="auto", random_state=0).fit(X, [2, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        np.testing.assert_array_equal(model.predict_proba(X), [[0.0, 1.0], [1.0, 0.0]])
+
+
+def test_a_class_at_zero_refuses_what_its_squares_cannot_hold():
+    X = np.array([[0.0, 0.0], [1e150, -1e150]])
+    model = MixtureClassifier(n_components="auto", random_state=0).fit(X, [0, 1])
+    with pytest.raises(ValueError, match="squares of such distances overflow"):
+        model.predict_proba(X)
