@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -193,9 +192,10 @@ class StudentMixture(AutomaticMixture, FamilySearch):
         return not starts.collapsed(state, weight_of(rows), self._rule_of())
 
     def _failure(self, rows: Rows, state: kernel.State) -> str:
-        """Where the number is searched for, outliers are left to the tails."""
-        reason = super()._failure(rows, state)
-        if reason or isinstance(self.n_clusters, Integral):
+        """Outliers are left to the tails: also where the number is given, so that a search for it
+        and the number that it found have one answer.
+        """
+        if reason := super()._failure(rows, state):
             return reason
         if (around := starts.around(state)) is not None:
             return f"cluster {around[0]} lies around cluster {around[1]}: {TO_THE_TAILS}"
