@@ -206,3 +206,18 @@ def test_a_missed_eigenvalue_shows(rng, monkeypatch):
     monkeypatch.setattr(eigen, "eigsh", lambda *_, **__: (values[kept], vectors[:, kept]))
     assert values[-2] == pytest.approx(values[-3], abs=1e-12)
     assert eigen._lanczos(A, 3, 1.0, 1e-8) is None
+
+
+def test_eigenvalues_that_lapack_loses_are_found_by_its_other_driver(rng, monkeypatch):
+    """Of many equal eigenvalues, the driver for a part of them may return fewer than asked for."""
+    whole = eigen.eigh
+
+    def losing(M, **settings):
+        values, vectors = whole(M, **settings)
+        return values[:1], vectors[:, :1]
+
+    monkeypatch.setattr(eigen, "eigh", losing)
+    M = np.full((17, 17), 0.08)
+    found = leading_eigenvectors(M, 2)
+    np.testing.assert_allclose(found.values, [17 * 0.08, 0.0], atol=1e-12)
+    assert found.following == pytest.approx(0.0, abs=1e-12)

@@ -191,3 +191,14 @@ def test_families_are_unit_free_if_units_of_features_change_the_m_step_in_the_sa
 def test_scikit_learns_names_of_families_are_unit_free_as_the_families_are():
     assert not families.is_unit_free("spherical")
     assert all(families.is_unit_free(name) for name in ("full", "tied", "diag", "auto"))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_multiples_of_a_flat_matrix_have_a_volume():
+    """Rounding may leave a matrix without volume although its eigenvalues were raised."""
+    flat = np.full((6, 6), 1e30)
+    found = families.covariances(
+        "VEE", np.stack([np.eye(6), flat]), np.array([3.0, 2.0]), np.stack([np.eye(6), flat]), 1e-9
+    )
+    assert np.isfinite(found).all()
+    assert np.linalg.eigvalsh(found).min() > -1e-9 * np.abs(found).max()

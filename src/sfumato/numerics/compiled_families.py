@@ -153,7 +153,7 @@ def _proportional(scatter, mass, previous, floor, n_steps, out):
     raised(out, least)
     for j in range(k):
         cholesky(out[j], 0.0, factor)
-        volumes[j] = np.exp(-precision(factor, inverse, P) / d)
+        volumes[j] = max(np.exp(-precision(factor, inverse, P) / d), least)
     for _ in range(n_steps):
         trace = 0.0
         for a in range(d):

@@ -337,9 +337,11 @@ def _direct(A: Any, k: int) -> Spectrum:
     reserve((n, n), dtype_of(A), "the similarity as a dense matrix", "ask for fewer eigenvectors")
     M = as_dense(A)
     xp = namespace(M)
+    first = max(0, n - k - 1)
+    values, vectors = np.empty(0), np.empty((n, 0))
     if isinstance(M, np.ndarray):  # only those asked for
-        values, vectors = eigh(M, subset_by_index=[max(0, n - k - 1), n - 1], driver="evr")
-    else:
+        values, vectors = eigh(M, subset_by_index=[first, n - 1], driver="evr")
+    if len(values) < n - first:  # this driver may lose some of many equal ones
         values, vectors = xp.linalg.eigh(M)
     values, vectors = xp.flip(values, axis=0), xp.flip(vectors, axis=1)
     return Spectrum(

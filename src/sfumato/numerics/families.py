@@ -261,7 +261,7 @@ def _proportional(scatter: np.ndarray, step: _Step) -> np.ndarray:
     means = scatter / mass[..., None, None]
     flat = means.reshape(*means.shape[:-2], d * d)
     start = raised(means if previous is None else previous, least)
-    volumes = np.exp(np.linalg.slogdet(start)[1] / d)
+    volumes = np.maximum(np.exp(np.linalg.slogdet(start)[1] / d), least)  # rounding left one at 0
     share = mass / mass.sum(axis=-1)[..., None]
     for _ in range(n_steps):
         matrix = ((share / volumes)[..., None, :] @ flat).reshape(*mass.shape[:-1], d, d)

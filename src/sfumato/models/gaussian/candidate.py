@@ -173,7 +173,10 @@ def collapsed(state: State, count: float, thinnest: float) -> np.ndarray:
     few = state.weights[:k] * count < need * (1.0 - 1e-6)
     if families.has_one_covariance(state.family) or thinnest <= 100.0 * state.floor:
         return few
-    return few | (np.linalg.eigvalsh(kernel.matrices(state))[:, 0] <= 1.5 * state.floor)
+    matrices = kernel.matrices(state)
+    if not np.isfinite(matrices).all():  # nothing is left of this mixture
+        return np.ones(k, dtype=bool)
+    return few | (np.linalg.eigvalsh(matrices)[:, 0] <= 1.5 * state.floor)
 
 
 def small(state: State, count: float) -> np.ndarray:

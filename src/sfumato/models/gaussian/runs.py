@@ -100,9 +100,11 @@ def merit(likelihood: Likelihood, run: loop.Run) -> float:
     """Log-likelihood of a run, by which maxima are compared, with a prior too.
 
     The density of a prior depends on how covariances are written, and is highest where a component
-    shrinks onto a few objects: among maxima of the posterior it would choose such ones.
+    shrinks onto a few objects: among maxima of the posterior it would choose such ones. Of a run
+    that ended beyond numbers it is the least of all.
     """
-    return float(run.objective - likelihood.log_prior(run.state))
+    value = float(run.objective - likelihood.log_prior(run.state))
+    return value if np.isfinite(value) else -np.inf
 
 
 def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> list[State]:
