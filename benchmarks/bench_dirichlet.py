@@ -14,7 +14,7 @@ from sfumato import DirichletProcessMixture
 from sfumato.conjugate import NormalInverseWishart
 from sfumato.core.arrays import optional_module
 from sfumato.core.rows import Rows
-from sfumato.models.dirichlet_process import gibbs, kernel, priors, variational
+from sfumato.models.dirichlet_process import gibbs, kernel, priors, seating, starts
 
 from .timing import Line, medians
 
@@ -35,7 +35,7 @@ def _iteration() -> Line:
     X = 3.0 * rng.normal(size=(k, d))[rng.integers(k, size=n)] + rng.normal(size=(n, d))
     rows = Rows(X, None, n_jobs=1)
     component = priors.build(priors.default_prior(NormalInverseWishart, rows), rows)
-    state = variational._start(component, rows, k, ALPHA, rng)
+    state = next(starts.unmerged(component, rows, k, ALPHA, np.arange(1)))
     peer = BayesianGaussianMixture(
         n_components=k, max_iter=1, init_params="random", random_state=0
     ).fit(X)
@@ -65,7 +65,7 @@ def _sweep() -> Line:
     rows = Rows(X, None)
     component = priors.build(priors.default_prior(NormalInverseWishart, rows), rows)
     Z = component.features(X)
-    points = gibbs.points(component, Z)
+    points = seating.points(component, Z)
     functions = {}
     for name, visit in (
         (
