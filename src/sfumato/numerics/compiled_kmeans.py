@@ -1,4 +1,5 @@
-"""Compiled twins of k-means on an embedding, and of the scale behind its memberships.
+"""Compiled twins of k-means: its draws of first centers, its steps on an embedding, and the scale
+behind memberships there.
 
 Needs Numba. Import at call time.
 """
@@ -8,7 +9,109 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["cauchy_scale", "lloyd", "orthogonal_rows"]
+__all__ = ["cauchy_scale", "few_steps", "lloyd", "orthogonal_rows", "plus_plus"]
+
+
+@njit(cache=True, nogil=True)
+def plus_plus(X, weights, first, draws, cap):
+    """Objects (k,) drawn as centers out of the columns of ``X`` (d, n).
+
+    ``first`` and ``draws`` (k - 1, trials) are uniform numbers: where in the cumulative mass the
+    candidates for each center lie.
+    """
+    n, (m, n_trials) = X.shape[1], draws.shape
+    chosen = np.empty(m + 1, dtype=np.int64)
+    closest, trial, best = np.full(n, cap), np.empty(n), np.empty(n)
+    chosen[0] = _place(np.cumsum(weights), first)
+    _closer(X, chosen[0], closest, closest)
+    for c in range(m):
+        cumulative = np.cumsum(weights * closest)
+        if not cumulative[-1] > 0:
+            cumulative = np.cumsum(weights)
+        least = np.inf
+        for t in range(n_trials):
+            candidate = _place(cumulative, draws[c, t])
+            _closer(X, candidate, closest, trial)
+            total = 0.0
+            for i in range(n):
+                total += weights[i] * trial[i]
+            if total < least or t == 0:
+                least, chosen[c + 1] = total, candidate
+                best, trial = trial, best
+        closest, best = best, closest
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def _place(cumulative, uniform):
+    """The object that a uniform number falls on."""
+    last = len(cumulative) - 1
+    return min(np.searchsorted(cumulative, uniform * cumulative[last], side="right"), last)
+
+
+@njit(cache=True, nogil=True)
+def _closer(X, center, closest, out):
+    """Squared distances to a column of ``X`` where they are less than ``closest``."""
+    distance = _squares(X, X[:, center])
+    for i in range(len(out)):
+        out[i] = min(closest[i], distance[i])
+
+
+@njit(cache=True, nogil=True)
+def _squares(X, center):
+    """Squared distances (n,) of the columns of ``X`` (d, n) to a center (d,)."""
+    d, n = X.shape
+    distance = np.zeros(n)
+    for c in range(d):
+        x = center[c]
+        for i in range(n):
+            distance[i] += (X[c, i] - x) ** 2
+    return distance
+
+
+@njit(cache=True, nogil=True)
+def few_steps(X, weights, centers, n_steps):
+    """Nearest centers (n,) of the columns of ``X`` (d, n) after some steps of Lloyd's algorithm.
+
+    ``centers`` (k, d) are moved in place, but for those that nothing is near to.
+    """
+    labels = _nearest(X, centers)
+    for _ in range(n_steps):
+        if not _move(X, weights, labels, centers):
+            break
+        labels = _nearest(X, centers)
+    return labels
+
+
+@njit(cache=True, nogil=True)
+def _nearest(X, centers):
+    n = X.shape[1]
+    labels, least = np.zeros(n, dtype=np.int64), np.full(n, np.inf)
+    for r in range(len(centers)):
+        distance = _squares(X, centers[r])
+        for i in range(n):
+            labels[i] = r if distance[i] < least[i] else labels[i]
+            least[i] = min(distance[i], least[i])
+    return labels
+
+
+@njit(cache=True, nogil=True)
+def _move(X, weights, labels, centers):
+    """Put centers into the means of what is nearest to them; whether any was elsewhere."""
+    d, n = X.shape
+    sums, mass, any_moved = np.zeros(centers.shape), np.zeros(len(centers)), False
+    for i in range(n):
+        mass[labels[i]] += weights[i]
+    for c in range(d):
+        for i in range(n):
+            sums[labels[i], c] += weights[i] * X[c, i]
+    for r in range(len(centers)):
+        if mass[r] > 0:
+            for c in range(d):
+                mean = sums[r, c] / mass[r]
+                any_moved |= mean != centers[r, c]
+                centers[r, c] = mean
+    return any_moved
 
 
 @njit(cache=True, nogil=True)

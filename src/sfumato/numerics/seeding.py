@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import to_numpy
+from ..core.arrays import compiled_module, to_numpy
 from ..core.labels import encode
 from ..core.rows import Rows
 
@@ -40,6 +40,7 @@ __all__ = [
 
 MOST_GROUPS = 200  # that agglomeration begins with
 PAIRED = 2**18  # numbers in the scatters of the pairs that are weighed at once
+SMALL = 2**16  # numbers of a sample that stay in the cache, where loops take less time than BLAS
 
 
 def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
@@ -152,6 +153,10 @@ def kmeans_plus_plus(
     """
     # As many candidates as scikit-learn tries for each center.
     n_trials = 2 + int(np.log(k))
+    twin = _twin(X)
+    if twin is not None:
+        first, draws = rng.random(), rng.random((k - 1, n_trials))
+        return X[twin.plus_plus(*_columns(X, weights), first, draws, float(cap))]
     chosen, squares = [_draw(weights, rng, 1)[0]], np.sum(X**2, axis=1)
     closest = np.minimum(_distances(X, squares, X[chosen])[0], cap)
     while len(chosen) < k:
@@ -162,6 +167,16 @@ def kmeans_plus_plus(
         chosen.append(candidates[best])
         closest = trials[best]
     return X[chosen]
+
+
+def _twin(X: np.ndarray) -> Any:
+    """The compiled module, or None where it is not there or would take more time."""
+    return compiled_module(__package__, "compiled_kmeans") if X.size <= SMALL else None
+
+
+def _columns(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Features (d, n) and weights (n,) as compiled loops take them."""
+    return np.ascontiguousarray(X.T, dtype=np.float64), np.asarray(weights, dtype=np.float64)
 
 
 def _draw(mass: np.ndarray, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -180,6 +195,9 @@ def kmeans(
 
 def lloyd(X: np.ndarray, weights: np.ndarray, centers: np.ndarray, n_steps: int) -> np.ndarray:
     """Labels (n,) after a few steps of Lloyd's algorithm."""
+    twin = _twin(X)
+    if twin is not None:
+        return twin.few_steps(*_columns(X, weights), np.array(centers, dtype=np.float64), n_steps)
     for _ in range(n_steps):
         share = (nearest(X, centers) == np.arange(len(centers))[:, None]) * weights
         mass = share.sum(axis=1)[:, None]
