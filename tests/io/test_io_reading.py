@@ -103,10 +103,22 @@ def test_labelings_are_coded_with_gaps(write):
     assert table.label_names == [["red", "blue"], ["1", "2"]]
 
 
+@pytest.mark.parametrize("first", ["sep=;\n", "SEP=;\r\n", '"sep=;"\n'])
+def test_a_first_line_may_name_the_delimiter(write, first):
+    table = read(write(first + "a;b\n1,5;2\n3;4\n"))
+    assert table.columns == ["a", "b"]
+    np.testing.assert_array_equal(table.values, [[1.5, 2], [3, 4]])
+    with pytest.raises(InputError, match="line 4, column 2"):
+        read(write(first + "a;b\n1;2\n3;x\n"))
+    with pytest.raises(InputError, match="is empty"):
+        read(write(first))
+
+
 def test_gzip_and_other_encodings(write):
     text = "naïve,b\n1,2\n3,4\n"
     assert read(write(gzip.compress(text.encode()))).columns == ["naïve", "b"]
-    assert read(write(text.encode("utf-16"))).columns == ["naïve", "b"]
+    for marked_or_not in ("utf-16", "utf-16-le", "utf-16-be"):
+        assert read(write(text.encode(marked_or_not))).columns == ["naïve", "b"]
     assert read(write(text.encode("cp1252")), Roles(encoding="cp1252")).columns == ["naïve", "b"]
     with pytest.raises(InputError, match="is not utf-8 text.*--encoding cp1252"):
         read(write(text.encode("cp1252")))

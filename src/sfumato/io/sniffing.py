@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from itertools import islice
 from typing import NamedTuple
@@ -19,15 +20,17 @@ MISSING = frozenset(
 )
 _ROWS = 200
 _DELIMITERS = (",", "\t", ";", "|", " ")
+_NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spreadsheets write it
 
 
 class Dialect(NamedTuple):
-    """How to cut lines into cells and read numbers."""
+    """How to cut lines into cells and read numbers, and how many lines stand above the table."""
 
     delimiter: str
     decimal: str
     header: bool
     columns: list[str]
+    above: int = 0
 
 
 def number(cell: str, decimal: str = ".") -> float | None:
@@ -44,7 +47,13 @@ def number(cell: str, decimal: str = ".") -> float | None:
 def sniff(
     sample: str, source: str, *, header: bool | None = None, delimiter: str | None = None
 ) -> Dialect:
-    """The dialect of the text that begins with ``sample``."""
+    """The dialect of the text that begins with ``sample``.
+
+    A first line ``sep=;`` names the delimiter and is not part of the table.
+    """
+    if (named := _NAMED.match(sample)) is not None:
+        found = sniff(sample[named.end() :], source, header=header, delimiter=delimiter or named[1])
+        return found._replace(above=found.above + 1)
     if not sample.strip():
         raise InputError(f"{source} is empty: there is no table in it")
     if delimiter and (len(delimiter) > 1 or delimiter in '"\r\n'):

@@ -53,7 +53,7 @@ def read_text(
                 delimiter=roles.delimiter,
             )
             reader = csv.reader(
-                _lines(sample, text),
+                islice(_lines(sample, text), dialect.above, None),
                 delimiter=dialect.delimiter,
                 skipinitialspace=True,
                 strict=True,
@@ -79,8 +79,17 @@ def _decoded(raw: Any, encoding: str | None) -> io.TextIOWrapper:
     start = raw.read(4)
     raw.seek(0)
     stream: Any = gzip.GzipFile(fileobj=raw) if start[:2] == b"\x1f\x8b" else raw
-    marked = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    return io.TextIOWrapper(stream, encoding=encoding or marked, newline="")
+    return io.TextIOWrapper(stream, encoding=encoding or _encoding(start), newline="")
+
+
+def _encoding(start: bytes) -> str:
+    """What the first bytes tell of the encoding: UTF-16 has a mark, or zeros between letters."""
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    zeros = [byte == 0 for byte in start]
+    if zeros in ([False, True] * 2, [True, False] * 2):
+        return "utf-16-le" if zeros[1] else "utf-16-be"
+    return "utf-8-sig"
 
 
 def _beginning(text: io.TextIOWrapper, source: str) -> tuple[str, bool]:
@@ -224,7 +233,7 @@ class _Rows:
         self.reader, self.dialect, self.source = reader, dialect, source
         self.waiting: list[list[str]] = []
         self.block: list[list[str]] = []
-        self.line = self.next_line = 1
+        self.line = self.next_line = 1 + dialect.above
         if dialect.header:
             self.next_line += 1 + sum(cell.count("\n") for cell in self._take(1)[0])
 
@@ -232,7 +241,8 @@ class _Rows:
         try:
             return list(islice(self.reader, count))
         except csv.Error as error:
-            raise InputError(f"{self.source}, line {self.reader.line_num}: {error}") from error
+            line = self.dialect.above + self.reader.line_num
+            raise InputError(f"{self.source}, line {line}: {error}") from error
 
     def peek(self) -> list[str]:
         self.waiting = self._take(1)
