@@ -303,6 +303,20 @@ def test_errors_take_one_line_and_leave_nothing(run, data, tmp_path, words, code
     assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
 
 
+def test_an_empty_cell_is_no_class_to_learn_from(run, data, tmp_path):
+    lines = (tmp_path / data).read_text().splitlines()
+    at = lines[0].split(",").index("kind")
+    for row in (4, 9):
+        cells = lines[row].split(",")
+        cells[at] = ""
+        lines[row] = ",".join(cells)
+    (tmp_path / data).write_text("\n".join(lines) + "\n")
+    words = ("fit", data, "--model", "discriminative", "--class-column", "kind", "-k", "3")
+    code, _, err = run(*words, "--drop", "weight")
+    assert code == 2
+    assert "2 objects have no class" in err
+
+
 def test_memory_has_its_own_exit_code(run, data, monkeypatch):
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "1000")
     code, _, err = run("fit", data, *ROLES)

@@ -210,6 +210,7 @@ def prepare(
             raise InputError(
                 f"the {model} model needs known classes: name their column with --class-column"
             )
+        _refuse_unclassed(table, model)
         extra["y"] = encode(table.classes)
     values = table.values
     if roles.labels:
@@ -217,6 +218,21 @@ def prepare(
     if not sp.issparse(values) and values.dtype.kind == "f" and not _takes_missing(estimator):
         _refuse_missing(table)
     return values, extra
+
+
+def _refuse_unclassed(table: Table, model: str) -> None:
+    gone = np.flatnonzero(~with_class(table.classes or ()))
+    if len(gone):
+        have, which = ("object has", "it") if len(gone) == 1 else ("objects have", "them")
+        raise InputError(
+            f"{table.source}: {len(gone):,} {have} no class, the first is "
+            f"{_whose(table, gone[0])}, and the {model} model needs one for every object: fill in "
+            f"the class or leave {which} out of the file"
+        )
+
+
+def _whose(table: Table, row: int) -> str:
+    return f"object '{table.ids[row]}'" if table.ids is not None else f"row {row + 1}"
 
 
 def _takes_missing(estimator: Estimator) -> bool:
@@ -229,11 +245,11 @@ def _refuse_missing(table: Table) -> None:
         if gaps.any():
             row, column = (int(place) for place in np.argwhere(gaps)[0])
             row += start
-            whose = f"object '{table.ids[row]}'" if table.ids is not None else f"row {row + 1}"
             fix = (
                 "fill it in, leave the column out with --drop, or use gaussian-mixture or "
                 "mixed-mixture, which take missing values"
             )
             raise InputError(
-                f"{table.source}: {whose} has no value in column '{table.columns[column]}': {fix}"
+                f"{table.source}: {_whose(table, row)} has no value in column "
+                f"'{table.columns[column]}': {fix}"
             )

@@ -15,7 +15,7 @@ def test_a_stop_is_heard_while_the_kernel_is_compiled(monkeypatch):
 
     def visit(*arguments):
         started.set()
-        end.wait(60.0)
+        assert end.wait(60.0), "the stop was not heard"
         finished.set()
         return gibbs.visit(*arguments)
 
