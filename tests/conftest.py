@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from contextlib import ExitStack
 
 import numpy as np
@@ -20,7 +21,11 @@ LIBRARIES = [
 
 
 def pytest_sessionstart() -> None:
-    """Small fits use the compiled kernels, as they do once these are on disk."""
+    """Small fits use the compiled kernels, as they do once these are on disk. Ctrl-C counts, though
+    shells let what they start in the background ignore it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     _COMPILING.enter_context(compiling())
 
 

@@ -148,6 +148,18 @@ def test_many_groups_in_several_dimensions_are_told_apart():
     assert not assess(noise, one_hot(cells), kind="features").supported
 
 
+@pytest.mark.parametrize(("n", "k", "p"), [(1000, 20, 16), (1600, 16, 48)])
+def test_pairs_of_many_groups_are_looked_at_along_axes_of_their_own(n, k, p):
+    simulated = make_gaussians(n, k, n_features=p, separation=6, random_state=0)
+    assert assess(simulated.evidence, one_hot(simulated.labels), kind="features").supported
+    halves = simulated.labels + k * ((simulated.labels == 0) & (simulated.evidence[:, 0] > 0))
+    split = assess(simulated.evidence, one_hot(halves), kind="features")
+    assert (split.supported, split.n_apart) == (False, k)
+    noise = np.random.default_rng(0).normal(size=(n, p))
+    cells = KMeans(k, n_init=1, random_state=0).fit_predict(noise)
+    assert assess(noise, one_hot(cells), kind="features").n_apart == 1
+
+
 def test_rounded_numbers_and_strays_are_read_as_numbers():
     rng = np.random.default_rng(0)
     group = np.arange(200) % 2

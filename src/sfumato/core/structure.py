@@ -71,7 +71,7 @@ PREFIX = "structure test: "
 
 # Of the valleys.
 FEW_VALUES = 5  # least number of different values of a column that is taken as continuous
-MOST_AXES = 10  # principal axes that are kept of wider data
+MOST_AXES = 10  # principal axes that are kept of wider data, unless there are more clusters
 # Dimensions in which distances to neighbours still show the density of some hundred objects.
 MOST_DIMENSIONS = 4
 BORDER = 200  # edges of a border that are looked at: the median needs no more
@@ -148,7 +148,7 @@ def assess(
 
 def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     names, codes = np.unique(labels, return_inverse=True)
-    X = leading_coordinates(without_ties(X))
+    X = leading_coordinates(without_ties(X), _axes(np.bincount(codes)))
     if X.shape[1] == 0 or len(names) < 2:
         return Structure(-np.inf, 0.0, 1.0, 1, False, None)
     found = valleys(discriminating_coordinates(X, codes), codes)
@@ -158,18 +158,39 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
         return Structure(np.inf, 0.0, 0.0, len(names), len(names) == k, first)
     threshold = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL))
     if X.shape[1] > MOST_DIMENSIONS and len(names) - 1 > MOST_DIMENSIONS:
-        # Few common directions may hide the gap between two of many clusters: look along its own.
-        # Where more pairs are shallow than there are clusters, most clusters are cuts.
-        shallow = found.z <= FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL / SEARCH_TESTS))
-        pairs = found.pairs[shallow] if shallow.sum() <= len(names) else found.pairs[:0]
-        own = [_between(X, codes, pair) for pair in pairs]
-        found.z[shallow] = np.maximum(own or -np.inf, found.z[shallow])
+        _look_along_own_axes(X, codes, found, threshold)
     least = float(found.z.min())
     p_value = float(ndtr(-(least - FLAT[0]) / FLAT[1]))
     shallow = found.pairs[found.z <= threshold]
     joined = sp.csr_array((np.ones(len(shallow)), shallow.T), shape=(len(names), len(names)))
     apart = int(connected_components(joined, directed=False)[0])
     return Structure(least, threshold, p_value, apart, apart == k, first)
+
+
+def _axes(sizes: np.ndarray) -> int:
+    """Principal axes that are kept: clusters of these sizes differ in so many at most, and the two
+    smallest have objects enough for them.
+    """
+    pair = int(np.sort(sizes)[:2].sum())
+    return max(MOST_AXES, min(len(sizes) - 1, pair // PER_COORDINATE))
+
+
+def _look_along_own_axes(
+    X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float
+) -> None:
+    """Put the valleys of shallow pairs in coordinates of their own where these are deeper.
+
+    Few common coordinates may hide the gap between two of many clusters. The shallowest pairs come
+    first; two clusters that others join already need no look.
+    """
+    shallow = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL / SEARCH_TESTS))
+    group = np.arange(int(codes.max()) + 1)
+    for at in np.argsort(found.z, kind="stable")[: int((found.z <= shallow).sum())]:
+        one, other = group[found.pairs[at]]
+        if one != other:
+            found.z[at] = max(found.z[at], _between(X, codes, found.pairs[at]))
+            if found.z[at] <= threshold:
+                group[group == other] = one
 
 
 def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
