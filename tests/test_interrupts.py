@@ -77,7 +77,8 @@ LONG = {
     "fuzzy gaussian": "FuzzyCMeans(8, metric='gaussian', n_init=1000, random_state=0).fit(X)",
     "fuzzy auto": "FuzzyCMeans(max_clusters=60, n_init=100, random_state=0).fit(X)",
     "gaussian": (
-        "GaussianMixture(60, n_init=100000, tol=1e-300, max_iter=100000, random_state=0).fit(X)"
+        "[GaussianMixture(60, tol=1e-300, max_iter=100000, random_state=seed).fit(X) "
+        "for seed in range(100)]"
     ),
     "gaussian auto": "GaussianMixture(max_clusters=40, n_init=200, random_state=0).fit(X)",
     "gaussian bootstrap": (

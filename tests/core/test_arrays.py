@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -105,7 +107,7 @@ def test_forms_older_than_their_source_do_not_count(fresh, tmp_path, monkeypatch
     package.mkdir()
     (package / "__init__.py").write_text("")
     source = package / "compiled_one.py"
-    source.write_text("")
+    source.write_text("__all__ = []\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     version = f"py{sys.version_info.major}{sys.version_info.minor}"
@@ -152,7 +154,7 @@ def test_a_compilation_that_was_killed_is_not_whole(tmp_path, number):
     package = tmp_path / "pack"
     (package / "__pycache__").mkdir(parents=True)
     (package / "__init__.py").write_text("")
-    (package / "compiled_one.py").write_text("")
+    (package / "compiled_one.py").write_text("__all__ = []\n")
     version = f"py{sys.version_info.major}{sys.version_info.minor}"
     index = package / "__pycache__" / f"compiled_one.f-1.{version}.nbi"
     paths = os.pathsep.join([str(tmp_path), *sys.path])
@@ -192,3 +194,14 @@ def test_without_a_folder_for_compiled_forms_numpy_is_used(tmp_path):
     )
     number, said = done.stdout.splitlines()
     assert (number, "set NUMBA_CACHE_DIR" in said) == ("12", True), done.stderr
+
+
+def test_ctrl_c_while_a_compiled_function_works_is_ctrl_c():
+    """Numba makes a SystemError of it where the function returns arrays."""
+    lloyd = arrays.optional_module("sfumato.numerics", "compiled_kmeans").lloyd
+    Z = np.random.default_rng(0).normal(size=(50_000, 4))
+    lloyd(Z[:50], np.ones(50), Z[:10].copy(), 2, -1.0)
+    stop = threading.Timer(0.05, _thread.interrupt_main)
+    stop.start()
+    with pytest.raises(KeyboardInterrupt):
+        lloyd(Z, np.ones(len(Z)), Z[:10].copy(), 600, -1.0)

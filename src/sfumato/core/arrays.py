@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -181,13 +182,39 @@ def optional_module(package: str, name: str) -> Any:
     cannot be written, as in many containers.
     """
     try:
-        return import_module(f"{package}.{name}")
+        module = import_module(f"{package}.{name}")
+        return _kernels(module) if name.startswith("compiled") else module
     except ImportError:
         return None
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
         return None
+
+
+def _kernels(module: Any) -> SimpleNamespace:
+    """The public names of a compiled module, its functions such that they can be stopped."""
+    public = {name: getattr(module, name) for name in module.__all__}
+    return SimpleNamespace(
+        **{name: _stoppable(it) if callable(it) else it for name, it in public.items()}
+    )
+
+
+def _stoppable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, after which Ctrl-C is what it is: Numba makes a SystemError of one that came
+    while the function worked.
+    """
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except SystemError as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise error.__cause__ from None
+            raise
+
+    return call
 
 
 def compiled_module(package: str, name: str) -> Any:
@@ -278,6 +305,7 @@ def _place(package: str, name: str) -> tuple[Path, Path] | None:
     source = Path(spec.origin)
     if "NUMBA_CACHE_DIR" not in os.environ and os.access(source.parent, os.W_OK):
         return source, source.parent / "__pycache__"
-    functions = getattr(optional_module(package, name), "__dict__", {}).values()
+    kernels = getattr(optional_module(package, name), "__dict__", {}).values()
+    functions = [getattr(kernel, "__wrapped__", kernel) for kernel in kernels]
     folder = next((f.stats.cache_path for f in functions if hasattr(f, "stats")), None)
     return None if folder is None else (source, Path(folder))

@@ -53,6 +53,7 @@ SMALL = 2**14  # numbers for which SciPy takes longer to check them than to comp
 # objects once do not; the fuzzifiers of the literature lie below 10.
 MOST_FUSED = 100.0
 FEW = 2**19  # numbers of a step, under a millisecond, up to which a run is one compiled call
+MOST_STEPS = 1000  # of a run that is one call: Ctrl-C waits for its end
 MOST_FUZZY = 1e16  # beyond this fuzzifier memberships are equal to rounding
 
 
@@ -264,7 +265,7 @@ def whole_run(
     None. ``Z`` is z(x) (q, n).
     """
     q, n = Z.shape
-    few = n * q * len(state.centers) <= FEW and Z.dtype == np.float64
+    few = n * q * len(state.centers) <= FEW and max_iter <= MOST_STEPS and Z.dtype == np.float64
     plain = state.metrics is None and rule.temperature is None and rule.fuzzifier <= MOST_FUSED
     twin = compiled_module("sfumato.numerics", "compiled_runs") if few and plain else None
     if twin is None:
