@@ -13,14 +13,15 @@ from sfumato import (
 from sfumato.core.growth import first_sizes, more_sizes
 
 
-def test_numbers_double_up_to_the_cap_while_the_best_is_the_largest():
+def test_numbers_double_up_to_the_cap_while_the_best_is_near_the_largest():
     assert first_sizes(np.arange(200.0)[:, None]) == list(range(1, 10))
     assert first_sizes(np.arange(4.0)[:, None]) == [1, 2, 3, 4]
     assert first_sizes(np.arange(200.0)[:, None] % 3) == [1, 2, 3]
     assert more_sizes(3, 3, 200) == []
     assert more_sizes(8, 9, 200) == []
     assert more_sizes(9, 9, 200) == list(range(10, 19))
-    assert more_sizes(18, 18, 200) == list(range(19, 37))
+    assert more_sizes(18, 18, 200) == more_sizes(17, 18, 200) == list(range(19, 37))
+    assert more_sizes(16, 18, 200) == more_sizes(35, 36, 200) == []
     assert more_sizes(9, 9, 36) == [10, 11, 12]
     assert more_sizes(4, 4, 4) == []
 

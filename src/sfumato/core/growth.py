@@ -1,4 +1,4 @@
-"""Numbers of clusters that mixtures try for "auto": more while the best is the largest."""
+"""Numbers of clusters that mixtures try for "auto": more while the best is among the largest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .warn import warn
 __all__ = ["MOST", "first_sizes", "more_sizes"]
 
 MOST = 9  # clusters that "auto" of the mixtures tries at first, as R's mclust does
-GROWTH = 4  # times as many may be tried while the best number is the largest one tried
+NEAR = 0.9  # of the largest number tried: a better one beyond may have had a worse fit before it
+GROWTH = 4  # times as many may be tried while the best number is near the largest one tried
 OBJECTS = 3  # least mean number of objects in a cluster beyond the first numbers
 
 
@@ -24,12 +25,16 @@ def first_sizes(X: Any, max_clusters: int = MOST) -> list[int]:
 
 
 def more_sizes(best: int, largest: int, n_objects: int, max_clusters: int = MOST) -> list[int]:
-    """Numbers to try next, none if the best is not the largest; a warning if there are no more."""
+    """Numbers to try next, none if the best is not near the largest; a warning if there are no
+    more.
+    """
     fewer = largest < max_clusters  # there are no more different objects
-    if best < largest or largest == n_objects or fewer:
+    if best < NEAR * largest or largest == n_objects or fewer:
         return []
     cap = min(GROWTH * max_clusters, n_objects // OBJECTS)
     if largest >= cap:
+        if best < largest:
+            return []
         warn(
             f"the best number of clusters is the largest one tried, {largest}: there may be more; "
             f"raise max_clusters, or give the numbers to try, n_clusters=range(1, {2 * largest})"

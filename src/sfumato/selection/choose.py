@@ -242,11 +242,14 @@ def _tried(
 
 
 def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
-    """Whether the largest number is the best one, or too small for the groups it tells apart."""
+    """Whether the largest number is the best one, or tells more groups apart than the best has.
+
+    A number that is too small for the groups is rarely supported: some of its clusters cut them.
+    """
     best, largest = _ranked(tuple(table), name)[0], table[-1].n_clusters
-    if best == 1 and name == "structure" and table[-1].failure is None:
+    if best < largest and name == "structure" and table[-1].failure is None:
         found = trial.structure(largest)
-        return found is not None and found.n_apart >= largest / 2
+        return found is not None and found.n_apart >= max(best + 1, largest / 2)
     return best == largest
 
 
