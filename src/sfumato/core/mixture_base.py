@@ -73,11 +73,11 @@ class DensityMixture(FittedDensity):
         """Candidates, the simplest first; models with shapes add theirs."""
         return [{"n_clusters": k} for k in sizes]
 
-    def _sizes(self, X: Any) -> list[int]:
-        wanted, n_objects = self.n_clusters, X.shape[0]
+    def _sizes(self, rows: Rows) -> list[int]:
+        wanted, n_objects = self.n_clusters, rows.shape[0]
         if isinstance(wanted, str):
             check_choice(wanted, "n_clusters", ("auto",))
-            return first_sizes(X, self.max_clusters)
+            return first_sizes(rows.X, self.max_clusters, rows.columns[0])
         if not isinstance(wanted, Iterable):
             return [check_n_clusters(wanted, n_objects)]
         sizes = [check_n_clusters(k, n_objects) for k in wanted]
@@ -127,7 +127,7 @@ class DensityMixture(FittedDensity):
         self._check_parameters()
         self._check_room(X)
         rows = self._prepare(X, sample_weight)
-        sizes, table, best = self._sizes(rows.X), [], None
+        sizes, table, best = self._sizes(rows), [], None
         known = Known.of(must_link, cannot_link, y, rows, max(sizes))
         if known.labels is not None:  # fewer clusters than known labels have no place for them
             sizes = [k for k in sizes if k > known.labels.max()]

@@ -230,7 +230,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         weights = check_weights(sample_weight, X)
         X = self._without_constant(X, weights, measurement_error)
         n, d = X.shape
-        sizes = search.sizes_of(self.n_clusters, X, self.max_clusters)
+        sizes = search.sizes_of(self.n_clusters, X, self.max_clusters, weights)
         k = max(sizes)
         labels, self._classes = (None, None) if y is None else self._labels_from(y, n, k)
         if self._classes is not None:  # fewer components than known labels have no place for them

@@ -59,7 +59,9 @@ def types_of(covariance_type: str, frozen: tuple[str, ...], n: int, d: int) -> t
     return families.suited(n, d)
 
 
-def sizes_of(n_clusters: Any, X: Any, max_clusters: int) -> list[int]:
+def sizes_of(
+    n_clusters: Any, X: Any, max_clusters: int, weights: np.ndarray | None = None
+) -> list[int]:
     """Numbers of components to try."""
     if isinstance(n_clusters, str):
         if n_clusters != "auto":
@@ -67,7 +69,7 @@ def sizes_of(n_clusters: Any, X: Any, max_clusters: int) -> list[int]:
                 "n_clusters must be an integer, a sequence of integers or 'auto', got "
                 f"{n_clusters!r}"
             )
-        return first_sizes(X, max_clusters)
+        return first_sizes(X, max_clusters, weights)
     several = list(n_clusters) if isinstance(n_clusters, (Sequence, np.ndarray)) else [n_clusters]
     if not several:
         raise ValueError(
