@@ -254,13 +254,16 @@ def merge(
     """Group (m,) of every one of m first groups, for all wanted numbers of groups.
 
     Merges the pair that raises the sum of ``cost(mass, scatter)`` over groups least, again and
-    again. ``mass`` (m,), ``mean`` (m, d) and ``scatter`` (m, d, d) of the groups are written to.
+    again. ``mass`` (m,), ``mean`` (m, d) and ``scatter`` (m, d, d) of the groups are written to;
+    traces (m,) take the place of ``scatter`` where the cost needs no more.
     """
 
     def union(a: Any, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         N = mass[a] + mass[others]
-        gap = mean[others] - mean[a]
-        between = (mass[a] * mass[others] / N)[:, None, None] * gap[:, :, None] * gap[:, None, :]
+        gap, share = mean[others] - mean[a], mass[a] * mass[others] / N
+        if scatter.ndim == 1:
+            return N, scatter[a] + scatter[others] + share * np.sum(gap * gap, axis=1)
+        between = share[:, None, None] * gap[:, :, None] * gap[:, None, :]
         return N, scatter[a] + scatter[others] + between
 
     m = len(mass)

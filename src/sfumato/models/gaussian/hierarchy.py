@@ -7,6 +7,15 @@ Groups are merged in pairs so that
 rises least, W_g the scatter of a group and W that of all objects. The trace stands in for the
 determinant while a group has too few objects for one. As in R's mclust, features are standardised
 and their principal axes scaled by the square roots of the singular values: half way to white.
+
+In many features no determinant counts beside the trace, as two bounds show before any merge. Of
+every group, t = tr W_g / N_g is at most R^2, the largest squared distance of an object from the
+center. A group of at most d objects has the determinant 0, a larger one weighs N at least, that of
+the d + 1 lightest objects, and det W_g <= det W. The mean of d eigenvalues bounds their product:
+
+    det(W_g / N_g) / t  <=  R^(2 d - 2) / d^d    and    <=  (det W / N^d)^(1 - 1/d) / d
+
+Where the lesser is negligible, groups are merged by their traces alone.
 """
 
 from __future__ import annotations
@@ -22,6 +31,7 @@ __all__ = ["hierarchy"]
 
 MOST_GROUPS = 300  # that the agglomeration begins with: objects, or small groups by k-means
 FEW_GROUPS = 150  # small groups where there are more objects
+NEGLIGIBLE = 1e-9  # part of the trace that decides between merges only where these tie
 
 
 def hierarchy(
@@ -37,21 +47,50 @@ def hierarchy(
     share = (first == np.arange(first.max() + 1)[:, None]) * weights
     mass = share.sum(axis=1)
     mean = (share @ Z) / mass[:, None]
-    if len(mass) == len(Z):
-        scatter = np.zeros((len(Z), Z.shape[1], Z.shape[1]))
-    else:
-        scatter = np.stack([(Z.T * row) @ Z for row in share])
-        scatter -= mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
-    center = weights @ Z / weights.sum()
-    spread = float(weights @ np.sum((Z - center) ** 2, axis=1)) / (weights.sum() * Z.shape[1])
+    squares = np.sum((Z - weights @ Z / weights.sum()) ** 2, axis=1)
+    spread = float(weights @ squares) / (weights.sum() * Z.shape[1])
     a = seeding.unit(weights) * spread
-
-    twin = compiled_module(__package__, "compiled_hierarchy")
-    if twin is not None:
-        found = _partitions(twin.merges(mass, mean, scatter, a, min(sizes)), len(mass), sizes)
+    if _only_traces(Z, weights, float(squares.max())):
+        own = np.sum((Z - mean[first]) ** 2, axis=1)
+        traces = np.bincount(first, weights * own)
+        found = seeding.merge(mass, mean, traces, partial(_cost, a), set(sizes))
     else:
-        found = seeding.merge(mass, mean, scatter, partial(_cost, a), set(sizes))
+        found = _merged(mass, mean, _scatter(Z, share, mass, mean), a, sizes)
     return {k: labels[first] for k, labels in found.items()}
+
+
+def _scatter(Z: np.ndarray, share: np.ndarray, mass: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Scatter (m, d, d) of groups with the weights ``share`` (m, n) of objects."""
+    if len(mass) == len(Z):
+        return np.zeros((len(Z), Z.shape[1], Z.shape[1]))
+    scatter = np.stack([(Z.T * row) @ Z for row in share])
+    return scatter - mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
+
+
+def _merged(
+    mass: np.ndarray, mean: np.ndarray, scatter: np.ndarray, a: float, sizes: list[int]
+) -> dict[int, np.ndarray]:
+    """Groups by their traces and determinants."""
+    twin = compiled_module(__package__, "compiled_hierarchy")
+    if twin is None:
+        return seeding.merge(mass, mean, scatter, partial(_cost, a), set(sizes))
+    return _partitions(twin.merges(mass, mean, scatter, a, min(sizes)), len(mass), sizes)
+
+
+def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
+    """Whether no determinant counts in the cost of any group of half-white objects.
+
+    ``farthest`` is the largest squared distance from the center.
+    """
+    n, d = Z.shape
+    if n <= d:
+        return True
+    tiny = np.finfo(float).tiny
+    lightest = float(np.partition(weights, d)[: d + 1].sum())
+    log_det = float(np.log(np.maximum(weights @ (Z * Z), tiny)).sum())
+    by_reach = (d - 1) * np.log(max(farthest, tiny)) - d * np.log(d)
+    by_volume = (1.0 - 1.0 / d) * (log_det - d * np.log(lightest)) - np.log(d)
+    return bool(min(by_reach, by_volume) < np.log(NEGLIGIBLE))
 
 
 def _small_groups(
@@ -69,7 +108,9 @@ def _small_groups(
 
 
 def _cost(a: float, N: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """Costs of groups of mass ``N`` and scatter ``W``."""
+    """Costs of groups of mass ``N`` and scatter ``W``, or its traces where these decide alone."""
+    if W.ndim == N.ndim:
+        return N * np.log(np.maximum((W + a) / N, np.finfo(float).tiny))
     trace = np.trace(W, axis1=-2, axis2=-1)
     inner = (trace + a) / N + np.maximum(np.linalg.det(W / N[..., None, None]), 0.0)
     return N * np.log(np.maximum(inner, np.finfo(float).tiny))
