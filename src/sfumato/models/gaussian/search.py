@@ -22,6 +22,7 @@ from ...core.warn import warn
 from ...numerics import families
 from ...numerics.families import family_of
 from . import noisy
+from .bounds import passed_over, possible_types
 from .candidate import BEHIND, Fit, Problem, doubt, fits_from, is_passed_over, one_component, rated
 from .candidate import problem as problem_of
 from .data import MixtureData, Sample, clear_partition, match, partitions
@@ -115,9 +116,15 @@ def fit_all(
     if clear is not None:
         fits = fits_from(contest, sample, clear, types, first)
     else:
-        problems = [[problem_of(contest, sample, k, name, first) for name in types] for k in sizes]
         groups = partitions(sample, sizes, n_starts, rng, nested)
-        fits = _from_starts(contest, problems, sample, groups, loose)
+        tried = possible_types(contest, sample, groups, types, first)
+        problems = [[problem_of(contest, sample, k, name, first) for name in tried] for k in sizes]
+        known = iter(_from_starts(contest, problems, sample, groups, loose))
+        fits = [
+            next(known) if name in tried else passed_over(contest, sample, k, name, first)
+            for k in sizes
+            for name in types
+        ]
     if few is not contest:
         fits = _on_more(few, fits, first)
     if loose:
