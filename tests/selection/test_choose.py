@@ -20,6 +20,7 @@ from sfumato import (
     SpectralClustering,
 )
 from sfumato.datasets import make_block_similarity, make_gaussians, make_labelings, make_noise
+from sfumato.metrics import adjusted_rand_index
 from sfumato.selection import CRITERIA, choose_n_clusters
 from sfumato.selection._evidence import Features, Labelings, Similarity, as_evidence
 
@@ -135,12 +136,12 @@ def test_the_next_best_is_tried_and_more_candidates_take_nothing_away():
     assert many.supported
 
 
-def test_grows_while_the_best_is_the_largest_tried():
+def test_grows_while_the_best_is_near_the_largest_tried():
     X = blobs(7, n=350)
     model = FuzzyCMeans(random_state=0)
     choice = choose_n_clusters(model, X, max_clusters=4)
     assert choice.n_clusters == 7
-    assert choice.table[-1].n_clusters == 8
+    assert choice.table[-1].n_clusters == 9
     line = np.repeat(np.arange(20.0) * 10, 20)[:, None] + np.random.default_rng(0).normal(
         size=(400, 1)
     )
@@ -398,3 +399,12 @@ def test_one_object_is_one_cluster(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_array_equal(model.fit([[1.0, 2.0]]).memberships_, [[1.0]])
+
+
+@pytest.mark.parametrize("model", [FuzzyCMeans, SpectralClustering])
+def test_a_search_goes_on_where_more_groups_stand_apart_than_the_best_number_has(model):
+    X, _, labels = make_gaussians(1200, 24, n_features=8, separation=8, random_state=0)
+    choice = choose_n_clusters(model(random_state=0), X, max_clusters=12)
+    assert choice.n_clusters == 24
+    assert choice.table[-1].n_clusters < 40
+    assert adjusted_rand_index(labels, choice.estimator.labels_) > 0.99

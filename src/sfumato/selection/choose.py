@@ -21,7 +21,9 @@ from .trials import CRITERIA, Trial
 __all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters", "reported"]
 
 MAX_CLUSTERS = 20  # numbers tried at first where none are named
-GROWTH = 4  # times as many may be tried while the best number is the largest one tried
+GROWTH = 4  # times as many may be tried while the best number is near the largest one tried
+NEAR = 0.9  # of the largest number tried: one that is better may lie behind one that is worse
+STEP = 5  # least number of further candidates at a time, else a quarter: the last ones cost most
 PERFECT = 0.97  # agreement above this is perfect except for objects on borders
 STRONG = 0.8  # least prediction strength, as in Tibshirani and Walther (2005)
 INFORMATION = ("bic", "aic", "icl")  # criteria that compare with one cluster themselves
@@ -230,7 +232,7 @@ def _tried(
         return tuple(tried(sizes))
     table, cap = tried(range(1, largest + 1)), min(GROWTH * largest, trial.evidence.n_objects // 2)
     while largest < cap and _wants_more(trial, table, function.__name__):
-        more = range(largest + 1, min(2 * largest, cap) + 1)
+        more = range(largest + 1, min(largest + max(STEP, largest // 4), cap) + 1)
         report.total += len(more)
         table, largest = table + tried(more), more[-1]
     if largest == cap > 2 and _ranked(tuple(table), function.__name__)[0] == largest:
@@ -242,15 +244,22 @@ def _tried(
 
 
 def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
-    """Whether the largest number is the best one, or tells more groups apart than the best has.
+    """Whether the best number is near the largest, or that has clusters in pieces, or tells more
+    groups apart than the best has.
 
     A number that is too small for the groups is rarely supported: some of its clusters cut them.
     """
     best, largest = _ranked(tuple(table), name)[0], table[-1].n_clusters
-    if best < largest and name == "structure" and table[-1].failure is None:
-        found = trial.structure(largest)
-        return found is not None and found.n_apart >= max(best + 1, largest / 2)
-    return best == largest
+    if best >= NEAR * largest:
+        return True
+    if name != "structure" or table[-1].failure is not None:
+        return False
+    found = trial.structure(largest)
+    return (
+        found is not None
+        and found.n_apart >= largest / 2
+        and (found.n_apart > best or found.split is not None)
+    )
 
 
 class Progress:
