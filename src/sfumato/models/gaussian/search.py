@@ -88,11 +88,16 @@ def sizes_of(
 
 
 def fit_all(
-    data: MixtureData, sizes: Sequence[int], types: Sequence[str], settings: Settings
+    data: MixtureData,
+    sizes: Sequence[int],
+    types: Sequence[str],
+    settings: Settings,
+    known: Sequence[Fit] = (),
 ) -> list[Fit]:
     """Fit every candidate, on a sample of the objects where they are many.
 
-    Starts compete on a smaller sample than candidates.
+    Starts compete on a smaller sample than candidates. ``known`` are fits of the first sizes, which
+    are kept.
     """
     rng = np.random.default_rng(settings.seed)
     largest = max(
@@ -116,20 +121,34 @@ def fit_all(
     if clear is not None:
         fits = fits_from(contest, sample, clear, types, first)
     else:
+        # Those of all sizes, since the starts of a size depend on the sizes before it.
         groups = partitions(sample, sizes, n_starts, rng, nested)
-        tried = possible_types(contest, sample, groups, types, first)
-        problems = [[problem_of(contest, sample, k, name, first) for name in tried] for k in sizes]
-        known = iter(_from_starts(contest, problems, sample, groups, loose))
-        fits = [
-            next(known) if name in tried else passed_over(contest, sample, k, name, first)
-            for k in sizes
-            for name in types
-        ]
+        groups = {k: groups[k] for k in sizes[len(known) // len(types) :]}
+        fits = [*known, *_fits_of(contest, sample, groups, types, first, loose)]
     if few is not contest:
         fits = _on_more(few, fits, first)
     if loose:
         _polish(fits, settings)
     return fits
+
+
+def _fits_of(
+    data: MixtureData,
+    sample: Sample,
+    groups: dict[int, np.ndarray],
+    types: Sequence[str],
+    settings: Settings,
+    loose: bool,
+) -> list[Fit]:
+    """Fits of every size of the groups and type, and rows of those that a bound rules out."""
+    tried = possible_types(data, sample, groups, types, settings)
+    problems = [[problem_of(data, sample, k, name, settings) for name in tried] for k in groups]
+    fits = iter(_from_starts(data, problems, sample, groups, loose))
+    return [
+        next(fits) if name in tried else passed_over(data, sample, k, name, settings)
+        for k in groups
+        for name in types
+    ]
 
 
 def _from_starts(
@@ -241,7 +260,8 @@ def fit_growing(
     """Fit the candidates of "auto": more components while the best number is the largest one tried.
 
     Only the types of the best candidates go on, and the smaller numbers are fitted again: with
-    more components the sample on which candidates compete is larger.
+    more components the sample on which candidates compete is larger. Only where one type alone went
+    on before, on all objects, would that be the same work twice.
     """
     n = data.X.shape[0]
     fits = fit_all(data, sizes, types, settings)
@@ -253,8 +273,9 @@ def fit_growing(
         sizes = sizes + more
         table = ModelSearch([fit.candidate for fit in fits], settings.criterion)
         going = {row.covariance_type for row in table.best(GROWING)}
+        alone = len(types) == 1 and n <= CONTEST
         types = [name for name in types if name in going]
-        fits = fit_all(data, sizes, types, settings)
+        fits = fit_all(data, sizes, types, settings, fits if alone else ())
 
 
 def settled(
