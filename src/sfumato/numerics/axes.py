@@ -25,7 +25,7 @@ from ..core.arrays import asarray_like, namespace
 from ..core.types import Weights
 from .background import Background, Gaps, one_gaussian
 
-__all__ = ["Axes", "by_radius", "fit_axes"]
+__all__ = ["Axes", "by_radius", "fit_axes", "leading", "turned"]
 
 # Times the median spread. A column with a larger spread is taken to be in another unit, and columns
 # are then scaled before principal axes are chosen
@@ -43,6 +43,11 @@ ROUND = 2.0
 # Of the mean variance, added to the scatter; this and the rounds chosen on iris, wine and breast
 # cancer
 RIDGE = 0.01
+# Objects, and rounds at most, of the search for axes along which objects are clustered: where most
+# axes are noise, neighbours say little at first, and a direction needs more of both to emerge
+N_SEARCHED = 1000
+N_SEARCHES = 30
+SETTLED = 1e-3  # change of the variances among near neighbours, of their mean, that ends the search
 MOST_FEATURES = 1000  # whose covariance is kept, for objects with missing values
 # Variance, of the largest, below which a direction is null where values are missing: a covariance
 # found by iteration has no more digits
@@ -261,6 +266,47 @@ def _near(Y: np.ndarray) -> np.ndarray:
             return np.eye(d)
         A = vectors / np.sqrt(values)
     return A / np.sqrt(np.mean(np.sum((points @ A) ** 2, axis=1)) / d)
+
+
+def turned(axes: Axes, Y: np.ndarray) -> Axes:
+    """The same axes, turned so that those along which objects are clustered most come first.
+
+    Near neighbours differ less along these than along axes of noise. ``Y`` (n, d) are the whitened
+    coordinates of the objects. The answer is the same for features mixed by any matrix.
+    """
+    n, d = Y.shape
+    points = Y[by_radius(Y)][:: max(1, -(-n // N_SEARCHED))]
+    if len(points) <= N_NEIGHBORS + 1:
+        return axes
+    values, vectors = np.ones(d), np.eye(d)
+    for _ in range(N_SEARCHES):
+        before = values
+        values, vectors = _near_scatter(points, points @ (vectors / np.sqrt(values)))
+        if np.abs(values - before).max() < SETTLED:
+            break
+    return axes._replace(
+        projection=axes.projection @ vectors, offset=axes.offset @ vectors, near=np.eye(d)
+    )
+
+
+def _near_scatter(points: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Variances among near neighbours in coordinates ``R``, ascending, of mean one; their axes."""
+    squares = np.sum(R * R, axis=1) - 2.0 * (R @ R.T)
+    np.fill_diagonal(squares, np.inf)
+    near = np.argpartition(squares, N_NEIGHBORS, axis=1)[:, :N_NEIGHBORS]
+    difference = (points[:, None, :] - points[near]).reshape(-1, points.shape[1])
+    scatter = difference.T @ difference
+    mean = np.trace(scatter) / len(scatter)
+    values, vectors = np.linalg.eigh(scatter / (mean if mean > 0 else 1.0))
+    return np.maximum(values, 0.0) + RIDGE, vectors
+
+
+def leading(axes: Axes, Y: np.ndarray, q: int) -> Axes:
+    """The first ``q`` of the axes, on which objects have coordinates ``Y`` (n, d)."""
+    Y = Y[:, :q]
+    return axes._replace(
+        projection=axes.projection[:, :q], offset=axes.offset[:q], near=_near(Y[by_radius(Y)])
+    )
 
 
 def _start(size: int) -> np.ndarray:

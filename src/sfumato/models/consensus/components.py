@@ -73,24 +73,31 @@ def fit_components(stock: Stock, n: int, fine: list[Any], seeds: np.ndarray, k: 
     good = [(each, int(seed)) for each, seed in zip(fine, seeds, strict=True) if _judged(each)]
     if not good:
         return []
-    level = _level([each for each, _ in good])
+    known = level([each for each, _ in good])
     d = stock.Y.shape[1]
     vague = bool(np.mean([each.rows.size for each, _ in good]) > n)
-    if vague and level < -0.5 * d * (1.0 + np.log(2.0 * np.pi)):
+    if vague and known < one_gaussian(d):
         return []
     tasks = [(stock, n, k, seed, each.fitted.sums) for each, seed in good]
     members = list(in_threads(Member.of, tasks, None))
     everything = Seen.of(stock.Y, stock.mass, stock.gaps)
     free = (0.0,) if n >= FREE * k * d * (d + 3) / 2 else ()
     families = [_family(stock, everything, members, s, vague) for s in SHRINKAGES + free]
-    best = max((each for each in families if each), key=_level, default=[])
-    if not best or _level(best) < level:
+    best = max((each for each in families if each), key=level, default=[])
+    if not best or level(best) < known:
         return []
     return next(each for each in families if each and _no_worse(each, best))
 
 
-def _level(members: list[Judged]) -> float:
-    return float(np.mean([each.held_out for each in members]))
+def level(members: list[Any]) -> float:
+    """Mean log-density of held-out objects under fitted mixtures, NaN where there are none."""
+    found = [each.held_out for each in members if _judged(each)]
+    return float(np.mean(found)) if found else np.nan
+
+
+def one_gaussian(d: int) -> float:
+    """The same under a single Gaussian, in whitened coordinates."""
+    return -0.5 * d * (1.0 + np.log(2.0 * np.pi))
 
 
 def _no_worse(members: list[Judged], best: list[Judged]) -> bool:

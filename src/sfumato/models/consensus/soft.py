@@ -34,7 +34,8 @@ from .candidates import (
 )
 from .components import N_MEMBERS
 from .evidence import GivenColumns, MixtureColumns, Sums, factorize, refine
-from .mixtures import MixtureEnsemble, Stock
+from .informative import informative
+from .mixtures import MixtureEnsemble
 from .reading import fit_reader
 
 __all__ = ["Request", "SoftConsensus", "fit_soft", "warn_if_noise"]
@@ -161,9 +162,9 @@ def fit_soft(
             return _searched(own, points, candidates, request)
         return _settle(rows, points, candidates, request, rng)
     axes = fit_axes(points, mixtures.n_axes, mass)
-    stock, seeds = Stock.of(points, axes, mass), rng.integers(2**63, size=mixtures.n_members)
+    seeds = rng.integers(2**63, size=mixtures.n_members)
     set_sizes(mixtures, request.n_clusters, points.shape[0])
-    first = mixtures._members(stock, seeds[:N_MEMBERS])
+    axes, stock, first = informative(mixtures, points, axes, seeds[:N_MEMBERS], mass)
     simple = Simple(stock, first, seeds[:N_MEMBERS], axes, points)
     if ensemble is None and request.n_clusters != "auto":
         found = simple(request.n_clusters, mass)
