@@ -19,6 +19,8 @@ from sfumato.conjugate import (
     NormalInverseGamma,
     NormalInverseWishart,
 )
+from sfumato.datasets import make_gaussians
+from sfumato.metrics import adjusted_rand_index
 from sfumato.models.dirichlet_process import sampling, variational
 
 INFERENCES = ("variational", "gibbs")
@@ -462,3 +464,11 @@ def test_a_refused_fit_leaves_nothing_behind():
         model.fit(-np.ones((10, 3)))
     assert not hasattr(model, "n_features_in_")
     assert not hasattr(model, "prior_")
+
+
+def test_the_default_limit_grows_where_all_clusters_are_used():
+    X, _, labels = make_gaussians(1000, 26, n_features=8, separation=9, random_state=0)
+    model = DirichletProcessMixture(random_state=0).fit(X)
+    assert model.n_clusters_ == 26
+    assert adjusted_rand_index(labels, model.labels_) > 0.99
+    assert DirichletProcessMixture(20, random_state=0).fit(X).n_clusters_ <= 20

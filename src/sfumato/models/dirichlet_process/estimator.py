@@ -36,6 +36,8 @@ from .kernel import Concentration
 
 __all__ = ["DirichletProcessMixture"]
 
+MOST, GROWTH = 20, 4  # clusters by default, and times as many where all of them are used
+
 
 class DirichletProcessMixture(FittedProcess):
     """Mixture whose number of clusters is inferred from the data.
@@ -49,8 +51,9 @@ class DirichletProcessMixture(FittedProcess):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Most clusters the variational form may use (truncation); ``None`` means 20, or the number of
-        objects if that is less. The sampler has no such limit.
+        Most clusters the variational form may use (truncation); ``None`` means 20, or twice and
+        four times as many where all are used, and never more than objects. The sampler has no such
+        limit.
     component : a class or an object of ``sfumato.conjugate``, default=NormalInverseWishart
         What a cluster is: ``NormalInverseWishart`` (normal, full covariance; NaN integrated out by
         the variational form), ``NormalInverseGamma`` (normal, independent features, NaN left out),
@@ -226,11 +229,16 @@ class DirichletProcessMixture(FittedProcess):
     def _approximate(
         self, component: Any, rows: Rows, prior: Concentration, seeds: np.ndarray
     ) -> loop.Run:
-        k = min(20, rows.shape[0]) if self.n_clusters is None else self.n_clusters
-        run = variational.best_run(component, rows, k, prior, seeds, self.max_iter, self.tol)
-        self._posterior, self.n_clusters_posterior_ = variational.approximate(
-            component, rows, run.state
-        )
+        most = min(GROWTH * MOST, rows.shape[0]) if self.n_clusters is None else self.n_clusters
+        k = min(MOST, most) if self.n_clusters is None else most
+        while True:
+            run = variational.best_run(component, rows, k, prior, seeds, self.max_iter, self.tol)
+            self._posterior, self.n_clusters_posterior_ = variational.approximate(
+                component, rows, run.state
+            )
+            if len(self._posterior.used) < k or k == most:
+                break
+            k = min(2 * k, most)
         self.components_ = priors.publish(component, run.state.sums[self._posterior.used])
         self.concentration_ = run.state.concentration.mean
         base = rows.sum(
