@@ -7,8 +7,8 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from sfumato import EvidenceAccumulation
-from sfumato.models.consensus.components import one_gaussian
-from sfumato.models.consensus.informative import gain, informative
+from sfumato.models.consensus.components import gain, one_gaussian
+from sfumato.models.consensus.informative import informative
 from sfumato.models.consensus.mixtures import MixtureEnsemble, Stock
 from sfumato.numerics.axes import fit_axes, leading, turned
 
@@ -22,8 +22,10 @@ def corners(n=400, n_noise=12, seed=0):
 
 
 def chosen(X):
-    axes, seeds = fit_axes(X, 20), np.arange(4)
-    return axes, informative(MixtureEnsemble(), X, axes, seeds, None)
+    axes, seeds, mixtures = fit_axes(X, 20), np.arange(4), MixtureEnsemble()
+    stock = Stock.of(X, axes, None)
+    known = axes, stock, mixtures._members(stock, seeds)
+    return axes, informative(mixtures, X, known, seeds, None)
 
 
 def test_clusters_among_many_features_of_noise_are_found():

@@ -28,7 +28,7 @@ from ...numerics import distances, seeding
 from .em import Fitted, Seen, climb, expect, join, n_axes, starting_sums
 from .mixtures import Judged, Stock
 
-__all__ = ["N_MEMBERS", "fit_components", "matching"]
+__all__ = ["N_MEMBERS", "fit_components", "gain", "level", "matching", "one_gaussian"]
 
 N_MEMBERS = 8  # mixtures of k components, beside as many fine ones
 # Objects that the covariances share, s above. Chosen on iris, digits, crossing streaks and on three
@@ -98,6 +98,13 @@ def level(members: list[Any]) -> float:
 def one_gaussian(d: int) -> float:
     """The same under a single Gaussian, in whitened coordinates."""
     return -0.5 * d * (1.0 + np.log(2.0 * np.pi))
+
+
+def gain(members: list[Any], d: int) -> float:
+    """What fitted mixtures of ``d`` whitened axes add to the log-density of held-out objects, NaN
+    where there are none.
+    """
+    return level(members) - one_gaussian(d)
 
 
 def _no_worse(members: list[Judged], best: list[Judged]) -> bool:

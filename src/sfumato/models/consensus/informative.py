@@ -20,7 +20,7 @@ import numpy as np
 
 from ...core.types import Array, Weights
 from ...numerics.axes import Axes, leading, turned
-from .components import level, one_gaussian
+from .components import gain
 from .mixtures import MixtureEnsemble, Stock
 
 __all__ = ["informative"]
@@ -31,14 +31,19 @@ PATIENCE = 2
 
 
 def informative(
-    mixtures: MixtureEnsemble, points: Array, axes: Axes, seeds: np.ndarray, mass: Weights
+    mixtures: MixtureEnsemble,
+    points: Array,
+    known: tuple[Axes, Stock, list[Any]],
+    seeds: np.ndarray,
+    mass: Weights,
 ) -> tuple[Axes, Stock, list[Any]]:
-    """Axes to fit mixtures on, the objects on these, and a mixture, or a failure, for each seed."""
-    stock = Stock.of(points, axes, mass)
-    best = axes, stock, mixtures._members(stock, seeds)
+    """Axes to fit mixtures on, the objects on these, and a mixture, or a failure, for each seed.
+
+    ``known`` are the same for all axes.
+    """
+    axes, stock, _ = best = known
     d = stock.Y.shape[1]
-    told_apart = not np.array_equal(axes.near, np.eye(d))
-    if told_apart or stock.gaps is not None or not gain(best[2], d) < 0:
+    if not np.array_equal(axes.near, np.eye(d)):
         return best
     ordered = turned(axes, stock.Y)
     Y, most, at = ordered(points), 0.0, 0
@@ -51,10 +56,3 @@ def informative(
         elif q - at >= PATIENCE:
             break
     return best
-
-
-def gain(members: list[Any], q: int) -> float:
-    """What fitted mixtures of ``q`` axes add to the log-density of held-out objects, NaN where
-    there are none.
-    """
-    return level(members) - one_gaussian(q)

@@ -32,10 +32,10 @@ from .candidates import (
     member_weights,
     set_sizes,
 )
-from .components import N_MEMBERS
+from .components import N_MEMBERS, gain
 from .evidence import GivenColumns, MixtureColumns, Sums, factorize, refine
 from .informative import informative
-from .mixtures import MixtureEnsemble
+from .mixtures import MixtureEnsemble, Stock
 from .reading import fit_reader
 
 __all__ = ["Request", "SoftConsensus", "fit_soft", "warn_if_noise"]
@@ -164,7 +164,11 @@ def fit_soft(
     axes = fit_axes(points, mixtures.n_axes, mass)
     seeds = rng.integers(2**63, size=mixtures.n_members)
     set_sizes(mixtures, request.n_clusters, points.shape[0])
-    axes, stock, first = informative(mixtures, points, axes, seeds[:N_MEMBERS], mass)
+    stock = Stock.of(points, axes, mass)
+    first = mixtures._members(stock, seeds[:N_MEMBERS])
+    if stock.gaps is None and gain(first, stock.Y.shape[1]) < 0:
+        known = axes, stock, first
+        axes, stock, first = informative(mixtures, points, known, seeds[:N_MEMBERS], mass)
     simple = Simple(stock, first, seeds[:N_MEMBERS], axes, points)
     if ensemble is None and request.n_clusters != "auto":
         found = simple(request.n_clusters, mass)
