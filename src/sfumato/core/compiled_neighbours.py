@@ -13,6 +13,7 @@ from numba import njit
 __all__ = ["connected_pieces", "neighbours"]
 
 BLOCK = 16  # objects of a block, as many as leaves of the tree have
+BINS = 64  # into which squared distances are sorted
 WIDER = 1.4  # of squared distances: a guess exceeds the last one by this factor, and grows by it
 
 
@@ -28,6 +29,11 @@ def neighbours(Y, order, m):
     distances, found = np.empty((n, m)), np.empty((n, m), dtype=np.int64)
     size = X.shape[0] * BLOCK
     squares, who = np.empty(size + 1), np.empty(size + 1, dtype=np.int64)
+    work = (
+        np.empty(BINS + 1, dtype=np.int64),
+        np.empty(size + 1),
+        np.empty(size + 1, dtype=np.int64),
+    )
     row, place = np.empty(m), np.empty(m, dtype=np.int64)
     reach = 0.0
     for c in range(q):
@@ -39,7 +45,7 @@ def neighbours(Y, order, m):
         while count < m and guess < np.inf:
             guess = max(WIDER * guess, 1e-12 * reach) if guess < reach else np.inf
             count = _within(X, gaps, a, guess, squares, who)
-        _least(squares, who, count, row, place)
+        _least(squares, who, count, row, place, work)
         for c in range(m):
             distances[order[a], c], found[order[a], c] = np.sqrt(row[c]), order[place[c]]
         guess = WIDER * row[m - 1]
@@ -101,17 +107,32 @@ def _within(X, gaps, a, reach, squares, who):
 
 
 @njit(cache=True, nogil=True)
-def _least(values, who, count, row, place):
-    """The least of the first ``count`` values, ascending, as many as ``row`` holds, and whose."""
-    m = len(row)
+def _least(values, who, count, row, place, work):
+    """The least of the first ``count`` values, ascending, as many as ``row`` holds, and whose.
+
+    Values go into bins of equal width first, after which few are out of order.
+    """
+    ends, ordered, owner = work
+    largest = 0.0
     for i in range(count):
-        value, at = values[i], min(i, m - 1)
-        if i >= m and value >= row[m - 1]:
-            continue
-        while at > 0 and row[at - 1] > value:
-            row[at], place[at] = row[at - 1], place[at - 1]
+        largest = max(largest, values[i])
+    scale = (BINS - 1) / largest if largest > 0 else 0.0
+    ends[:] = 0
+    for i in range(count):
+        ends[int(values[i] * scale) + 1] += 1
+    for c in range(BINS):
+        ends[c + 1] += ends[c]
+    for i in range(count):
+        c = int(values[i] * scale)
+        ordered[ends[c]], owner[ends[c]] = values[i], who[i]
+        ends[c] += 1
+    for i in range(1, count):
+        value, name, at = ordered[i], owner[i], i
+        while at > 0 and ordered[at - 1] > value:
+            ordered[at], owner[at] = ordered[at - 1], owner[at - 1]
             at -= 1
-        row[at], place[at] = value, who[i]
+        ordered[at], owner[at] = value, name
+    row[:], place[:] = ordered[: len(row)], owner[: len(row)]
 
 
 @njit(cache=True, nogil=True)
