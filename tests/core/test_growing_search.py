@@ -19,18 +19,27 @@ def test_numbers_double_up_to_the_cap_while_the_best_is_the_largest():
     assert first_sizes(np.arange(200.0)[:, None]) == list(range(1, 10))
     assert first_sizes(np.arange(4.0)[:, None]) == [1, 2, 3, 4]
     assert first_sizes(np.arange(200.0)[:, None] % 3) == [1, 2, 3]
-    assert more_sizes(3, 3, 200) == []
-    assert more_sizes(8, 9, 200) == []
-    assert more_sizes(9, 9, 200) == list(range(10, 19))
-    assert more_sizes(18, 18, 200) == list(range(19, 37))
-    assert more_sizes(9, 9, 36) == [10, 11, 12]
-    assert more_sizes(4, 4, 4) == []
+    assert more_sizes(3, range(1, 4), 200) == []
+    assert more_sizes(8, range(1, 10), 200) == []
+    assert more_sizes(9, range(1, 10), 200) == list(range(10, 19))
+    assert more_sizes(18, range(1, 19), 200) == list(range(19, 37))
+    assert more_sizes(9, range(1, 10), 36) == [10, 11, 12]
+    assert more_sizes(4, range(1, 5), 4) == []
+
+
+def test_numbers_below_a_suggested_one_are_tried_too():
+    tried = [*range(1, 10), 15, 16, 17]
+    assert more_sizes(15, tried, 400) == [12, 13, 14]
+    assert more_sizes(14, [*tried, 12, 13, 14], 400) == []
+    assert more_sizes(16, tried, 400) == []
+    assert more_sizes(15, [15, 16, 17], 400) == []  # there are as many known labels
+    assert more_sizes(11, [*range(1, 10), 11, 12, 13], 400) == [10]
 
 
 @pytest.mark.parametrize("largest, n", [(36, 200), (12, 36), (9, 12)])
 def test_a_search_that_ends_at_the_cap_says_so(largest, n):
     with pytest.warns(EvidenceWarning, match=f"largest one tried, {largest}"):
-        assert more_sizes(largest, largest, n) == []
+        assert more_sizes(largest, range(1, largest + 1), n) == []
 
 
 @pytest.mark.parametrize(

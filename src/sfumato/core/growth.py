@@ -4,6 +4,7 @@ apart, and more while the best is the largest.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -59,8 +60,16 @@ def _cap(n_objects: int, max_clusters: int) -> int:
     return min(GROWTH * max_clusters, n_objects // OBJECTS)
 
 
-def more_sizes(best: int, largest: int, n_objects: int, max_clusters: int = MOST) -> list[int]:
-    """Numbers to try next, none if the best is not the largest; a warning if there are no more."""
+def more_sizes(
+    best: int, tried: Collection[int], n_objects: int, max_clusters: int = MOST
+) -> list[int]:
+    """Numbers to try next: some below the best where its neighbour was not tried, some above where
+    it is the largest; a warning if there are no more.
+    """
+    below = range(max(min(tried), max_clusters + 1, best - best // 4), best)
+    if below and best - 1 not in tried:
+        return [k for k in below if k not in tried]
+    largest = max(tried)
     fewer = largest < max_clusters  # there are no more different objects
     if best < largest or largest == n_objects or fewer:
         return []

@@ -86,12 +86,12 @@ class DensityMixture(FittedDensity):
         return sizes
 
     def _more_sizes(
-        self, failed: bool, best: dict[str, Any], tried: list[int], n_objects: int
+        self, failed: bool, best: dict[str, Any], tried: set[int], n_objects: int
     ) -> list[int]:
         """Numbers that "auto" tries next; none where even the best candidate has collapsed."""
         if failed or not isinstance(self.n_clusters, str):
             return []
-        return more_sizes(best["n_clusters"], tried[-1], n_objects, self.max_clusters)
+        return more_sizes(best["n_clusters"], tried, n_objects, self.max_clusters)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -143,7 +143,8 @@ class DensityMixture(FittedDensity):
                 if best is None or value < best[0]:
                     best = (value, setting, run, tried)
             assert best is not None
-            sizes = self._more_sizes(best[0][0], best[1], sizes, rows.shape[0])
+            tried_sizes = {row.setting["n_clusters"] for row in table}
+            sizes = self._more_sizes(best[0][0], best[1], tried_sizes, rows.shape[0])
         assert best is not None
         _, self._setting, run, candidate = best
         self._finish(rows, run if known.labels is not None else self._ordered(run))

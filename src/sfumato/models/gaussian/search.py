@@ -267,10 +267,10 @@ def fit_growing(
     fits = fit_all(data, sizes, types, settings)
     while True:
         best = choose(data, fits, settings.criterion).candidate.n_clusters
-        more = more_sizes(best, sizes[-1], n, max_clusters)
+        more = more_sizes(best, sizes, n, max_clusters)
         if not more:
             return fits
-        sizes = sizes + more
+        sizes = sorted(sizes + more)
         table = ModelSearch([fit.candidate for fit in fits], settings.criterion)
         going = {row.covariance_type for row in table.best(GROWING)}
         alone = len(types) == 1 and n <= CONTEST
