@@ -10,6 +10,7 @@ from sfumato import (
     MixedMixture,
     StudentMixture,
 )
+from sfumato.core import growth
 from sfumato.core.growth import first_sizes, groups_apart, more_sizes
 from sfumato.datasets import make_gaussians
 from sfumato.metrics import adjusted_rand_index
@@ -98,3 +99,13 @@ def test_noise_and_few_groups_suggest_no_other_numbers():
     assert groups_apart(holes, None, 36) == 4
     holes[:, 1] = np.nan
     assert groups_apart(holes, None, 36) == 1
+
+
+@pytest.mark.parametrize("covariance_type", ["spherical", "auto"])
+def test_numbers_below_a_suggested_one_are_fitted(covariance_type, monkeypatch):
+    monkeypatch.setattr(growth, "groups_apart", lambda *_: 16)
+    X, _, labels = make_gaussians(420, 14, n_features=4, separation=9, random_state=0)
+    model = GaussianMixture("auto", covariance_type=covariance_type, random_state=0).fit(X)
+    assert model.n_clusters_ == 14
+    assert {12, 13, 14, 15, 16, 17} <= {row.n_clusters for row in model.search_}
+    assert len({tuple(row.setting.items()) for row in model.search_}) == len(model.search_)

@@ -16,10 +16,10 @@ from .labels import encode
 from .structure import FEWEST, LARGEST, assess
 from .warn import warn
 
-__all__ = ["MOST", "first_sizes", "groups_apart", "more_sizes"]
+__all__ = ["GROWTH", "MOST", "first_sizes", "groups_apart", "more_sizes"]
 
 MOST = 9  # clusters that "auto" of the mixtures tries at first, as R's mclust does
-GROWTH = 4  # times as many may be tried while the best number is the largest one tried
+GROWTH = 4  # times as many may be tried, by any search, while the best number is the largest
 OBJECTS = 3  # least mean number of objects in a cluster beyond the first numbers
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
+from ..core.growth import GROWTH
 from ..core.structure import FEWEST, LEVEL, PREFIX, SEARCH_TESTS, Structure, convinces
 from ..core.types import ArrayLike, Estimator, RandomState
 from ..core.validation import as_generator, check_number
@@ -21,7 +22,6 @@ from .trials import CRITERIA, Trial
 __all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters", "reported"]
 
 MAX_CLUSTERS = 20  # numbers tried at first where none are named
-GROWTH = 4  # times as many may be tried while the best number is near the largest one tried
 NEAR = 0.9  # of the largest number tried: one that is better may lie behind one that is worse
 STEP = 5  # least number of further candidates at a time, else a quarter: the last ones cost most
 PERFECT = 0.97  # agreement above this is perfect except for objects on borders

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.growth import GROWTH
 from ...core.types import Estimator
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
@@ -24,7 +25,6 @@ __all__ = ["SELECTIONS", "choose", "table_of"]
 
 SELECTIONS = ("eigengap", "held-out", "lifetime")
 N_FOLDS = 3
-GROWTH = 4  # times the largest number may be tried while the best number is the largest one tried
 # Difference of skill: the largest number of clusters this close to the best is chosen, since
 # clusters may contain clusters
 INDIFFERENT = 0.02

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...core.arrays import asarray_like, namespace, to_numpy
 from ...core.features import empty_rows
+from ...core.growth import GROWTH
 from ...core.objects import distinct_sample, sample_objects
 from ...core.rows import Rows
 from ...core.structure import assess
@@ -43,7 +44,6 @@ __all__ = ["Request", "SoftConsensus", "fit_soft", "warn_if_noise"]
 CLEAR = 0.8  # score of mixtures above which cells are not tried
 SUMMED = 50_000  # objects that the sums are taken over at most
 SUMS = ("mixtures", "members")  # evidence whose sums over all rows are taken
-GROWTH = 4  # times ``max_clusters`` may be tried while the best number is the largest one tried
 # Penalized eigengap that structureless data reach: at most .27 in 15 of 16 draws of 300 normal,
 # uniform, exponential and t objects
 # in 2 to 20 dimensions, where k was free too. An eigengap of LARGE_GAP is far above theirs (.41 at

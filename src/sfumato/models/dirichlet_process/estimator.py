@@ -18,6 +18,7 @@ from ...conjugate import (
 from ...core import loop
 from ...core.arrays import to_numpy
 from ...core.features import check_features, observed_only
+from ...core.growth import GROWTH
 from ...core.memory import InputSize, reserve
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike, RandomState, Weights
@@ -36,7 +37,7 @@ from .kernel import Concentration
 
 __all__ = ["DirichletProcessMixture"]
 
-MOST, GROWTH = 20, 4  # clusters by default, and times as many where all of them are used
+MOST = 20  # clusters by default, and GROWTH times as many at most where all of them are used
 
 
 class DirichletProcessMixture(FittedProcess):

@@ -96,7 +96,7 @@ def fit_all(
 ) -> list[Fit]:
     """Fit every candidate, on a sample of the objects where they are many.
 
-    Starts compete on a smaller sample than candidates. ``known`` are fits of the first sizes, which
+    Starts compete on a smaller sample than candidates. ``known`` are fits of some sizes, which
     are kept.
     """
     rng = np.random.default_rng(settings.seed)
@@ -123,8 +123,10 @@ def fit_all(
     else:
         # Those of all sizes, since the starts of a size depend on the sizes before it.
         groups = partitions(sample, sizes, n_starts, rng, nested)
-        groups = {k: groups[k] for k in sizes[len(known) // len(types) :]}
+        done = {fit.candidate.n_clusters for fit in known}
+        groups = {k: groups[k] for k in sizes if k not in done}
         fits = [*known, *_fits_of(contest, sample, groups, types, first, loose)]
+        fits.sort(key=lambda fit: fit.candidate.n_clusters)
     if few is not contest:
         fits = _on_more(few, fits, first)
     if loose:
