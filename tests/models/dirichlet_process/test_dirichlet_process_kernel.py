@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import gammaln, logsumexp
+from slow_seats import slow, slow_visit
 
 from sfumato.conjugate import (
     BetaBinomial,
@@ -285,16 +286,13 @@ def test_number_of_occupied_clusters():
 
 
 @pytest.mark.parametrize("name", PRIORS)
-def test_compiled_twin_makes_the_same_choices(name):
-    pytest.importorskip("numba")
-    from sfumato.models.dirichlet_process import compiled
-
+def test_visits_make_the_choices_of_the_slow_loop(name):
     rng = np.random.default_rng(6)
     X = draw(name, rng.integers(0, 4, size=70), rng)
     component = make(name)
     Z = component.features(X)
     results = []
-    for visit in (gibbs.visit, compiled.visit):
+    for visit in (gibbs.visit, slow_visit):
         chain, twin = (
             gibbs.Chain(component, Z, seating.points(component, Z), visit),
             np.random.default_rng(0),
@@ -313,8 +311,8 @@ def test_rank_one_updates_equal_fresh_caches(name):
     component = make(name)
     Z, labels = component.features(X), np.random.default_rng(0).integers(0, 3, size=30)
     points = seating.points(component, Z)
-    table = seating.seats(
-        component, seating.sums(Z, labels, 4), np.bincount(labels, minlength=4), 30
+    table = slow(
+        seating.seats(component, seating.sums(Z, labels, 4), np.bincount(labels, minlength=4), 30)
     )
     for i in (3, 7, 11):
         table.shift(labels[i], points[i], -1)
@@ -322,8 +320,8 @@ def test_rank_one_updates_equal_fresh_caches(name):
         table.shift(3, points[i], 1)
         table.counts[3] += 1
         labels[i] = 3
-    fresh = seating.seats(
-        component, seating.sums(Z, labels, 4), np.bincount(labels, minlength=4), 30
+    fresh = slow(
+        seating.seats(component, seating.sums(Z, labels, 4), np.bincount(labels, minlength=4), 30)
     )
     for x in points[:5]:
         np.testing.assert_allclose(table.scores(x), fresh.scores(x), rtol=1e-9)
@@ -402,20 +400,26 @@ def test_geweke_joint_distribution():
     assert np.abs(z).max() < 3.5
 
 
-@pytest.mark.parametrize(
-    "scores", [[-np.inf, -np.inf], [np.nan, np.nan], [-np.inf, np.nan], [np.inf, 0.0]]
-)
+@pytest.mark.parametrize("value", [np.inf, np.nan])
 @pytest.mark.parametrize("choice", [-1, 1])
-def test_scores_that_tell_nothing_still_give_a_slot(scores, choice):
-    compiled = pytest.importorskip("sfumato.models.dirichlet_process.compiled")
-    for choose in (gibbs._choose, compiled._choose):
-        assert choose(np.array(scores), choice, 0.5) == (max(choice, 0), 0.0)
+def test_scores_that_tell_nothing_still_give_a_slot(value, choice):
+    component = make("full")
+    Z = component.features(data("full", n=6))
+    table = seating.seats(
+        component, seating.sums(Z, np.arange(6) % 2, 4), np.array([3, 3, 0, 0]), 6
+    )
+    X, labels = np.full((1, len(component.mean)), value), np.array([-1])
+    with np.errstate(invalid="ignore"):
+        found = gibbs.visit(table, X, labels, np.array([choice]), np.array([0.5]), 0.0, 0)
+    assert found == (1, 0.0)
+    assert labels[0] == max(choice, 0)
 
 
-def test_a_slot_without_a_score_is_never_chosen():
-    compiled = pytest.importorskip("sfumato.models.dirichlet_process.compiled")
-    for choose in (gibbs._choose, compiled._choose):
-        assert {
-            choose(np.array([np.nan, -1.0, -np.inf, -1.0, -np.inf]), -1, u)[0]
-            for u in (0.0, 0.3, 0.7, 1 - 1e-16)
-        } == {1, 3}
+def test_visits_refuse_what_does_not_fit():
+    component = make("full")
+    Z = component.features(data("full", n=6))
+    table = seating.seats(component, seating.sums(Z, np.arange(6) % 2, 2), np.array([3, 3]), 6)
+    points = seating.points(component, Z)
+    for X, labels in ((points[:, :-1].copy(), np.zeros(6, int)), (points, np.full(6, 5))):
+        with pytest.raises(ValueError, match="must"):
+            gibbs.visit(table, X, labels, np.full(6, -1), np.zeros(6), 0.0, 0)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from ...core.arrays import native
 from ...core.types import Array
 from .seating import seats, sums
 
@@ -57,43 +58,8 @@ def visit(
     ``uniforms``, else the slot it must take. With ``log_alpha`` of minus infinity no new cluster is
     opened. Returns the object to go on with and the log chance of all choices made.
     """
-    log_count = np.log(np.maximum(np.arange(len(X) + 2), 0.5))
-    log_chance = 0.0
-    for i in range(first, len(X)):
-        x, old = X[i], labels[i]
-        if old >= 0:
-            table.shift(old, x, -1)
-            table.counts[old] -= 1
-            labels[i] = -1
-            if table.counts[old] == 0:
-                table.clear(old)
-        weights = np.where(table.counts > 0, log_count[table.counts], -np.inf)
-        if log_alpha > -np.inf:
-            free = int(table.counts.argmin())
-            if table.counts[free] > 0:
-                return i, log_chance
-            weights[free] = log_alpha
-        new, chance = _choose(weights + table.scores(x), int(choices[i]), uniforms[i])
-        log_chance += chance
-        table.shift(new, x, 1)
-        table.counts[new] += 1
-        labels[i] = new
-    return len(X), log_chance
-
-
-def _choose(scores: np.ndarray, choice: int, uniform: float) -> tuple[int, float]:
-    """Slot drawn in proportion to exp(scores), or the one prescribed, and its log chance.
-
-    The first if all scores are infinite.
-    """
-    scores = np.where(np.isnan(scores), -np.inf, scores)
-    top = scores.max()
-    if np.isinf(top):
-        return max(choice, 0), 0.0
-    chances = np.cumsum(np.exp(scores - top))
-    if choice < 0:
-        choice = int(np.searchsorted(chances, uniform * chances[-1], side="right"))
-    return choice, float(scores[choice] - top - np.log(chances[-1]))
+    seats = getattr(native("seating"), type(table).__name__)(table)
+    return native("seating").visit(seats, X, labels, choices, uniforms, log_alpha, first)  # type: ignore[no-any-return]
 
 
 class Chain(NamedTuple):

@@ -18,12 +18,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core import loop
-from ...core.arrays import optional_module, to_numpy
+from ...core.arrays import to_numpy
 from ...core.rows import threads
 from ...core.types import Array
 from ...numerics import label_sweep, simplex
 from ...numerics.label_table import encode
-from ...numerics.waiting import waited
 from . import gibbs, seating
 
 __all__ = ["Posterior", "Trace", "consensus", "run_chains", "split_r_hat"]
@@ -54,7 +53,6 @@ def run_chains(
         component,
         Z,
         seating.points(component, Z),
-        (optional_module(__package__, "compiled") or gibbs).visit,
     )
 
     def start(seed: int) -> Walk:
@@ -81,8 +79,7 @@ def run_chains(
             walks = tuple(pool.map(sweep, walks))
             return walks, gibbs.log_joint(chain, walks[0].draw)
 
-        # A kernel may be compiled for the first chain, and the pool does not hear Ctrl-C.
-        walks = (waited(start, seeds[0]), *pool.map(start, seeds[1:]))
+        walks = tuple(pool.map(start, seeds))
         # A negative tolerance never stops: a chain has no optimum to reach.
         walks = loop.iterate(
             step, walks, max_iter=burn_in + n_draws * thinning, tol=-1.0, relative_to=1.0

@@ -33,33 +33,6 @@ class FullSeats(NamedTuple):
     table: np.ndarray  # the part of the log predictive density that depends on the count alone
     empty: tuple[np.ndarray, np.ndarray, float]
 
-    def scores(self, x: np.ndarray) -> np.ndarray:
-        gap = x - self.means
-        square = ((self.inverses @ gap[:, :, None])[:, :, 0] * gap).sum(axis=1)
-        kappa = self.kappa + self.counts
-        return (
-            self.table[self.counts]
-            - 0.5 * self.log_dets
-            - 0.5 * (self.df + self.counts + 1) * np.log1p(kappa / (kappa + 1) * square)
-        )
-
-    def shift(self, k: int, x: np.ndarray, sign: int) -> None:
-        """``x`` enters (sign 1) or leaves (sign -1) cluster ``k``.
-
-        The count is still the old one.
-        """
-        kappa = self.kappa + self.counts[k]
-        gap = x - self.means[k]
-        direction = self.inverses[k] @ gap
-        weight = sign * kappa / (kappa + sign)
-        growth = weight * (gap @ direction)
-        self.means[k] += sign / (kappa + sign) * gap
-        self.inverses[k] -= weight / (1 + growth) * direction[:, None] * direction
-        self.log_dets[k] += np.log1p(growth)
-
-    def clear(self, k: int) -> None:
-        self.means[k], self.inverses[k], self.log_dets[k] = self.empty
-
 
 class DiagonalSeats(NamedTuple):
     """Cached posteriors of normal clusters with independent features.
@@ -76,29 +49,6 @@ class DiagonalSeats(NamedTuple):
     table: np.ndarray
     empty: tuple[np.ndarray, np.ndarray]
 
-    def scores(self, x: np.ndarray) -> np.ndarray:
-        at = np.flatnonzero(~np.isnan(x))
-        seen, scale = self.seen[:, at], self.scales[:, at]
-        kappa = self.kappa[at] + seen
-        growth = np.log1p(0.5 * kappa / (kappa + 1) * (x[at] - self.means[:, at]) ** 2 / scale)
-        return (
-            self.table[seen, at]
-            - 0.5 * np.log(scale)
-            - (self.shape[at] + 0.5 * seen + 0.5) * growth
-        ).sum(axis=1)
-
-    def shift(self, k: int, x: np.ndarray, sign: int) -> None:
-        at = np.flatnonzero(~np.isnan(x))
-        kappa = self.kappa[at] + self.seen[k, at]
-        gap = x[at] - self.means[k, at]
-        self.scales[k, at] += 0.5 * sign * kappa / (kappa + sign) * gap**2
-        self.means[k, at] += sign / (kappa + sign) * gap
-        self.seen[k, at] += sign
-
-    def clear(self, k: int) -> None:
-        self.seen[k] = 0
-        self.means[k], self.scales[k] = self.empty
-
 
 class CountSeats(NamedTuple):
     """Posterior concentrations (slots, q) of the categories, and their totals (slots, groups)."""
@@ -108,21 +58,6 @@ class CountSeats(NamedTuple):
     totals: np.ndarray
     n_groups: int
     empty: tuple[np.ndarray, np.ndarray]
-
-    def scores(self, x: np.ndarray) -> np.ndarray:
-        at = np.flatnonzero(x)
-        drawn = x.reshape(-1, self.n_groups).sum(axis=0)
-        inside = self.concentrations[:, at]
-        up = gammaln(inside + x[at]) - gammaln(inside)
-        down = gammaln(self.totals + drawn) - gammaln(self.totals)
-        return up.sum(axis=1) - down.sum(axis=1)
-
-    def shift(self, k: int, x: np.ndarray, sign: int) -> None:
-        self.concentrations[k] += sign * x
-        self.totals[k] += sign * x.reshape(-1, self.n_groups).sum(axis=0)
-
-    def clear(self, k: int) -> None:
-        self.concentrations[k], self.totals[k] = self.empty
 
 
 def points(component: Any, Z: np.ndarray) -> np.ndarray:
