@@ -166,7 +166,8 @@ def fused_sums(
 ) -> tuple[np.ndarray, float] | None:
     """Weighted sums of z(x) and of the costs by one kernel, native or of a CUDA device.
 
-    None where there is no such kernel, and where all densities of an object vanish. Without a ``fuzzifier`` the sums are those of mixtures.
+    None where there is no such kernel, and where all densities of an object vanish. Without a
+    ``fuzzifier`` the sums are those of mixtures.
 
     ``Z`` holds z(x) or, of kind "full" for mixtures, x alone.
     """
