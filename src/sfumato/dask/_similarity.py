@@ -82,9 +82,7 @@ class Similarity(LinearOperator):
         self._check_symmetry(sum(norms), np.concatenate(right), np.sum(left, axis=0))
         self.norm, self.diagonal = float(sum(norms)), np.concatenate(diagonals)
         self.diagonal_norm = float(np.sum(np.square(self.diagonal, dtype=np.float64)))
-        self.panels = kernel.panels(
-            self.n, kernel.N_PANELS
-        )  # those of one process: the path to the answer is the same
+        self.panels = kernel.panels(self.n, kernel.N_PANELS)
 
     def _check_entries(self, least: float, largest: float) -> None:
         if not np.isfinite([least, largest]).all():

@@ -39,19 +39,19 @@ def test_products_have_the_error_of_float32(rng, n, columns):
     ("n", "runs", "k"),
     [(1024, 1, 3), (1024, 2, 20), (512, 1, 70), (256, 4, 64), (384, 5, 64), (128, 1, 2)],
 )
-def test_a_sweep_is_that_of_numpy(rng, n, runs, k, exclude):
+def test_a_sweep_is_that_of_the_panels_on_the_processor(rng, n, runs, k, exclude):
     W, U = similarity(rng, n), simplex.draw(rng, (n, runs, k)).astype(np.float32)
     there = pairwise.Problem(cuda.Panels(torch.from_numpy(W).cuda()), exclude, None)
     here = pairwise.Problem(
-        pairwise.Explicit(W.astype(np.float64), len(there.W.panels)), exclude, None
+        pairwise.Explicit(torch.from_numpy(W).double(), len(there.W.panels)), exclude, None
     )
     assert [part.stop for part in here.W.panels] == [part.stop for part in there.W.panels]
     state, f = pairwise.coordinate_step(there, pairwise.start(there, torch.from_numpy(U).cuda()))
     expected, f_expected = pairwise.coordinate_step(
-        here, pairwise.start(here, U.astype(np.float64))
+        here, pairwise.start(here, torch.from_numpy(U).double())
     )
     np.testing.assert_allclose(f, f_expected, rtol=1e-5)
-    assert np.abs(state.U.cpu().numpy() - expected.U).mean() < 1e-6
+    assert np.abs(state.U.cpu().numpy() - expected.U.numpy()).mean() < 1e-6
     np.testing.assert_allclose(state.U.sum(2).cpu().numpy(), 1.0, atol=1e-6)
 
 

@@ -62,7 +62,7 @@ class PairwiseProbabilisticClustering(
         ``"cluster-kernel"`` is the rank-k cluster kernel of the graph of nearest neighbours: it
         makes the similarity nearly block diagonal, as the model assumes.
     solver : {"coordinate", "baum-eagon"}
-        Exact descent by panels of rows (an operator that only multiplies gets projected gradients),
+        Exact descent row by row (an operator that only multiplies gets projected gradients),
         or the published rule.
     diagonal : {"exclude", "include"}
         Whether the similarities of objects to themselves count.
@@ -220,10 +220,8 @@ class PairwiseProbabilisticClustering(
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         needed = super()._memory_needed(size)
         runs = self.n_init if self.init is None else 1
-        panels = size.stored * (size.itemsize + 4) if self._precomputed() and size.sparse else 0
         starts = COPIES * runs * needed["memberships"]
         return needed | {
-            "rows of the graph": panels,
             "memberships": starts,
             "eigenvectors": max(0, needed["eigenvectors"] - starts),
         }
@@ -243,7 +241,7 @@ class PairwiseProbabilisticClustering(
             return iterate(partial(kernel.baum_eagon_step, problem), kernel.start(problem, U))
         if isinstance(problem.W, kernel.Implicit):
             return iterate(partial(gradient.gradient_step, problem), gradient.start(problem, U))
-        problem = kernel.prepared(problem, U)
+        problem = kernel.prepared(problem)
         step = acceleration.Extrapolation.accelerate(
             partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
         )

@@ -23,7 +23,7 @@ SMALLEST = 24  # rows of a panel: below it, calls cost more than arithmetic
 
 
 class Explicit:
-    """Rows of a matrix in panels; each panel knows its columns before, within and after itself."""
+    """Rows of a matrix, dense or sparse, in panels."""
 
     def __init__(self, W: Any, n_panels: int = N_PANELS) -> None:
         self.W, self.n, self.dtype = W, W.shape[0], W.dtype
@@ -37,17 +37,12 @@ class Explicit:
         )
         self.diagonal_norm = dot(self.diagonal, self.diagonal)
         self.panels = panels(self.n, n_panels)
-        self.parts = [self._split(rows) for rows in self.panels]
 
     def squares(self, weights: Any) -> float:
         """sum_ij v_i v_j w_ij^2."""
         if sp.issparse(self.W):
             return float(weights @ (self.W.multiply(self.W) @ weights))
         return sum(float(weights[rows] @ (self.W[rows, :] ** 2 @ weights)) for rows in self.panels)
-
-    def _split(self, rows: slice) -> tuple[Any, Any, Any]:
-        W = self.W[rows, :]
-        return W[:, : rows.start], W[:, rows], W[:, rows.stop :]
 
     def part(self, rows: np.ndarray) -> Explicit:
         """The similarities among some of the objects."""
@@ -68,8 +63,9 @@ class Explicit:
         and the change is made.
         """
         t_old, t_change = 0.0, 0.0
-        for rows, (before, within, after) in zip(self.panels, self.parts, strict=True):
-            old = V[rows, ...]
+        for rows in self.panels:
+            W, old = self.W[rows, :], V[rows, ...]
+            before, within, after = W[:, : rows.start], W[:, rows], W[:, rows.stop :]
             forward, inside = after @ V[rows.stop :, ...], within @ old
             t_old = t_old + 2 * columns(old, forward) + columns(old, inside)
             product = forward + inside
@@ -90,7 +86,6 @@ class Low:
     def __init__(self, factor: Any, n_panels: int = N_PANELS) -> None:
         self.factor, self.n, self.dtype = factor, factor.shape[0], factor.dtype
         self.panels = panels(self.n, n_panels)
-        self.parts = [factor[rows, :] for rows in self.panels]
         if sp.issparse(factor):
             self.diagonal = np.asarray(factor.multiply(factor).sum(axis=1)).ravel()
             gram = (factor.T @ factor).data
@@ -119,7 +114,8 @@ class Low:
         """As ``Explicit.sweep``; t is |F'V|^2."""
         M = self.factor.T @ V
         t_old = columns(M, M)
-        for rows, F in zip(self.panels, self.parts, strict=True):
+        for rows in self.panels:
+            F = self.factor[rows, :]
             change = visit(rows, F @ M)
             V[rows, ...] += change
             M += F.T @ change

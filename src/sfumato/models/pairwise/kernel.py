@@ -15,12 +15,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...core import loop
-from ...core.arrays import compiled_module, device, is_numpy, namespace, to_numpy
+from ...core.arrays import device, namespace, native, to_numpy
 from ...core.types import Array, ArrayLike, Weights
 from ...numerics import simplex
+from . import rows
 from .evidence import N_PANELS, Explicit, Implicit, Low, columns, panels
 
 __all__ = [
@@ -226,7 +226,7 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
     origin, scale, damping, _ = state
     if hasattr(problem.W, "descend"):
         U, (t_old, q_old, t_new, q_new) = problem.W.descend(origin, scale, damping, problem.exclude)
-    elif (rows := _compiled(problem, origin)) is not None:
+    elif rows.takes(problem.W):
         U, (t_old, q_old, t_new, q_new) = rows.descend(problem, origin, scale, damping)
     else:
         U, S_old, S, t_old, t_new = _descend(problem, origin, scale, damping)
@@ -244,22 +244,9 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
     return select(good, moved, stayed), np.where(good, f_new, f_old)
 
 
-def prepared(problem: Problem, U: Array) -> Problem:
-    """The problem with what compiled sweeps read of every object, where they are used."""
-    rows = _compiled(problem, U)
-    return problem if rows is None else problem._replace(own=rows.own_terms(problem))
-
-
-def _compiled(problem: Problem, U: Array) -> Any:
-    """The compiled sweeps, for similarities whose rows are short: a factor or a sparse matrix in
-    NumPy.
-    """
-    short = isinstance(problem.W, Low) or (
-        isinstance(problem.W, Explicit) and sp.issparse(problem.W.W)
-    )
-    matrix = problem.W.factor if isinstance(problem.W, Low) else getattr(problem.W, "W", None)
-    usable = short and isinstance(U, np.ndarray) and (is_numpy(matrix) or sp.issparse(matrix))
-    return compiled_module(__package__, "compiled") if usable else None
+def prepared(problem: Problem) -> Problem:
+    """The problem with what sweeps row by row read of every object."""
+    return problem._replace(own=rows.own_terms(problem)) if rows.takes(problem.W) else problem
 
 
 def _descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[Any, ...]:
@@ -336,11 +323,10 @@ def _own(problem: Problem, rows: slice, U: Array, scale: Array) -> Any:
 def combine(current: State, previous: State, momentum: float | np.ndarray) -> State:
     """Extrapolated memberships, clipped to the simplex."""
     xp = namespace(current.U)
-    twin = compiled_module(__package__, "compiled") if xp is np else None
-    if twin is not None and current.U.dtype == np.float64:
+    if xp is np:
         runs = np.array(np.broadcast_to(momentum, current.U.shape[1:2]), dtype=np.float64)
         pair = (np.ascontiguousarray(U) for U in (current.U, previous.U))
-        return current._replace(U=twin.extrapolated(*pair, runs), product=None)
+        return current._replace(U=native("sweep").extrapolated(*pair, runs), product=None)
     beta = xp.astype(
         _on(current.U, np.broadcast_to(momentum, current.U.shape[1:2])), current.U.dtype
     )[None, :, None]
