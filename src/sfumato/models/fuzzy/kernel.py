@@ -213,7 +213,7 @@ def pull(D: np.ndarray, weights: Array, rule: Rule) -> tuple[Any, Any]:
         A = inplace("reciprocal", D)
         total = namespace(A).sum(A, axis=0)
         A *= A
-        cost = len(A) / total
+        cost = A.shape[0] / total
         total *= total
         A *= 1.0 / total if weights is None else weights / total
     else:
