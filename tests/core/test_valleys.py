@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 from sklearn.decomposition import PCA
 
-from sfumato.core import structure
-from sfumato.core.arrays import optional_module
+from sfumato.core.arrays import native
 from sfumato.core.structure import discriminating_coordinates, leading_coordinates, valleys
 
 
@@ -96,25 +97,32 @@ def test_leading_coordinates_are_principal(rng, shape):
 
 
 @pytest.mark.parametrize("n, q, k", [(60, 1, 2), (150, 2, 3), (500, 4, 5), (333, 3, 4)])
-def test_the_compiled_graph_of_neighbours_equals_that_of_the_tree(rng, monkeypatch, n, q, k):
-    """Coordinates, parts, borders and depths, with copies of objects too."""
+def test_the_graph_of_neighbours_equals_that_of_the_tree(rng, n, q, k):
+    """Distances, parts and borders, with copies of objects too."""
     labels = rng.integers(k, size=n)
     Y = rng.normal(size=(n, q)) + 3.0 * rng.normal(size=(k, q))[labels]
     Y[5:9], labels[5:9] = Y[4], labels[4]
     labels[:3] = (labels[:3] + 1) % k  # some strays
-    answers = []
-    for module in (lambda *_: None, optional_module):
-        monkeypatch.setattr(structure, "compiled_module", module)
-        tree = cKDTree(Y)
-        distances, found = structure._neighbours(tree, 7)
-        parts, edges = structure._connected_pieces(found, labels)
-        answers.append((distances, parts[:, None] == parts, valleys(Y, labels)))
-        assert (labels[edges[0]] != labels[edges[1]]).all()
-        np.testing.assert_allclose(
-            np.linalg.norm(Y[:, None] - Y[found], axis=2).max(1), distances[:, -1]
-        )
-    (slow, apart, tree_says), (fast, joined, twin_says) = answers
-    np.testing.assert_allclose(fast, slow, atol=1e-12)
-    np.testing.assert_array_equal(joined, apart)
-    for one, other in zip(tree_says, twin_says, strict=True):
-        np.testing.assert_allclose(one, other)
+    tree = cKDTree(Y)
+    distances, found = native("neighbours").neighbours(tree.data, tree.indices, 7)
+    np.testing.assert_allclose(distances, tree.query(Y, 8)[0][:, 1:], atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(Y[:, None] - Y[found], axis=2), distances, atol=1e-12)
+    assert (found != np.arange(n)[:, None]).all()
+    parts, edges = native("neighbours").connected_pieces(found, labels)
+    i, j = np.repeat(np.arange(n), 7), found.ravel()
+    same = labels[i] == labels[j]
+    np.testing.assert_array_equal(edges, [i[~same], j[~same]])
+    graph = sp.csr_array((np.ones(same.sum()), (i[same], j[same])), shape=(n, n))
+    expected = connected_components(graph, directed=False)[1]
+    np.testing.assert_array_equal(parts[:, None] == parts, expected[:, None] == expected)
+
+
+def test_the_search_for_neighbours_takes_what_is_there(rng):
+    search = native("neighbours").neighbours
+    with pytest.raises(ValueError, match="m must lie"):
+        search(rng.normal(size=(4, 2)), np.arange(4), 4)
+    distances, _ = search(np.zeros((40, 2)), np.arange(40), 5)
+    assert (distances == 0).all()
+    broken = rng.normal(size=(40, 2))
+    broken[3] = np.nan
+    search(broken, np.arange(40), 39)

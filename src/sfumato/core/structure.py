@@ -36,7 +36,7 @@ from scipy.special import ndtr, ndtri
 
 from ..numerics.blocks import Blocks
 from ..numerics.clear_groups import median
-from .arrays import compiled_module, is_bfloat16, is_numpy, to_numpy
+from .arrays import is_bfloat16, is_numpy, native, to_numpy
 from .types import ArrayLike
 from .warn import warn
 
@@ -284,8 +284,8 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
     k = int(labels.max()) + 1
     m = int(np.clip(round(NEIGHBOURS * np.sqrt(n)), 3, n - 1))
     tree = cKDTree(Y)
-    distances, neighbours = _neighbours(tree, m)
-    parts, (i, j) = _connected_pieces(neighbours, labels)
+    distances, neighbours = native("neighbours").neighbours(tree.data, tree.indices, m)
+    parts, (i, j) = native("neighbours").connected_pieces(neighbours, labels)
     pieces = _pieces(parts, labels, k, m) if strays else np.ones(k, dtype=int)
     first = labels[i] < labels[j]
     lower, upper = np.where(first, i, j), np.where(first, j, i)
@@ -310,15 +310,6 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
         border = _border(tree, lower[edges], upper[edges], own, inside)
         z[at] = _depth(border, inside, own, Y.shape[1])
     return Valleys(pairs, z, pieces)
-
-
-def _neighbours(tree: cKDTree, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distances (n, m) to the nearest other objects, ascending, and the objects (n, m)."""
-    twin = compiled_module(__package__, "compiled_neighbours")
-    if twin is not None:
-        return twin.neighbours(tree.data, tree.indices, m)
-    distances, found = tree.query(tree.data, m + 1)
-    return distances[:, 1:], found[:, 1:]
 
 
 def _depth(border: float, inside: float, m: int, q: int) -> float:
@@ -365,22 +356,6 @@ def _few_of_each(key: np.ndarray, most: int) -> np.ndarray:
     starts = np.flatnonzero(np.diff(key[order], prepend=-1))
     rank = np.arange(len(key)) - np.repeat(starts, np.diff(np.append(starts, len(key))))
     return np.sort(order[rank < most])
-
-
-def _connected_pieces(found: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A number (n,) for the part of its cluster that edges within it join an object to, and the
-    edges (2, e) from one cluster to another.
-    """
-    twin = compiled_module(__package__, "compiled_neighbours")
-    if twin is not None:
-        return twin.connected_pieces(found, labels)
-    n, m = found.shape
-    i, j = np.repeat(np.arange(n), m), found.ravel()
-    same = labels[i] == labels[j]
-    ends = np.append(0, np.cumsum(np.bincount(i[same], minlength=n)))
-    graph = sp.csr_array((np.ones(ends[-1]), j[same], ends), shape=(n, n))  # rows are in order
-    parts = connected_components(graph, directed=False)[1]
-    return parts, np.stack([i[~same], j[~same]])
 
 
 def _pieces(parts: np.ndarray, labels: np.ndarray, k: int, m: int) -> np.ndarray:

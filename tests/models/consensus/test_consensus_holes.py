@@ -12,10 +12,8 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, MixtureEnsemble
-from sfumato.core.arrays import optional_module
 from sfumato.core.warn import EvidenceWarning
 from sfumato.models.consensus import em
-from sfumato.models.consensus import holes as parts
 from sfumato.models.gaussian import kernel, missing
 from sfumato.numerics import background as holes
 from sfumato.numerics.axes import fit_axes
@@ -27,15 +25,6 @@ def with_holes(X, share, seed=0):
 
 def blobs(n=200, p=4, centers=3):
     return make_blobs(n, centers=centers, n_features=p, cluster_std=1.0, random_state=3)
-
-
-@pytest.fixture(params=["compiled", "plain"])
-def twins(request, monkeypatch):
-    if request.param == "plain":
-        monkeypatch.setattr(parts, "compiled_module", lambda *_: None)
-    else:
-        pytest.importorskip("numba")
-        monkeypatch.setattr(parts, "compiled_module", optional_module)
 
 
 def marginal_posteriors(ensemble, axes, S, X):
@@ -68,7 +57,7 @@ def marginal_posteriors(ensemble, axes, S, X):
 
 
 @pytest.mark.parametrize("n_axes", [20, 2])
-def test_posteriors_are_those_of_what_was_seen(n_axes, twins, monkeypatch):
+def test_posteriors_are_those_of_what_was_seen(n_axes, monkeypatch):
     monkeypatch.setattr(holes, "OPEN", 0.0)
     X, _ = blobs(150, 4)
     X = X @ np.random.default_rng(1).normal(size=(4, 4))
@@ -79,7 +68,7 @@ def test_posteriors_are_those_of_what_was_seen(n_axes, twins, monkeypatch):
     assert np.abs(ensemble.transform(new) - expected).max() < 1e-4
 
 
-def test_expected_sums_are_those_of_a_gaussian_mixture_with_holes(twins):
+def test_expected_sums_are_those_of_a_gaussian_mixture_with_holes():
     rng = np.random.default_rng(0)
     X = with_holes(rng.normal(size=(60, 3)), 0.3)
     X = X[~np.isnan(X).all(axis=1)]

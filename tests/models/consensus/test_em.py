@@ -7,6 +7,7 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
+from sfumato.core.arrays import native
 from sfumato.core.rows import in_threads
 from sfumato.models.consensus import em
 from sfumato.numerics import distances
@@ -38,26 +39,18 @@ def test_m_step_gives_the_logarithms_of_weighted_normal_densities(d, shrinkage):
         np.testing.assert_allclose(logits[j], expected, rtol=1e-9, atol=1e-9)
 
 
-def test_m_step_is_the_same_compiled_or_not():
-    compiled = pytest.importorskip("sfumato.models.consensus.compiled")
-    for seed in range(5):
-        _, share, Z = weighted_sums(seed=seed)
-        sums = share @ Z.T
-        found, expected = (each(sums, 3, 0.07, 5.0) for each in (compiled.maximize, em._maximize))
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("has_compiled", [True, False])
-def test_posteriors_are_the_softmax_within_each_mixture(monkeypatch, has_compiled):
-    if not has_compiled:
-        monkeypatch.setattr(em, "compiled_module", lambda *names: None)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("array_api", [True, False])
+def test_posteriors_are_the_softmax_within_each_mixture(monkeypatch, array_api, dtype):
+    if array_api:  # as arrays of other libraries go
+        monkeypatch.setattr(em, "is_numpy", lambda *_: False)
     rng = np.random.default_rng(0)
     rows = [rng.normal(scale=30.0, size=(size, 6)) for size in (1, 4, 7)]
-    Y = rng.normal(scale=20.0, size=(30, 2))
+    Y = rng.normal(scale=20.0, size=(30, 2)).astype(dtype)
     found = em.join(rows, 2).posteriors(Y)
     Z = distances.features(np.ascontiguousarray(Y.T), "full")
-    expected = np.concatenate([softmax(each @ Z, axis=0) for each in rows])
-    np.testing.assert_allclose(found, expected, atol=1e-13)
+    expected = np.concatenate([softmax(each.astype(dtype) @ Z, axis=0) for each in rows])
+    np.testing.assert_allclose(found, expected, atol=1e-13 if dtype == np.float64 else 1e-3)
 
 
 def test_results_come_in_order_from_any_number_of_threads():
@@ -74,19 +67,34 @@ def test_an_error_in_a_thread_is_raised():
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shrinkage", [0.0, 50.0])
-def test_the_compiled_climb_is_the_plain_one(rng, monkeypatch, weighted, shrinkage):
-    pytest.importorskip("numba")
+def test_a_climb_is_a_loop_of_steps(rng, weighted, shrinkage):
     Y = rng.normal(size=(120, 3)) + 4.0 * np.eye(3)[np.arange(120) % 3]
     mass = rng.random(120) + 0.5 if weighted else None
     seen = em.Seen.of(Y, mass, None)
     share = rng.dirichlet(np.ones(3), size=120).T
-    start = (share if mass is None else share * mass) @ seen.Z.T
-    compiled = em.climb(seen, start, shrinkage=shrinkage)
-    monkeypatch.setattr(em, "compiled_module", lambda *_: None)
-    plain = em.climb(seen, start, shrinkage=shrinkage)
-    np.testing.assert_allclose(compiled.rows, plain.rows, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(compiled.sums, plain.sums, rtol=1e-8, atol=1e-8)
-    assert compiled.value == pytest.approx(plain.value, rel=1e-10)
+    sums = (share if mass is None else share * mass) @ seen.Z.T
+    found, before = em.climb(seen, sums, shrinkage=shrinkage), -np.inf
+    for _ in range(em.MAX_STEPS):
+        rows = em.maximize(sums, 3, shrinkage)
+        share, level = distances.softmax_columns(rows @ seen.Z)
+        sums = (share if mass is None else share * mass) @ seen.Z.T
+        now = np.average(level, weights=mass)
+        if now - before < em.TOLERANCE:
+            break
+        before = now
+    np.testing.assert_allclose(found.rows, rows, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(found.sums, sums, rtol=1e-8, atol=1e-8)
+    assert found.value == pytest.approx(now, rel=1e-10)
+
+
+def test_the_loops_refuse_what_does_not_fit():
+    mixtures = native("mixtures")
+    with pytest.raises(ValueError, match="columns"):
+        mixtures.maximize(np.ones((2, 5)), 2, 0.1, 0.0)
+    with pytest.raises(ValueError, match="at least one object"):
+        mixtures.climb(np.ones((6, 0)), None, np.ones((2, 6)), 2, 0.1, 0.0, 5, 1e-4)
+    with pytest.raises(ValueError, match="offsets"):
+        mixtures.normalize_members(np.zeros((3, 4)), np.array([0, 4]))
 
 
 def test_an_object_out_of_reach_does_not_stop_a_climb(rng):

@@ -1,4 +1,4 @@
-"""Weights of objects and pairs, gaps, links, and sweeps by rows and by panels, against slow sums."""
+"""Weights of objects and pairs, gaps, links, sweeps by rows and by panels, against slow sums."""
 
 import warnings
 from contextlib import contextmanager

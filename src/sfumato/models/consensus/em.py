@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.arrays import asarray_like, compiled_module, is_numpy, namespace
+from ...core.arrays import asarray_like, is_numpy, namespace, native
 from ...core.types import Weights
 from ...numerics import distances, seeding
 from ...numerics.background import Gaps
@@ -79,9 +79,8 @@ class Mixtures(NamedTuple):
         logits = asarray_like(self.rows, Y) @ distances.features(columns, "full")
         if gaps is not None:
             add_corrections(self.rows, Y, gaps, logits)
-        compiled = compiled_module(__package__, "compiled") if is_numpy(Y) else None
-        if compiled is not None:
-            compiled.normalize_members(logits, self.offsets)
+        if is_numpy(Y):
+            native("mixtures").normalize_members(logits, self.offsets)
             return logits
         members = pairwise(self.offsets.tolist())
         parts = [distances.softmax_columns(logits[low:high, :])[0] for low, high in members]
@@ -168,9 +167,12 @@ def climb(
 ) -> Fitted:
     """Expectation and maximisation from sums (k, q) of z(y)."""
     d, before = n_axes(len(seen.Z)), -np.inf
-    fitted = _climb_compiled(seen, sums, d, shrinkage, max_steps, tol)
-    if fitted is not None:
-        return fitted
+    if seen.partial is None:
+        prior = _prior(len(sums), d)
+        settings = (d, prior, float(shrinkage), max_steps, tol)
+        fitted = Fitted(*native("mixtures").climb(seen.Z, seen.mass, sums, *settings))
+        if np.isfinite(fitted.value):  # else some densities need more care
+            return fitted
     for _ in range(max_steps):
         rows = maximize(sums, d, shrinkage)
         sums, now = expect(seen, rows)
@@ -180,27 +182,6 @@ def climb(
             break
         before = now
     return Fitted(rows, sums, now)
-
-
-def _climb_compiled(
-    seen: Seen, sums: np.ndarray, d: int, shrinkage: float, max_steps: int, tol: float
-) -> Fitted | None:
-    """The compiled loop; None where there is none, or where densities need more care."""
-    compiled = compiled_module(__package__, "compiled")
-    if compiled is None or seen.partial is not None or seen.Z.dtype != np.float64:
-        return None
-    weights = np.empty(0) if seen.mass is None else np.asarray(seen.mass, dtype=np.float64)
-    rows, after, value = compiled.climb(
-        np.ascontiguousarray(seen.Z)[None],
-        np.ascontiguousarray(weights),
-        np.ascontiguousarray(sums, dtype=np.float64),
-        d,
-        _prior(len(sums), d),
-        float(shrinkage),
-        max_steps,
-        tol,
-    )
-    return Fitted(rows, after, value) if np.isfinite(value) else None
 
 
 def n_axes(width: int) -> int:
@@ -252,27 +233,9 @@ def maximize(sums: np.ndarray, d: int, shrinkage: float = 0.0) -> np.ndarray:
 
     ``shrinkage`` is s above.
     """
-    compiled = compiled_module(__package__, "compiled")
-    step = _maximize if compiled is None else compiled.maximize
-    return step(sums, d, _prior(len(sums), d), shrinkage)
+    return native("mixtures").maximize(sums, d, _prior(len(sums), d), shrinkage)  # type: ignore[no-any-return]
 
 
 def _prior(k: int, d: int) -> float:
     """a K^(-2/d) above."""
     return PRIOR * k ** (-2.0 / d)
-
-
-def _maximize(sums: np.ndarray, d: int, prior: float, shrinkage: float) -> np.ndarray:
-    mass, first, second = distances.moments(sums, d, "full")
-    safe = np.maximum(mass, 1e-10)
-    means = first / safe[:, None]
-    scatter = second - safe[:, None, None] * means[:, :, None] * means[:, None, :]
-    common = shrinkage * scatter.sum(axis=0) / safe.sum()
-    covariances = (scatter + common) / (safe + shrinkage)[:, None, None]
-    covariances += (prior / (safe + 1e-3))[:, None, None] * np.eye(d)
-    factor = np.linalg.inv(distances.roots(covariances))
-    precisions = np.swapaxes(factor, 1, 2) @ factor
-    rows = -0.5 * distances.coefficients(means, precisions, "full")
-    rows[:, 0] += np.log(safe / safe.sum()) - 0.5 * d * np.log(2.0 * np.pi)
-    rows[:, 0] += np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
-    return rows

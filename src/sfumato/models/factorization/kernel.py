@@ -20,19 +20,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.arrays import optional_module
+from ...core.arrays import native
 
 __all__ = [
     "Problem",
     "State",
     "combine",
-    "cubic_minimum",
     "fold_in",
     "is_constant",
     "objective",
     "scaled_start",
     "sweep",
-    "walk",
 ]
 
 
@@ -126,103 +124,26 @@ def combine(problem: Problem, current: State, previous: State, momentum: float) 
 
 def sweep(problem: Problem, exact: bool, state: State) -> tuple[State, float]:
     """Every row once, newest values first, by the exact or by the published rule."""
-    G = state.G.copy()
-    S = G.astype(np.float64).T @ G
-    M = np.asarray(problem.F.T @ G) if problem.low else G
-    rows = optional_module(__package__, "compiled")
-    value = max(
-        0.0, state.objective - (walk if rows is None else rows.walk)(problem, exact, G, S, M)
-    )
+    G = np.array(state.G, order="C")
+    S = np.ascontiguousarray(G.astype(np.float64).T @ G)
+    M = np.array(problem.F.T @ G, dtype=G.dtype, order="C") if problem.low else G
+    value = max(0.0, state.objective - _walk(problem, exact, G, S, M))
     return State(G, value), value
 
 
-def walk(problem: Problem, exact: bool, G: np.ndarray, S: np.ndarray, M: np.ndarray) -> float:
+def _walk(problem: Problem, exact: bool, G: np.ndarray, S: np.ndarray, M: np.ndarray) -> float:
     """Update every row of ``G`` in turn and return what was gained.
 
     S = G'G and M = B'G (G itself unless low) are kept up to date.
     """
-    rule = exact_rule if exact else multiplicative_rule
     copies = np.zeros(len(G)) if problem.copies is None else problem.copies
-    gained = 0.0
-    for i in range(G.shape[0]):
-        columns, entries = _row(problem.F, i)
-        g, c, own = G[i].astype(np.float64), float(copies[i]), float(problem.diagonal[i])
-        b = entries @ M[columns] - own * g
-        H = S - np.outer(g, g)
-        new = rule(H, b, g, c, own).astype(G.dtype).astype(np.float64)
-        # f(g) - f(new) of a quadratic, without the cancellation of two separate values.
-        change = float((g - new) @ (H @ (g + new) - 2 * b))
-        if c > 0:
-            before, after = float(g @ g), float(new @ new)
-            change += 0.5 * c * (after - before) * (2 * own - before - after)
-        # In float32 a step at the minimum may seem to lose by rounding.
-        gained += max(0.0, change)
-        S[:] = H + np.outer(new, new)
-        G[i] = new
-        if problem.low:
-            M[columns] += np.outer(entries, new - g).astype(M.dtype)
-    return gained
-
-
-def _row(F: Any, i: int) -> tuple[Any, np.ndarray]:
-    """Where row i has entries, and the entries."""
+    rows = native("factorization").Sweep(G, S, problem.diagonal, copies, exact)
+    F = problem.F
     if sp.issparse(F):
-        entries = slice(F.indptr[i], F.indptr[i + 1])
-        return F.indices[entries], F.data[entries]
-    return slice(None), F[i]
-
-
-def exact_rule(
-    H: np.ndarray, b: np.ndarray, g: np.ndarray, copies: float = 0.0, own: float = 0.0
-) -> np.ndarray:
-    """Each entry in turn at its minimum, twice; an entry that no other object has is 0."""
-    g = g.copy()
-    slope = b - H @ g
-    for _ in range(2):
-        for r in range(g.shape[0]):
-            if copies > 0:
-                bend = H[r, r] + copies * (float(g @ g) - g[r] ** 2 - own)
-                change = cubic_minimum(copies, bend, slope[r] + H[r, r] * g[r]) - g[r]
-            else:
-                change = max(-g[r], slope[r] / H[r, r]) if H[r, r] > 0 else -g[r]
-            g[r] += change
-            slope -= change * H[r]
-    return g
-
-
-def cubic_minimum(a: float, h: float, b: float) -> float:
-    """The x >= 0 that minimises  a x^4 / 4 + h x^2 / 2 - b x,  a > 0.
-
-    Newton's steps from above the largest root of the derivative come down to it one by one.
-    """
-    # Above the largest root: the derivative a x^3 + h x - b is positive here and convex beyond.
-    x = float(np.sqrt(max(0.0, -h / a)) + np.cbrt(max(0.0, b) / a))
-    for _ in range(100):
-        curve = 3 * a * x * x + h
-        if curve <= 0:
-            return 0.0
-        lower = x - (a * x * x * x + h * x - b) / curve
-        if not lower < x:
-            break
-        x = max(lower, 0.0)
-    # A stationary point is the minimum only if it lies below the value at zero.
-    return x if a * x**4 / 4 + h * x**2 / 2 - b * x < 0 else 0.0
-
-
-def multiplicative_rule(
-    H: np.ndarray, b: np.ndarray, g: np.ndarray, copies: float = 0.0, own: float = 0.0
-) -> np.ndarray:
-    """The published update, one entry after another.
-
-    Copies make the objective a quartic, for which the ratio's fourth root never raises it.
-    """
-    g = g.copy()
-    for r in range(g.shape[0]):
-        above = float(b[r]) + copies * own * g[r]
-        below = float(H[r] @ g) + copies * float(g @ g) * g[r]
-        ratio = max(0.0, above) / below if below > 0 else 0.0
-        g[r] *= ratio if copies == 0 else ratio**0.25
-    return g
+        entries = F.data.astype(G.dtype, copy=False), F.indices, F.indptr
+        return rows.sparse(*entries, G, M, problem.low)  # type: ignore[no-any-return]
+    F = np.ascontiguousarray(F, dtype=G.dtype)
+    return rows.dense(F, G, M, problem.low)  # type: ignore[no-any-return]
 
 
 def fold_in(B: np.ndarray, H: np.ndarray, *, max_iter: int = 500, tol: float = 1e-10) -> np.ndarray:

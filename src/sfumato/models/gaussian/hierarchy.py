@@ -24,7 +24,7 @@ from functools import partial
 
 import numpy as np
 
-from ...core.arrays import compiled_module
+from ...core.arrays import native
 from ...numerics import seeding
 
 __all__ = ["hierarchy"]
@@ -71,10 +71,9 @@ def _merged(
     mass: np.ndarray, mean: np.ndarray, scatter: np.ndarray, a: float, sizes: list[int]
 ) -> dict[int, np.ndarray]:
     """Groups by their traces and determinants."""
-    twin = compiled_module(__package__, "compiled_hierarchy")
-    if twin is None:
-        return seeding.merge(mass, mean, scatter, partial(_cost, a), set(sizes))
-    return _partitions(twin.merges(mass, mean, scatter, a, min(sizes)), len(mass), sizes)
+    groups = (np.array(part, dtype=np.float64, order="C") for part in (mass, mean, scatter))
+    merged = native("agglomerate").merges(*groups, a, min(sizes))
+    return _partitions(merged, len(mass), sizes)
 
 
 def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
@@ -107,13 +106,9 @@ def _small_groups(
     return seeding.nearest(Z, centers)
 
 
-def _cost(a: float, N: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """Costs of groups of mass ``N`` and scatter ``W``, or its traces where these decide alone."""
-    if W.ndim == N.ndim:
-        return N * np.log(np.maximum((W + a) / N, np.finfo(float).tiny))
-    trace = np.trace(W, axis1=-2, axis2=-1)
-    inner = (trace + a) / N + np.maximum(np.linalg.det(W / N[..., None, None]), 0.0)
-    return N * np.log(np.maximum(inner, np.finfo(float).tiny))
+def _cost(a: float, N: np.ndarray, trace: np.ndarray) -> np.ndarray:
+    """Costs of groups of mass ``N`` by their traces alone."""
+    return N * np.log(np.maximum((trace + a) / N, np.finfo(float).tiny))
 
 
 def _partitions(pairs: np.ndarray, m: int, sizes: list[int]) -> dict[int, np.ndarray]:

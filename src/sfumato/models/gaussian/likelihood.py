@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from ...core import acceleration, loop
-from ...core.arrays import compiled_module, to_numpy
+from ...core.arrays import to_numpy
 from ...core.linked import Linked
 from ...core.rows import Rows
 from ...core.types import Array, ArrayLike
 from ...numerics import distances, families
 from ...numerics.coordinates import Coordinates
-from . import direct, kernel, missing
+from . import direct, kernel, missing, small
 from .kernel import State, Stats
 from .prior import Prior
 
@@ -32,7 +32,7 @@ __all__ += ["layout_for", "outer_covariances", "precision_factors", "unmixed"]
 
 MOST_FEATURES = 48  # beyond, a product for each component costs less than d (d + 1) / 2 features
 AFFINE = ("EEE", "VEE", "EVV", "VVV")  # linear maps of the data carry the family into itself
-MOST_COMPILED = 16  # features up to which small problems run in the compiled loop
+MOST_WHOLE = 16  # features up to which small problems run in one native loop
 LEAST_WIDTH = 1e-8  # variance of the data in any direction from which on it runs there: plain loops
 # of small matrices round more than LAPACK where data lie on a plane
 MOST_KEPT = 2**22  # numbers of quadratic features that are kept instead of made in every pass
@@ -52,11 +52,6 @@ def layout_for(family: str, d: int, holes: bool) -> str:
     if holes:
         return "missing"
     return "direct" if families.kind_of(family) == "full" and d > MOST_FEATURES else "features"
-
-
-def _twin() -> Any:
-    """The compiled loop, or None where Numba is not installed."""
-    return compiled_module(__package__, "compiled")
 
 
 @dataclass(frozen=True)
@@ -244,11 +239,11 @@ class Likelihood:
         if (Z := self._small()) is not None:
             weights, least = self.rows.columns[0], tol * self.total
 
-            def compiled() -> loop.Run:
-                end, history, done = _twin().run(Z, weights, state, self.prior, max_iter, least)
+            def whole() -> loop.Run:
+                end, history, done = small.run(Z, weights, state, self.prior, max_iter, least)
                 return loop.Run(end, history[-1], history, len(history), done)
 
-            return loop.at_once(compiled)
+            return loop.at_once(whole)
         accelerated = acceleration.Squarem.accelerate(
             self.step, kernel.pack, self._unpack, larger=True
         )
@@ -264,14 +259,14 @@ class Likelihood:
     def steps(self, states: list[State], n_steps: int) -> tuple[list[State], np.ndarray]:
         """States after some plain steps each, and the objectives one step before the end."""
         if (Z := self._small()) is not None:
-            return _twin().steps(Z, self.rows.columns[0], states, self.prior, n_steps)
+            return small.steps(Z, self.rows.columns[0], states, self.prior, n_steps)
         state, values = kernel.stack(states), np.zeros(len(states))
         for _ in range(n_steps):
             state, values = self.step(state)
         return kernel.unstack(state), values
 
     def _small(self) -> np.ndarray | None:
-        """z(x) (q, n) of all rows where the compiled loop takes them, else None."""
+        """z(x) (q, n) of all rows where the native loop takes them, else None."""
         rows = self.rows
         labels = rows.columns[1] if len(rows.columns) > 1 else None
         if (
@@ -280,14 +275,14 @@ class Likelihood:
             or len(rows.stack) != 1
             or rows.stack.shape[2] != rows.shape[0]
             or rows.stack.dtype != np.float64
-            or rows.shape[1] > MOST_COMPILED
+            or rows.shape[1] > MOST_WHOLE
             or self.frozen
             or labels is not None
             or self.linked is not None
             or self.view.coordinates.thinnest < LEAST_WIDTH
         ):
             return None
-        return None if _twin() is None else rows.stack[0]
+        return rows.stack[0]
 
     def _unpack(self, vector: np.ndarray, like: State) -> State:
         state = kernel.unpack(vector, like)
@@ -311,7 +306,7 @@ class Likelihood:
         Both weighted.
         """
         if (Z := self._small()) is not None:
-            return _twin().rating(Z, self.rows.columns[0], state)  # type: ignore[no-any-return]
+            return small.rating(Z, self.rows.columns[0], state)
         if self.view.layout == "features" and self.linked is None:
             densities = kernel.ready(state)
 

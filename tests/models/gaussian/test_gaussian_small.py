@@ -1,18 +1,18 @@
-"""The compiled loop against the plain one, in every family."""
+"""The native loop against steps in NumPy, in every family."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import pytest
 
-from sfumato import GaussianMixture
 from sfumato.core import loop
+from sfumato.core.arrays import native
 from sfumato.models.gaussian import hierarchy, kernel, likelihood
 from sfumato.models.gaussian.data import MixtureData
 from sfumato.models.gaussian.prior import default_prior
-from sfumato.numerics import distances, families
-
-pytest.importorskip("numba")
+from sfumato.numerics import families, seeding
 
 
 def problem(family, seed=0, n=120, d=3, k=3, noise=None, weighted=False, outlier=False):
@@ -29,7 +29,7 @@ def problem(family, seed=0, n=120, d=3, k=3, noise=None, weighted=False, outlier
 
 
 def plain(monkeypatch):
-    monkeypatch.setattr(likelihood, "compiled_module", lambda *_: None)
+    monkeypatch.setattr(likelihood.Likelihood, "_small", lambda self: None)
 
 
 def same(one, other):
@@ -81,24 +81,45 @@ def test_whoever_watches_sees_the_end_of_a_run_and_does_not_change_it():
     np.testing.assert_array_equal(watched.history, alone.history)
 
 
-def test_merging_equals_the_plain_merging(monkeypatch):
+def determinants(a, N, W):
+    """N log((tr W + a) / N + det(W / N)) by LAPACK."""
+    inner = (np.trace(W, axis1=-2, axis2=-1) + a) / N
+    inner = inner + np.maximum(np.linalg.det(W / N[..., None, None]), 0.0)
+    return N * np.log(np.maximum(inner, np.finfo(float).tiny))
+
+
+def test_merging_equals_the_merging_of_arrays(monkeypatch):
+    def plain(mass, mean, scatter, a, sizes):
+        return seeding.merge(mass, mean, scatter, partial(determinants, a), set(sizes))
+
     for n, d in ((40, 2), (30, 5), (400, 2)):
         X = np.random.default_rng(d).normal(size=(n, d))
         weights = np.ones(n)
         fast = hierarchy.hierarchy(X, weights, [2, 3, 7], np.random.default_rng(0))
         with monkeypatch.context() as patch:
-            patch.setattr(hierarchy, "compiled_module", lambda *_: None)
+            patch.setattr(hierarchy, "_merged", plain)
             slow = hierarchy.hierarchy(X, weights, [2, 3, 7], np.random.default_rng(0))
         for k in (2, 3, 7):
             np.testing.assert_array_equal(fast[k], slow[k])
 
 
-def test_a_fit_without_numba_is_the_same_fit(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 2)) + 4.0 * rng.integers(3, size=(80, 1))
-    fast = GaussianMixture(3, random_state=0).fit(X)
-    for module in (likelihood, hierarchy, distances):
-        monkeypatch.setattr(module, "compiled_module", lambda *_: None)
-    slow = GaussianMixture(3, random_state=0).fit(X)
-    assert fast.covariance_type_ == slow.covariance_type_
-    np.testing.assert_allclose(fast.memberships_, slow.memberships_, atol=1e-6)
+def test_merging_refuses_what_does_not_fit_and_survives_what_is_no_number():
+    merges = native("agglomerate").merges
+    with pytest.raises(ValueError, match="groups"):
+        merges(np.ones(2), np.zeros((3, 2)), np.zeros((3, 2, 2)), 1.0, 1)
+    nothing = merges(np.ones(3), np.full((3, 2), np.nan), np.zeros((3, 2, 2)), 1.0, 1)
+    assert sorted(nothing[:, 1]) == [1, 2]
+    assert merges(np.ones(3), np.zeros((3, 2)), np.zeros((3, 2, 2)), 1.0, 5).shape == (0, 2)
+
+
+def test_a_mixture_refuses_what_does_not_fit():
+    mixture = native("em").Mixture
+    rest = ((0, 0, 2), np.empty((0, 2)), 0.0, None, None)
+    for Z, weights, shape in (
+        (np.ones((4, 5)), None, (2, 1, 2)),
+        (np.ones((5, 0)), None, (2, 1, 2)),
+        (np.ones((5, 5)), np.ones(3), (2, 1, 2)),
+        (np.ones((5, 5)), None, (0, 1, 2)),
+    ):
+        with pytest.raises(ValueError, match="must|no objects"):
+            mixture(Z, weights, 2, shape, *rest)

@@ -1,0 +1,163 @@
+"""Merging of groups by the criterion of ``models.gaussian.hierarchy``."""
+
+import numpy as np
+from libc.math cimport INFINITY, fmax, log, sqrt
+
+from .signals cimport check_signals
+
+cdef double TINY = 2.2250738585072014e-308
+
+
+def merges(double[::1] mass, double[:, ::1] mean, double[:, :, ::1] scatter, double a, fewest):
+    """Pairs (i, j) in the order in which group j joins group i, until ``fewest`` are left.
+
+    ``mass`` (m,), ``mean`` (m, d) and ``scatter`` (m, d, d) are overwritten.
+    """
+    cdef Py_ssize_t m = mean.shape[0], d = mean.shape[1], i, t, n_merges = max(0, m - fewest)
+    if mass.shape[0] != m or scatter.shape[0] != m or scatter.shape[1] != d:
+        raise ValueError(f"mass and scatter must be those of {m} groups with {d} features")
+    if scatter.shape[2] != d or not 1 <= fewest:
+        raise ValueError(f"scatter must be ({m}, {d}, {d}), and fewest at least 1")
+    pairs, room = np.empty((n_merges, 2), dtype=np.intp), np.empty(2 * d * d + m + 1)
+    matrix, places = np.full((m, m), np.inf), np.empty(m, dtype=np.intp)
+    cdef Py_ssize_t[:, ::1] found = pairs
+    cdef Py_ssize_t[::1] nearest = places
+    cdef double[:, ::1] rise = matrix
+    cdef double[::1] work = room
+    cdef Groups groups
+    if not n_merges:
+        return pairs
+    groups.m, groups.d, groups.a = m, d, a
+    groups.mass, groups.mean, groups.scatter = &mass[0], &mean[0, 0], &scatter[0, 0, 0]
+    groups.rise, groups.nearest = &rise[0, 0], &nearest[0]
+    groups.own, groups.W = &work[0], &work[m]
+    with nogil:
+        for i in range(m):
+            groups.own[i] = _cost(&groups, groups.mass[i], groups.scatter + i * d * d)
+        for i in range(m):
+            _measure(&groups, i)
+            if i % 64 == 0:
+                check_signals()
+        for t in range(n_merges):
+            _merge(&groups, &found[t, 0])
+            if t % 64 == 0:
+                check_signals()
+    return pairs
+
+
+cdef struct Groups:
+    Py_ssize_t m, d
+    double a
+    double* mass
+    double* mean
+    double* scatter
+    double* rise  # (m, m), of the cost by a union; infinite below the diagonal and for groups gone
+    Py_ssize_t* nearest  # of every row, its least entry; -1 for groups that are gone
+    double* own  # costs
+    double* W  # room for the scatter of a union, and for its factor
+
+
+cdef void _measure(Groups* groups, Py_ssize_t i) noexcept nogil:
+    """The row of a group: what its unions with later ones cost."""
+    cdef Py_ssize_t j, m = groups.m
+    for j in range(i + 1, m):
+        groups.rise[i * m + j] = _union(groups, i, j) - groups.own[i] - groups.own[j]
+    _look(groups, i)
+
+
+cdef void _look(Groups* groups, Py_ssize_t i) noexcept nogil:
+    """Find the least entry of a row again."""
+    cdef Py_ssize_t j, best = 0
+    cdef double least = INFINITY
+    cdef const double* row = groups.rise + i * groups.m
+    for j in range(i + 1, groups.m):
+        if row[j] < least:
+            best, least = j, row[j]
+    groups.nearest[i] = best
+
+
+cdef void _merge(Groups* groups, Py_ssize_t* pair) noexcept nogil:
+    """Join the two groups whose union costs least, the later one to the earlier one."""
+    cdef Py_ssize_t m = groups.m, d = groups.d, i = 0, j = 0, p, q
+    cdef double least = INFINITY, share, value
+    cdef double* W = groups.W
+    for p in range(m):
+        if groups.nearest[p] > 0 and groups.rise[p * m + groups.nearest[p]] < least:
+            i, j = p, groups.nearest[p]
+            least = groups.rise[i * m + j]
+    if j == 0:  # no cost is a number: any two will do
+        while groups.nearest[i] < 0:
+            i += 1
+        j = i + 1
+        while groups.nearest[j] < 0:
+            j += 1
+    pair[0], pair[1] = i, j
+    groups.own[i] = _union(groups, i, j)
+    share = groups.mass[j] / (groups.mass[i] + groups.mass[j])
+    for p in range(d):
+        groups.mean[i * d + p] += share * (groups.mean[j * d + p] - groups.mean[i * d + p])
+        for q in range(d):
+            groups.scatter[(i * d + p) * d + q] = W[p * d + q] if p <= q else W[q * d + p]
+    groups.mass[i] += groups.mass[j]
+    groups.nearest[j] = -1
+    for p in range(m):
+        groups.rise[min(p, j) * m + max(p, j)] = INFINITY
+    for p in range(m):
+        if groups.nearest[p] < 0:
+            continue
+        if p != i:
+            value = _union(groups, min(p, i), max(p, i)) - groups.own[i] - groups.own[p]
+            groups.rise[min(p, i) * m + max(p, i)] = value
+        if p < j:
+            _keep(groups, p, i, j)
+    _look(groups, i)
+
+
+cdef void _keep(Groups* groups, Py_ssize_t p, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    """Bring the least entry of a row up to date after a union of i and j."""
+    cdef Py_ssize_t best = groups.nearest[p]
+    cdef const double* row = groups.rise + p * groups.m
+    if best == 0 or best == i or best == j:
+        _look(groups, p)
+    elif i > p and (row[i] < row[best] or (row[i] == row[best] and i < best)):
+        groups.nearest[p] = i
+
+
+cdef double _union(Groups* groups, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    """Cost of two groups as one, whose scatter is left in the upper triangle of ``W``."""
+    cdef Py_ssize_t d = groups.d, p, q
+    cdef double N = groups.mass[i] + groups.mass[j], gap
+    cdef double share = groups.mass[i] * groups.mass[j] / N
+    cdef const double* one = groups.mean + i * d
+    cdef const double* other = groups.mean + j * d
+    cdef const double* first = groups.scatter + i * d * d
+    cdef const double* second = groups.scatter + j * d * d
+    for p in range(d):
+        gap = share * (other[p] - one[p])
+        for q in range(p, d):
+            groups.W[p * d + q] = (
+                first[p * d + q] + second[p * d + q] + gap * (other[q] - one[q])
+            )
+    return _cost(groups, N, groups.W)
+
+
+cdef double _cost(Groups* groups, double N, const double* W) noexcept nogil:
+    """N log((tr W + a) / N + det(W / N)) of the upper triangle of ``W``."""
+    cdef Py_ssize_t d = groups.d, p, q, r
+    cdef double trace = groups.a, det = 1.0, value
+    cdef double* factor = groups.W + d * d
+    for p in range(d):
+        trace += W[p * d + p]
+    for p in range(d):
+        for q in range(p, d):
+            value = W[p * d + q]
+            for r in range(p):
+                value -= factor[r * d + p] * factor[r * d + q]
+            if p == q:
+                det *= fmax(value, 0.0) / N
+                if value <= 0.0:
+                    return N * log(fmax(trace / N, TINY))
+                factor[p * d + p] = sqrt(value)
+            else:
+                factor[p * d + q] = value / factor[p * d + p]
+    return N * log(fmax(trace / N + det, TINY))

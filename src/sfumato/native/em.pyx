@@ -1,0 +1,465 @@
+"""Whole runs of EM for Gaussian mixtures on quadratic features z(x) in one block.
+
+States lie in slots: weights ``W`` (slots, k or k + 1), means ``M`` (slots, k, d) and shapes ``C``
+(slots, k, p, w), with (d, d), (1, d) or (1, 1) for (p, w) where covariances are full, diagonal or
+multiples of the identity. The steps are those of ``models.gaussian.kernel``, the extrapolation
+between them is that of ``core.acceleration.Squarem``.
+"""
+
+import numpy as np
+from libc.math cimport INFINITY, exp, fabs, fmax, fmin, isnan, log, sqrt
+from libc.string cimport memcpy, memset
+
+from .blas cimport multiply
+from .families cimport Family, covariances, room
+from .matrices cimport cholesky, precision, raise_spectra
+from .signals cimport check_signals
+from .sums cimport gaussian_walk, gaussian_work
+
+cdef Py_ssize_t SLOTS = 6  # states that are held at once
+cdef double TINY = 2.2250738585072014e-308
+cdef double LOG_2PI = 1.8378770664093453
+cdef double LEAST_MASS = 1e-12  # these as in models.gaussian.kernel
+cdef Py_ssize_t INNER_STEPS = 2
+cdef double LONG = 1e8  # products after which signals are heard
+
+
+cdef class Mixture:
+    """Data and arrays that all runs of one family share.
+
+    ``Z`` (q, n) are quadratic features, ``shape`` is (k, p, w), ``letters`` and ``turns`` (m, 2)
+    those of the family. ``noise`` is None or the logarithm of its density. ``prior`` is None or a
+    mean (d,), a scale (d, d), and the strength, the share of the scale and the powers.
+    """
+
+    cdef Family family
+    cdef Py_ssize_t n, q, k, kk, d, p, w, size
+    cdef double count, noise, strength, share, powers
+    cdef bint weighted
+    cdef const double[:, ::1] Z, scale
+    cdef const double[::1] weights, mean
+    cdef const Py_ssize_t[:, ::1] turns
+    cdef double[:, ::1] W
+    cdef double[:, :, ::1] M
+    cdef double[:, :, :, ::1] C
+    cdef double[:, ::1] rows, sums
+    cdef double[::1] walking, spare, scatter, mass, packed, small, fitting
+
+    def __init__(self, Z, weights, d, shape, letters, turns, floor, noise, prior):
+        self.Z = np.ascontiguousarray(Z, dtype=np.float64)
+        self.q, self.n, self.d = Z.shape[0], Z.shape[1], d
+        self.k, self.p, self.w = shape
+        expected = {(d, d): (d + 1) * (d + 2) // 2, (1, d): 2 * d + 1, (1, 1): d + 2}
+        if not self.n or not self.k or not d or (self.p, self.w) not in expected:
+            raise ValueError(f"no objects, components or features, or no covariances: {shape}")
+        if self.q != expected[self.p, self.w]:
+            raise ValueError(f"Z must have {expected[self.p, self.w]} rows, got {self.q}")
+        self.kk, self.size = self.k + (noise is not None), self.p * self.w
+        self.noise = 0.0 if noise is None else noise
+        self.weighted = weights is not None
+        self.weights = np.ascontiguousarray(weights if self.weighted else np.empty(0), np.float64)
+        if self.weighted and len(weights) != self.n:
+            raise ValueError(f"weights must be ({self.n},), got {np.shape(weights)}")
+        self.count = float(np.sum(weights)) if self.weighted else self.n
+        mean, scale, numbers = prior or (np.zeros(d), np.zeros((d, d)), (0.0, 0.0, 0.0))
+        self.mean, self.scale = np.array(mean, np.float64), np.array(scale, np.float64, order="C")
+        if self.mean.shape[0] != d or self.scale.shape[0] != d or self.scale.shape[1] != d:
+            raise ValueError(f"the prior must have {d} features")
+        self.strength, self.share, self.powers = numbers
+        self.turns = np.ascontiguousarray(turns, dtype=np.intp).reshape(-1, 2)
+        self._allocate()
+        self.family.volume, self.family.shape, self.family.orientation = letters
+        self.family.k, self.family.d, self.family.p, self.family.w = self.k, d, self.p, self.w
+        self.family.n_turns = self.turns.shape[0]
+        self.family.turns = &self.turns[0, 0] if self.turns.shape[0] else NULL
+        self.family.floor, self.family.n_steps = floor, INNER_STEPS
+
+    def _allocate(self):
+        k, kk, d, n, q = self.k, self.kk, self.d, self.n, self.q
+        self.W, self.M = np.empty((SLOTS, kk)), np.empty((SLOTS, k, d))
+        self.C = np.empty((SLOTS, k, self.p, self.w))
+        self.rows, self.sums = np.empty((kk, q)), np.empty((kk, q))
+        self.walking, self.spare = np.empty(gaussian_work(kk, q, n)), np.empty((kk + 2) * n)
+        self.scatter, self.mass = np.empty(k * self.size), np.empty(k)
+        self.packed = np.empty(3 * (kk + k * d + k * self.size))
+        self.small, self.fitting = np.empty(6 * d * d + 3 * d + k * self.size), np.empty(room(k, d))
+
+    def put(self, weights, means, shapes):
+        """Take a state: its weights, means, and covariances in any shape of as many numbers."""
+        np.asarray(self.W)[0], np.asarray(self.M)[0] = weights, means
+        np.asarray(self.C)[0] = np.reshape(shapes, (self.k, self.p, self.w))
+
+    def state(self, Py_ssize_t slot):
+        """Weights, means and covariances of a slot."""
+        if not 0 <= slot < SLOTS:
+            raise ValueError(f"slot must be below {SLOTS}, got {slot}")
+        return np.array(self.W[slot]), np.array(self.M[slot]), np.array(self.C[slot])
+
+    def run(self, Py_ssize_t max_iter, double threshold):
+        """The slot of the state after a run from the one that was put, the history of the
+        objective, and whether a step gained at most ``threshold``.
+
+        A negative threshold asks for ``max_iter`` plain steps.
+        """
+        history = np.empty(max(max_iter, 1))
+        cdef double[::1] values = history
+        cdef Py_ssize_t n_iter = 0, slot
+        with nogil:
+            slot = self._run(values, max_iter, threshold, &n_iter)
+        history = history[:n_iter]
+        done = n_iter > 1 and abs(history[-1] - history[-2]) <= threshold
+        return slot, history, done
+
+    cdef Py_ssize_t _run(
+        self, double[::1] history, Py_ssize_t max_iter, double threshold, Py_ssize_t* n_iter,
+    ) except -1 nogil:
+        cdef bint squared = threshold >= 0.0, moved
+        cdef Py_ssize_t current = 0, fallback = -1, before = -1, following, origin, spare, t = 0
+        cdef Py_ssize_t length = 0, attempt
+        cdef double objective = 0.0, stretch = 1.0, value = 0.0, work = 0.0
+        while t < max_iter:
+            if t > 1 and fabs(history[t - 1] - history[t - 2]) <= threshold:
+                break
+            following, origin = _free(current, fallback, before), current
+            for attempt in range(2):
+                value = self._step(origin, following)
+                if attempt == 0 and fallback >= 0 and not value >= objective:
+                    origin = fallback
+                else:
+                    break
+            if origin != current:
+                current, fallback, length = following, -1, 0
+                stretch = fmax(1.0, stretch / 4)
+            elif length == 0 or not squared:
+                before, current, fallback, length = current, following, -1, 1
+            else:
+                spare = _free(current, following, before)
+                moved = self._extrapolate(before, current, following, spare, &stretch)
+                length = 0
+                current, fallback = (spare if moved else following), (following if moved else -1)
+            objective = value
+            history[t] = value
+            t += 1
+            work += <double> self.n * self.kk * self.q
+            if work > LONG:
+                work = 0.0
+                check_signals()
+        n_iter[0] = t
+        return current if fallback < 0 else fallback
+
+    def levels(self):
+        """The log-likelihood of the state that was put, and the sum of the logarithms of every
+        object's largest membership.
+        """
+        cdef Py_ssize_t i, j
+        cdef double ignored, value = 0.0, sure = 0.0, peak, top, total, weight
+        cdef double* L = &self.walking[0]
+        with nogil:
+            peak = self._ready(0, &ignored)
+            multiply(&self.rows[0, 0], self.q, &self.Z[0, 0], L, self.kk, self.n, self.q)
+            for i in range(self.n):
+                top, total = -INFINITY, 0.0
+                for j in range(self.kk):
+                    top = fmax(top, L[j * self.n + i])
+                for j in range(self.kk):
+                    total += exp(L[j * self.n + i] - top)
+                weight = self.weights[i] if self.weighted else 1.0
+                value += weight * (log(total) + top + peak)
+                sure -= weight * log(total)
+        return value, sure
+
+    cdef double _step(self, Py_ssize_t slot, Py_ssize_t out) noexcept nogil:
+        """One step of EM from a slot to another; the objective of the former."""
+        cdef double prior, peak = self._ready(slot, &prior), walked
+        memset(&self.sums[0, 0], 0, self.kk * self.q * sizeof(double))
+        # Fast, with one level for all objects; NaN where all densities of an object underflow.
+        walked = gaussian_walk(
+            &self.Z[0, 0], 1, self.q, self.n, &self.weights[0] if self.weighted else NULL,
+            &self.rows[0, 0], self.kk, self.q, self.n, &self.sums[0, 0], &self.walking[0],
+            &self.spare[0],
+        )
+        if isnan(walked):
+            walked = self._carefully()
+        self._update(slot, out)
+        return walked + peak * self.count + prior
+
+    cdef double _carefully(self) noexcept nogil:
+        """Sums where all densities of an object vanish beside the highest one."""
+        cdef Py_ssize_t i, j, a, n = self.n
+        cdef double value = 0.0, top, total, weight, share
+        cdef double* L = &self.walking[0]
+        multiply(&self.rows[0, 0], self.q, &self.Z[0, 0], L, self.kk, n, self.q)
+        memset(&self.sums[0, 0], 0, self.kk * self.q * sizeof(double))
+        for i in range(n):
+            top, total = -INFINITY, 0.0
+            for j in range(self.kk):
+                top = fmax(top, L[j * n + i])
+            for j in range(self.kk):
+                L[j * n + i] = exp(L[j * n + i] - top)
+                total += L[j * n + i]
+            weight = self.weights[i] if self.weighted else 1.0
+            value += weight * (log(total) + top)
+            for j in range(self.kk):
+                share = weight * L[j * n + i] / total
+                for a in range(self.q):
+                    self.sums[j, a] += share * self.Z[a, i]
+        return value
+
+    cdef double _ready(self, Py_ssize_t slot, double* prior) noexcept nogil:
+        """Coefficients of z(x) relative to the highest peak; the peak, and the log prior density."""
+        cdef Py_ssize_t j, a, b, d = self.d, k = self.k
+        cdef double peak = -INFINITY, log_det, near, value = 0.0
+        cdef const double* mean
+        cdef double* P = &self.small[0]
+        memset(P, 0, d * d * sizeof(double))
+        for j in range(k):
+            mean = &self.M[slot, j, 0]
+            if self.p > 1:
+                log_det = self._inverse(&self.C[slot, j, 0, 0], P)
+            else:
+                log_det = 0.0
+                for a in range(d):
+                    # Diagonal shapes have d variances, multiples of the identity one.
+                    P[a * d + a] = 1.0 / self.C[slot, j, 0, min(a, self.w - 1)]
+                    log_det += log(P[a * d + a])
+            self.rows[j, 0] = log(fmax(self.W[slot, j], TINY)) + 0.5 * (log_det - d * LOG_2PI)
+            peak = fmax(peak, self.rows[j, 0])
+            _coefficients(P, mean, d, self.q, &self.rows[j, 0])
+            if self.powers > 0.0:
+                value += 0.5 * self.powers * log_det
+                for a in range(d):
+                    for b in range(d):
+                        near = self.strength * (mean[a] - self.mean[a]) * (mean[b] - self.mean[b])
+                        value -= 0.5 * P[a * d + b] * (near + self.share * self.scale[a, b])
+        if self.kk > k:
+            memset(&self.rows[k, 0], 0, self.q * sizeof(double))
+            self.rows[k, 0] = log(fmax(self.W[slot, k], TINY)) + self.noise
+            peak = fmax(peak, self.rows[k, 0])
+        for j in range(self.kk):
+            self.rows[j, 0] -= peak
+        prior[0] = value
+        return peak
+
+    cdef double _inverse(self, const double* matrix, double* P) noexcept nogil:
+        """Inverse ``P`` of a covariance, raised where rounding made it indefinite; its log-det."""
+        cdef Py_ssize_t a, d = self.d
+        cdef double* factor = P + d * d
+        cdef double* inverse = factor + d * d
+        cdef double* again = inverse + d * d
+        cdef double largest = 0.0
+        if not cholesky(matrix, d, 0.0, factor):
+            for a in range(d * d):
+                again[a] = matrix[a]
+                largest = fmax(largest, fabs(matrix[a]))
+            raise_spectra(
+                again, 1, d, fmax(self.family.floor, 1e-14 * largest), &self.fitting[0]
+            )
+            cholesky(again, d, 0.0, factor)
+        return precision(factor, d, inverse, P)
+
+    cdef void _update(self, Py_ssize_t slot, Py_ssize_t out) noexcept nogil:
+        """The M step, as ``kernel.update``."""
+        cdef Py_ssize_t j, a, k = self.k, d = self.d
+        cdef double total = 0.0, mass, part
+        cdef double* gap = &self.small[0]
+        cdef double* middle = gap + d
+        cdef double* scatter
+        cdef bint alive
+        for j in range(self.kk):
+            total += self.sums[j, 0]
+        for j in range(self.kk):
+            self.W[out, j] = self.sums[j, 0] / total
+        for j in range(k):
+            alive = self.sums[j, 0] > LEAST_MASS * total
+            mass = self.sums[j, 0] if alive else LEAST_MASS * total
+            # Posterior mean: the prior counts as ``strength`` objects at its mean.
+            part = mass / (mass + self.strength)
+            for a in range(d):
+                middle[a] = self.sums[j, 1 + a] / mass if alive else self.M[slot, j, a]
+                self.M[out, j, a] = part * middle[a] + (1.0 - part) * self.mean[a]
+                gap[a] = middle[a] - self.M[out, j, a]
+            scatter = &self.scatter[j * self.size]
+            if alive:
+                self._scatter(&self.sums[j, 0], mass, middle, gap, scatter)
+            else:
+                for a in range(self.size):
+                    scatter[a] = (&self.C[slot, j, 0, 0])[a] * mass
+            if self.powers > 0.0:
+                for a in range(d):
+                    gap[a] = self.M[out, j, a] - self.mean[a]
+                self._add_prior(gap, scatter)
+                mass += self.powers
+            self.mass[j] = mass
+        covariances(
+            &self.family, &self.scatter[0], &self.mass[0], &self.C[slot, 0, 0, 0],
+            &self.C[out, 0, 0, 0], &self.fitting[0],
+        )
+
+    cdef void _scatter(
+        self, const double* sums, double mass, const double* middle, const double* gap, double* out,
+    ) noexcept nogil:
+        """Squared deviations from a mean that differs from the ``middle`` by ``gap``, summed."""
+        cdef Py_ssize_t a, b, d = self.d, at = d + 1
+        cdef double value
+        if self.p > 1:
+            for a in range(d):
+                for b in range(a, d):
+                    value = sums[at] - mass * (middle[a] * middle[b] - gap[a] * gap[b])
+                    out[a * d + b] = out[b * d + a] = value
+                    at += 1
+        elif self.w == d:
+            for a in range(d):
+                out[a] = sums[d + 1 + a] - mass * (middle[a] * middle[a] - gap[a] * gap[a])
+        else:
+            value = sums[d + 1]
+            for a in range(d):
+                value -= mass * (middle[a] * middle[a] - gap[a] * gap[a])
+            out[0] = value / d
+
+    cdef void _add_prior(self, const double* gap, double* out) noexcept nogil:
+        """What the prior adds to the scatter of a component."""
+        cdef Py_ssize_t a, b, d = self.d
+        cdef double more
+        for a in range(d):
+            for b in range(d):
+                more = self.strength * gap[a] * gap[b] + self.share * self.scale[a, b]
+                if self.p > 1:
+                    out[a * d + b] += more
+                elif a == b and self.w == d:
+                    out[a] += more
+                elif a == b:
+                    out[0] += more / d
+
+    cdef bint _extrapolate(
+        self, Py_ssize_t first, Py_ssize_t second, Py_ssize_t third, Py_ssize_t out,
+        double* stretch,
+    ) noexcept nogil:
+        """The squared extrapolation of three states, if one is made; the stretch of the next."""
+        # Families with one common covariance are packed once.
+        cdef bint one = (
+            self.family.volume == 0 and self.family.shape == 0 and self.family.orientation != 1
+        )
+        cdef Py_ssize_t m = 1 if one else self.k, a
+        cdef Py_ssize_t width = self.kk + self.k * self.d + m * self.size
+        cdef double* x = &self.packed[0]
+        cdef double* y = x + width
+        cdef double* z = y + width
+        cdef double r = 0.0, v = 0.0, alpha
+        self._pack(m, first, x)
+        self._pack(m, second, y)
+        self._pack(m, third, z)
+        for a in range(width):
+            r += (y[a] - x[a]) ** 2
+            v += (z[a] - 2.0 * y[a] + x[a]) ** 2
+        alpha = -sqrt(r) / sqrt(v) if v > 0.0 else -1.0
+        # As in SQUAREM: -1 is the plain step, and the longest step grows when it is reached.
+        alpha = fmin(-1.0, fmax(-stretch[0], alpha))
+        if alpha == -stretch[0]:
+            stretch[0] *= 4.0
+        if alpha == -1.0:
+            return False
+        for a in range(width):
+            r, v = y[a] - x[a], z[a] - 2.0 * y[a] + x[a]
+            x[a] += -2.0 * alpha * r + alpha * alpha * v
+        self._unpack(x, m, third, out)
+        return True
+
+    cdef void _pack(self, Py_ssize_t m, Py_ssize_t slot, double* vector) noexcept nogil:
+        """A state as one vector: log weights, means, logarithms or factors of ``m`` covariances."""
+        cdef Py_ssize_t j, a, b, d = self.d, size = self.size
+        cdef double largest = 0.0
+        cdef double* factor = &self.small[0]
+        cdef double* lifted = factor + d * d
+        for j in range(self.kk):
+            vector[j] = log(fmax(self.W[slot, j], TINY))
+        vector += self.kk
+        memcpy(vector, &self.M[slot, 0, 0], self.k * d * sizeof(double))
+        vector += self.k * d
+        for a in range(m * size):
+            lifted[a] = (&self.C[slot, 0, 0, 0])[a]
+            largest = fmax(largest, fabs(lifted[a]))
+        if self.p == 1:
+            for a in range(m * size):
+                vector[a] = 0.5 * log(lifted[a])
+            return
+        raise_spectra(
+            lifted, m, d, 0.5 * fmax(self.family.floor, 1e-14 * largest), &self.fitting[0]
+        )
+        for j in range(m):
+            cholesky(lifted + j * size, d, 0.0, factor)
+            for a in range(d):
+                for b in range(d):
+                    vector[j * size + a * d + b] = (
+                        log(factor[a * d + a]) if a == b else factor[a * d + b] if b < a else 0.0
+                    )
+
+    cdef void _unpack(
+        self, const double* vector, Py_ssize_t m, Py_ssize_t like, Py_ssize_t out,
+    ) noexcept nogil:
+        """The state of a vector, brought back into its family."""
+        cdef Py_ssize_t j, a, b, c, d = self.d, size = self.size
+        cdef double top = -INFINITY, total = 0.0, value
+        cdef double* factor = &self.small[0]
+        cdef const double* own
+        for j in range(self.kk):
+            top = fmax(top, vector[j])
+        for j in range(self.kk):
+            self.W[out, j] = exp(vector[j] - top)
+            total += self.W[out, j]
+        for j in range(self.kk):
+            self.W[out, j] /= total
+        memcpy(&self.M[out, 0, 0], vector + self.kk, self.k * d * sizeof(double))
+        for j in range(self.k):
+            self.mass[j] = fmax(self.W[out, j], LEAST_MASS)
+            own = vector + self.kk + self.k * d + min(j, m - 1) * size
+            for a in range(size):
+                value = own[a]
+                if self.p == 1 or a // d == a % d:
+                    # An extrapolation may go far; squares of these bounds are still numbers.
+                    value = exp(fmin(fmax(value, -300.0), 300.0))
+                factor[a] = value
+            for a in range(size):
+                if self.p == 1:
+                    value = factor[a] * factor[a]
+                else:
+                    value = 0.0
+                    for c in range(min(a // d, a % d) + 1):
+                        value += factor[a // d * d + c] * factor[a % d * d + c]
+                self.scatter[j * size + a] = self.mass[j] * value
+        covariances(
+            &self.family, &self.scatter[0], &self.mass[0], &self.C[like, 0, 0, 0],
+            &self.C[out, 0, 0, 0], &self.fitting[0],
+        )
+
+
+cdef void _coefficients(
+    const double* P, const double* mean, Py_ssize_t d, Py_ssize_t q, double* row,
+) noexcept nogil:
+    """Add -(x - mean)' P (x - mean) / 2 as coefficients of z(x)."""
+    cdef Py_ssize_t a, b, at = d + 1
+    cdef double linear
+    for a in range(d):
+        linear = 0.0
+        for b in range(d):
+            linear += P[a * d + b] * mean[b]
+        row[0] -= 0.5 * linear * mean[a]
+        row[1 + a] = linear
+    if q == d + 2:
+        row[d + 1] = -0.5 * P[0]
+    elif q == 2 * d + 1:
+        for a in range(d):
+            row[d + 1 + a] = -0.5 * P[a * d + a]
+    else:
+        for a in range(d):
+            for b in range(a, d):
+                # z(x) holds x_a x_b once for a < b, so these count twice.
+                row[at] = -0.5 * P[a * d + a] if a == b else -P[a * d + b]
+                at += 1
+
+
+cdef Py_ssize_t _free(Py_ssize_t a, Py_ssize_t b, Py_ssize_t c) noexcept nogil:
+    """A slot that is none of these."""
+    cdef Py_ssize_t slot = 0
+    while slot == a or slot == b or slot == c:
+        slot += 1
+    return slot
