@@ -2,16 +2,24 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := fast,plot,cli,io,dask
+EXTRAS := plot,cli,io,dask
 
-.PHONY: demo test test-all test-oldest test-core coverage fuzz lint bench bench-compare bench-peers docs release clean
+.PHONY: demo test test-native test-all test-oldest test-core coverage fuzz lint bench bench-compare bench-peers docs release clean
 
-$(VENV)/.installed: pyproject.toml
+# What pip builds without isolation: a change of a native source is then built again at the next import.
+NATIVE := $(wildcard src/sfumato/native/*) meson.build meson.options backend/sfumato_build.py
+INSTALL = $(if $(shell command -v uv),uv pip install -q --python $(BIN)/python,$(BIN)/python -m pip install -q)
+
+$(VENV)/.installed: pyproject.toml $(NATIVE)
+	@echo "installing into $(VENV): build requirements, native modules (Cython, half a minute), packages"
 	@if command -v uv >/dev/null 2>&1; then \
-	  uv venv -q --allow-existing --python $(PYTHON) $(VENV) && uv pip install -q --python $(BIN)/python -e ".[$(EXTRAS)]" --group test --group lint; \
+	  uv venv -q --allow-existing --python $(PYTHON) $(VENV); \
 	else \
-	  $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install -q --upgrade "pip>=25.1" && $(BIN)/python -m pip install -q -e ".[$(EXTRAS)]" --group test --group lint; \
+	  $(PYTHON) -m venv $(VENV) && $(INSTALL) --upgrade "pip>=25.1"; \
 	fi
+	@$(BIN)/python backend/sfumato_build.py > $(VENV)/build.txt
+	@$(INSTALL) -r $(VENV)/build.txt
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation -e ".[$(EXTRAS)]" --group test --group lint
 	@touch $@
 
 demo: $(VENV)/.installed
@@ -29,18 +37,25 @@ test: lint
 test-all: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+# The native modules with every index checked and with the sanitizers of the compiler.
+SANITIZED = build/sanitized
+test-native: $(VENV)/.installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson setup --reconfigure $(SANITIZED) -Dchecks=true -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson install -C $(SANITIZED) --destdir installed --quiet
+	OMP_NUM_THREADS=1 $(BIN)/python .ci/sanitized.py $(SANITIZED)
+
 # Every dependency at the oldest version that pyproject.toml allows.
 build/oldest/.installed: pyproject.toml .ci/oldest.py
 	$(PYTHON) -m venv build/oldest
 	build/oldest/bin/python -m pip install -q --upgrade "pip>=25.1"
-	build/oldest/bin/python .ci/oldest.py fast plot cli io dask > build/oldest/requirements.txt
+	build/oldest/bin/python .ci/oldest.py plot cli io dask > build/oldest/requirements.txt
 	build/oldest/bin/python -m pip install -q -r build/oldest/requirements.txt -e .
 	@touch $@
 
 test-oldest: build/oldest/.installed
 	OMP_NUM_THREADS=1 build/oldest/bin/python -m pytest -n 2 -m "not slow" -W default::DeprecationWarning
 
-# Without any extra: no Numba, no plots, no command line.
+# Without any extra: no plots, no command line.
 build/core/.installed: pyproject.toml
 	$(PYTHON) -m venv build/core
 	build/core/bin/python -m pip install -q --upgrade "pip>=25.1"
@@ -57,7 +72,7 @@ fuzz: $(VENV)/.installed
 
 # Branch coverage with the floor that pyproject.toml sets. Beside `make test`, not in it: a minute counts there.
 coverage: $(VENV)/.installed
-	$(BIN)/python -m pip install -q --group coverage || uv pip install -q --python $(BIN)/python --group coverage
+	$(INSTALL) --group coverage
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered
 
 # Build the distributions, check them, and run the demo and the examples of the docstrings from the wheel.
@@ -69,7 +84,7 @@ release: $(VENV)/.installed
 	build/release/bin/python -m build --outdir dist .
 	build/release/bin/python -m twine check --strict dist/*
 	$(PYTHON) -m venv --clear build/release
-	build/release/bin/python -m pip install -q "$$(ls dist/*.whl)[fast,plot,cli,io,dask]" "pytest>=8" pandas
+	build/release/bin/python -m pip install -q "$$(ls dist/*.whl)[plot,cli,io,dask]" "pytest>=8" pandas
 	cd build/release && bin/sfumato demo --out demo --force
 	cd build/release && bin/python -m pytest -q -p no:cacheprovider -c /dev/null --doctest-modules --ignore-glob='*/cuda*.py' --ignore-glob='*_torch.py' --pyargs sfumato
 	@$(PYTHON) .ci/changes.py
@@ -84,7 +99,7 @@ bench-compare: $(VENV)/.installed
 
 build/peers/.installed: benchmarks/peers/requirements.txt benchmarks/peers/dependencies.txt pyproject.toml
 	$(PYTHON) -m venv build/peers
-	build/peers/bin/python -m pip install -q -e ".[fast]" -r benchmarks/peers/dependencies.txt
+	build/peers/bin/python -m pip install -q -e . -r benchmarks/peers/dependencies.txt
 	build/peers/bin/python -m pip install -q --no-deps -r benchmarks/peers/requirements.txt
 	@touch $@
 
@@ -92,7 +107,7 @@ bench-peers: build/peers/.installed
 	build/peers/bin/python -m benchmarks peers
 
 docs: $(VENV)/.installed
-	@$(BIN)/python -c "import sphinx_gallery, numpydoc, myst_parser, pydata_sphinx_theme" 2>/dev/null || $(BIN)/python -m pip install -q -e ".[docs]" || uv pip install -q --python $(BIN)/python -e ".[docs]"
+	@$(BIN)/python -c "import sphinx_gallery, numpydoc, myst_parser, pydata_sphinx_theme" 2>/dev/null || PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation -e ".[docs]"
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:

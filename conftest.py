@@ -16,7 +16,6 @@ NEEDS = {  # package: what cannot be imported, or says nothing, without it
     "jinja2": ("src/sfumato/report/*", "tests/report/*"),
     "matplotlib": ("src/sfumato/plot/*", "tests/plot/*"),
     "distributed": ("src/sfumato/dask/*",),
-    "numba": ("src/sfumato/*/compiled*.py", "src/sfumato/models/*/compiled*.py"),
     "torch": ("src/sfumato/numerics/*_torch.py",),
     "triton": ("src/sfumato/*/cuda*.py", "src/sfumato/models/*/cuda*.py"),
 }

@@ -15,12 +15,10 @@ import math
 import platform
 import re
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-import sfumato
 from sfumato.core.arrays import cpu_count
 
 from . import history, roofline
@@ -42,8 +40,6 @@ def main(words: list[str]) -> int:
     compare, names = "--compare" in words, [word for word in words if word != "--compare"]
     known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
     sections, worse = _sections(), []
-    if find_spec("numba"):
-        sfumato.compile_kernels()
     for name in names or known:
         module = importlib.import_module(f"benchmarks.bench_{name}")
         lines = module.run()

@@ -10,14 +10,12 @@ import statistics
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import numpy as np
 from sklearn.cluster import KMeans
 
 from sfumato import FuzzyCMeans
 from sfumato.core import loop
-from sfumato.numerics import distances
 
 from .timing import Line, medians
 
@@ -140,21 +138,7 @@ def run() -> list[Line]:
                 note,
             ),
         )
-    return [*lines, *_plain(X), *_whole(X), _acceleration()]
-
-
-def _plain(X: np.ndarray) -> list[Line]:
-    """The NumPy form, where the compiled one runs as well."""
-    if not distances.has_compiled():
-        return []
-    with patch.object(distances, "twin", lambda name: None):
-        numpy = seconds({"numpy": Iterations(step_of(X))}, 5)["numpy"]
-    compiled = seconds({"compiled": Iterations(step_of(X))}, 5)["compiled"]
-    return [
-        Line(
-            "one iteration, float64, without Numba", 1e3 * numpy, 1e3 * compiled, "with Numba", "ms"
-        )
-    ]
+    return [*lines, *_whole(X), _acceleration()]
 
 
 def _whole(X: np.ndarray) -> list[Line]:

@@ -5,14 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
-from sfumato.core.arrays import compiling
-
-_COMPILING = ExitStack()
 LIBRARIES = [
     "numpy",
     "numpy-readonly",
@@ -21,17 +17,9 @@ LIBRARIES = [
 
 
 def pytest_sessionstart() -> None:
-    """Small fits use the compiled kernels, as they do once these are on disk. Ctrl-C counts, though
-    shells let what they start in the background ignore it.
-    """
+    """Ctrl-C counts, though shells let what they start in the background ignore it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    _COMPILING.enter_context(compiling())
-
-
-def pytest_sessionfinish() -> None:
-    """Not left to the end of the interpreter, which has no modules any more."""
-    _COMPILING.close()
 
 
 def pytest_collection_modifyitems(config, items):

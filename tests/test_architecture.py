@@ -27,6 +27,7 @@ import sfumato
 
 ROOT = Path(sfumato.__file__).parent
 LAYERS = {
+    "native": 0,
     "numerics": 0,
     "core.arrays": 0,
     "core.memory": 0,

@@ -1,7 +1,7 @@
 """How many files a reader passes who follows a fit from call to call.
 
 A file counts if one of its functions is called, in whatever thread; imports alone do not, nor do
-compiled twins, which repeat the mathematics of a kernel. The limits hold what has been reached. The
+native modules, which have no Python to follow. The limits hold what has been reached. The
 files of either walk together have more than 5000 lines: with much fewer files, each of them would
 hold several concepts and be too long to read.
 """
@@ -17,7 +17,6 @@ import pytest
 
 import sfumato
 from sfumato.core import rows
-from sfumato.core.arrays import compiling
 
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {"GaussianMixture": 20, "EvidenceAccumulation": 19}
@@ -30,7 +29,7 @@ def blobs() -> np.ndarray:
 
 def walked(estimator, X: np.ndarray) -> set[str]:
     """Files below ``sfumato`` in which functions are called during a fit."""
-    estimator.fit(X)  # what is loaded or compiled once is no part of the walk
+    estimator.fit(X)  # what is loaded once is no part of the walk
     seen: set[str] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -52,8 +51,6 @@ def walked(estimator, X: np.ndarray) -> set[str]:
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_fit_passes_few_files(name, monkeypatch):
-    pytest.importorskip("numba")  # without it the fit takes the longer way
     monkeypatch.setattr(rows, "cpu_count", lambda: 1)  # calls in other threads would not be seen
-    with compiling():  # whatever was compiled before
-        files = walked(getattr(sfumato, name)(3, random_state=0), blobs())
+    files = walked(getattr(sfumato, name)(3, random_state=0), blobs())
     assert len(files) <= LIMITS[name], sorted(files)

@@ -29,7 +29,6 @@ def _homes() -> dict[str, str]:
         "EvidenceWarning": "core.warn",
         "MemoryBudgetError": "core.memory",
         "MixtureClassifier": "models.gaussian.classifier",
-        "compile_kernels": "models.compiling",
         "show_versions": "core.versions",
     }
 

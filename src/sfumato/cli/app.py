@@ -191,6 +191,5 @@ def choose(
 command()(commands.report)
 command()(commands.models)
 command()(commands.inspect)
-command()(commands.compile)
 command()(commands.demo)
 command()(commands.reproduce)

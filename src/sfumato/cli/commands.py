@@ -9,7 +9,7 @@ import typer
 
 from . import options as o
 
-__all__ = ["compile", "demo", "inspect", "models", "predict", "report", "reproduce", "score"]
+__all__ = ["demo", "inspect", "models", "predict", "report", "reproduce", "score"]
 
 
 def predict(
@@ -90,17 +90,6 @@ def models(as_json: o.Json = False) -> None:
     from .inspecting import list_models
 
     list_models(as_json)
-
-
-def compile() -> None:
-    """Compile the kernels once, so that small fits are two to five times faster.
-
-    Takes one to two minutes; the compiled kernels stay on disk.
-    """
-    from ..models.compiling import compile_kernels
-
-    compile_kernels()
-    typer.echo("compiled; later fits use the kernels from disk")
 
 
 def inspect(

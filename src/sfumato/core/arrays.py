@@ -1,24 +1,20 @@
-"""The one module that knows array libraries, and the compilers of kernels.
+"""The one module that knows array libraries, and where kernels of other languages are.
 
 Kernels are written once, against the array API standard, and find their library in the data: ``xp =
 namespace(U)``. NumPy (2.1 and later) is such a library by itself; torch and CuPy come through
 ``array-api-compat``.
 
-Some kernels have compiled forms too, by Numba or Triton, in modules that are imported where those
-are installed and worth their compilation: Numba takes seconds to compile what NumPy does for a
-thousand objects in a tenth of a second.
+Loops of NumPy arrays are native modules (``native``), compiled when the package was built. Kernels
+of CUDA devices are compiled by Triton, in modules that are imported where it is installed.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from functools import lru_cache, wraps
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,9 +28,7 @@ __all__ = [
     "add_at",
     "as_dense",
     "asarray_like",
-    "compile_for",
     "compiled_module",
-    "compiling",
     "cpu_count",
     "device",
     "free_memory",
@@ -51,13 +45,6 @@ __all__ = [
 # Array libraries that a module of this package in a higher layer reads; it is imported when such
 # an array arrives.
 READERS = {"dask": "sfumato.dask"}
-# A fit of at least this many objects compiles what it needs. Both ways take the same time within a
-# fifth up to 50 000 objects, and compiling takes 5 to 10 s.
-MANY_OBJECTS = 200_000
-
-_state = {"compile": False, "whole": False}
-_VERSION = f"py{sys.version_info.major}{sys.version_info.minor}"
-_asked: set[tuple[str, str]] = set()  # modules of compiled forms that were used
 
 
 def namespace(*arrays: Any) -> Any:
@@ -233,94 +220,5 @@ def _stoppable(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compiled_module(package: str, name: str) -> Any:
-    """The module of compiled forms, or None where plain NumPy should be used instead.
-
-    That is so where Numba is not installed, and where nothing is on disk from an earlier
-    compilation and no fit of this process was large enough to be worth one.
-    """
-    if not (_state["compile"] or _kept(package, name)):
-        return None
-    if (package, name) not in _asked:
-        _asked.add((package, name))
-        if _state["whole"]:
-            _say_unfinished(package, name)
+    """The module of compiled forms, or None where Numba is not installed."""
     return optional_module(package, name)
-
-
-def compile_for(n_objects: int) -> None:
-    """From now on compile what is needed, if a fit has enough objects to be worth it."""
-    _state["compile"] |= n_objects >= MANY_OBJECTS
-
-
-@contextmanager
-def compiling(whole: bool = False) -> Iterator[None]:
-    """Compile whatever is needed meanwhile, however few the objects.
-
-    What was used is marked as new: Numba takes forms of a source that was touched, but not changed.
-    With ``whole`` every kernel is compiled meanwhile. Until the end a note beside the forms says
-    that some may be missing, for which small fits would wait; it stays where the process was
-    stopped or killed, and compiling again takes it away.
-    """
-    before = dict(_state)
-    _state.update(compile=True, whole=whole)
-    try:
-        if whole:
-            for names in _asked:
-                _say_unfinished(*names)
-        yield
-    finally:
-        _state.update(before)
-    for names in _asked:
-        for index in _indices(*names):
-            index.touch()
-    if whole:
-        for names in _asked:
-            if (note := _note(*names)) is not None:
-                note.unlink(missing_ok=True)
-
-
-@lru_cache
-def _kept(package: str, name: str) -> bool:
-    """Whether compiled forms of the module lie on disk, whole and not older than their source.
-
-    Asked once in a process, so that all its fits compute in the same way.
-    """
-    note, place = _note(package, name), _place(package, name)
-    if note is None or place is None or note.exists():
-        return False
-    changed = place[0].stat().st_mtime
-    return any(index.stat().st_mtime >= changed for index in _indices(package, name))
-
-
-def _indices(package: str, name: str) -> list[Path]:
-    """The files that list compiled forms of a module."""
-    place = _place(package, name)
-    return [] if place is None else list(place[1].glob(f"{place[0].stem}.*.{_VERSION}*.nbi"))
-
-
-def _say_unfinished(package: str, name: str) -> None:
-    """Say beside the forms of a module that some may be missing."""
-    if (note := _note(package, name)) is not None:
-        with suppress(OSError):  # where nothing can be written no form is kept either
-            note.parent.mkdir(parents=True, exist_ok=True)
-            note.touch()
-
-
-def _note(package: str, name: str) -> Path | None:
-    """The file that is there until a compilation of the module has ended."""
-    place = _place(package, name)
-    return None if place is None else place[1] / f"{place[0].stem}.{_VERSION}.unfinished"
-
-
-def _place(package: str, name: str) -> tuple[Path, Path] | None:
-    """The source of a module and the folder for its compiled forms; None where there is none."""
-    spec = find_spec(f"{package}.{name}")
-    if spec is None or spec.origin is None or find_spec("numba") is None:
-        return None
-    source = Path(spec.origin)
-    if "NUMBA_CACHE_DIR" not in os.environ and os.access(source.parent, os.W_OK):
-        return source, source.parent / "__pycache__"
-    kernels = getattr(optional_module(package, name), "__dict__", {}).values()
-    functions = [getattr(kernel, "__wrapped__", kernel) for kernel in kernels]
-    folder = next((f.stats.cache_path for f in functions if hasattr(f, "stats")), None)
-    return None if folder is None else (source, Path(folder))

@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from . import loop, structure
-from .arrays import compile_for, free_memory, namespace, reader
+from .arrays import free_memory, namespace, reader
 from .features import refuse_spread
 from .memory import InputSize, require
 from .types import ArrayLike, RandomState
@@ -149,7 +149,6 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._evidence_ = X
         size = InputSize.of(X)
         if size is not None:
-            compile_for(size.n)
             budget = free_memory(X) if getattr(X, "is_cuda", False) else None
             require(
                 f"{type(self).__name__}.fit",

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 __all__ = ["show_versions"]
 
 _PACKAGES = (
-    "sfumato", "numpy", "scipy", "scikit-learn", "numba", "matplotlib", "typer", "rich", "jinja2",
+    "sfumato", "numpy", "scipy", "scikit-learn", "matplotlib", "typer", "rich", "jinja2",
     "skops", "pyarrow", "polars", "narwhals", "dask", "distributed", "array-api-compat",
     "torch", "cupy",
 )  # fmt: skip

@@ -21,7 +21,6 @@ from sklearn.base import BaseEstimator
 
 import dask
 
-from ..core.arrays import compile_for
 from ..core.features import check_width
 from ..core.rows import Rows, add, extremes_of
 from ..core.types import Estimator
@@ -71,11 +70,9 @@ def _packed(function: Any) -> bytes:
 def _rows(payload: bytes, block: np.ndarray, *columns: Any) -> Rows:
     """The rows of one block.
 
-    One thread for each task unless more are asked for: a worker has its own. Whether kernels are
-    worth compiling is for the objects of all blocks to say.
+    One thread for each task unless more are asked for: a worker has its own.
     """
-    view, n_jobs, n_objects = cloudpickle.loads(payload)
-    compile_for(n_objects)
+    view, n_jobs = cloudpickle.loads(payload)
     # Arithmetic with a mapped file would make mapped files of its results, one by one
     return Rows(np.asarray(block), *columns, n_jobs=n_jobs or 1, view=view)
 
@@ -168,7 +165,7 @@ class SpreadRows(Rows):
 
     def _shown(self) -> bytes:
         """What workers need to make rows of blocks."""
-        return _packed((self.view, self.n_jobs, self.shape[0]))
+        return _packed((self.view, self.n_jobs))
 
     def _given(self) -> list[list[Any]]:
         """Every block with its columns."""

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,13 @@ __all__ = ["fill", "live_data"]
 def fill(**content: Any) -> str:
     """The template, filled in; every name in it is shown as text."""
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as error:
         raise ImportError(
             "reports need jinja2 and matplotlib: pip install 'sfumato[cli]'"
         ) from error
     environment = Environment(
-        loader=PackageLoader("sfumato", "report"),
+        loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
