@@ -116,9 +116,6 @@ def test_a_wide_component_around_another_is_no_cluster():
     halves = (X[:, 0] > 0) == np.array([[False], [True]])
     runs = [em.climb(em.Seen(Z, None), labels @ Z.T, max_steps=1) for labels in (nested, halves)]
     assert [components._own_centers(run) for run in runs] == [False, True]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(components, "compiled_module", lambda *_: None)
-        assert [components._own_centers(run) for run in runs] == [False, True]
 
 
 def test_components_of_a_fine_mixture_are_merged_to_the_clusters():

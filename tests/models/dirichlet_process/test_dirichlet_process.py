@@ -285,15 +285,6 @@ def test_held_out_density_beats_the_peer():
     assert fit(train).score(test) > peer.score(test)
 
 
-def test_the_sampler_works_without_numba(monkeypatch):
-    X, _ = blobs(60)
-    reference = fit(X, "gibbs", n_init=1)
-    monkeypatch.setattr(sampling, "optional_module", lambda *name: None)
-    np.testing.assert_allclose(
-        fit(X, "gibbs", n_init=1).memberships_, reference.memberships_, atol=1e-9
-    )
-
-
 def test_starts_that_compete_on_a_sample_end_where_the_others_do(monkeypatch):
     X, truth = blobs(600)
     monkeypatch.setattr(variational, "SCREEN", 100)

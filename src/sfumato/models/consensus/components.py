@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ...core.arrays import compiled_module
 from ...core.rows import in_threads
 from ...numerics import distances, seeding
 from .em import Fitted, Seen, climb, expect, join, n_axes, starting_sums
@@ -181,9 +180,6 @@ def _own_centers(run: Fitted) -> bool:
     A wide component around another one is the tail of that cluster, not a cluster.
     """
     d = n_axes(run.rows.shape[1])
-    twin = compiled_module(__package__, "compiled")
-    if twin is not None:
-        return bool(twin.least_at_own_center(run.rows, run.sums, d) >= OWN_CENTER)
     centers = run.sums[:, 1 : d + 1] / np.maximum(run.sums[:, :1], 1e-10)
     Z = distances.features(np.ascontiguousarray(centers.T), "full")
     return bool(np.diag(distances.softmax_columns(run.rows @ Z)[0]).min() >= OWN_CENTER)
