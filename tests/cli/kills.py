@@ -21,7 +21,7 @@ _CONTEXT.set_forkserver_preload(
         "sfumato.cli.summary",
         "sfumato.report",
         "skops.io",
-        "numba",
+        "sfumato.native.kmeans",
         "rich.console",
         "sklearn.cluster",
     ]

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import lru_cache
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,7 +26,6 @@ __all__ = [
     "add_at",
     "as_dense",
     "asarray_like",
-    "compiled_module",
     "cpu_count",
     "device",
     "free_memory",
@@ -178,47 +175,8 @@ def native(name: str) -> Any:
 
 @lru_cache
 def optional_module(package: str, name: str) -> Any:
-    """The module ``name`` of ``package``, or None where what it compiles with is not installed.
-
-    None too where Numba finds no folder to keep compiled forms in: an installation and a home that
-    cannot be written, as in many containers.
-    """
+    """The module ``name`` of ``package``, or None where what it compiles with is not installed."""
     try:
-        module = import_module(f"{package}.{name}")
-        return _kernels(module) if name.startswith("compiled") else module
+        return import_module(f"{package}.{name}")
     except ImportError:
         return None
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):
-            raise
-        return None
-
-
-def _kernels(module: Any) -> SimpleNamespace:
-    """The public names of a compiled module, its functions such that they can be stopped."""
-    public = {name: getattr(module, name) for name in module.__all__}
-    return SimpleNamespace(
-        **{name: _stoppable(it) if callable(it) else it for name, it in public.items()}
-    )
-
-
-def _stoppable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, after which Ctrl-C is what it is: Numba makes a SystemError of one that came
-    while the function worked.
-    """
-
-    @wraps(function)
-    def call(*arguments: Any) -> Any:
-        try:
-            return function(*arguments)
-        except SystemError as error:
-            if isinstance(error.__cause__, KeyboardInterrupt):
-                raise error.__cause__ from None
-            raise
-
-    return call
-
-
-def compiled_module(package: str, name: str) -> Any:
-    """The module of compiled forms, or None where Numba is not installed."""
-    return optional_module(package, name)
