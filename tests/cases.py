@@ -6,7 +6,8 @@ What the membership contract is tested on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +18,8 @@ import sfumato
 from sfumato.similarity import gaussian
 
 
-class Case(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Case:
     """``make(seed)`` builds the estimator; ``evidence`` (n, ...) and ``y`` are given to ``fit``."""
 
     name: str
