@@ -100,6 +100,7 @@ MODELS = [
     ),
     Model("StudentMixture", lambda: sfumato.StudentMixture(3, random_state=0)),
     Model("FactorMixture", lambda: sfumato.FactorMixture(3, n_factors=1, random_state=0)),
+    Model("DirectionalMixture", lambda: sfumato.DirectionalMixture(3, random_state=0)),
     Model("MixedMixture", lambda: sfumato.MixedMixture(3, random_state=0)),
     Model(
         "DirichletProcessMixture",

@@ -291,6 +291,13 @@ CASES = [
         weights=True,
     ),
     Case(
+        "directional-cosine",
+        lambda s: sfumato.DirectionalMixture(3, tol=1e-12, random_state=s),
+        X,
+        inductive=True,
+        weights=True,
+    ),
+    Case(
         "mixed-normal",
         lambda s: sfumato.MixedMixture(3, random_state=s),
         X,

@@ -16,6 +16,7 @@ distributed = pytest.importorskip("distributed")
 
 import sfumato
 from sfumato import (
+    DirectionalMixture,
     DiscriminativeClustering,
     EvidenceAccumulation,
     FactorMixture,
@@ -64,7 +65,7 @@ def kill_one(client):
 
 
 @pytest.mark.parametrize(
-    "kind", ["fuzzy", "mixture", "student", "factor", "mixed", "discriminative"]
+    "kind", ["fuzzy", "mixture", "student", "factor", "mixed", "directional", "discriminative"]
 )
 def test_statistics_models_fit_a_dask_array_like_an_array(client, data, kind):
     X, weights, classes = data
@@ -75,6 +76,7 @@ def test_statistics_models_fit_a_dask_array_like_an_array(client, data, kind):
         ),
         "student": StudentMixture(3, n_init=1, max_iter=15, tol=1e-4, random_state=0),
         "factor": FactorMixture(3, n_factors=1, n_init=1, max_iter=15, tol=1e-3, random_state=0),
+        "directional": DirectionalMixture(3, n_init=1, max_iter=15, tol=1e-4, random_state=0),
         "mixed": MixedMixture(3, n_init=1, max_iter=15, tol=1e-4, random_state=0),
         "discriminative": DiscriminativeClustering(2, n_init=1, max_iter=5, random_state=0),
     }[kind]
@@ -185,6 +187,7 @@ STREAMS = {
     ("StudentMixture", "features"),
     ("FactorMixture", "features"),
     ("MixedMixture", "features"),
+    ("DirectionalMixture", "features"),
     ("DiscriminativeClustering", "features"),
     ("EvidenceAccumulation", "features"),
     ("MixtureEnsemble", "features"),
