@@ -53,7 +53,7 @@ html_math_renderer = "mathml"
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 9,
 }
 html_sidebars = {
     page: []
@@ -85,6 +85,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "nested_sections": True,
     "show_signature": False,
+    "capture_repr": ("_repr_html_",),
 }
 
 

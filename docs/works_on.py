@@ -240,15 +240,16 @@ def page() -> str:
 PAGE_TEXT = """
 # What works on what
 
-Every cell is made by running the model with its defaults (`python docs/works_on.py`), and a test fails where the page is
-stale.
+Every cell is made by running the model with its defaults (`python docs/works_on.py`), and a test
+fails where the page is stale.
 
 - **weights**: `fit(X, sample_weight=w)`; a weight of w is w copies, 0 is absence
 - **missing**: missing values (NaN) among the features
 - **links**: `must_link` and `cannot_link`, pairs of rows that belong together or apart
 - **labels**: `y` with the labels of some objects, -1 for the others
 - **sparse**: sparse features
-- **given**: a similarity (`similarity="precomputed"`) or labelings (`ensemble="precomputed"`) in place of features
+- **given**: a similarity (`similarity="precomputed"`) or labelings (`ensemble="precomputed"`) in
+  place of features
 - **new**: `predict_proba` of objects that were not fitted
 - **batches**: `partial_fit`
 - **dask**: a dask array of row blocks, with a running `distributed.Client`

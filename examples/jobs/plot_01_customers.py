@@ -37,14 +37,8 @@ print(model.n_clusters_, "clusters")
 # What is each cluster like? The column that separates it best from all other customers:
 for cluster, profile in enumerate(report.profiles(customers, model.memberships_)):
     best = profile[0]
-    print(
-        cluster,
-        best.column,
-        best.level or "",
-        round(best.value, 2),
-        "overall",
-        round(best.overall, 2),
-    )
+    name = f"{best.column} {best.level or ''}".strip()
+    print(f"cluster {cluster}: {name} {best.value:.1f}, overall {best.overall:.1f}")
 
 # %%
 # ``report.write("customers.html", model, customers)`` writes all of this as one page.
