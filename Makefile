@@ -92,7 +92,7 @@ bench-peers: build/peers/.installed
 	build/peers/bin/python -m benchmarks peers
 
 docs: $(VENV)/.installed
-	@$(BIN)/python -c "import sphinx_gallery, numpydoc, myst_parser, pydata_sphinx_theme" 2>/dev/null || $(BIN)/python -m pip install -q -e ".[docs]" || uv pip install -q --python $(BIN)/python -e ".[docs]"
+	@$(BIN)/python -c "import sphinx_gallery, numpydoc, myst_parser, pydata_sphinx_theme, nbclient, ipykernel" 2>/dev/null || $(BIN)/python -m pip install -q -e ".[docs]" || uv pip install -q --python $(BIN)/python -e ".[docs]"
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:
