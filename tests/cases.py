@@ -20,7 +20,10 @@ from sfumato.similarity import gaussian
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """``make(seed)`` builds the estimator; ``evidence`` (n, ...) and ``y`` are given to ``fit``."""
+    """``make(seed)`` builds the estimator; ``evidence`` (n, ...) and ``y`` are given to ``fit``.
+
+    ``larger``: whether the model raises its objective, a likelihood, or lowers it, a loss.
+    """
 
     name: str
     make: Callable[[int], Any]
@@ -29,6 +32,7 @@ class Case:
     kind: str = "features"
     inductive: bool = False
     weights: bool = False
+    larger: bool = False
 
     def fit(self, seed: int = 0, evidence: Any = None, **params: Any) -> Any:
         evidence = self.evidence if evidence is None else evidence
@@ -229,6 +233,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "gaussian-tied",
@@ -236,6 +241,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "gaussian-diag",
@@ -243,6 +249,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "gaussian-spherical",
@@ -250,6 +257,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "student-auto",
@@ -257,6 +265,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "student-tied",
@@ -264,6 +273,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "student-diag",
@@ -273,6 +283,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "factor-each",
@@ -280,6 +291,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "factor-shared",
@@ -289,6 +301,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "directional-cosine",
@@ -303,6 +316,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "mixed-counts",
@@ -312,6 +326,7 @@ CASES = [
         np.minimum(_counts(), 12),
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "dirichlet-process",
@@ -319,6 +334,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "discriminative",
@@ -327,6 +343,7 @@ CASES = [
         C,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "bottleneck-counts",
