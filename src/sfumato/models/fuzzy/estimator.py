@@ -189,7 +189,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
             distance of the objects to their mean.
         cannot_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong apart: a pair costs q v sum_j u_ij**m u_lj**m, q the third
-            column or, without it, a cost so large that the constraint is met.
+            column; without it labels keep them apart wherever that can be done for all.
 
         Returns
         -------
