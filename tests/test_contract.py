@@ -168,11 +168,18 @@ def test_scaling_a_similarity_changes_nothing(case):
 
 
 @subset(lambda case: case.kind in ("features", "similarity"))
-def test_float32_in_float32_out(case):
-    model = case.fit(evidence=case.evidence.astype(np.float32))
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+@pytest.mark.parametrize("copies", [0, 2])
+def test_float32_in_float32_out(case, copies):
+    n = case.evidence.shape[0]
+    index = np.r_[np.arange(n), np.arange(copies) * (n // 2)]  # the copies are equal rows
+    evidence = case.evidence[index]
+    evidence = evidence[:, index] if case.kind == "similarity" else evidence
+    y = None if case.y is None else case.y[index]
+    model = case.make(0).fit(evidence.astype(np.float32), y)
     assert model.memberships_.dtype == np.float32
     np.testing.assert_allclose(model.memberships_.sum(axis=1), 1, atol=1e-6)
-    assert model.predict_proba(case.evidence[:5].astype(np.float32)).dtype == np.float32
+    assert model.predict_proba(evidence[:5].astype(np.float32)).dtype == np.float32
 
 
 @subset(lambda case: case.kind == "similarity" and isinstance(case.evidence, np.ndarray))
