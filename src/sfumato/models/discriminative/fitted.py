@@ -97,7 +97,9 @@ class FittedDiscriminative(Clusterer):
                 Q.toarray() if sp.issparse(Q) else Q, dtype=X.dtype, device=X.device
             )
         rows = Rows(X, Q, n_jobs=self.n_jobs)
-        total = float(X.shape[0] if weights is None else weights.sum())
+        total = float(Q.sum())
+        if not total > 0:
+            raise ValueError("y is -1, unlabelled, wherever sample_weight is positive")
         self._frame = Frame.of(rows) if frame is None else frame
         self._frame.refuse_remote(rows)
         return Problem(
