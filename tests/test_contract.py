@@ -359,3 +359,37 @@ def test_one_object_and_identical_objects(case):
         same = case.fit(evidence=np.ones((12, 3)))
     assert np.isfinite(same.memberships_).all()
     np.testing.assert_allclose(same.memberships_.sum(axis=1), 1, atol=1e-12)
+
+
+@every
+def test_levels_nest(case):
+    model = fitted(case)
+    levels = model.levels_
+    assert [level.n_clusters for level in levels] == list(range(1, len(levels) + 1))
+    assert any(level.shown for level in levels)
+    np.testing.assert_array_equal(model.at(model.n_clusters_), model.memberships_)
+    finest = model.at(len(levels))
+    for level in levels:
+        U = model.at(level.n_clusters)
+        np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-12)
+        assert U.min() >= 0
+        sums = np.zeros((len(U), level.n_clusters))
+        np.add.at(sums.T, list(level.parents), finest.T)
+        np.testing.assert_allclose(U, sums, atol=1e-12)
+
+
+@every
+def test_predictions_at_a_level(case):
+    model, evidence = fitted(case), case.evidence
+    if case.kind == "operator":
+        evidence = evidence @ np.eye(evidence.shape[0])
+    for n_clusters in (1, 2, len(model.levels_)):
+        U = model.predict_proba(evidence, n_clusters=n_clusters)
+        if case.inductive:
+            np.testing.assert_allclose(U, model.at(n_clusters), atol=1e-9)
+        assert U.shape == (evidence.shape[0], n_clusters)
+        np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-12)
+        np.testing.assert_array_equal(
+            model.predict(evidence, n_clusters=n_clusters), U.argmax(axis=1)
+        )
+        np.testing.assert_array_equal(model.transform(evidence, n_clusters=n_clusters), U)

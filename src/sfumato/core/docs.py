@@ -65,6 +65,8 @@ random_state : int, Generator, RandomState or None
 Parameters
 ----------
 X : array or sparse array of shape (n_new, p)
+n_clusters : int, optional
+    Memberships at another level, a number in ``levels_``.
 
 Returns
 -------
