@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Quadratic programs on the simplex by an active set.
 
     min over the simplex of  u'Hu / 2 - b'u,    H positive semidefinite

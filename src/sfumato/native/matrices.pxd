@@ -1,0 +1,33 @@
+# Small symmetric matrices for other native modules: contiguous (d, d), in memory of the caller.
+
+cdef bint cholesky(
+    const double* matrix, Py_ssize_t d, double least, double* factor,
+) noexcept nogil
+
+cdef double precision(
+    const double* factor, Py_ssize_t d, double* inverse, double* P,
+) noexcept nogil
+
+cdef void ascending(
+    const double* matrix, Py_ssize_t d, double* rest, double* axes, double* values,
+) noexcept nogil
+
+cdef void raise_spectra(
+    double* matrices, Py_ssize_t k, Py_ssize_t d, double floor, double* work,
+) noexcept nogil
+
+cdef void compose(
+    const double* axes, const double* variances, Py_ssize_t d, double* out,
+) noexcept nogil
+
+cdef void turn(
+    double* columns, Py_ssize_t d, Py_ssize_t p, Py_ssize_t q, double c, double s,
+) noexcept nogil
+
+cdef void turn_rows(
+    double* rows, Py_ssize_t d, Py_ssize_t p, Py_ssize_t q, double c, double s,
+) noexcept nogil
+
+cdef void rotate(
+    const double* axes, const double* matrix, Py_ssize_t d, double* half, double* out,
+) noexcept nogil
