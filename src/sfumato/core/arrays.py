@@ -42,6 +42,7 @@ __all__ = [
     "is_bfloat16",
     "is_numpy",
     "namespace",
+    "native",
     "optional_module",
     "reader",
     "to_numpy",
@@ -172,6 +173,20 @@ def cpu_count() -> int:
     if sys.platform == "linux":
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
+
+
+@lru_cache
+def native(name: str) -> Any:
+    """The module ``name`` of ``sfumato.native``, loops that were compiled when the package was
+    built; NumPy arrays need them, arrays of other libraries do not.
+    """
+    try:
+        return import_module(f"sfumato.native.{name}")
+    except ImportError as error:
+        raise ImportError(
+            f"sfumato.native.{name} is missing, which NumPy arrays need: install a wheel (pip "
+            "install sfumato) or build it (pip install . in a clone, not PYTHONPATH)"
+        ) from error
 
 
 @lru_cache
