@@ -7,20 +7,27 @@ ctypedef fused real:
     double
 
 
-cdef inline void multiply(
-    const real* A, Py_ssize_t stride, const real* B, real* C,
-    Py_ssize_t m, Py_ssize_t n, Py_ssize_t p,
+cdef inline void multiply_strided(
+    const real* A, Py_ssize_t to_next_a, const real* B, Py_ssize_t to_next_b, real* C,
+    Py_ssize_t to_next_c, Py_ssize_t m, Py_ssize_t n, Py_ssize_t p,
 ) noexcept nogil:
-    """C (m, n) = A B for B (p, n) and A (m, p), whose rows begin ``stride`` numbers apart."""
-    cdef int rows = <int> m, columns = <int> n, inner = <int> p, ld = <int> stride
+    """C (m, n) = A B for A (m, p) and B (p, n), with so many numbers from a row to the next."""
+    cdef int rows = <int> m, columns = <int> n, inner = <int> p
+    cdef int a = <int> to_next_a, b = <int> to_next_b, c = <int> to_next_c
     cdef char no = b"N"
     cdef real one = 1.0, zero = 0.0
     if real is double:
-        dgemm(&no, &no, &columns, &rows, &inner, &one, <real*> B, &columns, <real*> A, &ld, &zero,
-              C, &columns)
+        dgemm(&no, &no, &columns, &rows, &inner, &one, <real*> B, &b, <real*> A, &a, &zero, C, &c)
     else:
-        sgemm(&no, &no, &columns, &rows, &inner, &one, <real*> B, &columns, <real*> A, &ld, &zero,
-              C, &columns)
+        sgemm(&no, &no, &columns, &rows, &inner, &one, <real*> B, &b, <real*> A, &a, &zero, C, &c)
+
+
+cdef inline void multiply(
+    const real* A, Py_ssize_t to_next, const real* B, real* C, Py_ssize_t m, Py_ssize_t n,
+    Py_ssize_t p,
+) noexcept nogil:
+    """C (m, n) = A B for B (p, n) and A (m, p), with ``to_next`` numbers from a row to the next."""
+    multiply_strided(A, to_next, B, n, C, n, m, n, p)
 
 
 cdef inline void multiply_transposed(

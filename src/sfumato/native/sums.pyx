@@ -23,7 +23,7 @@ def gaussian_sums(Z, weights, rows):
     ``Z`` (q, b) or (blocks, q, b) is z(x), or x alone, whose products are then made here; ``rows``
     (k, q) are coefficients of the logits. ``weights`` has one number for each object, or is None.
     """
-    stack, given, own = _alike(Z, weights, rows)
+    stack, given, own = alike(Z, weights, rows)
     sums = np.zeros((len(own), own.shape[1]))
     if stack.size == 0:
         return sums, 0.0
@@ -34,7 +34,7 @@ def gaussian_sums(Z, weights, rows):
     return None if np.isnan(value) else (sums, value)
 
 
-def _alike(Z, weights, rows):
+def alike(Z, weights, rows):
     """Blocks (blocks, height, b), weights and coefficients, contiguous and of the same type."""
     stack = Z if Z.ndim == 3 else Z[None]
     given = np.empty(0) if weights is None else weights
@@ -96,6 +96,7 @@ cdef double gaussian_walk(
     cdef real* part = T + q * tile
     cdef double* total = spare + k * tile
     cdef const real* Z
+    cdef const real* own
     cdef Py_ssize_t s, t, j, i, c, start, width
     cdef double value = 0.0
     for s in range(n_blocks):
@@ -115,10 +116,10 @@ cdef double gaussian_walk(
             for i in range(width):
                 if not total[i] > LOWEST:
                     return NAN
-            value += _share(
-                spare, total, NULL if weights == NULL else weights + s * b + start, D, k, tile,
-                width,
-            )
+            own = weights
+            if weights != NULL:
+                own += s * b + start
+            value += _share(spare, total, own, D, k, tile, width)
             if ready:
                 multiply_transposed(D, Z, part, k, q, tile)
                 for c in range(k * q):
