@@ -278,7 +278,7 @@ def fuzzy_run(
     cdef double[:, :, ::1] held = states
     cdef double[::1] rows = np.zeros(n_rows * q), sums = np.empty(n_rows * q)
     cdef double[::1] work = np.empty((2 * n_rows + ROWS) * n + n_rows * d)
-    cdef double[::1] history = np.empty(max_iter)
+    cdef double[::1] history = np.empty(min(max_iter, 64))
     cdef const double* w = &masses[0] if masses.shape[0] else NULL
     cdef double* current = &held[0, 0, 0]
     cdef double* following = &held[1, 0, 0]
@@ -307,6 +307,9 @@ def fuzzy_run(
                     fallback, following = following, fallback
                 else:
                     current, following = following, current
+            if steps == history.shape[0]:
+                with gil:
+                    history = np.concatenate((history, np.empty(steps)))
             objective = history[steps] = value
             steps += 1
             done = steps > 1 and fabs(value - history[steps - 2]) <= tol * fabs(value)

@@ -1,7 +1,7 @@
 """k-means: draws of first centers, Lloyd's steps, and the scale behind memberships in an embedding."""
 
 import numpy as np
-from libc.math cimport INFINITY, exp, fabs, fmax, fmin, log, pow, sqrt
+from libc.math cimport INFINITY, exp, fabs, fmax, fmin, log, sqrt
 from libc.string cimport memcpy, memset
 
 from .blas cimport multiply_strided
@@ -281,11 +281,14 @@ def lloyd(Z, weights, centers, Py_ssize_t max_iter, double tol):
     cdef Py_ssize_t n = rows.shape[0], d = rows.shape[1], k = own.shape[0], steps = 0, r, c, worst
     if w.shape[0] != n or own.shape[1] != d or n == 0 or d == 0 or k == 0:
         raise ValueError(f"Z {Z.shape}, weights {weights.shape} and centers {centers.shape} differ")
-    cdef double[::1] errors = np.empty(n), history = np.empty(max_iter), mass = np.empty(k)
+    cdef double[::1] errors = np.empty(n), history = np.empty(min(max_iter, 64)), mass = np.empty(k)
     cdef double[:, ::1] sums = np.empty((k, d))
     cdef bint done = False
     with nogil:
         while steps < max_iter and not done:
+            if steps == history.shape[0]:
+                with gil:
+                    history = np.concatenate((history, np.empty(steps)))
             history[steps] = _assign(
                 &rows[0, 0], &w[0], n, d, &own[0, 0], k, &errors[0], &sums[0, 0], &mass[0]
             )
@@ -382,7 +385,7 @@ cdef double _scale_step(
         total = own = far = 0.0
         for r in range(k):
             # (1 + d / t)^(-(1 + q) / 2), relative to that of the nearest center
-            height = pow(sqrt((t + least) / (t + D[i, r])), 1.0 + q)
+            height = _whole_power(sqrt((t + least) / (t + D[i, r])), 1 + q)
             share = height / (1.0 + D[i, r] / t)
             total += height
             own += share
@@ -390,3 +393,13 @@ cdef double _scale_step(
         mass += weights[i] * own / total
         spread += weights[i] * far / total
     return spread / (q * mass)
+
+
+cdef inline double _whole_power(double x, Py_ssize_t n) noexcept nogil:
+    cdef double value = 1.0
+    while n:
+        if n & 1:
+            value *= x
+        x *= x
+        n >>= 1
+    return value

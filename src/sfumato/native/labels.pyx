@@ -1,0 +1,411 @@
+"""Tables of labels: products with matrices, counts of equal labels, and sweeps over the objects.
+
+All work of a product is an addition of a row of k numbers for each label. Rows are padded to 4, 8,
+12 or 16 numbers, widths that the compiler knows and turns into vector instructions, and partitions
+are taken a few at a time, so that their sums stay in the first cache.
+"""
+
+import numpy as np
+from libc.math cimport fmax, fmin
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
+from libc.string cimport memcpy, memset
+
+from .blas cimport real
+from .signals cimport check_signals
+from .simplex cimport descend_pairs
+
+cdef Py_ssize_t WIDEST = 16  # numbers of a row that are added at once
+cdef Py_ssize_t TILE = 256  # objects whose padded rows are at hand
+cdef Py_ssize_t NEAR = 1 << 15  # bytes of sums that a few partitions may have
+cdef Py_ssize_t LINE = 64  # bytes of a line of the cache
+cdef Py_ssize_t WORK = 1 << 23  # additions between two looks for Ctrl-C
+cdef double EDGE = 1e-12  # as in consensus/explicit
+
+ctypedef fused code:
+    uint8_t
+    uint16_t
+    int32_t
+
+
+def _table(codes, offsets):
+    """Codes (n, m) and offsets (m + 1,) as the loops take them, and the number of columns.
+
+    Every code must lie in the columns of its partition.
+    """
+    offsets = np.ascontiguousarray(offsets, dtype=np.int64)
+    if codes.dtype not in (np.uint8, np.uint16, np.int32):
+        codes = codes.astype(np.int32)
+    if offsets.shape != (codes.shape[1] + 1,):
+        raise ValueError(f"offsets must be ({codes.shape[1] + 1},), got {offsets.shape}")
+    return np.ascontiguousarray(codes), offsets, int(offsets.max())
+
+
+def _numbers(array, dtype):
+    return np.ascontiguousarray(array, dtype=np.float32 if dtype == np.float32 else np.float64)
+
+
+def scatter(codes, offsets, U, scale, out):
+    """Add the rows of ``U`` (n, k), times ``scale`` (n,) where it is given, to the rows of ``out``
+    (columns, k) of their labels; ``out`` must be contiguous.
+    """
+    codes, offsets, n_columns = _table(codes, offsets)
+    U = _numbers(U, out.dtype)
+    factor = np.ones(len(U), U.dtype) if scale is None else _numbers(scale, out.dtype)
+    if U.shape != (len(codes), out.shape[1]) or factor.shape != (len(U),):
+        raise ValueError(f"U {U.shape} does not go into {out.shape} by codes {codes.shape}")
+    if out.shape[0] < n_columns:
+        raise ValueError(f"out must have {n_columns} rows, got {out.shape[0]}")
+    if codes.size and U.size:
+        _scatter(codes, offsets, U, factor, out)
+
+
+def _scatter(
+    const code[:, ::1] codes, const int64_t[::1] offsets, const real[:, ::1] U,
+    const real[::1] scale, real[:, ::1] out,
+):
+    cdef Py_ssize_t n = U.shape[0], k = U.shape[1], m = codes.shape[1], start, width, padded, done
+    cdef Py_ssize_t i, r, first, last, columns = out.shape[0]
+    cdef uint8_t[::1] memory = np.empty(
+        (columns + TILE) * WIDEST * sizeof(real) + LINE, dtype=np.uint8
+    )
+    cdef real* sums = <real*> _aligned(&memory[0])
+    cdef real* rows = sums + columns * WIDEST
+    with nogil:
+        for start in range(0, k, 16):
+            width = min(WIDEST, k - start)
+            padded = (width + 3) // 4 * 4
+            memset(sums, 0, columns * padded * sizeof(real))
+            memset(rows, 0, TILE * padded * sizeof(real))
+            done = 0
+            for first in range(0, n, 256):
+                last = min(n, first + TILE)
+                for i in range(first, last):
+                    for r in range(width):
+                        rows[(i - first) * padded + r] = U[i, start + r] * scale[i]
+                _tile(sums, &codes[first, 0], &offsets[0], m, last - first, rows, padded, False)
+                done += (last - first) * m * padded
+                if done > WORK:
+                    check_signals()
+                    done = 0
+            for i in range(columns):
+                for r in range(width):
+                    out[i, start + r] += sums[i * padded + r]
+
+
+def gather(codes, offsets, V, scale, out):
+    """Write to the rows of ``out`` (n, k) the rows of ``V`` (columns, k) summed over their labels,
+    times ``scale`` (n,) where it is given; ``out`` must be contiguous.
+    """
+    codes, offsets, n_columns = _table(codes, offsets)
+    V = _numbers(V, out.dtype)
+    factor = np.ones(len(out), V.dtype) if scale is None else _numbers(scale, out.dtype)
+    if out.shape != (len(codes), V.shape[1]) or factor.shape != (len(out),):
+        raise ValueError(f"V {V.shape} does not go into {out.shape} by codes {codes.shape}")
+    if V.shape[0] < n_columns:
+        raise ValueError(f"V must have {n_columns} rows, got {V.shape[0]}")
+    if codes.size and V.size:
+        _gather(codes, offsets, V, factor, out)
+    else:
+        out[...] = 0.0
+
+
+def _gather(
+    const code[:, ::1] codes, const int64_t[::1] offsets, const real[:, ::1] V,
+    const real[::1] scale, real[:, ::1] out,
+):
+    cdef Py_ssize_t n = out.shape[0], k = V.shape[1], m = codes.shape[1], start, width, padded, done
+    cdef Py_ssize_t i, r, first, last, columns = V.shape[0]
+    cdef uint8_t[::1] memory = np.empty(
+        (columns + TILE) * WIDEST * sizeof(real) + LINE, dtype=np.uint8
+    )
+    cdef real* sums = <real*> _aligned(&memory[0])
+    cdef real* rows = sums + columns * WIDEST
+    with nogil:
+        for start in range(0, k, 16):
+            width = min(WIDEST, k - start)
+            padded = (width + 3) // 4 * 4
+            for i in range(columns):
+                for r in range(padded):
+                    sums[i * padded + r] = V[i, start + r] if r < width else 0.0
+            done = 0
+            for first in range(0, n, 256):
+                last = min(n, first + TILE)
+                memset(rows, 0, TILE * padded * sizeof(real))
+                _tile(sums, &codes[first, 0], &offsets[0], m, last - first, rows, padded, True)
+                for i in range(first, last):
+                    for r in range(width):
+                        out[i, start + r] = rows[(i - first) * padded + r] * scale[i]
+                done += (last - first) * m * padded
+                if done > WORK:
+                    check_signals()
+                    done = 0
+
+
+cdef uint8_t* _aligned(uint8_t* memory) noexcept nogil:
+    """The first line of the cache in ``memory``: no vector of sums then lies in two lines."""
+    return memory + (LINE - <size_t> memory % LINE) % LINE
+
+
+cdef void _tile(
+    real* sums, const code* codes, const int64_t* offsets, Py_ssize_t m, Py_ssize_t n, real* rows,
+    Py_ssize_t width, bint outwards,
+) noexcept nogil:
+    """All labels of a tile of ``n`` objects, by a form for the width of the rows."""
+    cdef Py_ssize_t first = 0, last
+    while first < m:
+        last = first + 1
+        while last < m and (offsets[last + 1] - offsets[first]) * width * sizeof(real) <= NEAR:
+            last += 1
+        if width == 4:
+            _add(sums, codes, offsets, m, n, rows, 4, first, last, outwards)
+        elif width == 8:
+            _add(sums, codes, offsets, m, n, rows, 8, first, last, outwards)
+        elif width == 12:
+            _add(sums, codes, offsets, m, n, rows, 12, first, last, outwards)
+        else:
+            _add(sums, codes, offsets, m, n, rows, 16, first, last, outwards)
+        first = last
+
+
+cdef inline void _add(
+    real* sums, const code* codes, const int64_t* offsets, Py_ssize_t m, Py_ssize_t n, real* rows,
+    const Py_ssize_t width, Py_ssize_t first, Py_ssize_t last, bint outwards,
+) noexcept nogil:
+    """Add rows of objects to the sums of their labels in some partitions, or the other way round
+    (``outwards``); inlined, so that ``width`` is a number that the compiler knows.
+    """
+    cdef real own[16]
+    cdef real more[16]
+    cdef Py_ssize_t i, b, r
+    cdef real* row
+    cdef real* place
+    for i in range(n):
+        row = rows + i * width
+        for r in range(width):
+            own[r] = row[r]
+        if outwards:
+            for b in range(first, last):
+                place = sums + (offsets[b] + codes[i * m + b]) * width
+                for r in range(width):
+                    own[r] += place[r]
+            for r in range(width):
+                row[r] = own[r]
+        else:
+            for b in range(first, last):
+                place = sums + (offsets[b] + codes[i * m + b]) * width
+                for r in range(width):  # all are read before one is written: vectors
+                    more[r] = place[r] + own[r]
+                for r in range(width):
+                    place[r] = more[r]
+
+
+def equal_labels(codes, rows, out):
+    """Number of partitions in which objects ``rows``, a slice, agree with every object: ``codes``
+    (m, n), one partition per row, and ``out`` (n, n), whose rows in the slice are written.
+    """
+    codes = np.ascontiguousarray(codes)
+    if out.shape != (codes.shape[1], codes.shape[1]) or not out.flags.c_contiguous:
+        raise ValueError(f"out must be contiguous for codes {codes.shape}, got {out.shape}")
+    start, stop, _ = rows.indices(len(out))
+    if codes.size:
+        _equal(codes, start, stop, out)
+    else:
+        out[start:stop] = 0.0
+
+
+def _equal(const code[:, ::1] codes, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out):
+    cdef Py_ssize_t m = codes.shape[0], n = codes.shape[1], i, j, b, done = 0
+    cdef code own
+    cdef const code* row
+    cdef double* total
+    # Counts of up to 255 partitions: bytes are what the processor compares fastest.
+    cdef uint8_t[::1] held = np.zeros(n, dtype=np.uint8)
+    cdef uint8_t* few = &held[0]
+    with nogil:
+        for i in range(start, stop):
+            total = &out[i, 0]
+            memset(total, 0, n * sizeof(double))
+            for b in range(m):
+                row = &codes[b, 0]
+                own = row[i]
+                for j in range(n):
+                    few[j] += row[j] == own
+                if b % 255 == 254 or b == m - 1:
+                    for j in range(n):
+                        total[j] += few[j]
+                        few[j] = 0
+            done += m * n
+            if done > WORK:
+                check_signals()
+                done = 0
+
+
+def table_sweep(codes, offsets, weights, coverage, U, M, S, absent):
+    """One exact Gauss-Seidel pass over the objects of a table of labels (``label_sweep``).
+
+    ``U`` (n, k), ``M`` (columns, k), ``S`` (k, k) and ``absent``, of size 0 or (m, k, k), are
+    overwritten; they must be contiguous and of float64.
+    """
+    codes, offsets, n_columns = _table(codes, offsets)
+    (n, m), k = codes.shape, U.shape[1]
+    shapes = (len(U), M.shape, S.shape, len(weights), len(coverage))
+    if shapes != (n, (n_columns, k), (k, k), m, n) or len(absent) not in (0, m):
+        raise ValueError(f"U {U.shape}, M {M.shape}, S {S.shape} and codes {codes.shape} differ")
+    if U.size and m:
+        _sweep(
+            codes, offsets, _numbers(weights, np.float64), _numbers(coverage, np.float64), U, M, S,
+            absent,
+        )
+
+
+def _sweep(
+    const code[:, ::1] codes, const int64_t[::1] offsets, const double[::1] weights,
+    const double[::1] coverage, double[:, ::1] U, double[:, ::1] M, double[:, ::1] S,
+    double[:, :, ::1] absent,
+):
+    cdef Py_ssize_t n = codes.shape[0], m = codes.shape[1], k = U.shape[1], i, b, c, r, s, done = 0
+    cdef Py_ssize_t n_steps = max(1, k // 2)
+    cdef bint gaps = absent.shape[0] > 0
+    cdef double[::1] scratch = np.zeros(2 * k * k + 2 * k)
+    cdef double* everyone = &scratch[0]
+    cdef double* H = everyone + k * k
+    cdef double* g = H + k * k
+    cdef double* new = g + k
+    cdef double* u
+    with nogil:
+        if gaps:
+            for b in range(m):
+                _add_scaled(&absent[b, 0, 0], weights[b], k * k, everyone)
+        for i in range(n):
+            u = &U[i, 0]
+            for r in range(k):
+                new[r], g[r] = u[r], coverage[i] * u[r]
+                for s in range(k):
+                    H[r * k + s] = coverage[i] * (S[r, s] - u[r] * u[s]) - everyone[r * k + s]
+            for b in range(m):
+                c = offsets[b] + codes[i, b]
+                if c < offsets[b + 1] - 1:
+                    _add_scaled(&M[c, 0], -weights[b], k, g)
+                elif gaps:
+                    _add_scaled(&absent[b, 0, 0], weights[b], k * k, H)
+            for r in range(k):
+                if u[r] > 0.0:
+                    _add_scaled(H + r * k, u[r], k, g)
+            descend_pairs(H, g, new, k, n_steps)
+            # Carry the changed row into the sums.
+            for r in range(k):
+                for s in range(k):
+                    H[r * k + s] = new[r] * new[s] - u[r] * u[s]
+                g[r] = new[r] - u[r]
+            _add_scaled(H, 1.0, k * k, &S[0, 0])
+            for b in range(m):
+                c = offsets[b] + codes[i, b]
+                _add_scaled(g, 1.0, k, &M[c, 0])
+                if gaps and c == offsets[b + 1] - 1:
+                    _add_scaled(H, 1.0, k * k, &absent[b, 0, 0])
+                    _add_scaled(H, weights[b], k * k, everyone)
+            memcpy(u, new, k * sizeof(double))
+            done += (m + k) * k
+            if done > WORK:
+                check_signals()
+                done = 0
+
+
+cdef inline void _add_scaled(
+    const double* values, double factor, Py_ssize_t n, double* to,
+) noexcept nogil:
+    cdef Py_ssize_t r
+    for r in range(n):
+        to[r] += factor * values[r]
+
+
+def likely_row(c, weight, U, u):
+    """The row of one object moved by pair steps on the negative log-likelihood of its shares.
+
+    As ``likely_row`` in ``consensus/explicit``: shares ``c`` (n,), weights (n,), rows ``U`` (n, k).
+    """
+    cdef const double[::1] shares = _numbers(c, np.float64), weights = _numbers(weight, np.float64)
+    cdef const double[:, ::1] rows = _numbers(U, np.float64)
+    moved = np.array(u, dtype=np.float64)
+    cdef double[::1] own = moved
+    cdef Py_ssize_t n = rows.shape[0], k = rows.shape[1]
+    if shares.shape[0] != n or weights.shape[0] != n or own.shape[0] != k:
+        raise ValueError(f"c {c.shape}, weight {weight.shape}, U {U.shape}, u {u.shape} differ")
+    cdef double[::1] work = np.empty(2 * n + k)
+    if n and k:
+        with nogil:
+            _likely(&shares[0], &weights[0], &rows[0, 0], n, k, &own[0], &work[0])
+    return moved
+
+
+cdef void _likely(
+    const double* c, const double* weight, const double* U, Py_ssize_t n, Py_ssize_t k, double* u,
+    double* work,
+) noexcept nogil:
+    cdef Py_ssize_t step, j, r, to, out
+    cdef double product, force, way
+    cdef double* p = work
+    cdef double* d = work + n
+    cdef double* gradient = work + 2 * n
+    for step in range(max(1, k // 2)):
+        memset(gradient, 0, k * sizeof(double))
+        for j in range(n):
+            product = 0.0
+            for r in range(k):
+                product += U[j * k + r] * u[r]
+            p[j] = fmin(fmax(product, EDGE), 1 - EDGE)
+            force = weight[j] * (p[j] - c[j]) / (p[j] * (1 - p[j]))
+            _add_scaled(U + j * k, force, k, gradient)
+        to, out = 0, -1
+        for r in range(k):
+            if gradient[r] < gradient[to]:
+                to = r
+            if u[r] > 0 and (out < 0 or gradient[r] > gradient[out]):
+                out = r
+        if out < 0 or gradient[out] <= gradient[to]:
+            break
+        for j in range(n):
+            d[j] = U[j * k + to] - U[j * k + out]
+        way = _line_search(c, weight, p, d, n, u[out])
+        u[to] += way
+        u[out] = fmax(u[out] - way, 0.0)
+
+
+cdef double _line_search(
+    const double* c, const double* weight, const double* p, const double* d, Py_ssize_t n,
+    double limit,
+) noexcept nogil:
+    """argmin over 0 <= t <= limit of the loss at p + t d, on the near side of the minimum."""
+    cdef double low = 0.0, high = limit, curvature, steepest, slope, newton, t, slope_t, curvature_t
+    cdef Py_ssize_t step
+    steepest = _slope(c, weight, p, d, n, 0.0, &curvature)
+    if _slope(c, weight, p, d, n, limit, &curvature_t) <= 0:
+        return limit
+    slope = steepest
+    for step in range(40):
+        newton = low - slope / curvature if curvature > 0 else high
+        t = newton if low < newton < high else (low + high) / 2
+        slope_t = _slope(c, weight, p, d, n, t, &curvature_t)
+        if slope_t > 0:
+            high, curvature = t, 0.0
+            continue
+        low, slope, curvature = t, slope_t, curvature_t
+        if slope >= 1e-3 * steepest:
+            break
+    return low
+
+
+cdef double _slope(
+    const double* c, const double* weight, const double* p, const double* d, Py_ssize_t n, double t,
+    double* curvature,
+) noexcept nogil:
+    """Slope of the loss at p + t d, and its curvature."""
+    cdef Py_ssize_t j
+    cdef double first = 0.0, second = 0.0, q, force
+    for j in range(n):
+        q = fmin(fmax(p[j] + t * d[j], EDGE), 1 - EDGE)
+        force = weight[j] * d[j] / (q * (1 - q))
+        first += force * (q - c[j])
+        second += force * d[j] / (q * (1 - q)) * ((q - c[j]) * (q - c[j]) + c[j] * (1 - c[j]))
+    curvature[0] = second
+    return first
