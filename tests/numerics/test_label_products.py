@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from sfumato.core.arrays import optional_module
 from sfumato.numerics import label_products as products
 from sfumato.numerics.label_table import encode
 from sfumato.similarity import coassociation
@@ -16,18 +15,9 @@ def table_of(n=30, m=6, missing=0.0, n_labels=4, seed=0):
     return encode(labels, rng.random(m) + 0.1, np.full(m, n_labels))
 
 
-@pytest.fixture(params=["numpy", "compiled"])
-def twin(request, monkeypatch):
-    if request.param == "numpy":
-        monkeypatch.setattr(products, "compiled_module", lambda *name: None)
-    elif optional_module("sfumato.numerics", "compiled_products") is None:
-        pytest.skip("Numba is not installed")
-    return request.param
-
-
 @pytest.mark.parametrize("k", [1, 3, 4, 7, 10, 16, 17, 37])
 @pytest.mark.parametrize(("missing", "n"), [(0.0, 30), (0.3, 1100)])
-def test_products_are_those_with_one_hot_labels(twin, k, missing, n):
+def test_products_are_those_with_one_hot_labels(k, missing, n):
     rng, table = np.random.default_rng(k), table_of(n, missing=missing)
     H = (table.columns()[:, :, None] == np.arange(table.offsets[-1])).any(axis=1).astype(float)
     U, V, scale = rng.random((n, k)), rng.random((int(table.offsets[-1]), k)), rng.random(n)
@@ -45,7 +35,7 @@ def test_products_are_those_with_one_hot_labels(twin, k, missing, n):
     ("n_labels", "codes", "dtype"),
     [(3, "u1", "float32"), (300, "u2", "float64"), (70_000, "i4", "float64")],
 )
-def test_every_kind_of_codes_and_numbers(twin, n_labels, codes, dtype):
+def test_every_kind_of_codes_and_numbers(n_labels, codes, dtype):
     table = table_of(50, 2, 0.1, n_labels)
     assert table.codes.dtype == codes
     U = np.random.default_rng(0).random((50, 5)).astype(dtype)
@@ -59,7 +49,7 @@ def test_every_kind_of_codes_and_numbers(twin, n_labels, codes, dtype):
     np.testing.assert_allclose(products.gather(table, found), H @ weighted, rtol=1e-5)
 
 
-def test_a_product_is_that_with_the_matrix(twin):
+def test_a_product_is_that_with_the_matrix():
     """The explicit co-association is the oracle of the whole product."""
     rng = np.random.default_rng(1)
     C = coassociation(rng.integers(5, size=(700, 13)))
@@ -67,7 +57,7 @@ def test_a_product_is_that_with_the_matrix(twin):
     np.testing.assert_allclose(C @ U, C.toarray() @ U, rtol=1e-12)
 
 
-def test_many_blocks_give_the_same_as_one(twin, monkeypatch):
+def test_many_blocks_give_the_same_as_one(monkeypatch):
     table = table_of(200_000, 12)
     U = np.random.default_rng(3).random((200_000, 2))
     assert len(list(products.each_block(table, lambda rows: None))) > 1

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
-from sfumato.core.arrays import optional_module
 from sfumato.models.consensus import explicit
-from sfumato.numerics import label_products as products
+from sfumato.native.labels import likely_row
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
 from sfumato.numerics import simplex
@@ -21,11 +20,6 @@ def labelings(seed, n=30, m=6, missing=0.0, n_labels=4):
     return labels
 
 
-def without_numba(monkeypatch):
-    for module in (kernel, products, sweeps):
-        monkeypatch.setattr(module, "compiled_module", lambda *name: None)
-
-
 def double_loop(labels, weights, U):
     total = 0.0
     for b in range(labels.shape[1]):
@@ -35,15 +29,6 @@ def double_loop(labels, weights, U):
                 if i != j:
                     total += weights[b] * ((labels[i, b] == labels[j, b]) - U[i] @ U[j]) ** 2
     return total
-
-
-@pytest.fixture(params=["numpy", "compiled"])
-def twin(request, monkeypatch):
-    if request.param == "numpy":
-        without_numba(monkeypatch)
-    elif optional_module("sfumato.numerics", "compiled_labels") is None:
-        pytest.skip("Numba is not installed")
-    return request.param
 
 
 @given(seed=st.integers(0, 10_000), missing=st.sampled_from([0.0, 0.1, 0.6]))
@@ -67,7 +52,7 @@ def test_codes_take_the_smallest_integers(n_labels):
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
-def test_pair_counts_equal_comparisons(twin, missing):
+def test_pair_counts_equal_comparisons(missing):
     labels = labelings(5, missing=missing)
     weights = np.ones(6)
     together, seen = kernel.pair_counts(kernel.encode(labels, weights))
@@ -89,7 +74,7 @@ def test_pair_counts_are_weighted():
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.1, 0.5])
-def test_sweeps_go_down_to_a_stationary_point(twin, missing):
+def test_sweeps_go_down_to_a_stationary_point(missing):
     rng = np.random.default_rng(7)
     truth = np.arange(60) % 3
     labels = np.where(
@@ -112,9 +97,7 @@ def test_sweeps_go_down_to_a_stationary_point(twin, missing):
             assert sweeps.objective(table, moved) >= history[-1] - 1e-6
 
 
-def test_twins_reach_the_same_minimum(monkeypatch):
-    if optional_module("sfumato.numerics", "compiled_labels") is None:
-        pytest.skip("Numba is not installed")
+def test_objects_one_by_one_and_in_panels_reach_the_same_minimum():
     rng = np.random.default_rng(8)
     labels = np.where(
         rng.random((80, 10)) < 0.9, (np.arange(80) % 4)[:, None], rng.integers(0, 4, (80, 10))
@@ -122,17 +105,16 @@ def test_twins_reach_the_same_minimum(monkeypatch):
     labels[rng.random(labels.shape) < 0.1] = -1
     table, start = kernel.encode(labels), simplex.normalize(np.eye(4)[np.arange(80) % 4] + 0.2)
 
-    def minimum():
+    def minimum(table):
         U = start
         for _ in range(150):
             U, value = sweeps.sweep(table, U)
         return U, value
 
-    U_compiled, f_compiled = minimum()
-    without_numba(monkeypatch)
-    U_numpy, f_numpy = minimum()
-    assert f_numpy == pytest.approx(f_compiled, rel=1e-8)
-    np.testing.assert_allclose(U_numpy, U_compiled, atol=1e-4)
+    U_single, f_single = minimum(table)
+    U_panels, f_panels = minimum(table._replace(mass=np.ones(80)))  # weights go by panels
+    assert f_panels == pytest.approx(f_single, rel=1e-8)
+    np.testing.assert_allclose(U_panels, U_single, atol=1e-4)
 
 
 def test_pairs_never_seen_together_change_nothing():
@@ -205,15 +187,22 @@ def test_regularization_falls_from_a_share_of_the_mean_degree_to_nothing():
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
-def test_compiled_rows_of_the_likelihood_are_those_of_numpy(k):
-    compiled = pytest.importorskip("sfumato.numerics.compiled_labels")
+def test_a_row_of_the_likelihood_only_falls_and_settles_at_the_minimum(k):
     rng = np.random.default_rng(k)
     U = simplex.draw(rng, (40, k))
     U[:5] = np.eye(k)[np.zeros(5, dtype=int)]
-    for i in range(20):
-        c, weight = rng.random(40), rng.integers(0, 4, 40).astype(float)
-        np.testing.assert_allclose(
-            compiled.likely_row(c, weight, U, U[i]),
-            explicit.likely_row(c, weight, U, U[i]),
-            atol=1e-9,
-        )
+
+    def loss(c, weight, u):
+        p = np.clip(U @ u, explicit.NEAR, 1 - explicit.NEAR)
+        return -np.sum(weight * (c * np.log(p) + (1 - c) * np.log1p(-p)))
+
+    for i in range(10):
+        c, weight, u = rng.random(40), rng.integers(0, 4, 40).astype(float), U[i]
+        for _ in range(300):
+            before, u = loss(c, weight, u), likely_row(c, weight, U, u)
+            assert loss(c, weight, u) <= before + 1e-10 * abs(before)
+        assert u.min() >= 0
+        assert u.sum() == pytest.approx(1.0)
+        for vertex in np.eye(k):
+            aside = loss(c, weight, 0.999 * u + 0.001 * vertex)
+            assert aside >= loss(c, weight, u) * (1 - 1e-7)

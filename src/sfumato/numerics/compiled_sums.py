@@ -9,113 +9,15 @@ Import at call time.
 
 from __future__ import annotations
 
-import threading
-from typing import Any
-
 import numpy as np
 from numba import njit
 
-from .compiled_powers import fuzzy_powers, fuzzy_single_powers
-
-__all__ = ["fuzzy_sums", "gaussian_sums", "gaussian_walk"]
+__all__ = ["gaussian_walk"]
 
 SMALL = 10**6  # multiplications that OpenBLAS makes without packing
 SHIFT = 300.0  # added to logits, so that a density far below the peak does not vanish
 LOWEST = 1e-280  # sums of densities below are left to the careful NumPy form
 FREE = {"reassoc", "contract", "nsz"}
-
-_thread = threading.local()
-
-
-def fuzzy_sums(
-    Z: np.ndarray, weights: np.ndarray | None, rows: np.ndarray, fuzzifier: float
-) -> tuple[np.ndarray, float]:
-    """Sums (k, q) of z(x) weighted by w u^m, up to a constant, and of the costs.
-
-    ``rows`` (k, q) give the distances.
-
-    ``Z`` is one block (q, b) or several (blocks, q, b).
-    """
-    sums, b = np.zeros(rows.shape), Z.shape[-1]
-    scratch = _scratch(
-        (Z.dtype, (len(rows), b)), (Z.dtype, (b,)), (Z.dtype, (len(rows), rows.shape[1] - 2))
-    )
-    arguments: Any = (*_alike(Z, weights, rows), sums, *scratch)
-    if fuzzifier == 2.0:
-        return sums, _fuzzy(*arguments)
-    spare = np.empty((len(rows) + 7, b), dtype=Z.dtype)
-    others: Any = (*arguments[:5], arguments[-1], spare, fuzzifier)
-    return sums, (fuzzy_single_powers if Z.dtype == np.float32 else fuzzy_powers)(*others)
-
-
-def gaussian_sums(
-    Z: np.ndarray, weights: np.ndarray | None, rows: np.ndarray
-) -> tuple[np.ndarray, float] | None:
-    """Sums (k, q) of z(x) weighted by the posterior, and of log-densities; None where all densities
-    of an object vanish.
-
-    ``Z`` is one block or several of z(x), or of x alone, whose products are then made here.
-    """
-    (k, q), ready = rows.shape, Z.shape[-2] == rows.shape[1]
-    tile = Z.shape[-1] if ready else max(32, min(256, SMALL // rows.size // 8 * 8))
-    sums = np.zeros((k, q) if ready else (q, k))
-    shapes = (k, tile), (0 if ready else q, tile), (0 if ready else tile, k), sums.shape
-    scratch = _scratch(
-        *((Z.dtype, shape) for shape in shapes), (np.float64, (k, tile)), (np.float64, (2, tile))
-    )
-    arguments: Any = (*_alike(Z, weights, rows), sums, *scratch)
-    value = gaussian_walk(*arguments)
-    return None if np.isnan(value) else (sums if ready else sums.T, value)
-
-
-def _alike(Z: np.ndarray, weights: np.ndarray | None, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-    Z = Z if Z.ndim == 3 else Z[None]
-    given = np.empty(0) if weights is None else weights
-    return tuple(np.ascontiguousarray(array, dtype=Z.dtype) for array in (Z, given, rows))
-
-
-def _scratch(*wanted: tuple[Any, tuple[int, ...]]) -> tuple[np.ndarray, ...]:
-    """Arrays that this thread uses again in every block."""
-    if getattr(_thread, "wanted", None) != wanted:
-        _thread.wanted, _thread.arrays = (
-            wanted,
-            tuple(np.empty(shape, dtype) for dtype, shape in wanted),
-        )
-    return _thread.arrays
-
-
-@njit(cache=True, nogil=True, fastmath=FREE, error_model="numpy")
-def _fuzzy(stack, weights, rows, sums, D, total, part):
-    """The first row of z(x), all ones, and the last one stay out of the products."""
-    (k, b), one, cost = D.shape, stack.dtype.type(1.0), 0.0
-    linear = np.ascontiguousarray(rows[:, 1:-1])
-    for s in range(len(stack)):
-        Z, last = stack[s, 1:-1], stack[s, -1]
-        np.dot(linear, Z, D)
-        total[:] = 0.0
-        for j in range(k):
-            row, first, slope = D[j], rows[j, 0], rows[j, -1]
-            for i in range(b):
-                pull = one / (row[i] + (first + slope * last[i]))
-                row[i] = pull
-                total[i] += pull
-        for i in range(b):
-            inverse = one / total[i]
-            scale = inverse * weights[s * b + i] if len(weights) else inverse
-            cost += k * np.float64(scale)
-            total[i] = scale * inverse
-        for j in range(k):
-            row, mass, rest = D[j], 0.0, 0.0
-            for i in range(b):
-                pull = row[i] * row[i] * total[i]
-                row[i] = pull
-                mass += np.float64(pull)
-                rest += np.float64(pull * last[i])
-            sums[j, 0] += mass
-            sums[j, -1] += rest
-        np.dot(D, Z.T, part)
-        sums[:, 1:-1] += part
-    return cost
 
 
 @njit(cache=True, nogil=True)

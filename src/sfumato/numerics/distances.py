@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.arrays import compiled_module, inplace, namespace, optional_module
+from ..core.arrays import inplace, namespace, native, optional_module
 from ..core.types import Array, Weights
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "features",
     "from_cholesky_coordinates",
     "fused_sums",
-    "has_compiled",
     "moments",
     "pack",
     "roots",
@@ -165,19 +164,18 @@ def fused_sums(
     fuzzifier: float | None = None,
     floor: float = 0.0,
 ) -> tuple[np.ndarray, float] | None:
-    """Weighted sums of z(x) and of the costs by one kernel, compiled or of a CUDA device.
+    """Weighted sums of z(x) and of the costs by one kernel, native or of a CUDA device.
 
-    None where there is no such kernel. Without a ``fuzzifier`` the sums are those of mixtures.
+    None where there is no such kernel, and where all densities of an object vanish. Without a ``fuzzifier`` the sums are those of mixtures.
 
     ``Z`` holds z(x) or, of kind "full" for mixtures, x alone.
     """
     if isinstance(Z, np.ndarray):
-        twins = compiled_module(__package__, "compiled_sums")
-        if twins is None or fuzzifier is None:
-            return None if twins is None else twins.gaussian_sums(Z, weights, rows)
+        if fuzzifier is None:
+            return native("sums").gaussian_sums(Z, weights, rows)
         raised = rows.copy()
         raised[:, 0] += floor
-        return twins.fuzzy_sums(Z, weights, raised, fuzzifier)
+        return native("fuzzy").fuzzy_sums(Z, weights, raised, fuzzifier)
     if not getattr(Z, "is_cuda", False):
         return None
     sums = optional_module(__package__, "cuda_sums")
@@ -186,11 +184,6 @@ def fused_sums(
         if sums is not None and sums.fits(Z, rows, d)
         else None
     )
-
-
-def has_compiled() -> bool:
-    """Whether ``fused_sums`` has kernels for NumPy arrays."""
-    return compiled_module(__package__, "compiled_sums") is not None
 
 
 def roots(matrices: np.ndarray) -> np.ndarray:

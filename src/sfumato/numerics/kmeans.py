@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import compiled_module, inplace, namespace
+from ..core.arrays import inplace, namespace, native
 from ..core.types import Array
 from . import simplex
 
@@ -109,10 +109,8 @@ def temperature(distances: np.ndarray, weights: Array, q: int, *, max_iter: int 
     t = max(
         smallest, float(xp.sum(weights * xp.min(distances, axis=1))) / (q * float(xp.sum(weights)))
     )
-    twin = compiled_module(__package__, "compiled_kmeans")
-    if twin is not None and isinstance(distances, np.ndarray):
-        rows, mass = (np.ascontiguousarray(a, dtype=np.float64) for a in (distances, weights))
-        return float(twin.cauchy_scale(rows, mass, q, t, smallest, max_iter))
+    if isinstance(distances, np.ndarray):
+        return native("kmeans").cauchy_scale(distances, weights, q, t, smallest, max_iter)
     way = 0.0
     for step in range(max_iter):
         U = memberships(distances, t, q)

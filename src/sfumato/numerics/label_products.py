@@ -1,6 +1,6 @@
 """Products of a table of labels with matrices: H'U and H diag(w) V, H the one-hot labels.
 
-With Numba the labels are followed one by one; otherwise H is formed a block of rows at a time.
+The labels are followed one by one, a block of rows at a time on every core.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from ..core.arrays import compiled_module
+from ..core.arrays import native
 from ..core.rows import in_threads
 
 __all__ = ["each_block", "gather", "one_hot", "scatter"]
 
-# Labels of a block: of those with one-hot matrices, and of those without, which are less work
-LABELS, LABELS_COMPILED = 2**20, 2**18
-LINE = 64  # bytes of a line of the cache
+LABELS = 2**18  # of a block
 
 
 class Table(Protocol):
@@ -49,17 +47,16 @@ def scatter(table: Table, U: np.ndarray, scale: np.ndarray | None = None) -> np.
         from . import label_table_torch
 
         return label_table_torch.scatter(table, U if scale is None else scale[:, None] * U)
-    compiled = _compiled(table, U)
-    if compiled is not None:
-        return _scatter_compiled(compiled, table, U, scale)
-    total = np.zeros((int(table.offsets[-1]), U.shape[1]), dtype=U.dtype)
+    shape, dtype = (int(table.offsets[-1]), U.shape[1]), _real(U)
+    total = np.zeros(shape, dtype=dtype)
 
-    def part(rows: slice) -> Any:
-        own = U[rows] if scale is None else U[rows] * scale[rows, None].astype(U.dtype)
-        return one_hot(table, rows, U.dtype).T @ own
+    def part(rows: slice) -> np.ndarray:
+        sums, own = np.zeros(shape, dtype=dtype), None if scale is None else scale[rows]
+        native("labels").scatter(table.codes[rows], table.offsets, U[rows], own, sums)
+        return sums
 
-    for each in each_block(table, part):
-        total += each
+    for sums in each_block(table, part):
+        total += sums
     return total
 
 
@@ -72,89 +69,21 @@ def gather(table: Table, V: np.ndarray, scale: np.ndarray | None = None) -> np.n
 
         out = label_table_torch.gather(table, V)
         return out if scale is None else scale[:, None] * out
-    compiled = _compiled(table, V)
-    weighted = V * table.column_weight[:, None].astype(V.dtype)
-    out = np.empty((table.codes.shape[0], V.shape[1]), dtype=V.dtype)
-    if compiled is not None:
-        _gather_compiled(compiled, table, weighted, scale, out)
-        return out
+    weighted = V * table.column_weight[:, None].astype(_real(V))
+    out = np.empty((table.codes.shape[0], V.shape[1]), dtype=_real(V))
 
     def fill(rows: slice) -> None:
-        out[rows] = one_hot(table, rows, V.dtype) @ weighted
-        if scale is not None:
-            out[rows] *= scale[rows, None].astype(V.dtype)
+        own = None if scale is None else scale[rows]
+        native("labels").gather(table.codes[rows], table.offsets, weighted, own, out[rows])
 
     for _ in each_block(table, fill):
         pass
     return out
 
 
-def _compiled(table: Table, V: np.ndarray) -> Any:
-    """The module of compiled products, or None where they do not apply."""
-    plain = V.dtype in (np.float32, np.float64) and table.codes.dtype.kind == "u"
-    return compiled_module(__package__, "compiled_products") if plain else None
-
-
-def _scatter_compiled(
-    compiled: Any, table: Table, U: np.ndarray, scale: np.ndarray | None
-) -> np.ndarray:
-    """As ``scatter``: every block has sums of its own, which are added in order."""
-    k, n_columns = U.shape[1], int(table.offsets[-1])
-    factor = _factor(table, U, scale)
-    total = np.zeros((n_columns, k), dtype=U.dtype)
-    for start in range(0, k, compiled.WIDEST):
-        own = _plain(U[:, start : start + compiled.WIDEST], U.dtype)
-
-        def part(rows: slice, own: np.ndarray = own) -> np.ndarray:
-            sums = _zeros(n_columns, compiled.padded(own.shape[1]), U.dtype)
-            codes = _plain(table.codes[rows], table.codes.dtype)
-            compiled.scatter(codes, table.offsets, own[rows], factor[rows], sums)
-            return sums
-
-        for sums in each_block(table, part, LABELS_COMPILED):
-            total[:, start : start + compiled.WIDEST] += sums[:, : own.shape[1]]
-    return total
-
-
-def _gather_compiled(
-    compiled: Any, table: Table, weighted: np.ndarray, scale: np.ndarray | None, out: np.ndarray
-) -> None:
-    """As ``gather``, written to ``out``."""
-    (n_columns, k), factor = weighted.shape, _factor(table, weighted, scale)
-    for start in range(0, k, compiled.WIDEST):
-        width = min(compiled.WIDEST, k - start)
-        sums = _zeros(n_columns, compiled.padded(width), out.dtype)
-        sums[:, :width] = weighted[:, start : start + width]
-        whole = out if width == k else np.empty((len(out), width), dtype=out.dtype)
-
-        def fill(rows: slice, sums: np.ndarray = sums, whole: np.ndarray = whole) -> None:
-            codes = _plain(table.codes[rows], table.codes.dtype)
-            compiled.gather(codes, table.offsets, sums, factor[rows], whole[rows])
-
-        for _ in each_block(table, fill, LABELS_COMPILED):
-            pass
-        if whole is not out:
-            out[:, start : start + width] = whole
-
-
-def _factor(table: Table, V: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
-    given = np.ones(len(table.codes)) if scale is None else scale
-    return _plain(given, V.dtype)
-
-
-def _zeros(n_columns: int, width: int, dtype: np.dtype) -> np.ndarray:
-    """Sums to begin with, where no vector of them lies in two lines of the cache: a third of the
-    time.
-    """
-    size = n_columns * width * dtype.itemsize
-    memory = np.zeros(size + LINE, dtype=np.uint8)
-    start = -memory.ctypes.data % LINE
-    return memory[start : start + size].view(dtype).reshape(n_columns, width)
-
-
-def _plain(array: np.ndarray, dtype: npt.DTypeLike) -> np.ndarray:
-    """The array as the kernels were compiled for: rows one after the other, and writable."""
-    return np.require(array, dtype, ["C", "W"])
+def _real(V: np.ndarray) -> Any:
+    """The type of the sums."""
+    return np.float32 if V.dtype == np.float32 else np.float64
 
 
 def one_hot(table: Table, rows: slice, dtype: npt.DTypeLike) -> sp.csr_array:
@@ -168,14 +97,12 @@ def one_hot(table: Table, rows: slice, dtype: npt.DTypeLike) -> sp.csr_array:
     )
 
 
-def each_block(
-    table: Table, function: Callable[[slice], Any], labels: int = LABELS
-) -> Iterator[Any]:
-    """``function`` of blocks of rows of about so many labels, on every core.
+def each_block(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
+    """``function`` of blocks of rows, on every core.
 
     Blocks and order do not depend on the number of cores.
     """
     n, m = table.codes.shape
-    size = max(1, max(labels, 4 * int(table.offsets[-1])) // m)
+    size = max(1, max(LABELS, 4 * int(table.offsets[-1])) // m)
     blocks = [(slice(start, min(start + size, n)),) for start in range(0, n, size)]
     yield from in_threads(function, blocks, None)

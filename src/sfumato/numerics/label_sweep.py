@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.arrays import compiled_module
+from ..core.arrays import native
 from . import simplex
 from .label_products import each_block, gather, scatter
 from .label_table import Table, has_gaps
@@ -111,9 +111,9 @@ def sweep(table: Table, U: np.ndarray, offset: float | None = None) -> tuple[np.
     """One Gauss-Seidel pass over the objects, and f afterwards. ``U`` stays as it is."""
     U = U.copy()
     sums = moments(table, U)
-    compiled = compiled_module(__package__, "compiled_labels")
-    if compiled is not None and table.mass is None:
-        compiled.table_sweep(table.codes, table.offsets, table.weights, table.coverage, U, *sums)
+    if table.mass is None:
+        given = table.codes, table.offsets, table.weights, table.coverage
+        native("labels").table_sweep(*given, U, *sums)
     else:
         size = -(-len(U) // N_PANELS)
         for start in range(0, len(U), size):

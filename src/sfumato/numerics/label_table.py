@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from ..core.arrays import compiled_module
+from ..core.arrays import native
+from ..core.rows import in_threads
 from .eigen import Spectrum, leading_eigenvectors
 from .label_products import each_block, gather, one_hot, scatter
 
@@ -48,6 +49,7 @@ APART = (
 )  # eigenvalue above which nothing but SMALLEST_REGULARIZATION joins a group to the others
 # Of the mean similarity to all others together: clusters of two objects in a hundred stand
 REGULARIZATION = 0.04
+ROWS = 256  # of pairs that are counted in one go
 FEW_PAIRS = 2000  # objects up to which the matrix of all pairs is formed
 
 
@@ -296,10 +298,12 @@ def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, n
     """
     right = table if other is None else other
     seen_together = _seen_together(table, right)
-    compiled = compiled_module(__package__, "compiled_labels")
-    if compiled is not None and other is None and np.all(table.weights == 1.0):
-        together = np.empty(seen_together.shape)
-        compiled.equal_labels(np.ascontiguousarray(table.codes.T), together)
+    if other is None and np.all(table.weights == 1.0):
+        together, columns = np.empty(seen_together.shape), np.ascontiguousarray(table.codes.T)
+        blocks = [(slice(start, start + ROWS),) for start in range(0, len(together), ROWS)]
+        count = native("labels").equal_labels
+        for _ in in_threads(lambda rows: count(columns, rows, together), blocks, None):
+            pass
         if has_gaps(table):
             together -= (
                 len(table.weights)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import compiled_module, to_numpy
+from ..core.arrays import native, to_numpy
 from ..core.labels import encode
 from ..core.rows import Rows
 
@@ -40,7 +40,6 @@ __all__ = [
 
 MOST_GROUPS = 200  # that agglomeration begins with
 PAIRED = 2**18  # numbers in the scatters of the pairs that are weighed at once
-SMALL = 2**16  # numbers of a sample that stay in the cache, where loops take less time than BLAS
 
 
 def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
@@ -127,17 +126,6 @@ def whiten(X: np.ndarray, weights: np.ndarray, power: float = 1.0) -> np.ndarray
     return X @ (vectors[:, good] / values[good] ** (power / 2.0)) if good.any() else X
 
 
-def _distances(X: np.ndarray, squares: np.ndarray, centers: np.ndarray) -> np.ndarray:
-    """Squared distances (k, n), exactly zero only at a center itself.
-
-    ``squares`` (n,) are the squared lengths of the rows of ``X``.
-    """
-    both = squares + np.sum(centers**2, axis=1)[:, None]
-    D = both - 2.0 * (centers @ X.T)
-    # What the expansion of the square may lose to cancellation counts as nothing.
-    return np.where(4 * np.finfo(float).eps * both < D, D, 0.0)
-
-
 def nearest(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
     """Index of the nearest center of every object."""
     return np.argmin(np.sum(centers**2, axis=1)[:, None] - 2.0 * (centers @ X.T), axis=0)
@@ -153,37 +141,8 @@ def kmeans_plus_plus(
     """
     # As many candidates as scikit-learn tries for each center.
     n_trials = 2 + int(np.log(k))
-    twin = _twin(X)
-    if twin is not None:
-        first, draws = rng.random(), rng.random((k - 1, n_trials))
-        return X[twin.plus_plus(*_columns(X, weights), first, draws, float(cap))]
-    chosen, squares = [_draw(weights, rng, 1)[0]], np.sum(X**2, axis=1)
-    closest = np.minimum(_distances(X, squares, X[chosen])[0], cap)
-    while len(chosen) < k:
-        mass = weights * closest
-        candidates = _draw(mass if mass.sum() > 0 else weights, rng, n_trials)
-        trials = np.minimum(closest, _distances(X, squares, X[candidates]))
-        best = int(np.argmin(trials @ weights))
-        chosen.append(candidates[best])
-        closest = trials[best]
-    return X[chosen]
-
-
-def _twin(X: np.ndarray) -> Any:
-    """The compiled module, or None where it is not there or would take more time."""
-    return compiled_module(__package__, "compiled_kmeans") if X.size <= SMALL else None
-
-
-def _columns(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Features (d, n) and weights (n,) as compiled loops take them."""
-    return np.ascontiguousarray(X.T, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-
-
-def _draw(mass: np.ndarray, rng: np.random.Generator, size: int) -> np.ndarray:
-    cumulative = np.cumsum(mass)
-    return np.minimum(
-        np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right"), len(mass) - 1
-    )
+    first, draws = rng.random(), rng.random((k - 1, n_trials))
+    return X[native("kmeans").plus_plus(X, weights, first, draws, cap)]
 
 
 def kmeans(
@@ -195,18 +154,7 @@ def kmeans(
 
 def lloyd(X: np.ndarray, weights: np.ndarray, centers: np.ndarray, n_steps: int) -> np.ndarray:
     """Labels (n,) after a few steps of Lloyd's algorithm."""
-    twin = _twin(X)
-    if twin is not None:
-        return twin.few_steps(*_columns(X, weights), np.array(centers, dtype=np.float64), n_steps)
-    for _ in range(n_steps):
-        share = (nearest(X, centers) == np.arange(len(centers))[:, None]) * weights
-        mass = share.sum(axis=1)[:, None]
-        # A center without objects stays where it is.
-        moved = np.where(mass > 0, (share @ X) / np.where(mass > 0, mass, 1.0), centers)
-        if np.array_equal(moved, centers):
-            break
-        centers = moved
-    return nearest(X, centers)
+    return native("kmeans").few_steps(X, weights, centers, n_steps)
 
 
 def agglomerate(X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:

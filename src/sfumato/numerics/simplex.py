@@ -2,8 +2,8 @@
 
 ``project`` is the nearest point, ``normalize`` divides by the row sum, ``softmax`` starts from
 logarithms, and
-``quadratic_program`` solves  min over the simplex of  u'Hu / 2 - b'u  for many rows at once, by a
-compiled active set or by pair steps.
+``quadratic_program`` solves  min over the simplex of  u'Hu / 2 - b'u  for many rows at once, by an
+active set on the processor and by pair steps on devices.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import add_at, compiled_module, device, inplace, namespace
+from ..core.arrays import add_at, device, inplace, namespace, native
 from ..core.types import Array
 
 __all__ = ["draw", "normalize", "pair_steps", "project", "quadratic_program", "softmax"]
@@ -118,17 +118,16 @@ def quadratic_program(
         Positive semidefinite: one for all rows, or one for each.
     B : array of shape (n, k)
     U : array of shape (n, k), optional
-        Where the pair steps begin. NumPy arrays go to the compiled active set where Numba is
-        installed, which is exact and needs no start.
+        Where the pair steps begin. NumPy arrays go to an active set, which is exact and needs no
+        start.
     max_steps : int
         Rounds of k / 2 pair steps at most.
     tol : float
         Largest violation of the optimality conditions, relative to the largest entries of H and B.
     """
     xp = namespace(B)
-    compiled = compiled_module(__package__, "compiled_simplex") if xp is np else None
-    if compiled is not None:
-        return compiled.quadratic_programs(np.asarray(H), np.asarray(B))
+    if xp is np:
+        return native("simplex").quadratic_programs(np.asarray(H), np.asarray(B))
     k = B.shape[1]
     U = xp.full_like(B, 1.0 / k) if U is None else xp.asarray(U, dtype=B.dtype, copy=True)
     scale = xp.max(xp.abs(H)) + xp.max(xp.abs(B)) if B.shape[0] else 1.0

@@ -130,17 +130,3 @@ def test_float32_goes_over_to_float64_where_centers_are_near():
     np.testing.assert_allclose(
         kernel.memberships(Z, kernel.ready(near, kernel.Rule(2.0)))[0], expected, atol=1e-5
     )
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_several_blocks_without_compiled_kernels_have_the_sums_of_each(monkeypatch, weighted):
-    """A worker of a cluster may be asked so by a client that has kernels."""
-    monkeypatch.setattr(distances, "fused_sums", lambda *_, **__: None)
-    rng = np.random.default_rng(0)
-    X, w = rng.normal(size=(60, 2)), rng.random(60) if weighted else None
-    ready = kernel.ready(kernel.State(rng.normal(size=(3, 2))), kernel.Rule(2.0))
-    Z = distances.features(X.T, "spherical")
-    stack = np.stack(np.split(Z, 3, axis=1))
-    whole, parts = kernel.summarize(Z, w, ready), kernel.summarize(stack, w, ready)
-    np.testing.assert_allclose(parts.sums, whole.sums, rtol=1e-12)
-    assert parts.objective == pytest.approx(whole.objective, rel=1e-12)

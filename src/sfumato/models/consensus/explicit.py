@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.arrays import optional_module
+from ...core.arrays import native
 from ...numerics import simplex
 
-__all__ = ["Pairs", "likely_row", "objective", "place", "sweep"]
+__all__ = ["Pairs", "objective", "place", "sweep"]
 
 NEAR = 1e-12  # probabilities keep this distance from 0 and 1
 
@@ -80,11 +80,10 @@ def place(
 
 
 def _row(likelihood: bool) -> Any:
-    """The new row of one object by the loss asked for."""
-    compiled = optional_module("sfumato.numerics", "compiled_labels") if likelihood else None
-    return (
-        _squared_row if not likelihood else likely_row if compiled is None else compiled.likely_row
-    )
+    """The new row of one object by the loss asked for; of the likelihood by pair steps, each with a
+    line search.
+    """
+    return native("labels").likely_row if likelihood else _squared_row
 
 
 def _squared_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -93,54 +92,3 @@ def _squared_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray
     H = weighted.T @ U
     gradient = H @ u - weighted.T @ c
     return simplex.pair_steps(H, gradient[None], u[None].copy(), max(1, len(u) // 2))[0]
-
-
-def likely_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Pair steps on the negative log-likelihood of one object, each by a line search to the
-    minimum.
-    """
-    u = u.copy()
-    for _ in range(max(1, len(u) // 2)):
-        p = np.clip(U @ u, NEAR, 1 - NEAR)
-        gradient = (weight * (p - c) / (p * (1 - p))) @ U
-        to, out = int(np.argmin(gradient)), int(np.argmax(np.where(u > 0, gradient, -np.inf)))
-        if gradient[out] <= gradient[to]:
-            break
-        step = _line_search(c, weight, p, U[:, to] - U[:, out], u[out])
-        u[to] += step
-        u[out] -= step
-    return np.clip(u, 0.0, None)
-
-
-def _line_search(
-    c: np.ndarray, weight: np.ndarray, p: np.ndarray, d: np.ndarray, limit: float
-) -> float:
-    """argmin over 0 <= t <= limit of the loss at p + t d, convex: Newton steps, halving the bracket
-    where they overshoot.
-
-    The answer lies on the near side of the minimum, so that the loss never rises.
-    """
-    steepest, curvature = _slope(c, weight, p, d)
-    if _slope(c, weight, p + limit * d, d)[0] <= 0:
-        return limit
-    low, high, slope = 0.0, limit, steepest
-    for _ in range(40):
-        newton = low - slope / curvature if curvature > 0 else high
-        t = newton if low < newton < high else (low + high) / 2
-        slope_t, curvature_t = _slope(c, weight, p + t * d, d)
-        if slope_t > 0:
-            high, curvature = t, 0.0
-            continue
-        low, slope, curvature = t, slope_t, curvature_t
-        if slope >= 1e-3 * steepest:
-            break
-    return low
-
-
-def _slope(c: np.ndarray, weight: np.ndarray, q: np.ndarray, d: np.ndarray) -> tuple[float, float]:
-    """First and second derivative of the loss at q along d."""
-    q = np.clip(q, NEAR, 1 - NEAR)
-    spread = q * (1 - q)
-    return float(np.sum(weight * (q - c) / spread * d)), float(
-        np.sum(weight * ((q - c) ** 2 + c * (1 - c)) / spread**2 * d**2)
-    )

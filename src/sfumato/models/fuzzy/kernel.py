@@ -13,7 +13,6 @@ more cluster at the same distance from every object.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +21,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
 from ...core import loop
-from ...core.arrays import compiled_module, inplace, namespace, to_numpy
-from ...core.rows import add
+from ...core.arrays import inplace, namespace, native, to_numpy
 from ...core.types import Array
 from ...numerics import distances
 
@@ -52,8 +50,7 @@ SMALL = 2**14  # numbers for which SciPy takes longer to check them than to comp
 # Beyond this fuzzifier, power means are taken by logarithms near one, which the kernels that read
 # objects once do not; the fuzzifiers of the literature lie below 10.
 MOST_FUSED = 100.0
-FEW = 2**19  # numbers of a step, under a millisecond, up to which a run is one compiled call
-MOST_STEPS = 1000  # of a run that is one call: Ctrl-C waits for its end
+FEW = 2**19  # numbers of a step, under a millisecond, up to which a run is one native call
 MOST_FUZZY = 1e16  # beyond this fuzzifier memberships are equal to rounding
 
 
@@ -249,10 +246,6 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
         )
         if fused is not None:
             return Stats(fused[0][: ready.n_clusters], fused[1])
-    if Z.ndim == 3:  # the process that asked has kernels for several blocks, a worker has none
-        own = [None] * len(Z) if weights is None else weights.reshape(len(Z), -1)
-        parts = (summarize(block, w, ready) for block, w in zip(Z, own, strict=True))
-        return reduce(add, parts)
     A, cost = pull(squared_distances(Z, ready), weights, ready.rule)
     sums = A[: ready.n_clusters, :] @ Z.T
     return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(cost, dtype=xp.float64)))
@@ -261,31 +254,22 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
 def whole_run(
     Z: np.ndarray, weights: np.ndarray | None, state: State, rule: Rule, max_iter: int, tol: float
 ) -> Callable[[], loop.Run] | None:
-    """A run from ``state`` in one compiled call, where the objects are so few that it pays; else
+    """A run from ``state`` in one native call, where the objects are so few that it pays; else
     None. ``Z`` is z(x) (q, n).
     """
     q, n = Z.shape
-    few = n * q * len(state.centers) <= FEW and max_iter <= MOST_STEPS and Z.dtype == np.float64
+    few = n * q * len(state.centers) <= FEW and Z.dtype == np.float64
     plain = state.metrics is None and rule.temperature is None and rule.fuzzifier <= MOST_FUSED
-    twin = compiled_module("sfumato.numerics", "compiled_runs") if few and plain else None
-    if twin is None:
+    if not (few and plain):
         return None
-    given = np.empty(0) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
     noise = np.nan if rule.noise is None else rule.noise
     rounding = 4.0 * float(np.finfo(np.float64).eps) * q
 
     def compute() -> loop.Run:
-        centers, history, done = twin.fuzzy_run(
-            np.ascontiguousarray(Z),
-            given,
-            np.ascontiguousarray(state.centers, dtype=np.float64),
-            float(rule.fuzzifier),
-            float(noise),
-            rounding,
-            max_iter,
-            float(tol),
+        centers, history, done = native("fuzzy").fuzzy_run(
+            Z, weights, state.centers, rule.fuzzifier, noise, rounding, max_iter, tol
         )
-        return loop.Run(State(centers), history[-1], history, len(history), bool(done))
+        return loop.Run(State(centers), history[-1], history, len(history), done)
 
     return compute
 
@@ -293,7 +277,7 @@ def whole_run(
 def stackable(ready: Distances, dtype: npt.DTypeLike) -> bool:
     """Whether there is a kernel for several blocks of this type at once."""
     enough = dtype == np.float64 or _single_will_do(ready)
-    return _fused(ready) and enough and distances.has_compiled()
+    return _fused(ready) and enough
 
 
 def _fused(ready: Distances) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core import loop
-from ...core.arrays import compiled_module, namespace
+from ...core.arrays import namespace, native
 from ...numerics import kmeans as kernel
 
 __all__ = ["best_of_starts"]
@@ -21,16 +21,14 @@ def best_of_starts(
 
     ``Z`` (n, d) is the embedding and ``weights`` (n,) what its rows count.
     """
-    twin = compiled_module("sfumato.numerics", "compiled_kmeans")
-    if twin is not None and isinstance(Z, np.ndarray):
-        rows, mass = (np.ascontiguousarray(part, dtype=np.float64) for part in (Z, weights))
-        starts = rows[twin.orthogonal_rows(rows, k, np.array(firsts))]
+    if isinstance(Z, np.ndarray):
+        steps = native("kmeans")
 
         def solved(centers: np.ndarray) -> loop.Run:
-            history, done = twin.lloyd(rows, mass, centers, max_iter, float(tol))
-            state = centers.astype(Z.dtype, copy=False)
-            return loop.Run(state, history[-1], history, len(history), bool(done))
+            state, history, done = steps.lloyd(Z, weights, centers, max_iter, tol)
+            return loop.Run(state.astype(Z.dtype), history[-1], history, len(history), done)
 
+        starts = Z[steps.orthogonal_rows(Z, k, firsts)]
         runs = [loop.at_once(partial(solved, centers)) for centers in starts]
     else:
         step = partial(kernel.lloyd_step, Z, weights, namespace(Z).sum(Z * Z, axis=1))

@@ -1,4 +1,4 @@
-"""Compiled passes of fuzzy c-means and mixtures beside their NumPy forms."""
+"""Native passes of fuzzy c-means and mixtures beside the forms of other array libraries."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from sfumato.models.fuzzy import kernel as fuzzy
 from sfumato.models.gaussian import kernel as gaussian
 from sfumato.numerics import distances, families
 
-pytest.importorskip("numba")
 TYPES = ("full", "tied", "diag", "spherical")
 
 
 def both(monkeypatch, function):
-    """What a pass gives with the compiled twin and without."""
-    assert distances.has_compiled()
-    compiled = function()
+    """What a pass gives by the native loops, and by the form of other array libraries."""
+    native = function()
     with monkeypatch.context() as patch:
-        patch.setattr(distances, "compiled_module", lambda *name: None)
-        return compiled, function()
+        patch.setattr(distances, "fused_sums", lambda *_, **__: None)
+        return native, function()
 
 
 def agree(stats, other, rtol):
@@ -77,8 +75,8 @@ def test_gaussian_sums(monkeypatch, covariance_type, n, d, k, weighted, noise, d
     X = rng.normal(size=(d, n)).astype(dtype)
     weights = rng.random(n) if weighted else None
     Z = distances.features(X, ready.kind)
-    compiled, plain = both(monkeypatch, lambda: gaussian.summarize(Z, weights, ready))
-    agree(compiled, plain, rtol)
+    native, plain = both(monkeypatch, lambda: gaussian.summarize(Z, weights, ready))
+    agree(native, plain, rtol)
     if ready.kind == "full":
         for stats in both(monkeypatch, lambda: gaussian.summarize(X, weights, ready)):
             agree(stats, plain, rtol)
@@ -90,10 +88,10 @@ def test_objects_far_from_every_component_keep_their_densities(monkeypatch, cova
     ready = gaussian.ready(mixture(covariance_type, 4, 3, rng, False))
     X = rng.normal(size=(3, 50))
     X[:, ::7] *= 100.0
-    compiled, plain = both(
+    native, plain = both(
         monkeypatch, lambda: gaussian.summarize(distances.features(X, ready.kind), None, ready)
     )
-    agree(compiled, plain, 1e-12)
+    agree(native, plain, 1e-12)
     assert plain.objective < -1e4
 
 

@@ -3,21 +3,15 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
-
-from sfumato.numerics.compiled_powers import exp2, log2, single_powers
+from sfumato.native.powers import functions, powers_of_float32
 
 
 def logarithms(x):
-    out, inverse, counts, mantissas = (np.empty(len(x)) for _ in range(4))
-    log2(x, out, inverse, counts, mantissas)
-    return out, inverse
+    return functions(x)[1:3]
 
 
 def powers_of_two(x):
-    out = np.empty(len(x))
-    exp2(x, out, np.empty(len(x)))
-    return out
+    return functions(x)[3]
 
 
 def numbers():
@@ -66,12 +60,16 @@ def test_powers_of_float32(power):
     ratios = [10.0 ** rng.uniform(-17, 0, 20_000), 1.0 - rng.random(2000) / 1e4, around]
     ratios += [np.nextafter(around.astype(np.float32), np.float32(0)), around[:-1] * np.sqrt(2.0)]
     x = np.concatenate(ratios).astype(np.float32)
-    given, out = x.copy(), np.empty_like(x)
-    single_powers(given, np.float32(power), out, np.empty_like(x), np.empty_like(x))
+    out = powers_of_float32(x, power)
     exponent = float(np.float32(power)) * np.log2(x.astype(float))
     expected = 2.0 ** np.maximum(exponent, -125.0)
     # Units of the last place: of the result, and of the exponent that it is a power of
     units = np.abs(out - expected) / expected / np.finfo(np.float32).eps / (1 + np.abs(exponent))
     assert units[exponent > -124].max() < 2.0
     np.testing.assert_allclose(out[exponent <= -125.1], 2.0**-125, rtol=1e-6)
-    np.testing.assert_array_equal(given, x)
+
+
+def test_exponentials():
+    x = np.concatenate([np.linspace(-700.0, 700.0, 20_001), [-1e300, -701.0, 0.0]])
+    np.testing.assert_allclose(functions(x)[0], np.exp(np.maximum(x, -700.0)), rtol=1e-15)
+    assert np.isnan(functions(np.array([0.0, np.nan]))[0]).tolist() == [False, True]

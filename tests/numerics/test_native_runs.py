@@ -1,14 +1,11 @@
-"""Whole runs in one compiled call against the loop of steps."""
+"""Whole runs in one native call against the loop of steps."""
 
 import numpy as np
 import pytest
 
 from sfumato import FuzzyCMeans
-from sfumato.core import arrays
 from sfumato.datasets import make_gaussians
 from sfumato.models.fuzzy import kernel
-
-pytest.importorskip("numba")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -29,10 +26,9 @@ def test_runs_are_those_of_the_loop(monkeypatch, rng, settings, weighted):
     X = make_gaussians(150, 4, n_features=3, separation=1.5, random_state=0).evidence
     weights = rng.gamma(1.0, size=150) if weighted else None
     fits = []
-    with arrays.compiling():
-        for few in (kernel.FEW, 0):
-            monkeypatch.setattr(kernel, "FEW", few)
-            fits.append(FuzzyCMeans(4, random_state=0, **settings).fit(X, sample_weight=weights))
+    for few in (kernel.FEW, 0):
+        monkeypatch.setattr(kernel, "FEW", few)
+        fits.append(FuzzyCMeans(4, random_state=0, **settings).fit(X, sample_weight=weights))
     once, steps = fits
     assert once.n_iter_ == steps.n_iter_
     assert once.converged_ == steps.converged_
@@ -43,8 +39,7 @@ def test_runs_are_those_of_the_loop(monkeypatch, rng, settings, weighted):
 @pytest.mark.filterwarnings("ignore")
 def test_one_object_on_every_center_and_more_centers_than_objects_of_weight():
     X = np.arange(8.0).reshape(4, 2)
-    with arrays.compiling():
-        model = FuzzyCMeans(4, random_state=0).fit(X)
-        np.testing.assert_allclose(model.memberships_.max(axis=1), 1.0)
-        few = FuzzyCMeans(3, random_state=0).fit(X, sample_weight=[1.0, 1.0, 0.0, 0.0])
+    model = FuzzyCMeans(4, random_state=0).fit(X)
+    np.testing.assert_allclose(model.memberships_.max(axis=1), 1.0)
+    few = FuzzyCMeans(3, random_state=0).fit(X, sample_weight=[1.0, 1.0, 0.0, 0.0])
     assert np.isfinite(few.cluster_centers_).all()
