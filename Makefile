@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := plot,cli,io,dask
 
-.PHONY: demo test test-native test-all test-oldest test-core coverage fuzz lint bench bench-compare bench-peers docs release clean
+.PHONY: demo test test-native test-all test-oldest test-core test-rounding mutate coverage fuzz lint bench bench-compare bench-peers docs release clean
 
 # What pip builds without isolation: a change of a native source is then built again at the next import.
 NATIVE := $(wildcard src/sfumato/native/*) meson.build meson.options backend/sfumato_build.py
@@ -65,6 +65,17 @@ build/core/.installed: pyproject.toml
 test-core: build/core/.installed
 	OMP_NUM_THREADS=1 build/core/bin/python -m pytest -n 2 -m "not slow"
 
+# As other processors would round, in other orders of the tests. ROUNDING="tests/test_contract.py": a part of them.
+ROUNDING ?= -n 2
+test-rounding: $(VENV)/.installed
+	$(BIN)/python .ci/rounding.py $(ROUNDING)
+
+# One line of src broken on purpose at a time; what the tests of its room do not notice is listed.
+MUTANTS ?= 100
+SEED ?= 0
+mutate: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python .ci/mutate.py --number $(MUTANTS) --seed $(SEED)
+
 # Random evidence and parameters, the contract as judge; seeds are printed. SECONDS=3600 make fuzz: an hour.
 SECONDS ?= 600
 fuzz: $(VENV)/.installed
@@ -107,7 +118,7 @@ bench-peers: build/peers/.installed
 	build/peers/bin/python -m benchmarks peers
 
 docs: $(VENV)/.installed
-	@$(BIN)/python -c "import sphinx_gallery, numpydoc, myst_parser, pydata_sphinx_theme" 2>/dev/null || PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation -e ".[docs]"
+	@$(BIN)/python -c "import sphinx_gallery, numpydoc, myst_parser, pydata_sphinx_theme, nbclient, ipykernel" 2>/dev/null || PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation -e ".[docs]"
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:

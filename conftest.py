@@ -8,6 +8,7 @@ from __future__ import annotations
 from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -30,8 +31,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if left_out else None
 
 
-def pytest_report_header() -> list[str]:
-    return [
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", metavar="SEED", help="run files, and tests in them, in any order")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    seed = config.getoption("--shuffle")
+    return ([f"order of the tests: --shuffle {seed}"] if seed else []) + [
         f"without {package}: {', '.join(patterns)} left out"
         for package, patterns in MISSING.items()
     ]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if seed := config.getoption("--shuffle"):  # files stay together, for the sake of their fixtures
+        items.sort(key=lambda item: Random(f"{seed} {item.nodeid}").random())
+        items.sort(key=lambda item: Random(f"{seed} {item.path}").random())

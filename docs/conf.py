@@ -5,6 +5,8 @@ import re
 import sys
 from pathlib import Path
 
+import nbclient
+import nbformat
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 
@@ -23,8 +25,21 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx_gallery.gen_gallery",
 ]
+# Links to other projects need their inventories from the network; without it the names stay plain.
+intersphinx_mapping = (
+    {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+    }
+    if os.environ.get("SFUMATO_DOCS_ONLINE")
+    else {}
+)
+suppress_warnings = ["myst.header"]  # benchmarks/RESULTS.md goes from the first level to the third
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "lists.rst", "gallery/README.rst", "**/GALLERY_HEADER.rst"]
@@ -38,17 +53,15 @@ html_math_renderer = "mathml"
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 9,
 }
 html_sidebars = {
     page: []
     for page in (
         "index",
         "start",
-        "concepts",
-        "comparison",
-        "papers",
-        "misprints",
+        "choose",
+        "trust",
         "api",
         "generated/*",
     )
@@ -70,6 +83,9 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 1000,
     "within_subsection_order": "FileNameSortKey",
+    "nested_sections": True,
+    "show_signature": False,
+    "capture_repr": ("_repr_html_",),
 }
 
 
@@ -110,7 +126,17 @@ def fill_in_names(app, page, source):
     source[0] = reference.expand(source[0])
 
 
+def execute_notebooks(app):
+    """The notebooks of the ten jobs, which the gallery writes without their results."""
+    for path in sorted((_here / "gallery" / "jobs").glob("*.ipynb")):
+        notebook = nbformat.read(path, as_version=4)
+        if not any(cell.get("outputs") for cell in notebook.cells):
+            nbclient.NotebookClient(notebook, timeout=600).execute()
+            nbformat.write(notebook, path)
+
+
 def setup(app):
+    app.connect("builder-inited", execute_notebooks, priority=900)  # after the gallery
     app.connect("source-read", fill_in_names)
     app.connect("autodoc-process-docstring", escape, priority=1)
     app.connect("autodoc-skip-member", leave_out_foreign)

@@ -100,6 +100,7 @@ MODELS = [
     ),
     Model("StudentMixture", lambda: sfumato.StudentMixture(3, random_state=0)),
     Model("FactorMixture", lambda: sfumato.FactorMixture(3, n_factors=1, random_state=0)),
+    Model("DirectionalMixture", lambda: sfumato.DirectionalMixture(3, random_state=0)),
     Model("MixedMixture", lambda: sfumato.MixedMixture(3, random_state=0)),
     Model(
         "DirichletProcessMixture",
@@ -239,16 +240,16 @@ def page() -> str:
 PAGE_TEXT = """
 # What works on what
 
-Every cell of this table is made by running the model with its defaults (`python docs/works_on.py`);
-a test fails where the page is stale.
+Every cell is made by running the model with its defaults (`python docs/works_on.py`), and a test
+fails where the page is stale.
 
 - **weights**: `fit(X, sample_weight=w)`; a weight of w is w copies, 0 is absence
-- **missing**: NaN among the features; other settings may not take it (`metric="cosine"`). A feature
-  that is NaN in every row is an error that names it, in every model
+- **missing**: missing values (NaN) among the features
 - **links**: `must_link` and `cannot_link`, pairs of rows that belong together or apart
 - **labels**: `y` with the labels of some objects, -1 for the others
-- **sparse**: sparse features, with 32-bit and 64-bit indices
-- **given**: `similarity="precomputed"`, a similarity matrix, or `ensemble="precomputed"`, labelings
+- **sparse**: sparse features
+- **given**: a similarity (`similarity="precomputed"`) or labelings (`ensemble="precomputed"`) in
+  place of features
 - **new**: `predict_proba` of objects that were not fitted
 - **batches**: `partial_fit`
 - **dask**: a dask array of row blocks, with a running `distributed.Client`

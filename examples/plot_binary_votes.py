@@ -1,6 +1,6 @@
 """
-Votes with gaps: clusters of yes and no
-=======================================
+Votes with missing values: clusters of yes and no
+=================================================
 
 A parliament votes on sixteen questions. Members are absent now and then, and a missing vote is not
 a no: it is left out. Each cluster has a probability of yes for every question, with a beta prior.
@@ -28,13 +28,13 @@ print(
 )
 
 # %%
-# Nobody says how many groups there are.
+# The number of groups is not given.
 model = DirichletProcessMixture(component=BetaBinomial, random_state=0).fit(votes)
 print(model.n_clusters_, "groups of", np.round(model.weights_ * len(votes)).astype(int))
 print(f"matched accuracy {metrics.matched_accuracy(group, model.labels_):.3f}")
 
 # %%
-# What a group stands for: the posterior probability of a yes, with its 90 % interval.
+# The opinions of a group: the posterior probability of a yes, with its 90 % interval.
 # ``components_`` is a conjugate object that holds
 # one posterior for every group and question.
 figure, ax = plt.subplots(figsize=(9, 3.5), layout="constrained")

@@ -2,8 +2,8 @@
 How much to remember
 ====================
 
-The information bottleneck groups rows of counts by what they say about the columns. Its price beta
-decides how much is kept: clusters part one after the other as it grows, along a concave curve.
+The information bottleneck groups rows of counts by what they say about the columns. The parameter
+beta decides how much is kept: as it grows, clusters separate one after the other.
 """
 
 # %%
@@ -31,7 +31,7 @@ ax.set(
 )
 
 # %%
-# What each beta buys. The dashed line is all that the documents say about the words.
+# What is kept at each beta. The dashed line is all that the documents say about the words.
 beta, compression, relevance = model.information_curve_.T
 figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 ax.plot(compression, relevance, marker="o")

@@ -2,10 +2,9 @@
 How many clusters, if any
 =========================
 
-``choose_n_clusters`` takes the largest number of clusters between which the data show sparse
-regions, and answers one where there are none. Other criteria score the numbers in their own ways,
-and the structure test then decides whether to believe them: the proportion of ambiguous clustering
-(PAC), for one, points at the largest number it is offered even on a cloud without groups.
+Criteria score the numbers of clusters in different ways. The structure test looks for
+sparse regions between clusters, and answers one where there are none. The proportion of ambiguous
+clustering (PAC) prefers the largest number it is offered, even on a cloud without groups.
 """
 
 import warnings
@@ -24,7 +23,7 @@ candidates = [1, 2, 3, 4, 5, 6, 8, 10]
 settings = {"n_splits": 2, "random_state": 0}
 
 # %%
-# Four groups, and a cloud without any. The dashed line is the answer after the structure test.
+# Four groups, and a cloud without any. The dashed line is the answer.
 data = {
     "four groups": make_gaussians(200, 4, n_features=10, separation=6, random_state=1).evidence,
     "no groups": make_gaussians(200, 1, n_features=10, random_state=0).evidence,
@@ -43,7 +42,7 @@ for row, (name, X) in zip(axes, data.items(), strict=True):
 figure.tight_layout()
 
 # %%
-# The table behind a choice, with the probability of every number, and why candidates failed.
+# The table of candidates, with the probability of every number.
 choice = choose_n_clusters(model, data["four groups"], candidates, **settings)
 print(choice)
 

@@ -2,9 +2,9 @@
 A few labels go a long way
 ==========================
 
-Two labelled digits of each kind, and hundreds without a label. The cluster kernel lets the
-unlabelled ones speak: it makes digits of one cluster alike, and a support vector machine needs few
-labels to name the clusters.
+Two labelled digits of each kind, and hundreds without a label. The cluster kernel uses
+the unlabelled ones: it makes digits of one cluster alike, so a support vector machine needs few
+labels.
 """
 
 # %%

@@ -7,7 +7,7 @@ put together, and finds memberships that explain it, without ever forming the ma
 """
 
 # %%
-# Two moons and a blob. No single k-means run finds them; a hundred fine ones hold the evidence.
+# Two moons and a blob. No single k-means run finds them; a hundred fine ones do together.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
@@ -38,7 +38,7 @@ plot.scatter(X, model.memberships_, ax=axes[2])
 print(f"adjusted Rand index {metrics.adjusted_rand_index(labels, model.labels_):.3f}")
 
 # %%
-# How many clusters? The gap after the k-th eigenvalue of the co-association says it.
+# How many clusters? The gap after the k-th eigenvalue of the co-association shows it.
 chosen = EvidenceAccumulation("auto", ensemble="precomputed", max_clusters=8, random_state=0).fit(L)
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 plot.selection(

@@ -21,7 +21,7 @@ X = np.concatenate(
 
 # %%
 # The variational form is fast and gives the same answer every time; the sampler takes longer and
-# knows the posterior as it is.
+# draws from the exact posterior.
 fast = DirichletProcessMixture(random_state=0).fit(X)
 exact = DirichletProcessMixture(inference="gibbs", random_state=0, burn_in=100, n_draws=40).fit(X)
 for name, model in (("variational", fast), ("sampler", exact)):
@@ -45,7 +45,7 @@ for ax, model, name in zip(axes, (fast, exact), ("variational", "sampler"), stri
 figure.colorbar(points, ax=axes)
 
 # %%
-# The number of clusters, as the draws see it.
+# The number of clusters over the draws.
 figure, ax = plt.subplots(figsize=(5, 3), layout="constrained")
 ax.bar(np.arange(len(exact.n_clusters_posterior_)), exact.n_clusters_posterior_)
 ax.set(xlabel="clusters", ylabel="posterior probability")

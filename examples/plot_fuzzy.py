@@ -34,7 +34,7 @@ for axis, fuzzifier in zip(axes, (1.2, 2.0, 4.0), strict=True):
 figure.tight_layout()
 
 # %%
-# Outliers: without a noise cluster they drag centers away, with one they have a place to go.
+# Outliers pull centers away unless there is a noise cluster for them.
 dirty = np.vstack([X, rng.uniform(-40, 40, size=(40, 2))])
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
 for axis, noise in zip(axes, (None, 0.25), strict=True):

@@ -27,7 +27,7 @@ U /= U.sum(axis=1, keepdims=True)
 plot.scatter(X, U)
 
 # %%
-# On the simplex (three clusters): corners are certain, the middle is anybody's guess.
+# On the simplex (three clusters): corners are certain, the middle is undecided.
 plot.simplex(U, names=["left", "right", "top"])
 
 # %%
@@ -41,7 +41,7 @@ plot.profiles(U, ax=axes[1])
 plot.uncertainty(U)
 
 # %%
-# Does it keep its word? Among objects given a membership near 0.8, about 80 % should belong.
+# Is it calibrated? Among objects given a membership near 0.8, about 80 % should belong.
 stated = U.ravel()
 came_true = (truth[:, None] == np.arange(3)).ravel()
 which = np.minimum((stated * 10).astype(int), 9)
@@ -53,7 +53,7 @@ plot.calibration(
 )
 
 # %%
-# A similarity matrix beside the one that the memberships stand for.
+# A similarity matrix beside the one that the memberships imply.
 W = np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 2)
 _, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 plot.similarity(W, U, ax=axes[0])

@@ -1,6 +1,6 @@
 """
-Gaussian mixtures with holes, and how many components
-=====================================================
+Gaussian mixtures with missing values, and how many components
+==============================================================
 
 Stretched clusters in mixed units, a fifth of the values missing, and the number of components
 chosen by a criterion.
@@ -35,19 +35,19 @@ axis.set_title(f"adjusted Rand index {adjusted_rand_index(truth, model.labels_):
 # %%
 # Missing values are integrated out: no imputation, and an object seen in part has vaguer
 # memberships, as it should.
-holes = X.copy()
-holes[rng.random(X.shape) < 0.2] = np.nan
-partly = GaussianMixture(3, random_state=0).fit(holes)
+incomplete = X.copy()
+incomplete[rng.random(X.shape) < 0.2] = np.nan
+partly = GaussianMixture(3, random_state=0).fit(incomplete)
 filled = GaussianMixture(3, random_state=0).fit(
-    np.where(np.isnan(holes), np.nanmean(holes, axis=0), holes)
+    np.where(np.isnan(incomplete), np.nanmean(incomplete, axis=0), incomplete)
 )
-seen = (~np.isnan(holes)).sum(axis=1)
+seen = (~np.isnan(incomplete)).sum(axis=1)
 print(
-    "adjusted Rand index, holes integrated out:",
+    "adjusted Rand index, missing values integrated out:",
     round(adjusted_rand_index(truth, partly.labels_), 2),
 )
 print(
-    "adjusted Rand index, holes filled with means:",
+    "adjusted Rand index, missing values filled with means:",
     round(adjusted_rand_index(truth, filled.labels_), 2),
 )
 for count in range(3):

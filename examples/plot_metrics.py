@@ -3,7 +3,7 @@ Measuring soft clusterings
 ==========================
 
 Memberships are numbers that can be checked. Three clusterings of the same overlapping groups: one
-that knows the truth as well as it can be known, one that is too sure, one that is too vague. The
+that states the true probabilities, one that is too sure, one that is too vague. The
 measures of labels see no difference between them; the Brier score and the calibration curve do.
 """
 
@@ -54,8 +54,8 @@ right.legend()
 figure.tight_layout()
 
 # %%
-# A temperature, learnt from objects whose labels are known, puts the too sure clustering right on
-# the others.
+# A temperature, learnt from objects whose labels are known, corrects the overconfident clustering
+# on the others.
 known, rest = slice(0, 150), slice(150, None)
 temperature = fit_temperature(clusterings["too sure"][known], labels[known])
 recalibrated = temper(clusterings["too sure"][rest], temperature)

@@ -34,12 +34,12 @@ print("clusters:", model.n_clusters_)
 print("adjusted Rand index:", round(adjusted_rand_index(truth, model.labels_), 2))
 
 # %%
-# What a cluster is like stands in ``parameters_``.
+# ``parameters_`` describes every cluster.
 for name, parameters in model.parameters_.items():
     print(name, {key: value.round(2).tolist() for key, value in parameters.items()})
 
 # %%
-# Objects seen in part are less certain.
+# Objects with missing values are less certain.
 seen = table.notna().sum(axis=1)
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.5))
 axes[0].plot(

@@ -3,8 +3,8 @@ Weigh several views of the same objects
 =======================================
 
 Three similarities describe the same objects: two show the clusters, each a part of them, and one is
-noise. From the labels of every third object we learn how much each should weigh, by the gradient of
-the spectral cost with respect to the similarity, and then cluster all objects.
+noise. From the labels of every third object we learn how much weight each deserves, by the gradient
+of the spectral cost with respect to the similarity, and then cluster all objects.
 """
 
 # %%

@@ -8,7 +8,7 @@ them, and where new points fall.
 
 # %%
 # A graph of nearest neighbours follows the crescents. The two leading eigenvectors of its
-# normalised form tell them apart.
+# normalised form separate them.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons

@@ -6,7 +6,8 @@ What the membership contract is tested on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,8 +18,12 @@ import sfumato
 from sfumato.similarity import gaussian
 
 
-class Case(NamedTuple):
-    """``make(seed)`` builds the estimator; ``evidence`` (n, ...) and ``y`` are given to ``fit``."""
+@dataclass(frozen=True, eq=False)
+class Case:
+    """``make(seed)`` builds the estimator; ``evidence`` (n, ...) and ``y`` are given to ``fit``.
+
+    ``larger``: whether the model raises its objective, a likelihood, or lowers it, a loss.
+    """
 
     name: str
     make: Callable[[int], Any]
@@ -27,6 +32,7 @@ class Case(NamedTuple):
     kind: str = "features"
     inductive: bool = False
     weights: bool = False
+    larger: bool = False
 
     def fit(self, seed: int = 0, evidence: Any = None, **params: Any) -> Any:
         evidence = self.evidence if evidence is None else evidence
@@ -227,6 +233,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "gaussian-tied",
@@ -234,6 +241,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "gaussian-diag",
@@ -241,6 +249,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "gaussian-spherical",
@@ -248,6 +257,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "student-auto",
@@ -255,6 +265,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "student-tied",
@@ -262,6 +273,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "student-diag",
@@ -271,6 +283,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "factor-each",
@@ -278,12 +291,21 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "factor-shared",
         lambda s: sfumato.FactorMixture(
             3, n_factors=1, shared_noise=True, tol=1e-12, random_state=s
         ),
+        X,
+        inductive=True,
+        weights=True,
+        larger=True,
+    ),
+    Case(
+        "directional-cosine",
+        lambda s: sfumato.DirectionalMixture(3, tol=1e-12, random_state=s),
         X,
         inductive=True,
         weights=True,
@@ -294,6 +316,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "mixed-counts",
@@ -303,6 +326,7 @@ CASES = [
         np.minimum(_counts(), 12),
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "dirichlet-process",
@@ -310,6 +334,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "discriminative",
@@ -318,6 +343,7 @@ CASES = [
         C,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "bottleneck-counts",

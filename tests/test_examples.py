@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").rglob("plot_*.py"))
 
 
 def cells(path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,14 @@ import sfumato
 
 RECORD = Path(__file__).parent / "public_surface.json"
 MODULES = (
+    "anndata",
     "conjugate",
+    "dask",
     "datasets",
     "growth",
     "memberships",
     "metrics",
+    "papers",
     "plot",
     "report",
     "selection",
@@ -61,6 +65,12 @@ def surface() -> dict[str, object]:
         module = importlib.import_module(f"sfumato.{name}")
         found[name] = {public: describe(getattr(module, public)) for public in module.__all__}
     return json.loads(json.dumps({k: v for k, v in found.items() if v != "module"}))
+
+
+def test_every_room_of_the_api_page_is_recorded():
+    page = Path(__file__).parent.parent / "docs" / "api.md"
+    rooms = set(re.findall(r"currentmodule:: sfumato\.(\w+)", page.read_text(encoding="utf-8")))
+    assert rooms == set(MODULES)
 
 
 def test_the_public_surface_is_the_recorded_one():

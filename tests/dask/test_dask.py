@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from tolerances import stopped
+
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 import sfumato
 from sfumato import (
+    DirectionalMixture,
     DiscriminativeClustering,
     EvidenceAccumulation,
     FactorMixture,
@@ -64,7 +67,7 @@ def kill_one(client):
 
 
 @pytest.mark.parametrize(
-    "kind", ["fuzzy", "mixture", "student", "factor", "mixed", "discriminative"]
+    "kind", ["fuzzy", "mixture", "student", "factor", "mixed", "directional", "discriminative"]
 )
 def test_statistics_models_fit_a_dask_array_like_an_array(client, data, kind):
     X, weights, classes = data
@@ -75,6 +78,7 @@ def test_statistics_models_fit_a_dask_array_like_an_array(client, data, kind):
         ),
         "student": StudentMixture(3, n_init=1, max_iter=15, tol=1e-4, random_state=0),
         "factor": FactorMixture(3, n_factors=1, n_init=1, max_iter=15, tol=1e-3, random_state=0),
+        "directional": DirectionalMixture(3, n_init=1, max_iter=15, tol=1e-4, random_state=0),
         "mixed": MixedMixture(3, n_init=1, max_iter=15, tol=1e-4, random_state=0),
         "discriminative": DiscriminativeClustering(2, n_init=1, max_iter=5, random_state=0),
     }[kind]
@@ -185,6 +189,7 @@ STREAMS = {
     ("StudentMixture", "features"),
     ("FactorMixture", "features"),
     ("MixedMixture", "features"),
+    ("DirectionalMixture", "features"),
     ("DiscriminativeClustering", "features"),
     ("EvidenceAccumulation", "features"),
     ("MixtureEnsemble", "features"),
@@ -357,7 +362,7 @@ def test_twenty_thousand_objects_on_four_processes():
         memberships = model.fit(da.concatenate(blocks)).memberships_
         assert lost
     alone = model.fit(np.concatenate([rows(a, b) for a, b in pairwise(bounds)]))
-    np.testing.assert_allclose(memberships, alone.memberships_, atol=1e-8)
+    np.testing.assert_allclose(memberships, alone.memberships_, atol=stopped(model))
 
 
 def test_what_a_task_is_sent_has_no_data_in_it(client, data, monkeypatch):

@@ -35,6 +35,7 @@ from sfumato.plot import similarity as similarity_plot
 from sfumato.report import describe, profiles, projection
 from sfumato.selection import bootstrap_likelihood_ratio, parameter_intervals
 from sfumato.similarity import cluster_kernel, gaussian, learn_scales, spectral_cost_gradient
+from tolerances import settled, stopped
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)) + 6.0 * (np.arange(40) % 2)[:, None]
@@ -57,13 +58,21 @@ def valid(U):
 def test_a_consensus_of_three_objects_with_weights():
     weights = [0.474, 0.004, 0.685]
     given = np.array([[0.9, -3.0, 1.2], [-1.1, -3.0, 0.3], [6.3, -3.0, 7.9]]) * 1e-12
-    valid(EvidenceAccumulation(3, random_state=28).fit(given, sample_weight=weights).memberships_)
+    model = EvidenceAccumulation(3, random_state=28).fit(given, sample_weight=weights)
+    valid(model.memberships_)
+    assert sorted(model.labels_) == [0, 1, 2]  # as many clusters as objects
+    assert model.memberships_.max(axis=1).min() > 0.9
 
 
 def test_a_factorization_in_single_precision_with_weights():
     W = (gaussian(X) + 0.1).astype(np.float32)
+    weights = RNG.random(40)
     model = CompletelyPositiveFactorization(1, similarity="precomputed", random_state=12)
-    valid(model.fit(W, sample_weight=RNG.random(40)).memberships_)
+    single = model.fit(W, sample_weight=weights)
+    np.testing.assert_array_equal(single.memberships_, 1.0)
+    objective = single.objective_
+    double = model.fit(W.astype(np.float64), sample_weight=weights).objective_
+    assert objective == pytest.approx(double, rel=1e-4)
 
 
 def test_tiny_similarities_of_an_operator_with_weights_of_zero():
@@ -73,10 +82,12 @@ def test_tiny_similarities_of_an_operator_with_weights_of_zero():
     )
     model.fit(aslinearoperator(W), sample_weight=np.arange(40) % 3)
     valid(model.memberships_)
+    np.testing.assert_array_equal(model.labels_ == model.labels_[0], np.arange(40) % 2 == 0)
 
 
 def test_two_objects_far_apart_have_no_norm_off_the_diagonal():
-    valid(EvidenceAccumulation(2, random_state=72).fit(1e150 * X[:2, :2]).memberships_)
+    U = EvidenceAccumulation(2, random_state=72).fit(1e150 * X[:2, :2]).memberships_
+    assert (U[:, 0] > 0.9).sum() == (U[:, 1] > 0.9).sum() == 1  # each alone in its cluster
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -145,10 +156,11 @@ def test_a_program_without_curvature_ends_in_its_best_corner(steep):
 
 def test_links_between_rows_of_a_sparse_array():
     links = {"must_link": [(0, 3)], "cannot_link": [(1, 5)]}
-    dense = GaussianMixture(2, covariance_type="full", random_state=0).fit(X, **links)
-    sparse = GaussianMixture(2, covariance_type="full", random_state=0)
-    sparse.fit(sp.csr_array(X), **links)
-    np.testing.assert_allclose(sparse.memberships_, dense.memberships_, atol=1e-8)
+    model = settled(GaussianMixture(2, covariance_type="full", random_state=0))
+    dense = model.fit(X, **links).memberships_
+    sparse = model.fit(sp.csr_array(X), **links).memberships_
+    np.testing.assert_allclose(sparse, dense, atol=stopped(model))
+    np.testing.assert_array_equal(sparse[0], sparse[3])
 
 
 def test_new_rows_of_an_operator_where_an_object_was_left_out():
@@ -180,9 +192,9 @@ def test_scales_are_not_learnt_from_numbers_whose_squares_overflow():
 def test_fuzzy_clusters_of_objects_in_one_place(labelled):
     y = np.where(np.arange(40) < 4, 0, -1) if labelled else None
     model = FuzzyCMeans(1, n_init=1, random_state=0)
-    valid(
-        model.fit(np.full((40, 2), 1e6), y, cannot_link=None if labelled else [(0, 1)]).memberships_
-    )
+    model.fit(np.full((40, 2), 1e6), y, cannot_link=None if labelled else [(0, 1)])
+    np.testing.assert_array_equal(model.memberships_, 1.0)
+    np.testing.assert_allclose(model.cluster_centers_, 1e6)
 
 
 @pytest.mark.parametrize("scale", [1e-160, 1e140])
@@ -249,7 +261,9 @@ def test_a_constant_feature_beside_tiny_ones(kind):
 @pytest.mark.parametrize("kind", ["spherical", "EVE", "full"])
 def test_student_clusters_of_tiny_features_beside_a_constant_one(kind):
     given = np.column_stack([1e-160 * X, np.ones(40)])
-    valid(StudentMixture(2, covariance_type=kind, n_init=1, random_state=0).fit(given).memberships_)
+    model = StudentMixture(2, covariance_type=kind, n_init=1, random_state=0).fit(given)
+    valid(model.memberships_)
+    np.testing.assert_array_equal(model.labels_ == model.labels_[0], np.arange(40) % 2 == 0)
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e151])
@@ -314,6 +328,8 @@ def test_links_between_rows_without_weight():
     model = FuzzyCMeans(2, metric=lambda A, B: A @ B.T, n_init=1, random_state=0)
     model.fit(1e6 + X, sample_weight=weights, cannot_link=[(0, 1), (1, 3)])
     valid(model.memberships_)
+    first, second, _, fourth = model.labels_[:4]
+    assert first != second != fourth
 
 
 def test_the_skill_beside_a_kernel_in_which_all_pairs_are_together():
@@ -355,7 +371,9 @@ def test_a_flat_cluster_is_inside_others_and_not_around_them():
 
 def test_axes_of_sparse_features_wider_than_long():
     X = sp.random_array((6, 30), density=0.3, rng=0, format="csr")
-    valid(EvidenceAccumulation(2, random_state=0).fit(X).memberships_)
+    model = EvidenceAccumulation(2, random_state=0).fit(X)
+    valid(model.memberships_)
+    np.testing.assert_array_equal(np.unique(model.labels_), [0, 1])
 
 
 def test_a_cluster_kernel_of_huge_similarities_and_weights():
@@ -375,7 +393,8 @@ def test_new_rows_as_an_operator_beside_similarities_of_1e_310():
 def test_a_constant_feature_with_a_hole_beside_tiny_ones(scale):
     given = np.array([[3.8, 0, 4.9], [4.3, 0, 5.9], [0, 0, 0], [4.7, 0, 5.8], [0.9, np.nan, 1.4]])
     model = GaussianMixture(2, covariance_type="EVE", n_init=1, random_state=75)
-    valid(model.fit(scale * given).memberships_)
+    labels = model.fit(scale * given).labels_
+    np.testing.assert_array_equal(labels == labels[2], [False, False, True, False, True])
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e299])
@@ -444,7 +463,8 @@ def test_typicalities_of_objects_in_one_place_by_a_product():
     model = FuzzyCMeans(
         3, metric=lambda A, B: A @ B.T, fuzzifier=1.3, possibilistic=True, n_init=1, random_state=89
     )
-    valid(model.fit(given, sample_weight=[0, 2, 2, 0, 2]).predict_proba(given))
+    U = model.fit(given, sample_weight=[0, 2, 2, 0, 2]).predict_proba(given)
+    np.testing.assert_allclose(U, 1 / 3)  # one place: no cluster is nearer than another
     np.testing.assert_array_equal(typicality(np.array([0.0, 1e200]), 1e-200, 1.3), [1.0, 0.0])
 
 
@@ -462,7 +482,10 @@ def test_held_out_partitions_of_objects_with_huge_weights():
     model = EvidenceAccumulation(
         ensemble="precomputed", selection="held-out", max_clusters=3, random_state=0
     )
-    valid(model.fit(given, sample_weight=np.full(6, 1e100)).memberships_)
+    U = model.fit(given, sample_weight=np.full(6, 1e100)).memberships_
+    valid(U)
+    same = (given[:, None] == given).all(axis=2)
+    np.testing.assert_allclose(np.abs(U[:, None] - U).max(axis=2)[same], 0.0, atol=1e-12)
 
 
 def test_intervals_of_a_linkage_with_fewer_objects_than_clusters():

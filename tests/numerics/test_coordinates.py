@@ -13,6 +13,7 @@ from sfumato import (
 )
 from sfumato.core.rows import Rows
 from sfumato.numerics.coordinates import measure
+from tolerances import settled, stopped
 
 MODELS = {
     "gaussian": lambda: GaussianMixture(2, random_state=0),
@@ -71,10 +72,10 @@ def test_a_feature_that_is_tiny_beside_others_is_named_where_each_has_its_own_un
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e140])
 def test_memberships_and_samples_follow_the_units(make, scale):
     X = blobs()
-    plain, moved = make().fit(X), make().fit(X * scale)
-    np.testing.assert_allclose(moved.memberships_, plain.memberships_, atol=1e-9)
+    plain, moved = settled(make()).fit(X), settled(make()).fit(X * scale)
+    np.testing.assert_allclose(moved.memberships_, plain.memberships_, atol=stopped(plain))
     np.testing.assert_allclose(moved.predict_proba(X * scale), moved.memberships_, atol=1e-9)
-    np.testing.assert_allclose(moved.sample(5)[0] / scale, plain.sample(5)[0], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(moved.sample(5)[0] / scale, plain.sample(5)[0], rtol=1e-4, atol=1e-4)
 
 
 @every

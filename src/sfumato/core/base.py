@@ -203,15 +203,16 @@ class InductiveClusterer(Clusterer):
         return Rows(X, *columns, n_jobs=self.n_jobs)
 
     @documented
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
         """Memberships of new objects.
 
         %(new_objects)s
         """
         self._check_fitted()
-        X = check_features(self, X, reset=False)
+        checked = check_features(self, X, reset=False)
         ready = self._ready(self._state)
-        return self._rows(X).map(lambda block: self._assign(block, ready))
+        U = self._rows(checked).map(lambda block: self._assign(block, ready))
+        return self._new_at(U, n_clusters, X)
 
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

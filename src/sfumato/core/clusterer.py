@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import loop, structure
 from .arrays import free_memory, namespace, reader
 from .features import refuse_spread
+from .levels import Leveled
 from .memory import InputSize, require
 from .types import ArrayLike, RandomState
 from .validation import check_number
@@ -51,7 +52,9 @@ class Iterative(BaseEstimator):
                 )
 
 
-class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Iterative, ABC):
+class Clusterer(
+    Leveled, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Iterative, ABC
+):
     """Base class of all estimators with memberships.
 
     ``fit`` drops what an earlier fit learnt, checks parameters and data, fits, and sets the fitted
@@ -81,7 +84,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """Learn memberships."""
 
     @abstractmethod
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
         """Memberships of new objects."""
 
     def fit_predict(
@@ -105,13 +108,13 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """Fit, and the memberships (n, n_clusters) of the fitted objects."""
         return self.fit(X, y, **fit_params).memberships_
 
-    def transform(self, X: ArrayLike) -> Any:
+    def transform(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
         """Memberships (n_new, n_clusters) of new objects: the same as ``predict_proba``."""
-        return self.predict_proba(X)
+        return self.predict_proba(X, n_clusters=n_clusters)
 
-    def predict(self, X: ArrayLike) -> Any:
+    def predict(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
         """Label of every new object: the cluster of its largest membership."""
-        memberships = self.predict_proba(X)
+        memberships = self.predict_proba(X, n_clusters=n_clusters)
         return namespace(memberships).argmax(memberships, axis=1)
 
     @property
@@ -187,6 +190,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def _publish(self, memberships: Any, run: loop.Run, objective: float | None = None) -> None:
         """Set the fitted attributes that every estimator has."""
         xp = namespace(memberships)
+        self._drop_levels()
         self.n_clusters_ = int(memberships.shape[1])
         self.objective_ = float(run.objective if objective is None else objective)
         self.history_ = (

@@ -132,7 +132,11 @@ class Known(NamedTuple):
         broken = apart[together]
         if len(broken):
             hard = np.isnan(self.weights[~(self.weights > 0)][together]).all()
-            fix = "drop some of them" if hard else "give a larger weight (a third column)"
+            fix = (
+                "no labels were found that keep all pairs, so drop some of them"
+                if hard
+                else "give a larger weight (a third column)"
+            )
             warn(
                 f"the labels do not honour cannot_link for {len(broken)} "
                 f"pair{'s' if len(broken) > 1 else ''}, such as rows {broken[0, 0]} and "

@@ -65,6 +65,8 @@ random_state : int, Generator, RandomState or None
 Parameters
 ----------
 X : array or sparse array of shape (n_new, p)
+n_clusters : int, optional
+    Memberships at another level, a number in ``levels_``.
 
 Returns
 -------
@@ -86,14 +88,22 @@ search_ : ModelSearch
     Every candidate, its criteria, or the reason why it failed; prints as a table.
 selection_ : Choice
     The best candidate of every number of clusters, if several were tried.""",
+    "similarity_links": """\
+must_link : array of shape (m, 2) or (m, 3), optional
+    Pairs of rows that belong together: they share one row of memberships. With a third
+    column of weights they are only drawn together, as the notes on the class say.
+cannot_link : array of shape (m, 2) or (m, 3), optional
+    Pairs of rows that belong apart: labels keep them apart wherever that can be done for all.
+    With a third column of weights they are only driven apart. A warning counts the pairs
+    that labels do not honour.""",
     "mixture_links": """\
 must_link : array of shape (m, 2) or (m, 3), optional
     Pairs of rows that belong together: they share one row of memberships. With a third
     column of weights w, labels that separate the pair are less probable by exp(-w) instead.
 cannot_link : array of shape (m, 2) or (m, 3), optional
-    Pairs of rows that belong apart: labels that join them are ruled out or, with a third
-    column of weights w, less probable by exp(-w). A warning counts the pairs that labels do
-    not honour.""",
+    Pairs of rows that belong apart: labels that join them are ruled out, wherever that can be
+    done for all pairs, or, with a third column of weights w, less probable by exp(-w). A
+    warning counts the pairs that labels do not honour.""",
     "ended": """\
 n_clusters_, n_iter_, converged_ : int, int, bool
     Number of clusters, steps taken, whether ``tol`` was reached.""",

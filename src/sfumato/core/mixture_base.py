@@ -16,6 +16,7 @@ from .constraints import Known, matching
 from .docs import documented
 from .features import observed_only
 from .growth import first_sizes, more_sizes
+from .kept import publish_kept
 from .linked import LinkedRows, free_weights
 from .loop import Run
 from .mixture_fitted import FittedDensity
@@ -154,7 +155,7 @@ class DensityMixture(FittedDensity):
         if self._linked_ is None and all(row.setting["n_clusters"] > 1 for row in table):
             self._warn_if_one_is_enough(rows, candidate)
         del self._linked_
-        known.warn_of_broken(self.labels_)
+        publish_kept(self, known)
         return self
 
     def _fitted(

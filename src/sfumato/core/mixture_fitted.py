@@ -107,12 +107,14 @@ class FittedDensity(InductiveClusterer):
         X = self._read(X, reset=False)
         return self._rows(X, check_weights(sample_weight, X))
 
-    def predict_proba(self, X: Array) -> np.ndarray:
+    def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> np.ndarray:
         """Posterior probabilities of new objects; missing values are integrated out.
 
         Parameters
         ----------
         X : array or data frame of shape (n_new, p)
+        n_clusters : int, optional
+            Memberships at another level, a number in ``levels_``.
 
         Returns
         -------
@@ -121,7 +123,8 @@ class FittedDensity(InductiveClusterer):
         rows = self._given(X)
         ready = self._ready(self._state)
         kind = np.float32 if "float32" in str(rows.dtype) else np.float64
-        return rows.map(lambda block, _: self._posterior(block, ready)[0].astype(kind))
+        U = rows.map(lambda block, _: self._posterior(block, ready)[0].astype(kind))
+        return self._new_at(U, n_clusters, X)
 
     def score_samples(self, X: Array) -> np.ndarray:
         """Logarithm of the density at every object, of its observed values if some are missing.

@@ -271,7 +271,7 @@ class SimilarityClusterer(Clusterer):
     def _place(self, rows: Any) -> Any:
         """Memberships of new objects from their similarities (n_new, g) to the objects."""
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
         """Memberships of new objects, each by itself beside the fitted ones.
 
         Parameters
@@ -279,6 +279,8 @@ class SimilarityClusterer(Clusterer):
         X : array or operator
             Features of shape (n_new, p), or similarities (n_new, n) to the fitted objects if
             ``similarity="precomputed"``.
+        n_clusters : int, optional
+            Memberships at another level, a number in ``levels_``.
 
         Returns
         -------
@@ -286,7 +288,7 @@ class SimilarityClusterer(Clusterer):
             Uniform for an object similar to nothing.
         """
         self._check_fitted()
-        return self._place(self._new_similarities(X))
+        return self._new_at(self._place(self._new_similarities(X)), n_clusters, X)
 
     def _structure_evidence(self, evidence: Any) -> tuple[Any, str]:
         if not self._square():

@@ -10,8 +10,8 @@ __all__ = ["show_versions"]
 
 _PACKAGES = (
     "sfumato", "numpy", "scipy", "scikit-learn", "matplotlib", "typer", "rich", "jinja2",
-    "skops", "pyarrow", "polars", "narwhals", "dask", "distributed", "array-api-compat",
-    "torch", "cupy",
+    "skops", "pyarrow", "polars", "fastexcel", "narwhals", "dask", "distributed",
+    "array-api-compat", "torch", "cupy",
 )  # fmt: skip
 
 

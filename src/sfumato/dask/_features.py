@@ -45,7 +45,7 @@ class _Pickler(cloudpickle.Pickler):
             kept = {
                 name: value
                 for name, value in vars(obj).items()
-                if name not in ("memberships_", "labels_", "history_")
+                if name not in ("memberships_", "labels_", "history_", "_fitted_to_")
             }
             return _revive, (type(obj), kept)
         return super().reducer_override(obj)

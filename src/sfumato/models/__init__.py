@@ -104,6 +104,13 @@ MODELS = (
         "tables with numbers, counts and categories side by side, missing values",
     ),
     Model(
+        "DirectionalMixture",
+        "directional",
+        "directional-mixture",
+        ("features",),
+        "directions: embeddings and profiles of which only the angles count",
+    ),
+    Model(
         "DirichletProcessMixture",
         "dirichlet_process.estimator",
         "dirichlet-process",

@@ -110,11 +110,12 @@ def magnitudes(W: Any) -> Any:
 
 
 def degrees(W: Any, weights: Any = None) -> Any:
-    """Row sums W 1 (n,), or W v with weights v."""
+    """Row sums W 1 (n,), or W v with weights v, in the type of W."""
     ones = like(W, np.ones(W.shape[0], dtype=dtype_of(W)) if weights is None else weights)
     if is_bfloat16(W):  # torch multiplies equal types only
         return namespace(W).sum(W * ones if weights is not None else W, axis=1, dtype=ones.dtype)
-    return W @ ones
+    sums = W @ ones
+    return sums.astype(dtype_of(W), copy=False) if isinstance(sums, np.ndarray) else sums
 
 
 def normalized_operator(W: Any, degree: Any = None, weights: Any = None) -> Scaled:

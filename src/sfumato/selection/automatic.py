@@ -28,6 +28,13 @@ class AutomaticMixture:
         if not isinstance(self.n_clusters, Integral):
             self.selection_ = reported(of_mixture(self))._replace(estimator=None)
 
+    def _finest(self) -> int:
+        """The largest number that the criterion finds better than one cluster."""
+        rows = self.selection_.table if hasattr(self, "selection_") else ()
+        one = {row.n_clusters: row.score for row in rows}.get(1, np.nan)
+        better = [row.n_clusters for row in rows if row.score > one]
+        return max([super()._finest(), *better])  # type: ignore[misc]
+
 
 class AutomaticClusters:
     """A clusterer whose ``n_clusters`` may be "auto": what ``choose_n_clusters`` finds.

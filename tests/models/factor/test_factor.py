@@ -94,7 +94,9 @@ def test_constant_features_and_shared_noise():
 def test_warnings_and_refusals():
     rng = np.random.default_rng(0)
     with pytest.warns(EvidenceWarning, match="too few objects for 3 factors"):
-        FactorMixture(6, n_factors=3, n_init=1, random_state=0).fit(rng.normal(size=(14, 5)))
+        FactorMixture(6, n_factors=3, n_init=1, random_state=0).fit(rng.normal(size=(14, 6)))
+    with pytest.warns(EvidenceWarning, match="Ledermann bound of 1 for 4 features"):
+        FactorMixture(1, n_factors=3, n_init=1, random_state=0).fit(rng.normal(size=(60, 4)))
     for name, value, kind in (
         ("n_factors", 0, ValueError),
         ("n_factors", 1.5, TypeError),

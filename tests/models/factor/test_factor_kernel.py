@@ -111,6 +111,31 @@ def test_parameters_are_counted():
     assert kernel.n_parameters(3, 6, 2, shared=False) == 2 + 18 + 3 * 11 + 18
 
 
+@pytest.mark.parametrize("d", range(1, 12))
+def test_parameters_are_those_that_are_identified(d):
+    """At most the rank of the derivative of all covariances by loadings and noise."""
+    rng = np.random.default_rng(d)
+    lower = np.tril_indices(d)
+    for q in range(1, d + 1):
+        L = rng.normal(size=(d, q))
+        by_loading = [
+            (np.outer(e, L[:, r]) + np.outer(L[:, r], e))[lower]
+            for e in np.eye(d)
+            for r in range(q)
+        ]
+        by_noise = [np.diag(e)[lower] for e in np.eye(d)]
+        rank = np.linalg.matrix_rank(np.array(by_loading + by_noise))
+        assert kernel.n_parameters(2, d, q, shared=False) == 1 + 2 * d + 2 * rank
+        assert (q <= kernel.most_factors(d)) == (
+            rank - d * (d + 1) // 2 < 0 or q == 1 or _exact(d, q)
+        )
+
+
+def _exact(d, q):
+    """Whether the model has as many parameters as a full covariance: the bound itself."""
+    return (d - q) ** 2 == d + q
+
+
 def test_blocks_add_up():
     X, at = data(), kernel.ready(state())
     whole = kernel.summarize(X, None, at)

@@ -306,12 +306,14 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
                 )
             )
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> np.ndarray:
         """Memberships of new rows of counts, by the rule that made those of the fitted ones.
 
         Parameters
         ----------
         X : array or sparse array of shape (n_new, n_columns)
+        n_clusters : int, optional
+            Memberships at another level, a number in ``levels_``.
 
         Returns
         -------
@@ -321,13 +323,10 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         """
         self._check_fitted()
         refuse_tensors(self, X)
-        X = check_features(self, X, reset=False)
-        Q, _ = self._distributions(X)
-        return (
-            Rows(Q, n_jobs=self.n_jobs)
-            .map(lambda block: self._assign(block, self._state))
-            .astype(X.dtype, copy=False)
-        )
+        counts = check_features(self, X, reset=False)
+        Q, _ = self._distributions(counts)
+        U = Rows(Q, n_jobs=self.n_jobs).map(lambda block: self._assign(block, self._state))
+        return self._new_at(U.astype(counts.dtype, copy=False), n_clusters, X)
 
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

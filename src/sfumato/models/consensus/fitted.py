@@ -36,19 +36,24 @@ class FittedConsensus(CooccurrenceIntervals):
     def _precomputed(self) -> bool:
         """Whether the evidence is given, and not made from features."""
 
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike, *, n_clusters: int | None = None) -> np.ndarray:
         """Memberships of new objects, labelled by the partitions and placed beside the fitted ones.
 
         Parameters
         ----------
         X : array of shape (n_new, p), or the evidence if ``ensemble="precomputed"``
             Labels (n_new, m) by the same partitions, or a list of membership matrices (n_new, k_b).
+        n_clusters : int, optional
+            Memberships at another level, a number in ``levels_``.
 
         Returns
         -------
         memberships : array of shape (n_new, n_clusters)
         """
         self._check_fitted()
+        return self._new_at(self._placed(X), n_clusters, X)
+
+    def _placed(self, X: ArrayLike) -> np.ndarray:
         if self._linked is not None:
             new = self._new_table(X) if self._soft is None else self._new_rows(X).X
             return self._linked(new).astype(self._dtype, copy=False)

@@ -33,13 +33,13 @@ class FittedProcess(Clusterer):
     _posterior: variational.Approximation | sampling.Posterior
 
     @documented
-    def predict_proba(self, X: ArrayLike) -> Any:
+    def predict_proba(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
         """Memberships of new objects by the posterior predictive.
 
         %(new_objects)s
         """
         self._check_fitted()
-        return self._memberships(self._check_new(X))
+        return self._new_at(self._memberships(self._check_new(X)), n_clusters, X)
 
     def score_samples(self, X: ArrayLike) -> Any:
         """Log posterior predictive density of every object.

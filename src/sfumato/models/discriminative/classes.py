@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from ...core.arrays import to_numpy
 from ...core.types import ArrayLike
 from ...core.validation import check_weights, refuse_mask
+from ...core.warn import warn
 
 __all__ = ["class_rows", "known_classes", "prior_counts", "weighted", "weights_as_counts"]
 
@@ -22,7 +23,7 @@ def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, n
     """Class distributions (n, classes), a sparse one-hot matrix for labels, and the classes.
 
     ``classes`` fixes the columns; without it they are the sorted labels, or 0, 1, ... for
-    distributions.
+    distributions. Objects labelled -1 have a stored zero: they are unlabelled and count nothing.
     """
     if y is None:
         raise ValueError(
@@ -38,17 +39,33 @@ def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, n
     if y.ndim == 2 and y.shape[1] > 1:
         return _distributions(y, classes)
     y = _labels(y.ravel(), "y")
+    labelled = _labelled(y)
+    if not labelled.any():
+        raise ValueError("y is -1, unlabelled, everywhere: give the class of some objects")
+    codes = np.zeros(n, dtype=np.intp)
     if classes is None:
-        classes, codes = np.unique(y, return_inverse=True)
+        classes, codes[labelled] = np.unique(y[labelled], return_inverse=True)
+        if len(classes) == 1 and not labelled.all():
+            warn(
+                f"every object that is labelled is of class {classes[0]!r}, since -1 means "
+                "unlabelled: if it is a class, number the classes 0, 1, ..."
+            )
     else:
-        codes = _codes(y, classes)
-    return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, len(classes))), classes
+        codes[labelled] = _codes(y[labelled], classes)
+    ones = labelled.astype(np.float64)
+    return sp.csr_array((ones, codes, np.arange(n + 1)), shape=(n, len(classes))), classes
+
+
+def _labelled(y: np.ndarray) -> np.ndarray:
+    """Which labels (n,) are classes; -1 is none."""
+    return np.asarray(y != -1, dtype=bool) if y.dtype.kind in "iuf" else np.ones(len(y), dtype=bool)
 
 
 def known_classes(classes: ArrayLike) -> np.ndarray:
     """All classes that will ever come, sorted."""
     classes = list(classes) if isinstance(classes, (set, frozenset)) else classes
     found = np.unique(_labels(_as_array(classes, "classes").ravel(), "classes"))
+    found = found[_labelled(found)]
     if not len(found):
         raise ValueError("classes is empty: list every class that will come, or leave it out")
     return found
@@ -59,7 +76,7 @@ def weighted(P: Any, weights: Any) -> Any:
     if weights is None:
         return P
     return (
-        sp.csr_array((weights, P.indices, P.indptr), shape=P.shape)
+        sp.csr_array((weights * P.data, P.indices, P.indptr), shape=P.shape)
         if sp.issparse(P)
         else P * weights[:, None]
     )

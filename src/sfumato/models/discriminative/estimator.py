@@ -171,7 +171,7 @@ class DiscriminativeClustering(FittedDiscriminative):
             Features.
         y : array of shape (n,) or (n, n_classes)
             The auxiliary class c of every object, integers or strings, or its distribution over the
-            classes.
+            classes; -1 means unlabelled: such objects get memberships and move no prototype.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
 

@@ -30,7 +30,7 @@ class FittedDiscriminative(Clusterer):
     _state: tuple[np.ndarray, float]
 
     @documented
-    def predict_proba(self, X: ArrayLike) -> Any:
+    def predict_proba(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
         """Memberships of new objects.
 
         %(new_objects)s
@@ -38,7 +38,7 @@ class FittedDiscriminative(Clusterer):
         self._check_fitted()
         rows = Rows(self._features(X, reset=False), n_jobs=self.n_jobs)
         self._frame.refuse_remote(rows)
-        return rows.map(self._assign)
+        return self._new_at(rows.map(self._assign), n_clusters, X)
 
     def predict_class_proba(self, X: ArrayLike) -> Any:
         """Class probabilities (n_new, n_classes) of new objects: memberships times the class
@@ -97,7 +97,9 @@ class FittedDiscriminative(Clusterer):
                 Q.toarray() if sp.issparse(Q) else Q, dtype=X.dtype, device=X.device
             )
         rows = Rows(X, Q, n_jobs=self.n_jobs)
-        total = float(X.shape[0] if weights is None else weights.sum())
+        total = float(Q.sum())
+        if not total > 0:
+            raise ValueError("y is -1, unlabelled, wherever sample_weight is positive")
         self._frame = Frame.of(rows) if frame is None else frame
         self._frame.refuse_remote(rows)
         return Problem(

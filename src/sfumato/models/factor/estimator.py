@@ -23,7 +23,7 @@ __all__ = ["FactorMixture"]
 
 SAMPLE = 2048  # size of the sample for the starts
 MOST_FACTORS = 6  # that "auto" tries
-DEFAULT = 2  # factors, which need not be set for a table of one feature
+DEFAULT = 2  # factors, which need not be set for a table of few features
 
 
 @documented
@@ -41,8 +41,8 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
         Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
         ``max_clusters``, and more while the best is the largest one tried.
     n_factors : int, sequence of int or "auto", default=2
-        Number of factors of every cluster; of several (``"auto"``: 1 to 6) the best by
-        ``criterion``.
+        Number of factors of every cluster; of several (``"auto"``: 1 to 6, and no more than are
+        identified, the bound of Ledermann [3]_) the best by ``criterion``.
     shared_noise : bool, default=False
         Whether all clusters have the same noise variances ``Psi``.
     max_clusters : int, default=9
@@ -84,6 +84,8 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
     .. [1] Z. Ghahramani and G. E. Hinton, The EM algorithm for mixtures of factor analyzers,
        University of Toronto CRG-TR-96-1, 1996.
     .. [2] G. J. McLachlan and D. Peel, Mixtures of factor analyzers, ICML, 2000.
+    .. [3] W. Ledermann, On the rank of the reduced correlational matrix in multiple-factor
+       analysis, Psychometrika 2, 1937.
 
     Examples
     --------
@@ -144,13 +146,19 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
         d, wanted = self.n_features_in_, self.n_factors
         if isinstance(wanted, str):
             check_choice(wanted, "n_factors", ("auto",))
-            wanted = range(1, min(MOST_FACTORS, max(1, d // 2)) + 1)
+            wanted = range(1, min(MOST_FACTORS, kernel.most_factors(d)) + 1)
         several = list(wanted) if isinstance(wanted, Iterable) else [wanted]
         if not several:
             raise ValueError("n_factors is an empty sequence: give at least one number to try")
         factors = [check_number(q, "n_factors", low=1, integer=True) for q in several]
-        if max(factors) > max(d, DEFAULT):
-            warn(f"n_factors={max(factors)} is more than the {d} features: {d} factors are fitted")
+        most, bound = max(factors), kernel.most_factors(d)
+        if most > max(d, DEFAULT):
+            warn(f"n_factors={most} is more than the {d} features: {d} factors are fitted")
+        elif most > max(bound, DEFAULT):
+            warn(
+                f"n_factors={most} is beyond the Ledermann bound of {bound} for {d} features: the "
+                "covariances are as free as full ones; use fewer factors, or GaussianMixture"
+            )
         factors = [min(d, q) for q in factors]
         return [{**s, "n_factors": q} for s in super()._settings(sizes) for q in factors]
 

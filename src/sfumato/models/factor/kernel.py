@@ -26,6 +26,7 @@ __all__ = [
     "State",
     "Stats",
     "logits",
+    "most_factors",
     "n_parameters",
     "ordered",
     "pack",
@@ -146,8 +147,21 @@ def update(stats: Stats, state: State, floor: float, *, shared: bool) -> State:
 
 
 def n_parameters(k: int, d: int, q: int, *, shared: bool) -> int:
-    """Number of free parameters; loadings are known up to a rotation of the factors."""
-    return k - 1 + k * d + k * (d * q - q * (q - 1) // 2) + (d if shared else k * d)
+    """Number of free parameters that are identified.
+
+    Loadings are known up to a rotation of the factors, and no covariance has more than its
+    d (d + 1) / 2 different entries.
+    """
+    loadings, noise, full = d * q - q * (q - 1) // 2, d, d * (d + 1) // 2
+    covariances = k * loadings + noise if shared else k * (loadings + noise)
+    return k - 1 + k * d + min(covariances, k * full)
+
+
+def most_factors(d: int) -> int:
+    """The bound of Ledermann (1937): with more factors than this, Sigma = L L' + Psi has as many
+    free parameters as a full covariance, or more; at least one.
+    """
+    return max(1, int((2 * d + 1 - (8 * d + 1) ** 0.5) / 2 + 1e-9))
 
 
 def ordered(state: State) -> State:

@@ -11,9 +11,11 @@ import scipy.sparse as sp
 
 from ...core import acceleration, loop
 from ...core.arrays import as_dense, is_numpy, to_numpy
+from ...core.constrained_similarity import LinkedSimilarityClusterer
+from ...core.constraints import Known, match_columns, matching
 from ...core.docs import documented
 from ...core.memory import InputSize, reserve
-from ...core.similarity_base import SimilarityClusterer
+from ...core.similarity_evidence import Evidence, largest_entry
 from ...core.types import ArrayLike, RandomState, Similarity, Weights
 from ...core.validation import (
     as_generator,
@@ -35,7 +37,7 @@ __all__ = ["CompletelyPositiveFactorization"]
 
 
 @documented
-class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
+class CompletelyPositiveFactorization(AutomaticClusters, LinkedSimilarityClusterer):
     """Memberships from a nonnegative factor G of the similarity, F ~ G G'.
 
     Minimises  1/2 sum_{i != j} (F_ij - g_i'g_j)^2  over G >= 0, F the doubly stochastic scaling of
@@ -67,6 +69,11 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
     scaling_ : array of shape (n,)
         x with F = diag(x) W diag(x); ones without normalization.
     labels_, objective_, history_, n_iter_, converged_, n_clusters_
+
+    Notes
+    -----
+    With weights w in a third column of ``must_link``, the similarity of a pair is raised by w times
+    the largest one; that of ``cannot_link`` is lowered by as much, or to zero without weights.
 
     References
     ----------
@@ -100,29 +107,8 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         self.solver = solver
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
-    def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> CompletelyPositiveFactorization:
-        """Learn memberships.
-
-        Parameters
-        ----------
-        X : array, sparse array or operator
-            A similarity (n, n) if ``similarity="precomputed"``, else features (n, p).
-        y : ignored
-        sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object, 0 as its absence.
-
-        Returns
-        -------
-        self
-        """
-        self._forget()
-        if isinstance(self.n_clusters, str):
-            return self._fit_automatic(X, sample_weight)
-        self._check_parameters()
-        evidence = self._evidence(X, sample_weight)
-        W, v = _on_host(evidence.W), evidence.weights
+    def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
+        W, v = self._linked_similarity(_on_host(evidence.W), known), evidence.weights
         check_n_clusters(self.n_clusters, W.shape[0])
         scaled = self.normalization is not None
         self.scaling_ = (
@@ -146,8 +132,18 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         else:
             starts = self._starts(W, v, as_generator(self.random_state))
         runs = [self._run(problem, G) for G in starts]
-        self._finish(loop.best(runs, larger=False), X)
-        return self
+        self._finish(loop.best(runs, larger=False), known.held(self._group, W.shape[0]), X)
+
+    def _linked_similarity(self, W: Any, known: Known) -> Any:
+        """The similarity with soft links added and without that of pairs apart."""
+        extra = known.similarities(self._group, W.shape[0], 1.0, largest_entry(W))
+        if extra is None:
+            return W
+        W = W if isinstance(W, np.ndarray) or sp.issparse(W) else _written_out(W)
+        linked = W + extra
+        if sp.issparse(linked):
+            return sp.csr_array(linked.maximum(0)).astype(W.dtype)
+        return np.maximum(np.asarray(linked), 0).astype(W.dtype)
 
     def _doubly_stochastic(self, W: Similarity, weights: Weights) -> np.ndarray:
         """The scaling that makes W doubly stochastic; an error speaks of what the user gave."""
@@ -213,8 +209,10 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
         run = iterate(accelerated, acceleration.Extrapolation(start))
         return run._replace(state=run.state.settled)
 
-    def _finish(self, run: loop.Run, X: Any) -> None:
+    def _finish(self, run: loop.Run, labels: np.ndarray | None, X: Any) -> None:
         G, v = run.state.G, self._object_weights
+        if labels is not None:
+            G = G[:, matching(normalize(G), labels)]
         self.factor_ = G if v is None else (G / np.sqrt(v)[:, None]).astype(G.dtype)
         self.vanished_ = np.flatnonzero(self.factor_.sum(axis=1) <= 0)
         if self.vanished_.size:
@@ -225,7 +223,10 @@ class CompletelyPositiveFactorization(AutomaticClusters, SimilarityClusterer):
                 f"{self.vanished_.size} objects ({named}) share nothing with any cluster: they "
                 "get equal memberships in all"
             )
-        self._publish(self._spread(normalize(self.factor_), X), run)
+        memberships = normalize(self.factor_)
+        if labels is not None:
+            memberships = match_columns(memberships, labels)
+        self._publish(self._spread(memberships, X), run)
 
     def _place(self, rows: Any) -> Any:
         """The g >= 0 that minimises  sum_j (F_j - g'g_j)^2,  divided by its sum."""
@@ -306,15 +307,19 @@ def _scaled_problem(W: Similarity, x: np.ndarray, weights: Weights) -> kernel.Pr
     if sp.issparse(W):
         F = sp.csr_array(sp.diags_array(x) @ W @ sp.diags_array(x))
         return kernel.Problem.of(F, False, weights)
-    if not isinstance(W, np.ndarray):
-        n = W.shape[0]
-        reserve(
-            (n, n),
-            dtype_of(W),
-            "the explicit similarity matrix",
-            "give a sparse matrix or an operator with a factor",
-        )
-        W = W.toarray() if hasattr(W, "toarray") else np.asarray(W @ np.eye(n, dtype=dtype_of(W)))
+    W = W if isinstance(W, np.ndarray) else _written_out(W)
     F = x[:, None] * W
     F *= x  # in place: two matrices are enough
     return kernel.Problem.of(F, False, weights)
+
+
+def _written_out(W: Any) -> np.ndarray:
+    """The matrix of what only multiplies, if it fits."""
+    n = W.shape[0]
+    reserve(
+        (n, n),
+        dtype_of(W),
+        "the explicit similarity matrix",
+        "give a sparse matrix or an operator with a factor",
+    )
+    return W.toarray() if hasattr(W, "toarray") else np.asarray(W @ np.eye(n, dtype=dtype_of(W)))

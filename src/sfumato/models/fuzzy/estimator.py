@@ -189,7 +189,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
             distance of the objects to their mean.
         cannot_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong apart: a pair costs q v sum_j u_ij**m u_lj**m, q the third
-            column or, without it, a cost so large that the constraint is met.
+            column; without it labels keep them apart wherever that can be done for all.
 
         Returns
         -------
@@ -209,13 +209,14 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         return self
 
     @documented
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
         """Memberships of new objects; missing values are treated as in the fit.
 
         %(new_objects)s
         """
         self._check_fitted()
-        return super().predict_proba(X) if self._is_plain(X) else self._predict_in_memory(X)
+        U = super().predict_proba(X) if self._is_plain(X) else self._predict_in_memory(X)
+        return self._new_at(U, n_clusters, X)
 
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -13,6 +13,7 @@ from ...core import loop
 from ...core.base import InductiveClusterer
 from ...core.constraints import Known, matching
 from ...core.features import check_features
+from ...core.kept import publish_kept
 from ...core.linked import Linked
 from ...core.memory import reserve
 from ...core.rows import Rows
@@ -109,7 +110,7 @@ class ExtendedFuzzy(InductiveClusterer):
         problem = general.Problem(geometry, w, rule, links, unit)
         run = loop.best(self._runs_in_memory(problem, Y, X), larger=False)
         self._publish_in_memory(problem, run, X.dtype)
-        known.warn_of_broken(self.labels_)
+        publish_kept(self, known)
 
     def _rule_of(
         self, unit: float, width: int, sample: Callable[[], tuple[np.ndarray, np.ndarray]]

@@ -27,7 +27,7 @@ __all__ = ["Problem", "memberships", "run", "typicalities", "typicality", "until
 
 STRONGEST = 1e150  # pull of a link, whose product with memberships is still a number
 HARD = 1e4  # times the mean distance: the cost of a pair without a weight that is not honoured
-N_SWEEPS = 50  # over the rows of a piece
+N_SWEEPS = 50  # over the rows of a piece, at first
 SETTLED = 1e-10
 
 
@@ -114,7 +114,8 @@ def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
     if rule.noise is not None:
         D = np.hstack([D, np.full((len(D), 1), rule.noise)])
     columns = D.shape[1]
-    floor = max(1e-15 * float(D.max(initial=0.0)), 1e-290)  # one over it is still a number
+    # Of every row by itself, for pulls may be large; one over it is still a number.
+    floor = np.maximum(1e-15 * D.max(axis=1, keepdims=True, initial=0.0), 1e-290)
     U, costs = share(np.ascontiguousarray((D + floor).T), rule)
     # The rule works with power means of the distances, which are larger by this factor.
     factor = 1.0 if rule.temperature is not None else columns ** (1.0 - rule.fuzzifier)
@@ -140,25 +141,24 @@ def _linked(
         first = np.unique(links.unit, return_index=True)[1]
         start = start[first]
     penalty = 0.0
-    for at, own_pull in (piece for same in links.pieces for piece in zip(*same, strict=True)):
+    for at, own_pull in links.pieces:  # all pieces of one size together
         with np.errstate(over="ignore"):  # rows without weight go where their links pull
-            pull = np.clip(own_pull * problem.unit / mass[at][:, None], -STRONGEST, STRONGEST)
-        held = links.labels[at] >= 0
+            pull = np.clip(own_pull * problem.unit / mass[at][:, :, None], -STRONGEST, STRONGEST)
         begin = None if start is None else start[at]
-        U[at], costs[at] = _of_piece(mean[at], pull, rule, held, U[at], begin)
+        U[at], costs[at] = _of_pieces(mean[at], pull, rule, links.labels[at] >= 0, U[at], begin)
         P = power(U[at], rule)
         # Every pair is counted from both of its ends.
-        penalty += 0.5 * float(np.sum(_extra(P, pull) * P * mass[at][:, None]))
+        penalty += 0.5 * float(np.sum(_extra(P, pull) * P * mass[at][:, :, None]))
     return U[links.unit], float(mass @ costs) + penalty
 
 
 def _extra(P: np.ndarray, pull: np.ndarray) -> np.ndarray:
-    """What pairs add to the distances of every unit, from the powers (s, k) of the others."""
+    """What pairs add to the distances of units, from the powers (g, s, k) of the others."""
     apart, together = np.maximum(-pull, 0.0), np.maximum(pull, 0.0)
-    return apart @ P + together @ (P.sum(axis=1, keepdims=True) - P)
+    return apart @ P + together @ (P.sum(axis=2, keepdims=True) - P)
 
 
-def _of_piece(
+def _of_pieces(
     D: np.ndarray,
     pull: np.ndarray,
     rule: Rule,
@@ -166,32 +166,39 @@ def _of_piece(
     U: np.ndarray,
     start: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Memberships of linked units in turn, and their costs without the pairs.
+    """Memberships (g, s, k) of the linked units of g pieces, and their costs without the pairs.
 
-    They start from ``start``, or from labels given in order of certainty.
+    The units of a piece take turns. They go on from ``start`` once, since centers move next; at
+    first, from labels given in order of certainty, until they settle.
     """
-    columns = U.shape[1]
-    whole = D if columns == D.shape[1] else np.hstack([D, np.full((len(D), 1), rule.noise)])
-    plain = rule._replace(noise=None)
-    U = np.where(held[:, None], U, 0.0 if start is None else start)
+    g, s, columns = U.shape
+    noise = np.full((g, s, columns - D.shape[2]), rule.noise or 0.0)
+    whole, plain = np.concatenate([D, noise], axis=2), rule._replace(noise=None)
+    U = np.where(held[:, :, None], U, 0.0 if start is None else start)
+    each = np.arange(g)
+
+    def distances(a: np.ndarray) -> np.ndarray:
+        """Of unit ``a`` (g,) of every piece, with what its pairs add."""
+        return whole[each, a] + _extra(power(U, rule), pull[each, a][:, None])[:, 0]
+
     if start is None:
-        two = np.partition(whole, min(1, columns - 1), axis=1)
-        margin = two[:, min(1, columns - 1)] - two[:, 0]
+        two = np.partition(whole, min(1, columns - 1), axis=2)
+        margin = two[:, :, min(1, columns - 1)] - two[:, :, 0]
         # Units with a clear nearest center first: they decide for those that they are linked to.
-        for a in np.argsort(-margin, kind="stable"):
-            if not held[a]:
-                extra = _extra(power(U, rule), pull)[a]
-                U[a, np.argmin(whole[a] + extra)] = 1.0
-    for _ in range(N_SWEEPS):
+        for a in np.argsort(-margin, axis=1, kind="stable").T:
+            free = ~held[each, a]
+            U[each[free], a[free], distances(a).argmin(axis=1)[free]] = 1.0
+    for _ in range(N_SWEEPS if start is None else 1):
         before = U.copy()
-        for a in np.flatnonzero(~held):
-            extra = _extra(power(U, rule), pull)[a]
-            U[a] = _share((whole[a] + extra)[None], plain)[0]
+        for number in range(s):
+            a = np.full(g, number)
+            new = _share(distances(a), plain)[0]
+            U[:, number] = np.where(held[:, number, None], U[:, number], new)
         if np.abs(U - before).max() <= SETTLED:
             break
-    costs = np.sum(power(U, rule) * whole, axis=1)
+    costs = np.sum(power(U, rule) * whole, axis=2)
     if rule.temperature is not None:
-        costs += rule.temperature * np.sum(U * np.log(np.maximum(U, np.finfo(float).tiny)), axis=1)
+        costs += rule.temperature * np.sum(U * np.log(np.maximum(U, np.finfo(float).tiny)), axis=2)
     return U, costs
 
 

@@ -12,6 +12,7 @@ from ...conjugate import NormalInverseWishart
 from ...core.constraints import Known
 from ...core.docs import documented
 from ...core.features import check_features, observed_only
+from ...core.kept import publish_kept
 from ...core.linked import Linked
 from ...core.model_search import ModelCandidate, ModelSearch
 from ...core.rows import Rows, one_blas_thread
@@ -257,7 +258,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             fits = search.with_errors(data, fits, measurement_error, settings)
         self._publish_search(data, fits, settings)
         if known is not None:
-            known.warn_of_broken(self.labels_)
+            publish_kept(self, known)
         self._beside_one: tuple[float, float] | None = None
         if measurement_error is None:
             self._compare_with_one(data, settings)

@@ -57,12 +57,20 @@ class FittedMixture(Clusterer):
         X = check_features(self, X, reset=False, missing=True)
         return X if self._constant is None else self._constant.part(X)
 
-    def predict_proba(self, X: Any, *, measurement_error: ArrayLike | None = None) -> Any:
+    def predict_proba(
+        self,
+        X: Any,
+        *,
+        n_clusters: int | None = None,
+        measurement_error: ArrayLike | None = None,
+    ) -> Any:
         """Posterior probabilities of new objects; missing values (NaN) are integrated out.
 
         Parameters
         ----------
         X : array or sparse array of shape (n_new, p)
+        n_clusters : int, optional
+            Memberships at another level, a number in ``levels_``.
         measurement_error : array of shape (n_new, p) or (n_new, p, p), optional
             Known variances or covariances of the error of every object, as in ``fit``: errors
             make components that lie near each other harder to tell apart.
@@ -72,13 +80,15 @@ class FittedMixture(Clusterer):
         memberships : array of shape (n_new, n_clusters)
         """
         self._check_fitted()
-        X = self._of_features(X)
-        errors = self._errors_of(X, measurement_error)
+        varying = self._of_features(X)
+        errors = self._errors_of(varying, measurement_error)
         if not self._members:
-            return self._posterior(X, self._view, self._state, 0, errors)
-        return averaged(
-            [(m, self._posterior(X, m.view, m.state, 0, errors)) for m in self._members],
-        )
+            U = self._posterior(varying, self._view, self._state, 0, errors)
+        else:
+            U = averaged(
+                [(m, self._posterior(varying, m.view, m.state, 0, errors)) for m in self._members],
+            )
+        return self._new_at(U, n_clusters, X, measurement_error=measurement_error)
 
     def _errors_of(self, X: Any, measurement_error: ArrayLike | None) -> np.ndarray | None:
         """Error covariances (n, p, p) of new objects."""

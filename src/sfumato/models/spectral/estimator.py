@@ -86,9 +86,10 @@ class SpectralClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
     -----
     ``must_link`` also raises the similarity of a pair; with weights w in a third column it only
     does that, by w. ``cannot_link`` lowers the similarity by the third column or, without it, by a
-    tenth of the mean degree; negative similarities count in degrees by their size (signed
-    Laplacian). Where ``pair_weight`` is below the largest weight, what a pair lacks is filled with
-    the product of the mean similarities of both objects, divided by that of all.
+    tenth of the mean degree, before labels are kept apart; negative similarities count in degrees
+    by their size (signed Laplacian). Where ``pair_weight`` is below the largest weight, what a pair
+    lacks is filled with the product of the mean similarities of both objects, divided by that of
+    all.
 
     References
     ----------
@@ -142,7 +143,9 @@ class SpectralClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
         self.eigenvalues_ = spectrum.values
         self.eigengap_ = float(spectrum.values[-1]) - spectrum.following
         # Rows of the eigenvectors are sqrt(v) times those of single copies.
-        scaling = operator.scaling if weights is None else operator.scaling / weights
+        scaling = operator.scaling
+        if weights is not None:
+            scaling = scaling / weights.astype(scaling.dtype)
         Z = self._row(spectrum.vectors, scaling)
         memberships, run = self._round_joined(Z, degree, weights, known)
         memberships = graph.share(memberships, degree)
