@@ -35,7 +35,7 @@ T[i, i, :] = T[i, :, i] = T[:, i, i] = 0.0
 # the
 # gradient makes its coefficients nonnegative.
 def polynomial(U):
-    together = np.einsum("ijl,jr,lr->ir", T, U, U)
+    together = np.einsum("ijr,jr->ir", T @ U, U)
     sizes = U.sum(axis=0)
     value = (U * together).sum() - T.mean() * (sizes**3).sum()
     return value, 3 * together - 3 * T.mean() * sizes**2

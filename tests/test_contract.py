@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import pickle
 import warnings
 
 import numpy as np
@@ -31,7 +33,7 @@ def exact(case):
     model = case.make(0)
     if "baum-eagon" in case.name:
         return model
-    return settled(model) if case.inductive else settled(model, last=0.0)
+    return settled(model) if case.inductive else settled(model, last=1e-15)
 
 
 def to_the_end(case, evidence=None, y=None, **given):
@@ -99,7 +101,7 @@ def test_the_objective_never_gets_worse(case):
 
 @every
 def test_same_seed_same_answer(case):
-    np.testing.assert_array_equal(case.fit(3).memberships_, case.fit(3).memberships_)
+    np.testing.assert_array_equal(case.fit(0).memberships_, fitted(case).memberships_)
 
 
 @every
@@ -307,8 +309,7 @@ def test_an_object_of_which_nothing_is_measured_is_as_good_as_absent(case):
 
 @every
 def test_a_failed_fit_leaves_an_unfitted_estimator(case):
-    model = case.make(0)
-    model.fit(case.evidence, case.y)
+    model = copy.deepcopy(fitted(case))
     bad = np.full((4, 4), np.nan) if case.kind != "labelings" else np.empty((0, 3))
     with pytest.raises((ValueError, TypeError)):
         model.fit(bad, None if case.y is None else case.y[:4])
@@ -337,12 +338,11 @@ def test_bad_parameters_are_named(case):
 
 @every
 def test_estimators_survive_clone_and_pickle(case):
-    import pickle
-
     model = clone(case.make(0))
     assert str(model) == str(case.make(0))
-    copy = pickle.loads(pickle.dumps(fitted(case))) if case.kind != "operator" else fitted(case)
-    np.testing.assert_array_equal(copy.memberships_, fitted(case).memberships_)
+    if case.kind != "operator":
+        found = pickle.loads(pickle.dumps(fitted(case)))
+        np.testing.assert_array_equal(found.memberships_, fitted(case).memberships_)
 
 
 @subset(features)

@@ -22,6 +22,7 @@ from sfumato import selection, similarity
 rng = np.random.default_rng(0)
 X = rng.normal(size=(4000, 6)) + 2.0 * np.eye(6)[np.arange(4000) % 3]
 y = np.arange(4000) % 3
+FuzzyCMeans(2, n_init=1, random_state=0).fit(X[:100])  # what is imported late is there by now
 print("go", flush=True)
 """
 LONG = {

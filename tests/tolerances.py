@@ -29,7 +29,7 @@ def stopped(model: Any) -> float:
 def settled(model: Any, last: float = LAST) -> Any:
     """``model``, made to go on until only rounding is left: ``stopped`` is then 1e-5.
 
-    A descent that refuses worse steps can be asked for ``last=0``. Mixtures cannot: the sum over
-    objects wavers in its last digits.
+    A descent that refuses worse steps can be asked for less than ``LAST``. Mixtures cannot: the sum
+    over objects wavers in its last digits.
     """
     return model.set_params(tol=min(model.tol, last), max_iter=10 * model.max_iter)
