@@ -169,13 +169,11 @@ def main() -> None:
             found[str(one)] = outcome(one, tree, given.seconds)
             print(f"{len(found)} {one}\n    {found[str(one)]}", flush=True)
     survivors = [one for one, what in found.items() if what == "survived"]
-    late = sum(what == "ran out of time" for what in found.values())
-    print(
-        f"\nseed {given.seed}: {len(found) - len(survivors)} of {len(found)} caught, {late} of",
-        end="",
-    )
-    print(" them by running out of time. Survivors:")
-    print("\n".join(survivors) or "none")
+    open_ones = [one for one, what in found.items() if what == "ran out of time"]
+    caught = len(found) - len(survivors) - len(open_ones)
+    print(f"\nseed {given.seed}: {caught} of {len(found)} caught")
+    for title, ones in (("survived", survivors), ("ran out of time", open_ones)):
+        print("\n    ".join([f"{title}: {len(ones)}", *ones]))
 
 
 if __name__ == "__main__":

@@ -309,6 +309,7 @@ CASES = [
         X,
         inductive=True,
         weights=True,
+        larger=True,
     ),
     Case(
         "mixed-normal",

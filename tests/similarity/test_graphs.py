@@ -101,6 +101,13 @@ def test_coinciding_objects_are_named(function):
     np.testing.assert_allclose(W, 1)
 
 
+def test_the_bandwidth_where_most_objects_coincide_is_the_one_that_is_named():
+    X = np.vstack([np.zeros((20, 2)), [[0.5, 1.0]]])
+    with pytest.warns(EvidenceWarning, match="a bandwidth of 1 is used"):
+        W = gaussian(X)
+    np.testing.assert_allclose(W, gaussian(X, bandwidth=1.0))
+
+
 def test_bad_parameters_are_named(rng):
     X = rng.normal(size=(5, 2))
     with pytest.raises(ValueError, match="bandwidth"):
