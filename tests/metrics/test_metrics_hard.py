@@ -148,3 +148,11 @@ def test_bad_input_is_named(name):
         measure([0, 1], [0, 1], sample_weight=[1.0, -1.0])
     with pytest.raises(ValueError, match="interval must be a level"):
         measure([0, 1], [0, 1], interval=95)
+
+
+def test_objects_without_weight_leave_no_trace_in_an_interval():
+    a, b = np.arange(40) % 2, np.where(np.arange(40) < 20, np.arange(40) % 2, 0)
+    weights = (np.arange(40) < 20).astype(float)  # of the objects on which both agree
+    found = metrics.rand_index(a, b, sample_weight=weights, interval=0.9)
+    assert (found.value, found.low, found.high) == pytest.approx((1.0, 1.0, 1.0))
+    assert metrics.rand_index(a, b, interval=0.9).high < 1.0
