@@ -106,6 +106,8 @@ def drawn(number: int, seed: int, room: str) -> list[Mutation]:
         if room in name and not any(part in name for part in LEFT_OUT):
             for one in mutations(path):
                 kinds.setdefault(one.kind, []).append(one)
+    if not kinds:
+        sys.exit(f"--room {room}: no such file below {SOURCE.relative_to(ROOT)}")
     return [rng.choice(kinds[rng.choice(sorted(kinds))]) for _ in range(number)]
 
 

@@ -220,6 +220,9 @@ def test_xie_beni_equals_its_definition_and_never_prefers_coincident_centers():
     assert metrics.xie_beni(X, U) == pytest.approx(spread / (30 * gap))
     assert metrics.xie_beni(X + 5, U, centers=centers + 5) == pytest.approx(spread / (30 * gap))
     assert metrics.xie_beni(1e-9 * X, U) == pytest.approx(spread / (30 * gap))
+    light = np.full(30, 1e-3)  # the unit of the weights does not matter, nor does an empty cluster
+    assert metrics.xie_beni(X, U, sample_weight=light) == pytest.approx(spread / (30 * gap))
+    assert metrics.xie_beni(X, np.c_[U, np.zeros(30)]) == pytest.approx(spread / (30 * gap))
     assert metrics.xie_beni(X, np.full((30, 3), 1 / 3)) == np.inf
     with pytest.raises(ValueError, match="at least two"):
         metrics.xie_beni(X, np.ones((30, 1)))
