@@ -116,9 +116,8 @@ def tests_of(path: Path) -> list[str]:
     room = path.relative_to(SOURCE).parts
     mirror = Path("tests", *room[: 2 if room[0] == "models" else 1])
     found = [mirror.as_posix()] if (ROOT / mirror).is_dir() else []
-    found += [
-        one.relative_to(ROOT).as_posix() for one in (ROOT / "tests").glob(f"test_{path.stem}.py")
-    ]
+    beside = (Path("tests", f"test_{name}.py") for name in sorted({path.stem, room[0]}))
+    found += [one.as_posix() for one in beside if (ROOT / one).exists()]
     return found + ["tests/test_contract.py"] * (room[0] in ("models", "core", "numerics"))
 
 
