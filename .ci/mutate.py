@@ -135,25 +135,43 @@ def copied(tree: Path) -> Path:
     return tree
 
 
-def outcome(mutation: Mutation, tree: Path, seconds: float) -> str:
-    """What the tests say; the tree is left as it was."""
-    path = tree / mutation.path.relative_to(ROOT)
-    kept, stamp = path.read_bytes(), path.stat()
-    path.write_bytes(mutation.apply(kept))
+def red(tree: Path, tests: list[str], seconds: float) -> str | None:
+    """The first test that fails in a tree, nothing where none does; ``None`` if time runs out."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow"]
-    command += ["-p", "no:cacheprovider", *tests_of(mutation.path)]
+    command += ["-p", "no:cacheprovider", *tests]
     env = {**os.environ, "PYTHONPATH": str(tree / "src")}
     try:
         found = subprocess.run(
             command, cwd=tree, env=env, capture_output=True, text=True, timeout=seconds
         )
     except subprocess.TimeoutExpired:
-        return "ran out of time"
+        return None
+    lines = [line for line in found.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return "" if found.returncode == 0 else (lines[0].split(" ", 1)[1] if lines else "import")
+
+
+def outcome(mutation: Mutation, tree: Path, seconds: float) -> str:
+    """What the tests say; the tree is left as it was."""
+    path = tree / mutation.path.relative_to(ROOT)
+    kept, stamp = path.read_bytes(), path.stat()
+    path.write_bytes(mutation.apply(kept))
+    try:
+        first = red(tree, tests_of(mutation.path), seconds)
     finally:
         path.write_bytes(kept)
         os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    lines = [line for line in found.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return "survived" if found.returncode == 0 else "caught by " + " ".join(lines)[:120]
+    if first is None:
+        return "no verdict: ran out of time"
+    if not first:
+        return "survived"
+    if first == "import":  # nothing could be collected
+        return "caught by every import"
+    test = first.split(" - ")[0]
+    return (
+        f"no verdict: {test} is red without it"
+        if red(tree, [test], seconds)
+        else f"caught by {test}"
+    )
 
 
 def main() -> None:
@@ -170,10 +188,10 @@ def main() -> None:
             found[str(one)] = outcome(one, tree, given.seconds)
             print(f"{len(found)} {one}\n    {found[str(one)]}", flush=True)
     survivors = [one for one, what in found.items() if what == "survived"]
-    open_ones = [one for one, what in found.items() if what == "ran out of time"]
+    open_ones = [one for one, what in found.items() if what.startswith("no verdict")]
     caught = len(found) - len(survivors) - len(open_ones)
     print(f"\nseed {given.seed}: {caught} of {len(found)} caught")
-    for title, ones in (("survived", survivors), ("ran out of time", open_ones)):
+    for title, ones in (("survived", survivors), ("no verdict", open_ones)):
         print("\n    ".join([f"{title}: {len(ones)}", *ones]))
 
 
