@@ -16,7 +16,13 @@ from .pairs import (
     pair_recall,
     rand_index,
 )
-from .validity import fuzzy_silhouette, partition_coefficient, partition_entropy, xie_beni
+from .validity import (
+    fuzzy_silhouette,
+    partition_coefficient,
+    partition_entropy,
+    silhouette,
+    xie_beni,
+)
 
 __all__ = [
     "CalibrationCurve",
@@ -36,6 +42,7 @@ __all__ = [
     "partition_coefficient",
     "partition_entropy",
     "rand_index",
+    "silhouette",
     "stability",
     "xie_beni",
 ]
