@@ -77,7 +77,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "max_objects": (5, 20000),
     "beta": (0.1, 1e6),
     "anneal": (True, False),
-    "algorithm": ("map", "online"),
+    "algorithm": ("map", "distortion", "online"),
     "bandwidth": (1e-9, 1.0, 1e9),
     "spread": (1e-3, np.inf),
     "size_penalty": (0.0, 1.0, 1e6),

@@ -16,9 +16,8 @@ from ...core.validation import as_generator, check_choice, check_n_clusters, che
 from ...core.warn import warn
 from ...numerics import contingency
 from .classes import class_rows, known_classes, weights_as_counts
-from .draws import Draws, draws_pass
 from .fitted import FittedDiscriminative
-from .online import Online, Pace, learn, online_pass
+from .online import Online, learn, online_pass
 from .problem import Problem, ascend
 from .starts import starts
 
@@ -50,9 +49,6 @@ class DiscriminativeClustering(FittedDiscriminative):
         s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto": the best of three, by letting each
         half of the objects predict the classes of the other; in the widest, s^2 is twice the mean
         square distance, per feature, to the nearest k-means center.
-    anneal : bool, default True
-        Start at twice the bandwidth and reduce it, so that prototypes move while cells are wide
-        ("map" only).
     spread : float, default 1.0
         Standard deviation of the Gaussian prior of the prototypes, as a multiple of that of the
         data. ``np.inf`` is the flat prior of the source, under which prototypes drift away from the
@@ -60,15 +56,15 @@ class DiscriminativeClustering(FittedDiscriminative):
     size_penalty : float, default 0.0
         Weight of a penalty on unequal cluster sizes: log k less the entropy of the sizes, in nats
         per object.
-    algorithm : "map", "online" or "two-draws", default "map"
-        L-BFGS on all of the data; steps on random batches of objects; or the published online rule
-        [1]_, one object and two clusters drawn by its memberships at a time.
+    algorithm : "map", "distortion" or "online", default "map"
+        L-BFGS on all of the data, at bandwidths that fall to the one asked for from twice its
+        value, so that prototypes move while cells are wide: with the class distributions of the
+        clusters integrated out [2]_, or as parameters that minimise the expected Kullback-Leibler
+        distortion [1]_. Or steps on random batches of objects.
     learning_rate : float, default 0.1
         First step of the online algorithm, in bandwidths, or in standard deviations of the data
-        where those are smaller; it falls with the batches b as (1 + b / 200)**-0.6. With two draws
-        the rate of the published rule, which falls with the objects t as 1 / (1 + t / n).
-    batch_size : "auto" or int, default "auto"
-        Objects in a step of the online algorithm; "auto": a hundredth of the data, at least ten.
+        where those are smaller; it falls with the batches b, a hundredth of the data each and at
+        least ten objects, as (1 + b / 200)**-0.6.
     n_init : int, default 4
         Starts, in turn from k-means within classes and from plain k-means; with more than 40 000
         objects they compete on 20 000.
@@ -138,12 +134,10 @@ class DiscriminativeClustering(FittedDiscriminative):
         *,
         prior: ArrayLike = 1.0,
         bandwidth: ArrayLike = "auto",
-        anneal: bool = True,
         spread: float = 1.0,
         size_penalty: float = 0.0,
         algorithm: str = "map",
         learning_rate: float = 0.1,
-        batch_size: Any = "auto",
         n_init: int = 4,
         max_iter: int = 500,
         tol: float = 1e-8,
@@ -151,9 +145,9 @@ class DiscriminativeClustering(FittedDiscriminative):
         n_jobs: int | None = None,
     ) -> None:
         self.prior = prior
-        self.bandwidth, self.anneal, self.spread = bandwidth, anneal, spread
+        self.bandwidth, self.spread = bandwidth, spread
         self.size_penalty = size_penalty
-        self.algorithm, self.learning_rate, self.batch_size = algorithm, learning_rate, batch_size
+        self.algorithm, self.learning_rate = algorithm, learning_rate
         self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
@@ -241,7 +235,7 @@ class DiscriminativeClustering(FittedDiscriminative):
                 self._online_._replace(seen=self._online_.seen + problem.total),
             )
         self._online_ = online = online_pass(
-            problem, online, bandwidth, self._pace(), np.arange(X.shape[0])
+            problem, online, bandwidth, self.learning_rate, np.arange(X.shape[0])
         )
         objective = problem.objective(problem.table(online.average, bandwidth), online.average)
         self._finish(
@@ -252,31 +246,23 @@ class DiscriminativeClustering(FittedDiscriminative):
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
-        check_choice(self.algorithm, "algorithm", ("map", "online", "two-draws"))
+        check_choice(self.algorithm, "algorithm", ("map", "distortion", "online"))
         if not isinstance(self.bandwidth, str) or self.bandwidth != "auto":
             check_number(self.bandwidth, "bandwidth", low=0, strict=True)
         check_number(self.spread, "spread", low=1e-10)
         check_number(self.size_penalty, "size_penalty", low=0, high=1e12)
         check_number(self.learning_rate, "learning_rate", low=0, high=1e6, strict=True)
-        if not isinstance(self.anneal, (bool, np.bool_)):
-            raise TypeError(
-                f"anneal must be True or False, got {self.anneal!r} of type "
-                f"{type(self.anneal).__name__}"
-            )
-        if not isinstance(self.batch_size, str) or self.batch_size != "auto":
-            check_number(self.batch_size, "batch_size", low=1, integer=True)
 
     def _best(
         self, problem: Problem, rng: np.random.Generator, n_init: int, bandwidth: ArrayLike
     ) -> tuple[loop.Run, float]:
         """The best run of several starts, and the bandwidth in the frame."""
         centers, bandwidth = starts(problem, self.n_clusters, bandwidth, rng, n_init)
-        if self.algorithm == "map":
+        if self.algorithm != "online":
             return ascend(
                 problem,
                 centers,
                 bandwidth,
-                anneal=self.anneal,
                 max_iter=self.max_iter,
                 tol=self.tol,
             ), bandwidth
@@ -287,22 +273,12 @@ class DiscriminativeClustering(FittedDiscriminative):
         self, problem: Problem, start: np.ndarray, bandwidth: float, rng: np.random.Generator
     ) -> loop.Run:
         """Online passes from one start."""
-        first: Any = None
-        if self.algorithm == "two-draws":
-            first, rate = Draws.start(problem, start, bandwidth), float(self.learning_rate)
 
-            def advance(state: Any, order: np.ndarray) -> Any:
-                return draws_pass(problem, state, bandwidth, rate, order, rng)
-        else:
-            first, pace = Online.start(problem, start, bandwidth), self._pace()
+        def advance(state: Online, order: np.ndarray) -> Online:
+            return online_pass(problem, state, bandwidth, self.learning_rate, order)
 
-            def advance(state: Any, order: np.ndarray) -> Any:
-                return online_pass(problem, state, bandwidth, pace, order)
-
+        first = Online.start(problem, start, bandwidth)
         return learn(problem, first, advance, bandwidth, rng, self.max_iter, self.tol)
-
-    def _pace(self) -> Pace:
-        return Pace(self.learning_rate, self.batch_size)
 
     def _finish(self, problem: Problem, run: loop.Run, bandwidth: float) -> None:
         self._state = run.state, bandwidth
