@@ -2,6 +2,7 @@
 
 from ._sides import Estimate
 from .calibration import CalibrationCurve, brier_score, calibration_curve, stability
+from .consensus import ConsensusDistribution, consensus_distribution
 from .contingency import contingency_bayes_factor
 from .information import (
     adjusted_mutual_information,
@@ -26,11 +27,13 @@ from .validity import (
 
 __all__ = [
     "CalibrationCurve",
+    "ConsensusDistribution",
     "Estimate",
     "adjusted_mutual_information",
     "adjusted_rand_index",
     "brier_score",
     "calibration_curve",
+    "consensus_distribution",
     "contingency_bayes_factor",
     "fuzzy_silhouette",
     "matched_accuracy",
