@@ -672,3 +672,24 @@ def test_the_distortion_is_minimised_where_it_is_asked_for():
     assert explicit.objective_ == pytest.approx(-E, rel=1e-9)
     s = integrated.table_
     assert -np.sum(s * np.log(s / s.sum(axis=1, keepdims=True))) >= E * (1 - 1e-6)
+
+
+def test_auto_finds_the_number_that_predicts_held_out_classes():
+    rng = np.random.default_rng(0)
+    cell = rng.integers(4, size=1200)  # a checkerboard: two classes in four cells
+    X = rng.uniform(0.1, 0.9, (1200, 2)) + np.column_stack([cell % 2, cell // 2])
+    model = DiscriminativeClustering("auto", random_state=0).fit(X, (cell % 2) ^ (cell // 2))
+    assert model.n_clusters_ == 4
+    information = model.held_out_information_
+    assert information[4] > 0.9 * np.log(2)
+    assert information[4] > information[3] + 0.02
+    assert information[1] == 0.0
+
+
+def test_auto_finds_one_cluster_where_features_say_nothing():
+    rng = np.random.default_rng(0)
+    X, c = rng.normal(size=(300, 3)), rng.integers(2, size=300)
+    with pytest.warns(EvidenceWarning, match="no better"):
+        assert DiscriminativeClustering("auto", random_state=0).fit(X, c).n_clusters_ == 1
+    with pytest.raises(ValueError, match="n_clusters"):
+        DiscriminativeClustering("many").fit(X, c)

@@ -19,7 +19,7 @@ from .classes import class_rows, known_classes, weights_as_counts
 from .fitted import FittedDiscriminative
 from .online import Online, learn, online_pass
 from .problem import Problem, ascend
-from .starts import starts
+from .starts import choose_number, starts
 
 __all__ = ["DiscriminativeClustering"]
 
@@ -41,8 +41,10 @@ class DiscriminativeClustering(FittedDiscriminative):
 
     Parameters
     ----------
-    n_clusters : int, default 8
+    n_clusters : int or "auto", default 8
         Largest number of clusters; clusters that add no information about the classes become empty.
+        "auto": the number, of 1 to 40, under which each half of the objects predicts the classes of
+        the other half best (``held_out_information_``).
     prior : float or array of shape (n_classes,), default 1.0
         Prior counts of the Dirichlet distribution over the classes of a cluster.
     bandwidth : "auto" or float, default "auto"
@@ -97,6 +99,9 @@ class DiscriminativeClustering(FittedDiscriminative):
     distortion_, voronoi_distortion_ : float
         Expected Kullback-Leibler divergence of the objects' class distributions from the posterior
         mean of their cluster's, in nats per object, soft and in Voronoi cells.
+    held_out_information_ : dict
+        With "auto": nats per object by which classes are better predicted than by one cluster, for
+        every number tried.
     table_ : array of shape (n_clusters, n_classes)
         Soft counts of the classes in the clusters.
     memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
@@ -126,11 +131,11 @@ class DiscriminativeClustering(FittedDiscriminative):
     _online_: Online
 
     needs_classes = True
-    chooses_n_clusters = "given"
+    chooses_n_clusters = "auto"
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
         prior: ArrayLike = 1.0,
         bandwidth: ArrayLike = "auto",
@@ -178,10 +183,10 @@ class DiscriminativeClustering(FittedDiscriminative):
         self._check_room(X)
         X = self._features(X, reset=True)
         weights = weights_as_counts(sample_weight, X)
-        check_n_clusters(self.n_clusters, X.shape[0])
         P, self.classes_ = class_rows(y, X.shape[0])
         rng = as_generator(self.random_state)
         problem = self._problem(X, P, weights)
+        self._k = self._number(problem, rng)
         run, bandwidth = self._best(problem, rng, self.n_init, self.bandwidth)
         self._finish(problem, run, bandwidth)
         self._warn_if_chance(problem, P, weights, rng)
@@ -219,15 +224,13 @@ class DiscriminativeClustering(FittedDiscriminative):
         self._check_parameters()
         X = self._features(X, reset=first)
         weights = weights_as_counts(sample_weight, X)
-        if first:
-            check_n_clusters(self.n_clusters, X.shape[0])
         known = (None if classes is None else known_classes(classes)) if first else self.classes_
         P, self.classes_ = class_rows(y, X.shape[0], known)
         problem = self._problem(X, P, weights, None if first else self._frame)
         if first:
-            (start,), bandwidth = starts(
-                problem, self.n_clusters, self.bandwidth, as_generator(self.random_state), 1
-            )
+            rng = as_generator(self.random_state)
+            self._k = self._number(problem, rng)
+            (start,), bandwidth = starts(problem, self._k, self.bandwidth, rng, 1)
             online = Online.start(problem, start, bandwidth)
         else:
             (_, bandwidth), online = (
@@ -253,11 +256,19 @@ class DiscriminativeClustering(FittedDiscriminative):
         check_number(self.size_penalty, "size_penalty", low=0, high=1e12)
         check_number(self.learning_rate, "learning_rate", low=0, high=1e6, strict=True)
 
+    def _number(self, problem: Problem, rng: np.random.Generator) -> int:
+        """The number of clusters, given or by held-out information."""
+        if not isinstance(self.n_clusters, str):
+            return check_n_clusters(self.n_clusters, problem.rows.shape[0])
+        check_choice(self.n_clusters, "n_clusters (a number or 'auto')", ("auto",))
+        k, self.held_out_information_ = choose_number(problem, self.bandwidth, rng)
+        return k
+
     def _best(
         self, problem: Problem, rng: np.random.Generator, n_init: int, bandwidth: ArrayLike
     ) -> tuple[loop.Run, float]:
         """The best run of several starts, and the bandwidth in the frame."""
-        centers, bandwidth = starts(problem, self.n_clusters, bandwidth, rng, n_init)
+        centers, bandwidth = starts(problem, self._k, bandwidth, rng, n_init)
         if self.algorithm != "online":
             return ascend(
                 problem,
@@ -319,7 +330,7 @@ class DiscriminativeClustering(FittedDiscriminative):
                 warn(
                     f"the clusters tell the classes apart no better (log Bayes factor {gain:.1f}) "
                     "than clusters fitted to shuffled classes "
-                    f"({chance:.1f}): X says little about y, or n_clusters={self.n_clusters} is "
+                    f"({chance:.1f}): X says little about y, or n_clusters={self._k} is "
                     f"too many for {problem.total:g} objects"
                 )
                 return
