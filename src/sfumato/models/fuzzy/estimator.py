@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ...core import loop
 from ...core.base import weight_of
-from ...core.constraints import Known, refuse_constraints
+from ...core.constraints import Known
 from ...core.docs import documented
 from ...core.features import check_features, observed_only
 from ...core.rows import Rows
@@ -175,10 +175,10 @@ default="euclidean"
         -------
         self
         """
-        if isinstance(self.n_clusters, str):
-            refuse_constraints(must_link, cannot_link)
-            return super().fit(X, None, sample_weight)
         self._forget()
+        if isinstance(self.n_clusters, str):
+            links = {"must_link": must_link, "cannot_link": cannot_link}
+            return self._fit_automatic(X, sample_weight, y, **links)
         self._check_parameters()
         known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
         self._frame = None
