@@ -40,6 +40,38 @@ def test_no_step_lowers_a_polynomial_with_nonnegative_coefficients(seed):
         assert polynomial(U)[0] >= value * (1 - 1e-12)
 
 
+@given(seed=st.integers(0, 10_000), rate=st.floats(1e-3, 1.0))
+@settings(max_examples=60, deadline=None)
+def test_every_part_of_the_way_climbs_too(seed, rate):
+    """The homotopy of Baum and Sell (1968), and that P rises all along the line."""
+    polynomial = random_polynomial(seed)
+    U = np.random.default_rng(seed + 1).dirichlet(np.ones(3), size=5)
+    for _ in range(5):
+        value, gradient = polynomial(U)
+        whole = growth_step(U, gradient)
+        values = [polynomial(t * whole + (1 - t) * U)[0] for t in np.linspace(0.0, 1.0, 9)]
+        assert min(values) >= value * (1 - 1e-12)
+        moved = growth_step(U, gradient, rate=rate)
+        np.testing.assert_allclose(moved, rate * whole + (1 - rate) * U, atol=1e-15)
+        assert polynomial(moved)[0] >= value * (1 - 1e-12)
+        U = moved
+
+
+def test_slower_steps_reach_the_same_maximum():
+    W = np.kron(np.eye(2), np.ones((4, 4)))
+    U = np.random.default_rng(0).dirichlet([1, 1], size=8)
+
+    def polynomial(U):
+        return float((U * (W @ U)).sum()), 2 * W @ U
+
+    fast, slow = (maximize(polynomial, U, rate=rate) for rate in (1.0, 0.3))
+    assert slow.value == pytest.approx(fast.value, rel=1e-6)
+    assert slow.n_iter > fast.n_iter
+    assert (np.diff(slow.history) >= 0).all()
+    with pytest.raises(ValueError, match="rate"):
+        maximize(polynomial, U, rate=0.0)
+
+
 def test_gradients_of_the_test_itself_are_right():
     polynomial = random_polynomial(3)
     U = np.random.default_rng(0).dirichlet(np.ones(3), size=5)

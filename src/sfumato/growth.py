@@ -4,7 +4,9 @@ For  P(U)  with nonnegative coefficients and the rows of  U  on the simplex, the
 
     u_ir  <-  u_ir  dP/du_ir  /  sum_s u_is dP/du_is
 
-never lowers P (Baum and Eagon 1967; Baum and Sell 1968: P need not be homogeneous). A polynomial
+never lowers P (Baum and Eagon 1967; Baum and Sell 1968: P need not be homogeneous), and neither
+does any part of the way there,  eta M(U) + (1 - eta) U  with M(U) the update and 0 < eta <= 1: the
+line from U to M(U) climbs all along (the homotopy of Baum and Sell). A polynomial
 with negative coefficients is made nonnegative by adding a constant times  sum over the rows of
 (sum_r u_ir)^d,  which is constant on the simplex: ``offset`` adds such a constant to the gradient.
 """
@@ -33,7 +35,7 @@ class Growth(NamedTuple):
     converged: bool
 
 
-def growth_step(U: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def growth_step(U: np.ndarray, gradient: np.ndarray, *, rate: float = 1.0) -> np.ndarray:
     """Memberships after one growth transform; rows whose gradient is zero stay as they are.
 
     Parameters
@@ -42,6 +44,8 @@ def growth_step(U: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         Rows on the simplex.
     gradient : array of shape (n, k)
         Derivatives of the polynomial at ``U``, all nonnegative.
+    rate : float, default=1.0
+        Part of the way to the transform to go, eta in (0, 1]; any climbs.
 
     Returns
     -------
@@ -51,6 +55,8 @@ def growth_step(U: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     ----------
     Baum and Eagon (1967). An inequality with applications to statistical estimation for
     probabilistic functions of Markov processes. Bulletin of the AMS 73.
+    Baum and Sell (1968). Growth transformations for functions on manifolds. Pacific Journal of
+    Mathematics 27.
 
     Examples
     --------
@@ -69,10 +75,13 @@ def growth_step(U: np.ndarray, gradient: np.ndarray) -> np.ndarray:
             f"gradient must be finite and nonnegative, got {gradient.min():g} at the least: "
             "add an offset to make the coefficients nonnegative"
         )
+    if not check_number(rate, "rate", low=0.0, high=1.0) > 0.0:
+        raise ValueError("rate must lie in (0, 1], got 0: no step would be taken")
     largest = gradient.max(axis=1, keepdims=True)
     grown = U * (gradient / np.where(largest > 0, largest, 1.0))
     total = grown.sum(axis=1, keepdims=True)
-    return np.where(total > 0, grown / np.where(total > 0, total, 1.0), U)
+    grown = np.where(total > 0, grown / np.where(total > 0, total, 1.0), U)
+    return grown if rate == 1.0 else rate * grown + (1.0 - rate) * U
 
 
 def maximize(
@@ -80,6 +89,7 @@ def maximize(
     U: np.ndarray,
     *,
     offset: float = 0.0,
+    rate: float = 1.0,
     max_iter: int = 1000,
     tol: float = 1e-9,
 ) -> Growth:
@@ -96,6 +106,8 @@ def maximize(
     offset : float, default=0.0
         Added to every derivative: larger is safer for polynomials with negative coefficients, and
         slower.
+    rate : float, default=1.0
+        Part of the way of every growth transform, in (0, 1], as in ``growth_step``.
     max_iter : int, default=1000
     tol : float, default=1e-9
         Relative change of the value at which to stop.
@@ -129,7 +141,7 @@ def maximize(
 
     def step(U: np.ndarray) -> tuple[np.ndarray, float]:
         value, gradient = polynomial(U)
-        return growth_step(U, np.asarray(gradient) + offset), float(value)
+        return growth_step(U, np.asarray(gradient) + offset, rate=rate), float(value)
 
     run = loop.iterate(step, start, max_iter=max_iter, tol=tol)
     return Growth(

@@ -115,6 +115,20 @@ def test_equal_rows_can_be_apart():
     assert labels[0] != labels[1]
 
 
+@pytest.mark.parametrize("name", ["pairwise", "spectral", "factorization", "fuzzy"])
+def test_links_and_labels_go_with_auto(name):
+    X, y = make_blobs(90, centers=3, cluster_std=0.5, random_state=0)
+    rows = np.flatnonzero(y == 0)
+    labels = np.full(90, -1)
+    labels[rows[4:6]] = 1
+    model = MODELS[name]().set_params(n_clusters="auto", max_clusters=5)
+    model.fit(X, labels, must_link=[rows[:2]], cannot_link=[rows[2:4]])
+    assert model.n_clusters_ == model.selection_.n_clusters
+    np.testing.assert_array_equal(model.memberships_[rows[0]], model.memberships_[rows[1]])
+    assert model.labels_[rows[2]] != model.labels_[rows[3]]
+    assert model.get_params()["n_clusters"] == "auto"
+
+
 def test_links_that_no_labels_can_keep_are_named():
     X = make_blobs(30, centers=3, random_state=0)[0]
     apart = [(a, b) for a in range(4) for b in range(a)]

@@ -23,7 +23,6 @@ from sfumato.memberships import predict_strongest, sizes
 from sfumato.metrics import fuzzy_silhouette, rand_index, xie_beni
 from sfumato.models.consensus.selection import _skill
 from sfumato.models.factor import kernel as factor
-from sfumato.models.fuzzy.general import typicality
 from sfumato.models.student import kernel as student
 from sfumato.models.student.kernel import State as StudentState
 from sfumato.models.student.starts import around
@@ -200,7 +199,7 @@ def test_fuzzy_clusters_of_objects_in_one_place(labelled):
 @pytest.mark.parametrize("scale", [1e-160, 1e140])
 def test_fuzzy_clusters_in_odd_units(scale):
     usual = FuzzyCMeans(2, metric="gaussian", n_init=1, random_state=0).fit(X)
-    odd = FuzzyCMeans(2, missing="complete", n_init=1, random_state=0)
+    odd = FuzzyCMeans(2, n_init=1, random_state=0)
     given = scale * X
     given[3, 0] = np.nan
     assert (odd.fit(given).labels_ == usual.labels_).all()
@@ -458,14 +457,11 @@ def test_new_objects_too_far_from_the_fit_are_refused(kind, dtype):
         place((X / scale).astype(dtype))
 
 
-def test_typicalities_of_objects_in_one_place_by_a_product():
+def test_memberships_of_objects_in_one_place_by_a_product():
     given = np.tile([[1.0, 12.4844969, 12.61522717]], (5, 1))
-    model = FuzzyCMeans(
-        3, metric=lambda A, B: A @ B.T, fuzzifier=1.3, possibilistic=True, n_init=1, random_state=89
-    )
+    model = FuzzyCMeans(3, metric=lambda A, B: A @ B.T, fuzzifier=1.3, n_init=1, random_state=89)
     U = model.fit(given, sample_weight=[0, 2, 2, 0, 2]).predict_proba(given)
     np.testing.assert_allclose(U, 1 / 3)  # one place: no cluster is nearer than another
-    np.testing.assert_array_equal(typicality(np.array([0.0, 1e200]), 1e-200, 1.3), [1.0, 0.0])
 
 
 @pytest.mark.parametrize("scale", [1e-160, 1e150])

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 
+from sfumato.metrics import adjusted_rand_index
 from sfumato.papers import Shelf, consensus
 
 
@@ -14,10 +16,11 @@ def test_data_come_with_the_library_or_from_a_folder(tmp_path):
         "wine",
         "breast cancer (diagnostic)",
         "digits",
+        "image-complex (simulated)",
         "yeast cell cycle",
     ]
     np.testing.assert_array_equal(found["yeast cell cycle"].X, [[0.5, -1], [1, 2]])
-    assert len(consensus.evidence(Shelf())) == 4
+    assert len(consensus.evidence(Shelf())) == 5
 
 
 def test_the_table_has_a_row_for_every_data_set_and_ensemble(monkeypatch):
@@ -43,3 +46,13 @@ def test_the_probabilistic_consensus_has_the_highest_mean(monkeypatch):
     )
     means = [float(value) for value in consensus.table(Shelf(), n_seeds=1).table.rows[-1][2:]]
     assert max(means[:2]) > max(means[2:])
+
+
+def test_the_image_has_groups_that_lie_apart_and_that_centers_do_not_find():
+    X, labels = consensus.simulated_image()
+    assert np.bincount(labels).tolist() == [120, 60, 90, 90, 100, 60, 80, 40]
+    D = np.linalg.norm(X[:, None] - X, axis=2)
+    np.fill_diagonal(D, np.inf)
+    assert (labels[D.argmin(axis=1)] == labels).mean() > 0.99
+    found = KMeans(8, n_init=10, random_state=0).fit_predict(X)
+    assert adjusted_rand_index(labels, found) < 0.8

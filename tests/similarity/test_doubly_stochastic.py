@@ -9,6 +9,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 from sfumato import EvidenceWarning, MemoryBudgetError
 from sfumato.similarity import coassociation, doubly_stochastic, knn
+from sfumato.similarity.doubly_stochastic import least_squares_shifts, shifted_rows
 
 
 def gaussian(rng, n=40):
@@ -167,5 +168,27 @@ def test_weights_are_copies(rng):
     np.testing.assert_allclose(F @ counts.astype(float), 1, atol=1e-10)
     copied = doubly_stochastic(W[np.ix_(rows, rows)]).toarray()
     np.testing.assert_allclose(F.toarray()[np.ix_(rows, rows)], copied, atol=1e-10)
-    with pytest.raises(ValueError, match="relative-entropy"):
-        doubly_stochastic(W, weights=counts, divergence="frobenius")
+    with pytest.raises(ValueError, match="do not go with"):
+        doubly_stochastic(W, weights=counts, divergence="l1")
+
+
+def test_frobenius_weights_are_copies(rng):
+    K = rng.random((12, 12))
+    K, counts = (K + K.T) / 2, rng.integers(1, 4, 12)
+    index = np.repeat(np.arange(12), counts)
+    F = doubly_stochastic(K, divergence="frobenius", weights=counts)
+    copies = doubly_stochastic(K[np.ix_(index, index)], divergence="frobenius")
+    np.testing.assert_allclose(F[np.ix_(index, index)], copies, atol=1e-9)
+    np.testing.assert_allclose(F @ counts, 1.0, atol=1e-9)
+
+
+def test_new_rows_are_shifted_onto_the_simplex(rng):
+    K = rng.random((15, 15))
+    K, v = (K + K.T) / 2, rng.uniform(0.5, 3, 15)
+    y = least_squares_shifts(K, v)
+    F = shifted_rows(K, y, v)
+    np.testing.assert_allclose(F @ v, 1.0, atol=1e-12)
+    np.testing.assert_allclose(
+        F, doubly_stochastic(K, divergence="frobenius", weights=v), atol=1e-9
+    )
+    assert (shifted_rows(np.zeros((1, 15)), y, v) == 0).all()

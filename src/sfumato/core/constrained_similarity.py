@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from .constraints import Known, refuse_constraints
+from .constraints import Known
 from .docs import documented
 from .kept import publish_kept
 from .similarity_base import SimilarityClusterer
@@ -60,8 +60,12 @@ class LinkedSimilarityClusterer(SimilarityClusterer):
     ) -> Any:
         self._forget()
         if isinstance(self.n_clusters, str) and hasattr(self, "_fit_automatic"):
-            refuse_constraints(y, pair_weight, must_link, cannot_link)
-            return self._fit_automatic(X, sample_weight)
+            if pair_weight is not None:
+                raise ValueError(
+                    "n_clusters='auto' takes no pair_weight: give the number of clusters"
+                )
+            links = {"must_link": must_link, "cannot_link": cannot_link}
+            return self._fit_automatic(X, sample_weight, y, **links)
         self._check_parameters()
         known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
         self._fit(self._evidence(X, sample_weight, known, pair_weight), known, X)

@@ -20,7 +20,6 @@ __all__ = [
     "known_labels",
     "match_columns",
     "matching",
-    "refuse_constraints",
 ]
 
 
@@ -222,16 +221,6 @@ def _with_classes(
     firsts = [int(np.flatnonzero(labels == c)[0]) for c in range(int(labels.max()) + 1)]
     more = np.array([(a, b) for a in firsts for b in firsts if a < b], dtype=np.intp).reshape(-1, 2)
     return np.vstack([apart, more]), np.concatenate([strength, np.full(len(more), np.nan)])
-
-
-def refuse_constraints(y: ArrayLike | None, *given: Any) -> None:
-    """Refuse constraints where the number of clusters is still to be found."""
-    labelled = y is not None and known_labels(y, np.size(y), np.size(y) + 1) is not None
-    if labelled or any(part is not None for part in given):
-        raise ValueError(
-            "n_clusters='auto' takes no labels of some objects, pair_weight, must_link or "
-            "cannot_link: give the number of clusters"
-        )
 
 
 def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from ._sides import Estimate
 from .calibration import CalibrationCurve, brier_score, calibration_curve, stability
+from .consensus import ConsensusDistribution, consensus_distribution
 from .contingency import contingency_bayes_factor
 from .information import (
     adjusted_mutual_information,
@@ -16,15 +17,23 @@ from .pairs import (
     pair_recall,
     rand_index,
 )
-from .validity import fuzzy_silhouette, partition_coefficient, partition_entropy, xie_beni
+from .validity import (
+    fuzzy_silhouette,
+    partition_coefficient,
+    partition_entropy,
+    silhouette,
+    xie_beni,
+)
 
 __all__ = [
     "CalibrationCurve",
+    "ConsensusDistribution",
     "Estimate",
     "adjusted_mutual_information",
     "adjusted_rand_index",
     "brier_score",
     "calibration_curve",
+    "consensus_distribution",
     "contingency_bayes_factor",
     "fuzzy_silhouette",
     "matched_accuracy",
@@ -36,6 +45,7 @@ __all__ = [
     "partition_coefficient",
     "partition_entropy",
     "rand_index",
+    "silhouette",
     "stability",
     "xie_beni",
 ]

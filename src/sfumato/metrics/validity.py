@@ -15,7 +15,13 @@ from ..core.validation import refuse_overflow
 from ..memberships import entropy, margin
 from ._sides import Estimate, Side, as_side, as_weights, is_hard, measure
 
-__all__ = ["fuzzy_silhouette", "partition_coefficient", "partition_entropy", "xie_beni"]
+__all__ = [
+    "fuzzy_silhouette",
+    "partition_coefficient",
+    "partition_entropy",
+    "silhouette",
+    "xie_beni",
+]
 
 
 FEW = 256  # clusters for which a dense product beats a sparse one
@@ -193,6 +199,51 @@ def _xie_beni(
     spread = float(np.sum(powers * cdist(X, centers, "sqeuclidean")))
     total = len(X) if weights is None else weights.sum()
     return spread / (total * gap) if gap > 1e-24 * max(1e-300, np.square(centers).sum()) else np.inf
+
+
+@documented
+def silhouette(
+    X: ArrayLike,
+    clustering: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    interval: float | None = None,
+    random_state: RandomState = 0,
+) -> float | Estimate:
+    """Mean silhouette of the labels: how much nearer objects are to their own cluster than to the
+    next one.
+
+    The mean of s_i = (b_i - a_i) / max(a_i, b_i), a_i the mean distance to the own cluster and b_i
+    to the nearest other one (Rousseeuw 1987); ``fuzzy_silhouette`` weighs it by the margins of
+    memberships, whose largest entries are the labels here.
+
+    Parameters
+    ----------
+    X : array of shape (n, p)
+        Features.
+    clustering : labels of shape (n,), or memberships of shape (n, k)
+    %(sample_weight)s
+    %(bootstrap)s
+
+    Returns
+    -------
+    silhouette : float or Estimate
+        Between -1 and 1, as ``silhouette_score`` in scikit-learn.
+
+    Examples
+    --------
+    >>> from sfumato.metrics import silhouette
+    >>> round(silhouette([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]), 3)
+    0.746
+    """
+    return fuzzy_silhouette(
+        X,
+        clustering,
+        exponent=0.0,
+        sample_weight=sample_weight,
+        interval=interval,
+        random_state=random_state,
+    )
 
 
 @documented

@@ -5,6 +5,8 @@ One number y_i for each object.
     relative entropy   F_ij = exp(y_i) K_ij exp(y_j)           D(y) = 1/2 sum_ij F_ij    - sum_i y_i
     Frobenius          F_ij = max(0, K_ij + y_i + y_j)         D(y) = 1/4 sum_ij F_ij^2  - sum_i y_i
 
+An object of weight v counts as v copies in the sums.
+
 Both duals are convex, with gradient F 1 - 1 (row sums one: the minimum) and Hessian diag(h) + H,
 products only: F itself, or the pattern of its positive entries. So one Newton method with conjugate
 gradients serves both.
@@ -47,19 +49,19 @@ def entropy_dual(K: Any, y: np.ndarray, sums: Any = 1.0) -> Dual:
     )
 
 
-def frobenius_dual(K: np.ndarray, y: Array) -> Dual:
-    """The dual of the squared Frobenius distance; forms F."""
+def frobenius_dual(K: np.ndarray, y: Array, weights: Any = None) -> Dual:
+    """The dual of the squared Frobenius distance, with ``weights`` (n,) of the objects; forms F."""
     xp = namespace(y)
+    v = xp.ones_like(y) if weights is None else weights
     F = xp.clip(K + y[:, None] + y[None, :], min=0.0)
     positive = xp.astype(F > 0, F.dtype)
-    counts = xp.clip(
-        xp.sum(positive, axis=1), min=1.0
-    )  # a row all zero has no curvature: one keeps its step finite
+    # A row all zero has no curvature: one keeps its step finite.
+    counts = v * xp.clip(positive @ v, min=1.0)
     return Dual(
-        0.25 * float(xp.sum(F * F)) - float(xp.sum(y)),
-        xp.sum(F, axis=1) - 1,
+        0.25 * float(xp.sum(v * ((F * F) @ v))) - float(xp.sum(v * y)),
+        v * (F @ v - 1),
         counts,
-        lambda v: counts * v + positive @ v,
+        lambda u: counts * u + v * (positive @ (v * u)),
     )
 
 

@@ -156,7 +156,7 @@ def factorization(solver: str) -> Callable[[Any, int, int], np.ndarray]:
         model = CompletelyPositiveFactorization(
             k,
             similarity="precomputed",
-            normalization="doubly-stochastic",
+            normalization="relative-entropy",
             solver=solver,
             n_init=1,
             random_state=seed,

@@ -6,7 +6,15 @@ characters they hold.
 """
 
 from ._conjugate import conjugate
-from ._curves import calibration, cluster_numbers, history, information, model_search, selection
+from ._curves import (
+    calibration,
+    cluster_numbers,
+    consensus_cdf,
+    history,
+    information,
+    model_search,
+    selection,
+)
 from ._objects import memberships, profiles, scatter, simplex, uncertainty
 from ._pairs import block_means, contingency, reconstruction, similarity
 from ._style import palette
@@ -16,6 +24,7 @@ __all__ = [
     "calibration",
     "cluster_numbers",
     "conjugate",
+    "consensus_cdf",
     "contingency",
     "history",
     "information",

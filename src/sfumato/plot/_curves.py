@@ -16,10 +16,11 @@ import numpy as np
 
 from ..core.arrays import to_numpy
 from ..core.model_search import ModelSearch
+from ..metrics import ConsensusDistribution
 from ..selection.choose import Choice
 from ._style import axes_or_new, literal, palette
 
-__all__ = ["calibration", "cluster_numbers", "history", "information", "selection"]
+__all__ = ["calibration", "cluster_numbers", "consensus_cdf", "history", "information", "selection"]
 
 
 def calibration(
@@ -231,6 +232,38 @@ def cluster_numbers(
     ax.bar(numbers, shares, color=[colour[int(k == chosen)] for k in numbers])
     ax.set_xticks(numbers if len(numbers) <= 15 else numbers[:: len(numbers) // 10])
     ax.set(xlabel="clusters", ylabel="probability", ylim=(0, 1.05))
+    return ax
+
+
+def consensus_cdf(distribution: ConsensusDistribution, *, ax: Axes | None = None) -> Any:
+    """Share of the pairs at or below every co-association, one curve for each number of clusters.
+
+    Parameters
+    ----------
+    distribution : ConsensusDistribution
+        Made by ``metrics.consensus_distribution``.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax : matplotlib axes
+        Flat curves, steep at 0 and 1, belong to clear clusters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import metrics, plot
+    >>> C = np.kron(np.eye(2), np.ones((3, 3)))
+    >>> ax = plot.consensus_cdf(metrics.consensus_distribution({2: C, 3: 0.6 * C}))
+    """
+    ax = axes_or_new(ax)
+    colors = palette(len(distribution.n_clusters))
+    for k, cdf, color in zip(distribution.n_clusters, distribution.cdf, colors, strict=True):
+        x = np.concatenate([[0.0], distribution.values, [1.0]])
+        y = np.concatenate([[0.0], cdf, [1.0]])
+        ax.step(x, y, where="post", color=color, linewidth=1.4, label=f"{k} clusters")
+    ax.set(xlabel="co-association", ylabel="share of pairs", xlim=(-0.02, 1.02), ylim=(0, 1.02))
+    ax.legend(frameon=False)
     return ax
 
 

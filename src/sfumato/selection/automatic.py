@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..core.arrays import is_numpy, reader
+from ..core.constraints import known_labels
 from ..core.types import ArrayLike
 from ..core.validation import check_choice, check_number
 from .choose import Choice, choose_n_clusters, reported
@@ -46,7 +47,14 @@ class AutomaticClusters:
     max_clusters: Any
     selection_: Choice
 
-    def _fit_automatic(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+    def _fit_automatic(
+        self,
+        X: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        **links: ArrayLike | None,
+    ) -> Any:
+        """Fit with the number that is found without links, and at least that of the labels."""
         check_choice(self.n_clusters, "n_clusters (an integer or 'auto')", ("auto",))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         if reader(X) is not None:
@@ -63,8 +71,14 @@ class AutomaticClusters:
             sample_weight=sample_weight,
             random_state=0,
         )
+        n = 0 if y is None else len(np.asarray(y))
+        fitted, labels = choice.estimator, known_labels(y, n, n + 1)
+        links = {name: pairs for name, pairs in links.items() if pairs is not None}
+        if labels is not None or links:
+            k = choice.n_clusters if labels is None else max(choice.n_clusters, labels.max() + 1)
+            fitted = clone(self).set_params(n_clusters=int(k)).fit(X, y, sample_weight, **links)
         parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
-        learnt = {k: v for k, v in vars(choice.estimator).items() if k not in parameters}
+        learnt = {k: v for k, v in vars(fitted).items() if k not in parameters}
         self.__dict__.update(learnt)
         self.selection_ = choice._replace(estimator=None)
         return self

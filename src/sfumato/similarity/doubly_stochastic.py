@@ -13,13 +13,13 @@ import scipy.sparse as sp
 from ..core.arrays import namespace, to_numpy
 from ..core.matrices import check_rows, check_similarity
 from ..core.memory import reserve
-from ..core.types import ArrayLike, Similarity
+from ..core.types import ArrayLike, Similarity, Weights
 from ..core.validation import check_choice, check_number, check_weights
 from ..core.warn import warn
 from ..numerics.operators import Scaled, Shifted, as_dense, degrees, dtype_of
 from ..numerics.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
 
-__all__ = ["DoublyStochastic", "doubly_stochastic"]
+__all__ = ["DoublyStochastic", "doubly_stochastic", "least_squares_shifts", "shifted_rows"]
 
 
 class DoublyStochastic(Scaled):
@@ -62,8 +62,8 @@ def doubly_stochastic(
     max_iter : int
         Steps at most.
     weights : array of shape (n,), optional
-        Weights of the objects, for ``"relative-entropy"``: an object of weight w counts as w copies
-        in every row sum, sum_j w_j F_ij = 1.
+        Weights of the objects, not for ``"l1"``: an object of weight w counts as w copies in every
+        row sum, sum_j w_j F_ij = 1.
 
     Returns
     -------
@@ -84,23 +84,24 @@ def doubly_stochastic(
     """
     check_choice(divergence, "divergence", ("relative-entropy", "frobenius", "l1"))
     W = check_similarity(W)
-    tol = (
-        (1e-5 if dtype_of(W) == np.float32 else 1e-11)
-        if tol is None
-        else check_number(tol, "tol", low=0, strict=True)
-    )
+    tol = _tolerance(W) if tol is None else check_number(tol, "tol", low=0, strict=True)
     check_number(max_iter, "max_iter", low=1, integer=True)
     v = check_weights(weights, W)
-    if v is not None and (divergence != "relative-entropy" or v.min() <= 0):
+    if v is not None and (divergence == "l1" or v.min() <= 0):
         raise ValueError(
-            "weights must be positive, and go with divergence='relative-entropy' only: leave out "
-            "objects of weight 0, or repeat rows and columns"
+            "weights must be positive, and do not go with divergence='l1': leave out objects of "
+            "weight 0, or repeat rows and columns"
         )
     if divergence == "l1":
         return _move_diagonal(W)
     if divergence == "frobenius":
-        return _least_squares(W, tol, max_iter)
+        K, y = as_dense(W), least_squares_shifts(W, v, tol, max_iter)
+        return np.maximum(0, K + y[:, None] + y[None, :])
     return _scale(W, tol, max_iter, v)
+
+
+def _tolerance(W: Similarity) -> float:
+    return 1e-5 if dtype_of(W) == np.float32 else 1e-11
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what diverges is named below
@@ -150,21 +151,40 @@ def _refuse(objects: np.ndarray, why: str) -> None:
         )
 
 
-def _least_squares(W: Similarity, tol: float, max_iter: int) -> np.ndarray:
+def least_squares_shifts(
+    W: Similarity, weights: Weights = None, tol: float | None = None, max_iter: int = 500
+) -> np.ndarray:
+    """y (n,) of the nearest matrix in the Frobenius norm, F_ij = max(0, W_ij + y_i + y_j)."""
     n = W.shape[0]
     reserve(
         (n, 3 * n),
         dtype_of(W),
         "the nearest matrix in the Frobenius norm",
-        "use divergence='relative-entropy', which forms nothing",
+        "use 'relative-entropy', which forms nothing",
     )
-    K = as_dense(W)
-    y = 0.5 * (1 - K.sum(axis=1)) / n + 0.25 * (K.mean() - 1 / n)
+    K, tol = as_dense(W), _tolerance(W) if tol is None else tol
+    v = np.ones(n, dtype=K.dtype) if weights is None else weights.astype(K.dtype)
+    total = v.sum()
+    y = 0.5 * (1 - K @ v) / total + 0.25 * (v @ K @ v / total**2 - 1 / total)
     for _ in range(max_iter):
-        if np.abs(frobenius_dual(K, y).gradient).max() <= tol:
+        if np.abs(frobenius_dual(K, y, v).gradient / v).max() <= tol:
             break
-        y = newton(lambda y: frobenius_dual(K, y), y)
-    return np.maximum(0, K + y[:, None] + y[None, :])
+        y = newton(lambda y: frobenius_dual(K, y, v), y)
+    return y
+
+
+def shifted_rows(rows: np.ndarray, y: np.ndarray, weights: Weights = None) -> np.ndarray:
+    """Rows max(0, w_j + y_j + t) of new objects, t such that they sum to one by weight: a
+    projection on the simplex. An object similar to nothing stays so.
+    """
+    A = rows + y
+    v = np.ones(A.shape[1]) if weights is None else weights
+    order = np.argsort(-A, axis=1, kind="stable")
+    falling, mass = np.take_along_axis(A, order, axis=1), v[order]
+    t = (1 - np.cumsum(mass * falling, axis=1)) / np.cumsum(mass, axis=1)
+    last = np.maximum((falling + t > 0).sum(axis=1) - 1, 0)
+    F = np.maximum(0, A + t[np.arange(len(A)), last][:, None]).astype(rows.dtype)
+    return np.where((rows != 0).any(axis=1, keepdims=True), F, 0)
 
 
 def _move_diagonal(W: Similarity) -> Any:

@@ -239,7 +239,7 @@ def test_size_penalty_evens_out_the_clusters():
     assert spread[1] < 0.5 * spread[0]
 
 
-def test_annealing_and_more_starts_do_not_hurt():
+def test_more_starts_do_not_hurt():
     X, c = load_wine(return_X_y=True)
     X = scale(X)
     few = DiscriminativeClustering(5, n_init=1, random_state=0).fit(X, c)
@@ -526,7 +526,6 @@ def test_a_distant_object_without_weight_is_refused():
         ({"prior": [1, [2]]}, "prior must be a positive number"),
         ({"prior": 1e308}, "prior must be a positive number"),
         ({"n_jobs": 0}, "n_jobs must be"),
-        ({"anneal": "no"}, "anneal must be True or False, got 'no'"),
     ],
 )
 def test_extreme_parameters_are_named(parameters, message):
@@ -660,3 +659,37 @@ def test_unlabelled_objects_only_are_refused():
         DiscriminativeClustering(2).fit(X, y, np.where(y < 0, 1.0, 0.0))
     with pytest.warns(EvidenceWarning, match="-1 means unlabelled"):
         class_rows(np.array([1, -1, 1]), 3)
+
+
+def test_the_distortion_is_minimised_where_it_is_asked_for():
+    X, c = blobs(1, n=300)
+    settings = {"bandwidth": 1.0, "spread": np.inf, "random_state": 0}
+    integrated = DiscriminativeClustering(3, **settings).fit(X, c)
+    explicit = DiscriminativeClustering(3, algorithm="distortion", **settings).fit(X, c)
+    assert (np.diff(explicit.history_) >= -1e-9 * abs(explicit.objective_)).all()
+    r = explicit.table_
+    E = -np.sum(r * np.log(r / r.sum(axis=1, keepdims=True)))
+    assert explicit.objective_ == pytest.approx(-E, rel=1e-9)
+    s = integrated.table_
+    assert -np.sum(s * np.log(s / s.sum(axis=1, keepdims=True))) >= E * (1 - 1e-6)
+
+
+def test_auto_finds_the_number_that_predicts_held_out_classes():
+    rng = np.random.default_rng(0)
+    cell = rng.integers(4, size=1200)  # a checkerboard: two classes in four cells
+    X = rng.uniform(0.1, 0.9, (1200, 2)) + np.column_stack([cell % 2, cell // 2])
+    model = DiscriminativeClustering("auto", random_state=0).fit(X, (cell % 2) ^ (cell // 2))
+    assert model.n_clusters_ == 4
+    information = model.held_out_information_
+    assert information[4] > 0.9 * np.log(2)
+    assert information[4] > information[3] + 0.02
+    assert information[1] == 0.0
+
+
+def test_auto_finds_one_cluster_where_features_say_nothing():
+    rng = np.random.default_rng(0)
+    X, c = rng.normal(size=(300, 3)), rng.integers(2, size=300)
+    with pytest.warns(EvidenceWarning, match="no better"):
+        assert DiscriminativeClustering("auto", random_state=0).fit(X, c).n_clusters_ == 1
+    with pytest.raises(ValueError, match="n_clusters"):
+        DiscriminativeClustering("many").fit(X, c)

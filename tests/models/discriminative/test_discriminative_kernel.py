@@ -75,6 +75,20 @@ def test_gradient_equals_finite_differences(soft, penalty, s):
     assert np.abs(exact - numeric).max() <= 1e-6 * np.abs(numeric).max()
 
 
+@pytest.mark.parametrize("soft", [False, True])
+def test_gradient_of_the_distortion_equals_finite_differences(soft):
+    X, Q, centers, _ = problem(2, soft=soft)
+
+    def distortion(flat):
+        return kernel.distortion(kernel.counts(kernel.memberships(X, flat, 0.8), Q))
+
+    numeric = approx_fprime_central(
+        lambda flat: -distortion(flat.reshape(centers.shape)), centers.ravel()
+    )
+    exact = gradient(X, Q, centers, 0.8, None, 0.0).ravel()
+    assert np.abs(exact - numeric).max() <= 1e-6 * np.abs(numeric).max()
+
+
 def approx_fprime_central(function, at, h=1e-5):
     return np.array(
         [(function(at + h * e) - function(at - h * e)) / (2 * h) for e in np.eye(len(at))]

@@ -3,6 +3,8 @@
 Both solvers, every form of similarity, rows that vanish, new objects.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,6 +14,7 @@ from sklearn.datasets import load_iris
 
 from sfumato import CompletelyPositiveFactorization, EvidenceWarning
 from sfumato.metrics import matched_accuracy
+from sfumato.numerics.operators import as_dense
 from sfumato.similarity import Factored, coassociation, doubly_stochastic, gaussian
 
 
@@ -40,7 +43,39 @@ def test_both_solvers_reach_the_same_objective(iris):
         assert matched_accuracy(load_iris().target, model.labels_) > 0.85
 
 
-@pytest.mark.parametrize("normalization", ["doubly-stochastic", None])
+# The Frobenius norm sets objects apart whose similarities are small.
+apart = pytest.mark.filterwarnings("ignore:.* share nothing with any cluster")
+
+
+@apart
+@pytest.mark.parametrize("normalization", ["relative-entropy", "frobenius", "l1"])
+def test_all_nearest_doubly_stochastic_matrices_are_factored(iris, normalization):
+    """As by hand before the fit; in the L1 norm only the diagonal differs, which is left out."""
+    model = precomputed(3, normalization=normalization).fit(iris)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the diagonal of W - D")
+        F = as_dense(doubly_stochastic(iris, divergence=normalization))
+    G, off = model.factor_, ~np.eye(150, dtype=bool)
+    assert model.objective_ == pytest.approx(0.5 * ((F - G @ G.T)[off] ** 2).sum(), rel=1e-8)
+    assert (model.predict(iris) == model.labels_).mean() > 0.95
+    assert model.score(iris) > 0.0
+
+
+@apart
+def test_weights_are_copies_in_the_frobenius_norm(iris):
+    W = iris[::5, ::5]
+    counts = np.where(np.arange(30) % 3 == 0, 2, 1)
+    index = np.repeat(np.arange(30), counts)
+    weighted = precomputed(2, normalization="frobenius").fit(W, sample_weight=counts)
+    copies = precomputed(2, normalization="frobenius").fit(W[np.ix_(index, index)])
+    np.testing.assert_allclose(weighted.shift_[index], copies.shift_, atol=1e-8)
+    F = doubly_stochastic(W[np.ix_(index, index)], divergence="frobenius")
+    G, off = weighted.factor_[index], ~np.eye(len(index), dtype=bool)
+    assert weighted.objective_ == pytest.approx(0.5 * ((F - G @ G.T)[off] ** 2).sum(), rel=1e-8)
+
+
+@apart
+@pytest.mark.parametrize("normalization", ["relative-entropy", "frobenius", None])
 def test_every_form_gives_the_same_answer(iris, normalization):
     reference = precomputed(3, normalization=normalization).fit(iris)
     for form in (sp.csr_array(iris), aslinearoperator(iris)):
@@ -88,7 +123,7 @@ def test_new_objects(iris):
 def test_vanishing_rows_are_reported():
     W = np.zeros((9, 9))
     W[:4, :4] = W[4:8, 4:8] = 1
-    for normalization in (None, "doubly-stochastic"):
+    for normalization in (None, "relative-entropy"):
         with pytest.warns(EvidenceWarning, match="1 of 9 objects are similar to no other"):
             model = precomputed(2, normalization=normalization).fit(W)
         np.testing.assert_array_equal(model.memberships_[8], [0.5, 0.5])
@@ -101,7 +136,7 @@ def test_odd_similarities_are_named(iris):
         precomputed(2).fit(np.eye(5))
     with pytest.raises(ValueError, match="negative"):
         precomputed(2).fit(-iris)
-    for parameters in ({"solver": "gradient"}, {"normalization": "l1"}, {"similarity": "rbf"}):
+    for parameters in ({"solver": "gradient"}, {"normalization": "l2"}, {"similarity": "rbf"}):
         with pytest.raises(ValueError, match=next(iter(parameters))):
             CompletelyPositiveFactorization(3, **parameters).fit(load_iris().data)
 

@@ -1,4 +1,4 @@
-"""Fuzzy c-means with other metrics, missing values, links and typicalities."""
+"""Fuzzy c-means with other metrics, missing values and links."""
 
 import warnings
 
@@ -103,14 +103,13 @@ def test_metrics_weigh_copies_and_place_new_objects(metric, blobs):
         assert adjusted_rand_index(y, model.labels_) > 0.9
 
 
-@pytest.mark.parametrize("missing", ["partial", "complete"])
-def test_missing_values_cost_little(missing, blobs):
+def test_missing_values_cost_little(blobs):
     X, y = blobs
     X = np.hstack([X, X @ [[0.6, -0.8], [0.8, 0.6]]])
     gaps = X.copy()
     gaps[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     gaps[3] = X[3]
-    model = FuzzyCMeans(3, missing=missing, random_state=0).fit(gaps)
+    model = FuzzyCMeans(3, random_state=0).fit(gaps)
     assert adjusted_rand_index(y, model.labels_) > 0.9
     assert np.isfinite(model.cluster_centers_).all()
     assert np.diff(model.history_).max(initial=0) <= 1e-9 * model.history_[0]
@@ -139,20 +138,6 @@ def test_given_centers_are_where_the_fit_begins(blobs):
     np.testing.assert_allclose(again.memberships_, reached.memberships_, atol=1e-5)
     with pytest.raises(ValueError, match="init"):
         FuzzyCMeans(3, init=X[:2]).fit(X)
-
-
-def test_outliers_are_typical_of_no_cluster(blobs):
-    X, y = blobs
-    far = np.vstack([X, [[100.0, 100.0]]])
-    middles = np.stack([X[y == c].mean(axis=0) for c in range(3)])
-    model = FuzzyCMeans(3, possibilistic=True, init=middles).fit(far)
-    assert model.typicalities_[-1].max() < 0.02
-    assert model.typicalities_[:-1].max(axis=1).mean() > 0.4
-    np.testing.assert_allclose(model.memberships_.sum(axis=1), 1)
-    D = np.square(far[:, None] - model.cluster_centers_[None]).sum(axis=2)
-    order = D / np.maximum(1e-300, D * model.typicalities_ / (1 - model.typicalities_))
-    reach = np.median(1 / (order / D), axis=0)
-    np.testing.assert_allclose(model.typicalities_, 1 / (1 + D / reach), rtol=1e-6)
 
 
 def test_constraints_are_honoured_and_help():
@@ -199,10 +184,8 @@ def test_what_does_not_go_together_is_named(blobs):
     X, _ = blobs
     with pytest.raises(ValueError, match="rows 0 and 1"):
         FuzzyCMeans(3).fit(X, must_link=[[0, 1]], cannot_link=[[0, 1]])
-    with pytest.raises(ValueError, match="covariance_type"):
-        FuzzyCMeans(3, covariance_type="full").fit(X, must_link=[[0, 1]])
-    with pytest.raises(ValueError, match="possibilistic"):
-        FuzzyCMeans(3, possibilistic=True, noise=1.0).fit(X)
+    with pytest.raises(ValueError, match="takes no links"):
+        FuzzyCMeans(3, metric="mahalanobis").fit(X, must_link=[[0, 1]])
     with pytest.raises(ValueError, match="partial_fit"):
         FuzzyCMeans(3, metric="cosine").partial_fit(X)
     with pytest.raises(ValueError, match="metric"):

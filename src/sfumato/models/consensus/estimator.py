@@ -61,9 +61,11 @@ class EvidenceAccumulation(FittedConsensus):
         The others need labelings. ``"coassociation"``: the published model on the co-association
         itself, squared loss over all raw observations, so that a pair weighs as often as it was
         seen. ``"coassociation-unweighted"``: the same with every pair counted once;
-        ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares; both with the
-        explicit matrix, for a few thousand objects. ``"single"``, ``"average"``, ``"complete"``:
-        linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``, ``"mcla"``, ``"hbgf"``: the graph and
+        ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares;
+        ``"coassociation-kullback-leibler"`` and ``"coassociation-itakura-saito"``: these
+        divergences; all with the explicit matrix, for a few thousand objects. ``"single"``,
+        ``"average"``, ``"complete"``: linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``,
+        ``"mcla"``, ``"hbgf"``: the graph and
         hypergraph cuts of Strehl and Ghosh (2002) and of Fern and Brodley (2004), as normalised
         cuts, for comparison. Or any estimator that takes a similarity.
     selection : {"eigengap", "held-out", "lifetime"} or None

@@ -17,7 +17,7 @@ from . import explicit
 from .cluster_kernel import ByKernel
 from .reading import Settings
 
-__all__ = ["ByMatrix", "ByObservations"]
+__all__ = ["ByMatrix", "ByObservations", "descend", "starts"]
 
 PLACED = 4096  # new objects placed at a time
 
@@ -28,9 +28,9 @@ class ByObservations:
     def __init__(
         self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
     ) -> None:
-        self.run = _descend(
+        self.run = descend(
             partial(sweeps.sweep, table, offset=sweeps.constant(table)),
-            _starts(table, k, settings, start),
+            starts(table, k, settings, start),
             settings,
         )
         self.memberships = self.run.state
@@ -66,12 +66,10 @@ class ByMatrix:
         ratios, weights = self._ratios(*tables.pair_shares(table))
         np.fill_diagonal(weights, 0.0)
         pairs = explicit.Pairs(ratios, weights, self.likelihood)
-        starts = (
-            [simplex.normalize(U + 0.01) for U in _starts(table, k, settings, start)]
-            if self.likelihood
-            else _starts(table, k, settings, start)
-        )
-        self.run = _descend(partial(explicit.sweep, pairs), starts, settings)
+        begin = starts(table, k, settings, start)
+        if self.likelihood:
+            begin = [simplex.normalize(U + 0.01) for U in begin]
+        self.run = descend(partial(explicit.sweep, pairs), begin, settings)
         self.memberships = self.run.state
         self.run = self.run._replace(state=None)
 
@@ -86,7 +84,7 @@ class ByMatrix:
         return explicit.place(ratios, weights, self.memberships, self.likelihood)
 
 
-def _descend(sweep: Any, starts: list[np.ndarray], settings: Settings) -> loop.Run:
+def descend(sweep: Any, begin: list[np.ndarray], settings: Settings) -> loop.Run:
     """Sweeps with extrapolation from every start; the best run."""
     step = acceleration.Extrapolation.accelerate(
         sweep, _extrapolate, lambda mask, one, other: one if mask else other
@@ -95,7 +93,7 @@ def _descend(sweep: Any, starts: list[np.ndarray], settings: Settings) -> loop.R
         loop.iterate(
             step, acceleration.Extrapolation(U), max_iter=settings.max_iter, tol=settings.tol
         )
-        for U in starts
+        for U in begin
     ]
     run = loop.best(runs, larger=False)
     return run._replace(state=run.state.settled, objective=float(run.objective))
@@ -107,7 +105,7 @@ def _extrapolate(
     return simplex.normalize(np.clip(current + momentum * (current - previous), 0.0, None))
 
 
-def _starts(
+def starts(
     table: tables.Table, k: int, settings: Settings, start: np.ndarray | None
 ) -> list[np.ndarray]:
     """The given start, or the cluster kernel's solution and random draws."""

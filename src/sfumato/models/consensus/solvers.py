@@ -13,6 +13,7 @@ from ...core import loop
 from ...numerics import label_table as tables
 from .cluster_kernel import SCREEN, ByKernel
 from .completion import ByCompletion
+from .divergences import DIVERGENCES, ByDivergence
 from .hypergraphs import HYPERGRAPHS, by_hypergraph
 from .matrix import ByEstimator, ByLinkage
 from .published import ByMatrix, ByObservations
@@ -26,11 +27,18 @@ NAMES = (
     "coassociation",
     "coassociation-unweighted",
     "coassociation-likelihood",
+    *DIVERGENCES,
     *LINKAGES,
     *HYPERGRAPHS,
 )
 # Consensus functions without weights; single and complete linkage do not depend on weights
-BY_COPIES = ("coassociation-unweighted", "coassociation-likelihood", "average", *HYPERGRAPHS)
+BY_COPIES = (
+    "coassociation-unweighted",
+    "coassociation-likelihood",
+    *DIVERGENCES,
+    "average",
+    *HYPERGRAPHS,
+)
 # Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
 COPIES = 7
 
@@ -47,6 +55,7 @@ def _explicit_matrices(consensus: Any) -> int:
     if not isinstance(consensus, str):
         return 0 if "similarity" in consensus.get_params() else 2
     named = {"coassociation-unweighted": 3, "coassociation-likelihood": 5}
+    named |= dict.fromkeys(DIVERGENCES, 5)
     return 2 if consensus in LINKAGES else named.get(consensus, 0)
 
 
@@ -69,6 +78,8 @@ def solve(
         return by_hypergraph(consensus, table, k, settings)
     if consensus in LINKAGES:
         return ByLinkage(consensus, table, k)
+    if consensus in DIVERGENCES:
+        return ByDivergence(consensus, table, k, settings, start)
     return ByMatrix(consensus, table, k, settings, start)
 
 

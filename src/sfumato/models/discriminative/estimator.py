@@ -16,11 +16,10 @@ from ...core.validation import as_generator, check_choice, check_n_clusters, che
 from ...core.warn import warn
 from ...numerics import contingency
 from .classes import class_rows, known_classes, weights_as_counts
-from .draws import Draws, draws_pass
 from .fitted import FittedDiscriminative
-from .online import Online, Pace, learn, online_pass
+from .online import Online, learn, online_pass
 from .problem import Problem, ascend
-from .starts import starts
+from .starts import choose_number, starts
 
 __all__ = ["DiscriminativeClustering"]
 
@@ -42,17 +41,16 @@ class DiscriminativeClustering(FittedDiscriminative):
 
     Parameters
     ----------
-    n_clusters : int, default 8
+    n_clusters : int or "auto", default 8
         Largest number of clusters; clusters that add no information about the classes become empty.
+        "auto": the number, of 1 to 40, under which each half of the objects predicts the classes of
+        the other half best (``held_out_information_``).
     prior : float or array of shape (n_classes,), default 1.0
         Prior counts of the Dirichlet distribution over the classes of a cluster.
     bandwidth : "auto" or float, default "auto"
         s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto": the best of three, by letting each
         half of the objects predict the classes of the other; in the widest, s^2 is twice the mean
         square distance, per feature, to the nearest k-means center.
-    anneal : bool, default True
-        Start at twice the bandwidth and reduce it, so that prototypes move while cells are wide
-        ("map" only).
     spread : float, default 1.0
         Standard deviation of the Gaussian prior of the prototypes, as a multiple of that of the
         data. ``np.inf`` is the flat prior of the source, under which prototypes drift away from the
@@ -60,15 +58,15 @@ class DiscriminativeClustering(FittedDiscriminative):
     size_penalty : float, default 0.0
         Weight of a penalty on unequal cluster sizes: log k less the entropy of the sizes, in nats
         per object.
-    algorithm : "map", "online" or "two-draws", default "map"
-        L-BFGS on all of the data; steps on random batches of objects; or the published online rule
-        [1]_, one object and two clusters drawn by its memberships at a time.
+    algorithm : "map", "distortion" or "online", default "map"
+        L-BFGS on all of the data, at bandwidths that fall to the one asked for from twice its
+        value, so that prototypes move while cells are wide: with the class distributions of the
+        clusters integrated out [2]_, or as parameters that minimise the expected Kullback-Leibler
+        distortion [1]_. Or steps on random batches of objects.
     learning_rate : float, default 0.1
         First step of the online algorithm, in bandwidths, or in standard deviations of the data
-        where those are smaller; it falls with the batches b as (1 + b / 200)**-0.6. With two draws
-        the rate of the published rule, which falls with the objects t as 1 / (1 + t / n).
-    batch_size : "auto" or int, default "auto"
-        Objects in a step of the online algorithm; "auto": a hundredth of the data, at least ten.
+        where those are smaller; it falls with the batches b, a hundredth of the data each and at
+        least ten objects, as (1 + b / 200)**-0.6.
     n_init : int, default 4
         Starts, in turn from k-means within classes and from plain k-means; with more than 40 000
         objects they compete on 20 000.
@@ -101,6 +99,9 @@ class DiscriminativeClustering(FittedDiscriminative):
     distortion_, voronoi_distortion_ : float
         Expected Kullback-Leibler divergence of the objects' class distributions from the posterior
         mean of their cluster's, in nats per object, soft and in Voronoi cells.
+    held_out_information_ : dict
+        With "auto": nats per object by which classes are better predicted than by one cluster, for
+        every number tried.
     table_ : array of shape (n_clusters, n_classes)
         Soft counts of the classes in the clusters.
     memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
@@ -130,20 +131,18 @@ class DiscriminativeClustering(FittedDiscriminative):
     _online_: Online
 
     needs_classes = True
-    chooses_n_clusters = "given"
+    chooses_n_clusters = "auto"
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
         prior: ArrayLike = 1.0,
         bandwidth: ArrayLike = "auto",
-        anneal: bool = True,
         spread: float = 1.0,
         size_penalty: float = 0.0,
         algorithm: str = "map",
         learning_rate: float = 0.1,
-        batch_size: Any = "auto",
         n_init: int = 4,
         max_iter: int = 500,
         tol: float = 1e-8,
@@ -151,9 +150,9 @@ class DiscriminativeClustering(FittedDiscriminative):
         n_jobs: int | None = None,
     ) -> None:
         self.prior = prior
-        self.bandwidth, self.anneal, self.spread = bandwidth, anneal, spread
+        self.bandwidth, self.spread = bandwidth, spread
         self.size_penalty = size_penalty
-        self.algorithm, self.learning_rate, self.batch_size = algorithm, learning_rate, batch_size
+        self.algorithm, self.learning_rate = algorithm, learning_rate
         self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
@@ -184,10 +183,10 @@ class DiscriminativeClustering(FittedDiscriminative):
         self._check_room(X)
         X = self._features(X, reset=True)
         weights = weights_as_counts(sample_weight, X)
-        check_n_clusters(self.n_clusters, X.shape[0])
         P, self.classes_ = class_rows(y, X.shape[0])
         rng = as_generator(self.random_state)
         problem = self._problem(X, P, weights)
+        self._k = self._number(problem, rng)
         run, bandwidth = self._best(problem, rng, self.n_init, self.bandwidth)
         self._finish(problem, run, bandwidth)
         self._warn_if_chance(problem, P, weights, rng)
@@ -225,15 +224,13 @@ class DiscriminativeClustering(FittedDiscriminative):
         self._check_parameters()
         X = self._features(X, reset=first)
         weights = weights_as_counts(sample_weight, X)
-        if first:
-            check_n_clusters(self.n_clusters, X.shape[0])
         known = (None if classes is None else known_classes(classes)) if first else self.classes_
         P, self.classes_ = class_rows(y, X.shape[0], known)
         problem = self._problem(X, P, weights, None if first else self._frame)
         if first:
-            (start,), bandwidth = starts(
-                problem, self.n_clusters, self.bandwidth, as_generator(self.random_state), 1
-            )
+            rng = as_generator(self.random_state)
+            self._k = self._number(problem, rng)
+            (start,), bandwidth = starts(problem, self._k, self.bandwidth, rng, 1)
             online = Online.start(problem, start, bandwidth)
         else:
             (_, bandwidth), online = (
@@ -241,7 +238,7 @@ class DiscriminativeClustering(FittedDiscriminative):
                 self._online_._replace(seen=self._online_.seen + problem.total),
             )
         self._online_ = online = online_pass(
-            problem, online, bandwidth, self._pace(), np.arange(X.shape[0])
+            problem, online, bandwidth, self.learning_rate, np.arange(X.shape[0])
         )
         objective = problem.objective(problem.table(online.average, bandwidth), online.average)
         self._finish(
@@ -252,31 +249,31 @@ class DiscriminativeClustering(FittedDiscriminative):
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
-        check_choice(self.algorithm, "algorithm", ("map", "online", "two-draws"))
+        check_choice(self.algorithm, "algorithm", ("map", "distortion", "online"))
         if not isinstance(self.bandwidth, str) or self.bandwidth != "auto":
             check_number(self.bandwidth, "bandwidth", low=0, strict=True)
         check_number(self.spread, "spread", low=1e-10)
         check_number(self.size_penalty, "size_penalty", low=0, high=1e12)
         check_number(self.learning_rate, "learning_rate", low=0, high=1e6, strict=True)
-        if not isinstance(self.anneal, (bool, np.bool_)):
-            raise TypeError(
-                f"anneal must be True or False, got {self.anneal!r} of type "
-                f"{type(self.anneal).__name__}"
-            )
-        if not isinstance(self.batch_size, str) or self.batch_size != "auto":
-            check_number(self.batch_size, "batch_size", low=1, integer=True)
+
+    def _number(self, problem: Problem, rng: np.random.Generator) -> int:
+        """The number of clusters, given or by held-out information."""
+        if not isinstance(self.n_clusters, str):
+            return check_n_clusters(self.n_clusters, problem.rows.shape[0])
+        check_choice(self.n_clusters, "n_clusters (a number or 'auto')", ("auto",))
+        k, self.held_out_information_ = choose_number(problem, self.bandwidth, rng)
+        return k
 
     def _best(
         self, problem: Problem, rng: np.random.Generator, n_init: int, bandwidth: ArrayLike
     ) -> tuple[loop.Run, float]:
         """The best run of several starts, and the bandwidth in the frame."""
-        centers, bandwidth = starts(problem, self.n_clusters, bandwidth, rng, n_init)
-        if self.algorithm == "map":
+        centers, bandwidth = starts(problem, self._k, bandwidth, rng, n_init)
+        if self.algorithm != "online":
             return ascend(
                 problem,
                 centers,
                 bandwidth,
-                anneal=self.anneal,
                 max_iter=self.max_iter,
                 tol=self.tol,
             ), bandwidth
@@ -287,22 +284,12 @@ class DiscriminativeClustering(FittedDiscriminative):
         self, problem: Problem, start: np.ndarray, bandwidth: float, rng: np.random.Generator
     ) -> loop.Run:
         """Online passes from one start."""
-        first: Any = None
-        if self.algorithm == "two-draws":
-            first, rate = Draws.start(problem, start, bandwidth), float(self.learning_rate)
 
-            def advance(state: Any, order: np.ndarray) -> Any:
-                return draws_pass(problem, state, bandwidth, rate, order, rng)
-        else:
-            first, pace = Online.start(problem, start, bandwidth), self._pace()
+        def advance(state: Online, order: np.ndarray) -> Online:
+            return online_pass(problem, state, bandwidth, self.learning_rate, order)
 
-            def advance(state: Any, order: np.ndarray) -> Any:
-                return online_pass(problem, state, bandwidth, pace, order)
-
+        first = Online.start(problem, start, bandwidth)
         return learn(problem, first, advance, bandwidth, rng, self.max_iter, self.tol)
-
-    def _pace(self) -> Pace:
-        return Pace(self.learning_rate, self.batch_size)
 
     def _finish(self, problem: Problem, run: loop.Run, bandwidth: float) -> None:
         self._state = run.state, bandwidth
@@ -343,7 +330,7 @@ class DiscriminativeClustering(FittedDiscriminative):
                 warn(
                     f"the clusters tell the classes apart no better (log Bayes factor {gain:.1f}) "
                     "than clusters fitted to shuffled classes "
-                    f"({chance:.1f}): X says little about y, or n_clusters={self.n_clusters} is "
+                    f"({chance:.1f}): X says little about y, or n_clusters={self._k} is "
                     f"too many for {problem.total:g} objects"
                 )
                 return

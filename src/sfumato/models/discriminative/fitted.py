@@ -103,7 +103,13 @@ class FittedDiscriminative(Clusterer):
         self._frame = Frame.of(rows) if frame is None else frame
         self._frame.refuse_remote(rows)
         return Problem(
-            rows, self._frame, prior, float(self.spread) ** -2.0, float(self.size_penalty), total
+            rows,
+            self._frame,
+            prior,
+            float(self.spread) ** -2.0,
+            float(self.size_penalty),
+            total,
+            explicit=self.algorithm == "distortion",
         )
 
     def _features(self, X: Any, *, reset: bool) -> Any:

@@ -14,10 +14,13 @@ bandwidth, m_j the prototypes:
 
 With  A = dL/dr  and  e_j(x) = sum_i q_i(x) A_ji:
         dL/dm_j = (2/s^2) sum_x (x - m_j) y_j(x) [e_j(x) - sum_l y_l(x) e_l(x)].
-Both r and the gradient add up over row blocks. With distributions psi_j in the place of the counts,
-for one object at a time:
+Both r and the gradient add up over row blocks. With distributions psi_j as parameters in the place
+of the counts, the expected Kullback-Leibler distortion of the source:
 
-    minimise   E = - sum_x sum_j y_j(x) sum_i q_i(x) log psi_j(i)
+    minimise   E = - sum_x sum_j y_j(x) sum_i q_i(x) log psi_j(i) = - sum_ji r_ji log psi_j(i)
+
+The best psi_j for given prototypes are r_ji / R_j, and at these  dE/dm  is the partial derivative:
+the same formula with  A = log psi.  Online, psi are learnt beside the prototypes.
 
 A missing value (NaN) is left out of the distance, which is raised by p over the number of the
 others (Hathaway and Bezdek 2001): x - m_j is zero there, and larger by as much elsewhere.
@@ -35,7 +38,17 @@ from ...core.arrays import namespace, to_numpy
 from ...core.types import Array
 from ...numerics.simplex import softmax
 
-__all__ = ["cells", "counts", "drift", "memberships", "moved", "pull", "size_cost", "slopes"]
+__all__ = [
+    "cells",
+    "counts",
+    "distortion",
+    "drift",
+    "memberships",
+    "moved",
+    "pull",
+    "size_cost",
+    "slopes",
+]
 
 
 def memberships(X: Any, centers: np.ndarray, bandwidth: float) -> Any:
@@ -80,10 +93,23 @@ def size_cost(r: np.ndarray) -> float:
     return float(xlogy(sizes, len(sizes) * sizes / sizes.sum()).sum())
 
 
-def slopes(r: np.ndarray, prior: np.ndarray, penalty: float = 0.0) -> np.ndarray:
-    """A = dL/dr (k, classes), up to a constant that the memberships, summing to one, cancel."""
+def distortion(r: np.ndarray) -> float:
+    """E at the best class distributions of the clusters, (k, classes) counts r over their sums."""
+    return -float(np.sum(r * _log_shares(r)))
+
+
+def _log_shares(r: np.ndarray) -> np.ndarray:
+    """log psi (k, classes); of classes that a cluster lacks the logarithm of the least number."""
+    tiny = np.finfo(float).tiny
+    return np.log(np.maximum(r / np.maximum(r.sum(axis=1, keepdims=True), tiny), tiny))
+
+
+def slopes(r: np.ndarray, prior: np.ndarray | None, penalty: float = 0.0) -> np.ndarray:
+    """A = dL/dr (k, classes), up to a constant that the memberships, summing to one, cancel; with
+    ``prior`` None that of -E.
+    """
     sizes = r.sum(axis=1, keepdims=True)
-    A = psi(prior + r) - psi(prior.sum() + sizes)
+    A = _log_shares(r) if prior is None else psi(prior + r) - psi(prior.sum() + sizes)
     share = np.maximum(len(sizes) * sizes / sizes.sum(), np.finfo(float).tiny)
     return A - penalty * np.log(share) if penalty else A
 

@@ -16,7 +16,7 @@ from ...core import loop
 from . import kernel
 from .problem import Problem
 
-__all__ = ["Online", "Pace", "learn", "online_pass"]
+__all__ = ["Online", "learn", "online_pass"]
 
 
 # Exponents of b, the number of batches: by how much the steps and the shares of a new batch in the
@@ -29,19 +29,6 @@ COUNTS = 0.4
 MEANS = 0.6
 WARM = 30.0  # batches that the first shares count as
 PATIENCE = 8  # passes without progress that end a search, the later ones with smaller steps
-
-
-class Pace(NamedTuple):
-    """Size of the first step, and the number of objects in a batch ("auto": a hundredth, at least
-    ten).
-    """
-
-    rate: float
-    batch_size: int | str
-
-    def batch(self, n: int) -> int:
-        """Objects in a batch out of n."""
-        return max(10, n // 100) if isinstance(self.batch_size, str) else self.batch_size
 
 
 class Online(NamedTuple):
@@ -71,14 +58,14 @@ class Online(NamedTuple):
 
 
 def online_pass(
-    problem: Problem, state: Online, bandwidth: float, pace: Pace, order: np.ndarray
+    problem: Problem, state: Online, bandwidth: float, first_rate: float, order: np.ndarray
 ) -> Online:
     """The state after steps over batches of the objects in ``order``.
 
     Each is the expected step divided by its running root mean square (Kingma and Ba 2015).
     """
     (Q,) = problem.rows.columns
-    batch_size = pace.batch(len(order))
+    batch_size = max(10, len(order) // 100)
     mean_weight = problem.total / problem.rows.shape[0]
     centers, average, table, recent, first, second, b, seen, slow = state
     for start in range(0, len(order), batch_size):
@@ -96,7 +83,7 @@ def online_pass(
         b += 1
         first, second = 0.9 * first + 0.1 * step, 0.99 * second + 0.01 * step**2
         size = np.sqrt(second / (1 - 0.99**b)) + np.finfo(np.float64).tiny
-        rate = slow * pace.rate * min(bandwidth, 1.0) * (1 + b / 200) ** -STEPS
+        rate = slow * first_rate * min(bandwidth, 1.0) * (1 + b / 200) ** -STEPS
         centers = centers + rate * (first / (1 - 0.9**b)) / size
         average = average + forget * (centers - average)
     return Online(centers, average, table, recent, first, second, b, seen, slow)

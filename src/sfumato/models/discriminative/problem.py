@@ -92,6 +92,7 @@ class Problem(NamedTuple):
     precision: float  # of the Gaussian prior of the prototypes
     penalty: float
     total: float  # sum of the weights
+    explicit: bool = False  # whether class distributions are parameters, not integrated out
 
     def few(self) -> Problem:
         """The problem itself, or one of ``SAMPLE`` objects where there are many.
@@ -165,15 +166,18 @@ class Problem(NamedTuple):
     def objective(self, r: np.ndarray, centers: np.ndarray) -> float:
         """Log posterior of the prototypes, up to a constant, less the penalty on sizes."""
         cost = self.penalty * kernel.size_cost(r) if self.penalty else 0.0
+        explained = (
+            -kernel.distortion(r) if self.explicit else contingency.log_posterior(r, self.prior)
+        )
         return (
-            contingency.log_posterior(r, self.prior)
+            explained
             - cost
             - 0.5 * self.precision * float(np.sum((centers - self.frame.middle) ** 2))
         )
 
     def gradient(self, r: np.ndarray, centers: np.ndarray, bandwidth: float) -> np.ndarray:
         """Derivative of the objective by the prototypes, at their table ``r``."""
-        A = kernel.slopes(r, self.prior, self.penalty)
+        A = kernel.slopes(r, None if self.explicit else self.prior, self.penalty)
 
         def pull(X: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray]:
             X = self.frame(X)
@@ -228,7 +232,6 @@ def ascend(
     starts: list[np.ndarray],
     bandwidth: float,
     *,
-    anneal: bool,
     max_iter: int,
     tol: float,
 ) -> loop.Run:
@@ -238,7 +241,7 @@ def ascend(
     """
     few, runs = problem.few(), []
     for centers in starts:
-        for widening in (2.0, np.sqrt(2.0)) if anneal else ():
+        for widening in (2.0, np.sqrt(2.0)):
             centers = few.ascend(centers, widening * bandwidth, max_iter, max(tol, 1e-4)).state
         runs.append(
             few.ascend(centers, bandwidth, max_iter, tol if few is problem else max(tol, 1e-4))

@@ -18,12 +18,14 @@ from ...core.arrays import to_numpy
 from ...core.types import Array
 from .problem import Problem, mass_of
 
-__all__ = ["starts"]
+__all__ = ["choose_number", "starts"]
 
 WIDTHS = 1e-15, 1e15  # bandwidths, in standard deviations
 MOST_FEATURES = 500  # up to here the covariance within classes is worth inverting
 GAIN = 0.02  # nats per object that a narrower bandwidth must gain on held-out classes
 CHANCE = 0.001  # level of Bartlett's test of discriminant directions
+NUMBERS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40)  # of clusters that "auto" tries in turn
+PATIENCE = 3  # numbers without a gain after which "auto" stops
 RIDGE = 1e-6  # of its mean variance, so that constant features do not make it singular
 
 
@@ -47,11 +49,46 @@ def starts(
         )
     if not isinstance(bandwidth, str):
         return found[:n_init], _framed(bandwidth, problem.frame.unit)
+    widths = _widths(X, square, along)
+    return found[:n_init], _cross_validated(problem.few(), k, widths, rng)[0]
+
+
+def _widths(X: Any, square: float, along: tuple[np.ndarray, float] | None) -> tuple[float, ...]:
+    """Bandwidths to try, the widest first."""
     widest = np.sqrt(max(2 * square / X.shape[1], 1e-2))
     widths = [widest, widest / 2, widest / 4]
     if along is not None and along[1] < widths[-1]:
         widths += [along[1], along[1] / 2]
-    return found[:n_init], _cross_validated(problem.few(), k, tuple(widths), rng)
+    return tuple(widths)
+
+
+def choose_number(
+    problem: Problem, bandwidth: Any, rng: np.random.Generator
+) -> tuple[int, dict[int, float]]:
+    """The number of clusters under which each half of the objects predicts the classes of the
+    other half best, and the information, in nats per object, of every number tried.
+
+    A larger number has to gain as much as a narrower bandwidth has to. One cluster predicts the
+    shares of the classes: its information is zero.
+    """
+    few, information, best, failed = problem.few(), {1: 0.0}, 1, 0
+    X, labels, mass = _sample(problem)
+    alone = _cross_validated(few, 1, (1.0,), rng)[1]
+    for k in NUMBERS:
+        if isinstance(bandwidth, str):
+            square = _k_means(X, mass, k, rng)[1] if k < X.shape[0] else 0.0
+            along = _k_means_along_discriminants(X, labels, mass, k, rng)
+            widths = _widths(X, square, along)
+        else:
+            widths = (_framed(bandwidth, problem.frame.unit),)
+        gain = (_cross_validated(few, k, widths, rng)[1] - alone) / few.total
+        if not np.isfinite(gain):  # too few objects for halves
+            break
+        information[k] = float(gain)
+        best, failed = (k, 0) if gain > information[best] + GAIN else (best, failed + 1)
+        if failed == PATIENCE:
+            break
+    return best, information
 
 
 def _framed(bandwidth: float, unit: float) -> float:
@@ -66,9 +103,9 @@ def _framed(bandwidth: float, unit: float) -> float:
 
 def _cross_validated(
     problem: Problem, k: int, widths: tuple[float, ...], rng: np.random.Generator
-) -> float:
+) -> tuple[float, float]:
     """The bandwidth under which each half of the objects predicts the classes of the other half
-    best.
+    best, and the log probability of these; minus infinity where there are too few objects.
 
     A narrower one has to gain a fiftieth of a nat per object. The halves go by the features alone:
     copies of an object stay together.
@@ -82,7 +119,7 @@ def _cross_validated(
     )
     sides = counted & odd, counted & ~odd
     if min(len(np.unique(position[side])) for side in sides) < 2 * k:
-        return widths[0]
+        return widths[0], -np.inf
     halves = tuple(problem.part(np.flatnonzero(side)) for side in sides)
     gains = np.zeros(len(widths))
     for half, other in (halves, halves[::-1]):
@@ -98,7 +135,7 @@ def _cross_validated(
     best = 0
     for i in range(1, len(widths)):
         best = i if gains[i] > gains[best] + GAIN * problem.total else best
-    return float(widths[best])
+    return float(widths[best]), float(gains[best])
 
 
 def _whole(X: Any) -> Any:

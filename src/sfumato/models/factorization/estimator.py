@@ -30,10 +30,16 @@ from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operato
 from ...numerics.kmeans import orthogonal_rows
 from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticClusters
-from ...similarity.doubly_stochastic import doubly_stochastic
+from ...similarity.doubly_stochastic import (
+    doubly_stochastic,
+    least_squares_shifts,
+    shifted_rows,
+)
 from . import kernel
 
 __all__ = ["CompletelyPositiveFactorization"]
+
+NORMALIZATIONS = ("relative-entropy", "frobenius", "l1")
 
 
 @documented
@@ -49,8 +55,10 @@ class CompletelyPositiveFactorization(AutomaticClusters, LinkedSimilarityCluster
     similarity : "precomputed", "knn", "gaussian", "self-tuning", "cosine", "cluster-kernel" or
     function, default "knn"
     %(similarity)s
-    normalization : {"doubly-stochastic"} or None
-        Whether the similarity is first scaled to row sums of one.
+    normalization : {"relative-entropy", "frobenius", "l1"} or None
+        How F is made of the similarity W: the doubly stochastic matrix nearest to it, as in
+        ``similarity.doubly_stochastic``, or W itself. The nearest one in the L1 norm only moves the
+        diagonal, which the model leaves out, so that the answer is the same as with None.
     solver : {"coordinate", "multiplicative"}
         Every entry in turn at its minimum, with extrapolation; or the published multiplicative
         rule.
@@ -67,7 +75,9 @@ class CompletelyPositiveFactorization(AutomaticClusters, LinkedSimilarityCluster
     vanished_ : array of int
         Objects whose row of G is zero.
     scaling_ : array of shape (n,)
-        x with F = diag(x) W diag(x); ones without normalization.
+        x with F = diag(x) W diag(x) for the relative entropy; else ones.
+    shift_ : array of shape (n,)
+        y with F_ij = max(0, W_ij + y_i + y_j) for the Frobenius norm.
     labels_, objective_, history_, n_iter_, converged_, n_clusters_
 
     Notes
@@ -78,6 +88,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, LinkedSimilarityCluster
     References
     ----------
     Zass and Shashua (2005). A unifying approach to hard and probabilistic clustering. ICCV.
+    Zass and Shashua (2006). Doubly stochastic normalization for spectral clustering. NIPS 19.
 
     Examples
     --------
@@ -95,7 +106,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, LinkedSimilarityCluster
         *,
         max_clusters: int = 20,
         similarity: str | Callable[..., Any] = "knn",
-        normalization: str = "doubly-stochastic",
+        normalization: str | None = "relative-entropy",
         solver: str = "coordinate",
         n_init: int = 4,
         max_iter: int = 500,
@@ -110,10 +121,13 @@ class CompletelyPositiveFactorization(AutomaticClusters, LinkedSimilarityCluster
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
         W, v = self._linked_similarity(_on_host(evidence.W), known), evidence.weights
         check_n_clusters(self.n_clusters, W.shape[0])
-        scaled = self.normalization is not None
-        self.scaling_ = (
-            self._doubly_stochastic(W, v) if scaled else np.ones(W.shape[0], dtype=dtype_of(W))
-        )
+        ones = np.ones(W.shape[0], dtype=dtype_of(W))
+        scaled = self.normalization == "relative-entropy"
+        self.scaling_ = self._doubly_stochastic(W, v) if scaled else ones
+        if self.normalization == "frobenius":
+            W = W if isinstance(W, np.ndarray) else _written_out(W)
+            self.shift_ = y = least_squares_shifts(W, v)
+            W = np.maximum(0, W + y[:, None] + y)
         self._object_weights = v
         problem = _scaled_problem(W, self.scaling_, v)
         if problem.norm <= 0 and self.n_clusters > 1:
@@ -154,7 +168,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, LinkedSimilarityCluster
                 raise
             reason = str(error).partition(". Leave")[0].replace("W cannot", "it cannot")
             raise ValueError(
-                f"the similarity of X does not suit normalization='doubly-stochastic', {reason}: "
+                f"the similarity of X does not suit normalization='relative-entropy', {reason}: "
                 "set normalization=None"
             ) from error
 
@@ -163,7 +177,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, LinkedSimilarityCluster
         check_number(self.n_clusters, "n_clusters", low=1, integer=True)
         check_choice(self.solver, "solver", ("coordinate", "multiplicative"))
         if self.normalization is not None:
-            check_choice(self.normalization, "normalization (or None)", ("doubly-stochastic",))
+            check_choice(self.normalization, "normalization (or None)", NORMALIZATIONS)
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         needed = super()._memory_needed(size)
@@ -230,7 +244,15 @@ class CompletelyPositiveFactorization(AutomaticClusters, LinkedSimilarityCluster
 
     def _place(self, rows: Any) -> Any:
         """The g >= 0 that minimises  sum_j (F_j - g'g_j)^2,  divided by its sum."""
-        return normalize(self._fold_in(_on_host(rows))[0])
+        return normalize(self._fold_in(self._normalized_rows(rows))[0])
+
+    def _normalized_rows(self, rows: Any) -> Any:
+        """Similarities of new objects, changed as those of the fitted ones but for ``scaling_``."""
+        rows = _on_host(rows)
+        if self.normalization != "frobenius":
+            return rows
+        rows = rows if isinstance(rows, np.ndarray) else _written_out(rows)
+        return shifted_rows(rows, self.shift_, self._object_weights)
 
     def _fold_in(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """Factors of new objects, and the products of their scaled similarities with the
@@ -263,7 +285,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, LinkedSimilarityCluster
             both by weight; at most 1, higher is better.
         """
         self._check_fitted()
-        rows = _on_host(self._new_similarities(X))
+        rows = self._normalized_rows(self._new_similarities(X))
         w = check_weights(sample_weight, rows)
         w = np.ones(rows.shape[0]) if w is None else w
         g, B = (part.astype(np.float64) for part in self._fold_in(rows))
@@ -315,11 +337,12 @@ def _scaled_problem(W: Similarity, x: np.ndarray, weights: Weights) -> kernel.Pr
 
 def _written_out(W: Any) -> np.ndarray:
     """The matrix of what only multiplies, if it fits."""
-    n = W.shape[0]
     reserve(
-        (n, n),
+        W.shape,
         dtype_of(W),
         "the explicit similarity matrix",
         "give a sparse matrix or an operator with a factor",
     )
-    return W.toarray() if hasattr(W, "toarray") else np.asarray(W @ np.eye(n, dtype=dtype_of(W)))
+    if hasattr(W, "toarray"):
+        return W.toarray()
+    return np.asarray(W @ np.eye(W.shape[1], dtype=dtype_of(W)))

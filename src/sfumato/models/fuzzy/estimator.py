@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core import acceleration, loop
+from ...core import loop
 from ...core.base import weight_of
-from ...core.constraints import Known, refuse_constraints
+from ...core.constraints import Known
 from ...core.docs import documented
 from ...core.features import check_features, observed_only
 from ...core.rows import Rows
@@ -21,7 +21,7 @@ from ...core.warn import warn
 from ...numerics import distances, seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticClusters
-from . import fuzziness, general, kernel
+from . import fuzziness, kernel
 from .extended import ExtendedFuzzy
 
 __all__ = ["FuzzyCMeans"]
@@ -43,44 +43,33 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     ----------
     %(automatic)s
     fuzzifier : float or "auto", default="auto"
-        The exponent m > 1: near 1 the memberships are almost hard, large values make them equal.
+        The exponent m: 1 is k-means (hard memberships, the steps of Lloyd), near 1 they are almost
+        hard, large values make them equal.
         ``"auto"`` is the least one that does not cut a round cluster in two, at most 2: the bound
-        of [7]_ within the clusters that k-means finds in 2000 objects (of the first batch, in
+        of [6]_ within the clusters that k-means finds in 2000 objects (of the first batch, in
         ``partial_fit``). It is 2 with up to four features, and about d / (d - 2) for round clusters
         in d features. The seed has no part in it.
-    covariance_type : {"spherical", "full"}, default="spherical"
-        ``"full"`` gives every cluster an ellipsoid of unit volume of its own (Gustafson and Kessel
-        [2]_).
     entropy : float, optional
         Replaces the fuzzifier by an entropy penalty [3]_: memberships are ``softmax(-d**2 / t)``
         with the temperature ``t`` equal to ``entropy`` times the total variance of the data.
     noise : float, optional
         Adds a last column to the memberships, a noise cluster [4]_ that is equally far from every
         object: ``noise`` times the root mean square distance of the objects to their mean.
-    metric : {"euclidean", "manhattan", "cosine", "gaussian"} or function, default="euclidean"
-        Distance to the centers. ``"euclidean"``: squared; ``"manhattan"``: sum of absolute
-        differences, centers are medians; ``"cosine"``: one less the cosine. ``"gaussian"`` and a
-        function ``f(X, Y)`` are kernels: squared distances in the space of the kernel, from an n x
-        n matrix. All but ``"euclidean"`` hold the features in memory.
-    missing : {"partial", "complete"}, default="partial"
-        What NaN in ``X`` means [5]_: distances over the values that are there, raised to all
-        features; or values that are part of the solution.
+    metric : {"euclidean", "mahalanobis", "manhattan", "cosine", "gaussian"} or function, \
+default="euclidean"
+        Distance to the centers. ``"euclidean"``: squared; ``"mahalanobis"``: squared, by an
+        ellipsoid of unit volume that each cluster has of its own (Gustafson and Kessel [2]_);
+        ``"manhattan"``: sum of absolute differences, centers are medians; ``"cosine"``: one less
+        the cosine. ``"gaussian"`` and a function ``f(X, Y)`` are kernels: squared distances in the
+        space of the kernel, from an n x n matrix. The last four hold the features in memory.
     init : array of shape (n_clusters, p), optional
         Centers to start from, once.
-    possibilistic : bool, default=False
-        Typicalities in place of memberships [6]_: computed for each cluster on its own, so that an
-        outlier is typical of none. ``typicalities_`` holds them, whose rows sum to anything from 0
-        to ``n_clusters``; ``memberships_`` are the same rows divided by their sums.
-    stop : {"objective", "centers"}, default="objective"
-        What ``tol`` looks at: the objective, or how far the centers move.
     n_init : int, default=4
         Number of starts; the best is kept. With many objects the starts compete on a sample.
     max_iter : int, default=300
         Most steps of a run.
     tol : float, default=1e-7
-        A run stops when a step lowers the objective by less than this fraction; with
-        ``stop="centers"``, when no center moves further than this times the root mean square
-        distance of the objects to their mean.
+        A run stops when a step lowers the objective by less than this fraction.
     %(seed_and_threads)s
 
     Attributes
@@ -91,10 +80,8 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         Cluster of the largest membership.
     cluster_centers_ : array of shape (n_clusters, p)
         Centers.
-    typicalities_ : array of shape (n, n_clusters)
-        With ``possibilistic=True``.
     metrics_ : array of shape (n_clusters, p, p)
-        With ``covariance_type="full"``: matrices of the clusters' distances.
+        With ``metric="mahalanobis"``: matrices of the clusters' distances.
     fuzzifier_ : float or None
         The exponent used; None with ``entropy``.
     objective_ : float
@@ -117,9 +104,7 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
        Letters 12, 1991.
     .. [5] R. J. Hathaway and J. C. Bezdek, Fuzzy c-means clustering of incomplete data, IEEE
        Transactions on Systems, Man and Cybernetics B 31, 2001.
-    .. [6] R. Krishnapuram and J. M. Keller, A possibilistic approach to clustering, IEEE
-       Transactions on Fuzzy Systems 1, 1993.
-    .. [7] J. Yu, Q. Cheng and H. Huang, Analysis of the weighting exponent in the FCM, IEEE
+    .. [6] J. Yu, Q. Cheng and H. Huang, Analysis of the weighting exponent in the FCM, IEEE
        Transactions on Systems, Man and Cybernetics B 34, 2004.
 
     Examples
@@ -142,14 +127,10 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         *,
         max_clusters: int = 20,
         fuzzifier: float | str = "auto",
-        covariance_type: str = "spherical",
         entropy: float | None = None,
         noise: float | None = None,
         metric: str | Callable[..., Any] = "euclidean",
-        missing: str = "partial",
         init: ArrayLike | None = None,
-        possibilistic: bool = False,
-        stop: str = "objective",
         n_init: int = 4,
         max_iter: int = 300,
         tol: float = 1e-7,
@@ -157,10 +138,8 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         n_jobs: int | None = None,
     ) -> None:
         self.max_clusters = max_clusters
-        self.fuzzifier, self.entropy, self.possibilistic = fuzzifier, entropy, possibilistic
-        self.covariance_type, self.metric = covariance_type, metric
-        self.noise, self.missing = noise, missing
-        self.init, self.stop = init, stop
+        self.fuzzifier, self.entropy, self.noise = fuzzifier, entropy, noise
+        self.metric, self.init = metric, init
         self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
@@ -180,7 +159,8 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
-            Features; NaN means missing.
+            Features; NaN means missing: distances are over the values that are there, raised to all
+            features [5]_.
         %(partial_labels)s
         %(sample_weight)s
         must_link : array of shape (m, 2) or (m, 3), optional
@@ -195,10 +175,10 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         -------
         self
         """
-        if isinstance(self.n_clusters, str):
-            refuse_constraints(must_link, cannot_link)
-            return super().fit(X, None, sample_weight)
         self._forget()
+        if isinstance(self.n_clusters, str):
+            links = {"must_link": must_link, "cannot_link": cannot_link}
+            return self._fit_automatic(X, sample_weight, y, **links)
         self._check_parameters()
         known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
         self._frame = None
@@ -248,8 +228,8 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         first = not hasattr(self, "memberships_")
         if self._needs_memory(X, Known()) or (not first and self._frame is not None):
             raise ValueError(
-                "partial_fit needs metric='euclidean', features without NaN and "
-                "possibilistic=False: use fit"
+                "partial_fit needs metric='euclidean' or 'mahalanobis' and features without NaN: "
+                "use fit"
             )
         if first:
             self.fit(X, sample_weight=sample_weight)
@@ -260,11 +240,9 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if isinstance(self.fuzzifier, str):
-            check_choice(self.fuzzifier, "fuzzifier (a number above 1 or 'auto')", ("auto",))
+            check_choice(self.fuzzifier, "fuzzifier (a number from 1 or 'auto')", ("auto",))
         else:
-            check_number(self.fuzzifier, "fuzzifier", low=1.0, high=np.inf, strict=True)
-        check_choice(self.covariance_type, "covariance_type", ("spherical", "full"))
-        check_choice(self.stop, "stop", ("objective", "centers"))
+            check_number(self.fuzzifier, "fuzzifier", low=1.0, high=float(np.finfo(float).max))
         self._check_metric()
         for name in ("entropy", "noise"):
             if getattr(self, name) is not None:
@@ -297,10 +275,6 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
             rows, size, rng, features=lambda block: _dense(block[:, 1 : d + 1])
         )
         return X, weights
-
-    @property
-    def _full(self) -> bool:
-        return self.covariance_type == "full"
 
     def _rows(self, X: Any, *columns: Any) -> Rows:
         kind = "full" if self._full else "spherical"
@@ -346,24 +320,17 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
         return [self._run(rows, self._start(rows, rng, sample), total) for rng in rngs]
 
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
-        if self.stop == "objective":
-            block = rows.only_block
-            compute = (
-                None
-                if block is None
-                else kernel.whole_run(
-                    block[0].T, block[1], state, self._rule, self.max_iter, self.tol
-                )
+        block = rows.only_block
+        if self._rule.hard:  # Lloyd's steps lead where they lead, without extrapolation
+            return loop.iterate(
+                self._step(rows), state, max_iter=self.max_iter, tol=self.tol, relative_to=total
             )
-            return super()._run(rows, state, total) if compute is None else loop.at_once(compute)
-        step = acceleration.Squarem.accelerate(
-            self._step(rows), self._pack, self._unpack, larger=False
+        compute = (
+            None
+            if block is None
+            else kernel.whole_run(block[0].T, block[1], state, self._rule, self.max_iter, self.tol)
         )
-        reach = self.tol * float(self._coordinates.variances.sum()) ** 0.5
-        run = general.until_centers_rest(
-            step, acceleration.Squarem(state), lambda s: s.settled.centers, reach, self.max_iter
-        )
-        return run._replace(state=run.state.settled)
+        return super()._run(rows, state, total) if compute is None else loop.at_once(compute)
 
     def _ready(self, state: kernel.State) -> kernel.Distances:
         return kernel.ready(state, self._rule)

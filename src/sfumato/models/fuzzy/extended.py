@@ -1,4 +1,4 @@
-"""Fuzzy c-means in memory: other metrics and kernels, missing values, links, typicality."""
+"""Fuzzy c-means in memory: other metrics and kernels, missing values, links."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ...numerics import seeding
 from ...numerics.coordinates import Coordinates, measure
 from ...similarity import gaussian
 from . import fuzziness, general, kernel
-from .geometry import Solution, embed, geometry_of
+from .geometry import embed, geometry_of
 
 __all__ = ["ExtendedFuzzy"]
 
-METRICS = ("euclidean", "manhattan", "cosine", "gaussian")
+METRICS = ("euclidean", "mahalanobis", "manhattan", "cosine", "gaussian")
 
 LARGEST_KERNEL = 1e150  # a kernel is a squared distance, and these are summed
 
@@ -65,45 +65,44 @@ class ExtendedFuzzy(InductiveClusterer):
     entropy: float | None
     noise: float | None
     metric: Any
-    missing: str
     init: Any
-    possibilistic: bool
-    stop: str
     _frame: Frame | None = None
     _coordinates: Coordinates
     _rule: kernel.Rule
     _unit: float
 
+    @property
+    def _full(self) -> bool:
+        """Whether clusters have ellipsoids of their own."""
+        return isinstance(self.metric, str) and self.metric == "mahalanobis"
+
+    @property
+    def _euclidean(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "euclidean"
+
     def _needs_memory(self, X: Any, known: Known) -> bool:
         """Whether this fit is not one of plain sums."""
-        plain = isinstance(self.metric, str) and self.metric == "euclidean"
-        return not plain or _has_gaps(X) or self.possibilistic or known.links is not None
+        summed = self._euclidean or self._full
+        return not summed or _has_gaps(X) or known.links is not None
 
     def _check_metric(self) -> None:
         if not callable(self.metric):
             check_choice(self.metric, "metric (a name or a kernel f(X, Y))", METRICS)
-        check_choice(self.missing, "missing", ("partial", "complete"))
-        if self.possibilistic and (self.entropy is not None or self.noise is not None):
-            raise ValueError("possibilistic=True goes with neither entropy nor noise: drop them")
 
     def _fit_in_memory(self, X: Any, sample_weight: ArrayLike | None, known: Known) -> None:
-        kind = getattr(self, "covariance_type", "spherical")
-        if kind == "full":
+        if self._full:
             raise ValueError(
-                "covariance_type='full' needs metric='euclidean', complete features, no links and "
-                "possibilistic=False: choose covariance_type='spherical'"
+                "metric='mahalanobis' needs complete features and takes no links: choose "
+                "metric='euclidean'"
             )
-        plain = isinstance(self.metric, str) and self.metric == "euclidean"
-        X = check_features(self, X, reset=True, missing=plain)
+        X = check_features(self, X, reset=True, missing=self._euclidean)
         if not (isinstance(X, np.ndarray) or sp.issparse(X)):
-            raise ValueError(
-                "metric, missing values, links and possibilistic=True need X as a NumPy array"
-            )
+            raise ValueError("metric, missing values and links need X as a NumPy array")
         check_n_clusters(self.n_clusters, X.shape[0])
         weights = check_weights(sample_weight, X)
         w = np.ones(X.shape[0]) if weights is None else weights
         Y = self._place_objects(X, weights)
-        geometry = geometry_of(self._named(), self.missing, Y)
+        geometry = geometry_of(self._named(), Y)
         unit = _spread(Y, w, self._named())
         rule = self._rule_of(unit, Y.shape[1], partial(self._sample_in_memory, Y, w))
         links = Linked.of(known, general.HARD)
@@ -130,9 +129,8 @@ class ExtendedFuzzy(InductiveClusterer):
         elif fuzziness.least(width, order) == fuzziness.CLASSICAL:
             value = fuzziness.CLASSICAL
         else:
-            full = getattr(self, "covariance_type", "spherical") == "full"
             value = fuzziness.choose(
-                *sample(), self.n_clusters, order=order, ellipsoids=full, cap=noise or np.inf
+                *sample(), self.n_clusters, order=order, ellipsoids=self._full, cap=noise or np.inf
             )
         self.fuzzifier_ = value
         return kernel.Rule(value, None, noise)
@@ -146,8 +144,7 @@ class ExtendedFuzzy(InductiveClusterer):
         return first[order], weights[order]
 
     def _named(self) -> str:
-        kernels = callable(self.metric) or self.metric == "gaussian"
-        return "euclidean" if kernels else self.metric
+        return self.metric if self.metric in ("manhattan", "cosine") else "euclidean"
 
     def _place_objects(self, X: Any, weights: Any) -> np.ndarray:
         """Rows of the geometry, and how new ones are made."""
@@ -196,11 +193,7 @@ class ExtendedFuzzy(InductiveClusterer):
                 for seed in seeds
             ]
         starts = [_numbered(problem, start) for start in starts]
-        reach = None
-        if self.stop == "centers":
-            unit = problem.unit if self._named() == "manhattan" else problem.unit**0.5
-            reach = self.tol * unit
-        return [general.run(problem, start, self.max_iter, self.tol, reach) for start in starts]
+        return [general.run(problem, start, self.max_iter, self.tol) for start in starts]
 
     def _given_centers(self) -> np.ndarray:
         try:
@@ -219,20 +212,12 @@ class ExtendedFuzzy(InductiveClusterer):
 
     def _publish_in_memory(self, problem: general.Problem, run: loop.Run, dtype: Any) -> None:
         solution = run.state
-        if self.possibilistic:
-            solution, T, self._reach = general.typicalities(
-                problem, solution, self.max_iter, self.tol
-            )
-            self.typicalities_ = T.astype(dtype)
         order = np.lexsort(solution.centers.T[::-1]) if problem.links is None else slice(None)
         solution = solution._replace(centers=solution.centers[order])
         self._solution, self._problem_rule = solution, problem.rule
         assert self._frame is not None
         D = problem.geometry.distances(solution)
         U, objective = general.memberships(problem, D, solution.linked)
-        if self.possibilistic:
-            self.typicalities_, self._reach = self.typicalities_[:, order], self._reach[order]
-            U = self._normalized(self.typicalities_.astype(np.float64), U)
         frame = self._frame
         if frame.kernel is None:
             outer = solution.centers
@@ -245,22 +230,15 @@ class ExtendedFuzzy(InductiveClusterer):
         history = run.history / self._unit
         self._publish(U.astype(dtype), run._replace(history=history), objective / self._unit)
 
-    def _normalized(self, T: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """Typicalities divided by their sums; memberships where an object is typical of nothing."""
-        total = T.sum(axis=1, keepdims=True)
-        return np.where(total > 0, T / np.where(total > 0, total, 1.0), U)
-
     def _beside(self, X: Any, weights: Any) -> tuple[general.Problem, np.ndarray, Any]:
         """New objects: their problem, distances (n, k) to the centers, and type."""
-        plain = isinstance(self.metric, str) and self.metric == "euclidean"
-        X = check_features(self, X, reset=False, missing=plain)
+        X = check_features(self, X, reset=False, missing=self._euclidean)
         w = check_weights(weights, X)
         frame, centers, rule = self._fitted_parts()
         Y, beyond = frame(X)
-        geometry: Any = geometry_of(self._named(), self.missing, Y)
+        geometry: Any = geometry_of(self._named(), Y)
         problem = general.Problem(geometry, np.ones(len(Y)) if w is None else w, rule)
-        solution = _completed(problem, geometry.begin(centers))
-        return problem, geometry.distances(solution) + beyond[:, None], X.dtype
+        return problem, geometry.distances(geometry.begin(centers)) + beyond[:, None], X.dtype
 
     def _fitted_parts(self) -> tuple[Frame, np.ndarray, kernel.Rule]:
         """How features are read, the centers and the rule, of a fit of either kind."""
@@ -276,42 +254,20 @@ class ExtendedFuzzy(InductiveClusterer):
 
     def _is_plain(self, X: Any) -> bool:
         """Whether the sums over row blocks say all about new objects."""
-        full = getattr(self, "covariance_type", "spherical") == "full"
-        return self._frame is None and (full or not _has_gaps(X))
+        return self._frame is None and (self._full or not _has_gaps(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        plain = isinstance(self.metric, str) and self.metric == "euclidean"
-        kind = getattr(self, "covariance_type", "spherical")
-        tags.input_tags.allow_nan = plain and kind == "spherical"
+        tags.input_tags.allow_nan = self._euclidean
         return tags
 
     def _predict_in_memory(self, X: Any) -> np.ndarray:
         problem, D, dtype = self._beside(X, None)
-        U = general.memberships(problem, D)[0]
-        if self.possibilistic:
-            T = general.typicality(D, self._reach, problem.rule.fuzzifier)
-            U = self._normalized(T, U)
-        return U.astype(dtype)
+        return general.memberships(problem, D)[0].astype(dtype)
 
 
 def _has_gaps(X: Any) -> bool:
     return not isinstance(X, np.memmap) and not sp.issparse(X) and has_gaps(X)
-
-
-def _completed(problem: general.Problem, solution: Solution) -> Solution:
-    """New objects with their missing values where they cost least, the centers held."""
-    if solution.filled is None:
-        return solution
-    for _ in range(200):
-        U = general.memberships(problem, problem.geometry.distances(solution))[0]
-        A = general.power(U[:, : len(solution.centers)], problem.rule)
-        filled = problem.geometry.fill(A, solution.centers)
-        done = np.abs(filled - solution.filled).max(initial=0.0) <= 1e-12
-        solution = solution._replace(filled=filled)
-        if done:
-            break
-    return solution
 
 
 def _numbered(problem: general.Problem, centers: np.ndarray) -> np.ndarray:

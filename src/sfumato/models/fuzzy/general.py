@@ -1,4 +1,4 @@
-"""Fuzzy c-means in any geometry, with linked rows, and in its possibilistic form.
+"""Fuzzy c-means in any geometry, and with linked rows.
 
     J = sum_ij w_i u_ij^m d_ij  +  sum over pairs apart of  q sum_j u_ij^m u_lj^m
                                 +  sum over pairs together of  q sum_{j != h} u_ij^m u_lh^m
@@ -6,14 +6,10 @@
 Rows that must be together share one row of memberships, whose distances are their mean. For the
 others a pair adds  q u_lj^m  (or, together, q times the sum of u_lh^m, h != j) to the distance of i
 from center j, so that rows in turn never raise J. With the entropy rule u takes the place of u^m.
-
-Possibilistic (Krishnapuram and Keller 1993): t_ij = 1 / (1 + (d_ij / e_j)^(1 / (m - 1))), each
-cluster by itself, e_j = sum_i w_i u_ij^m d_ij / sum_i w_i u_ij^m of the fuzzy solution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +19,7 @@ from ...core.linked import Linked
 from .geometry import Solution
 from .kernel import Rule, share
 
-__all__ = ["Problem", "memberships", "run", "typicalities", "typicality", "until_centers_rest"]
+__all__ = ["Problem", "memberships", "power", "run"]
 
 STRONGEST = 1e150  # pull of a link, whose product with memberships is still a number
 HARD = 1e4  # times the mean distance: the cost of a pair without a weight that is not honoured
@@ -49,40 +45,10 @@ class Problem(NamedTuple):
         return self.geometry.update(A, solution)._replace(linked=linked), cost
 
 
-def run(
-    problem: Problem, centers: np.ndarray, max_iter: int, tol: float, reach: float | None = None
-) -> loop.Run:
-    """Alternate from given centers until a step lowers the objective by less than ``tol`` of it,
-    or moves no center further than ``reach``.
-    """
+def run(problem: Problem, centers: np.ndarray, max_iter: int, tol: float) -> loop.Run:
+    """Alternate from given centers until a step lowers the objective by less than ``tol`` of it."""
     first = problem.geometry.begin(centers)
-    if reach is not None:
-        return until_centers_rest(problem.step, first, lambda s: s.centers, reach, max_iter)
     return loop.iterate(problem.step, first, max_iter=max_iter, tol=tol, relative_to=None)
-
-
-def until_centers_rest(
-    step: loop.Step,
-    state: Any,
-    centers: Callable[[Any], np.ndarray],
-    reach: float,
-    max_iter: int,
-) -> loop.Run:
-    """Repeat a step until no center of the state, ``centers(state)``, moves further than
-    ``reach``.
-    """
-
-    def distance(before: Any, after: Any) -> float:
-        return float(np.linalg.norm(centers(after) - centers(before), axis=1).max())
-
-    run = loop.iterate(
-        loop.Moving.watch(step, distance),
-        loop.Moving(state),
-        max_iter=max_iter,
-        tol=0.0,
-        settled=lambda moving: moving.distance <= reach,
-    )
-    return run._replace(state=run.state.state)
 
 
 def power(U: np.ndarray, rule: Rule) -> np.ndarray:
@@ -200,33 +166,3 @@ def _of_pieces(
     if rule.temperature is not None:
         costs += rule.temperature * np.sum(U * np.log(np.maximum(U, np.finfo(float).tiny)), axis=2)
     return U, costs
-
-
-def typicality(D: np.ndarray, reach: np.ndarray, m: float) -> np.ndarray:
-    """1 / (1 + (D / reach)^(1 / (m - 1))), zero where the power is beyond numbers."""
-    with np.errstate(over="ignore"):
-        return 1.0 / (1.0 + (D / reach) ** (1.0 / (m - 1.0)))
-
-
-def typicalities(
-    problem: Problem, solution: Solution, max_iter: int, tol: float
-) -> tuple[Solution, np.ndarray, np.ndarray]:
-    """Possibilistic centers from fuzzy ones, typicalities (n, k) and reaches e (k,)."""
-    m, w = problem.rule.fuzzifier, problem.weights[:, None]
-    D = problem.geometry.distances(solution)
-    A = w * _share(D, problem.rule._replace(noise=None))[0] ** m
-    reach = np.sum(A * D, axis=0) / np.maximum(A.sum(axis=0), np.finfo(float).tiny)
-    # Positive even if a cluster holds copies of one object.
-    reach = np.maximum(reach, 1e-12 * max(float(D.max(initial=0.0)), np.finfo(float).tiny))
-
-    def typical(D: np.ndarray) -> np.ndarray:
-        return typicality(D, reach, m)
-
-    for _ in range(max_iter):
-        moved = problem.geometry.update(w * typical(D) ** m, solution)
-        change = np.abs(moved.centers - solution.centers).max()
-        solution = moved
-        D = problem.geometry.distances(solution)
-        if change <= np.sqrt(tol) * (1.0 + np.abs(solution.centers).max()):
-            break
-    return solution, typical(D), reach

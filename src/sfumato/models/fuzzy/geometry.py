@@ -2,12 +2,10 @@
 
     euclidean   |x - c|^2            weighted means; missing values are left out, and the sum over
                                      the p' others is raised by p / p' (partial distances)
-    completed   the same, missing values being part of the solution: each is the mean of the
-                centers, weighted by u^m (optimal completion)
     cosine      1 - cos(x, c)        means scaled to length one
     manhattan   sum |x - c|          weighted medians
 
-Partial distances and optimal completion: Hathaway and Bezdek (2001). A kernel is Euclidean in
+Partial distances: Hathaway and Bezdek (2001). A kernel is Euclidean in
 coordinates F with F F' = K.
 """
 
@@ -19,19 +17,15 @@ import numpy as np
 
 from ...numerics.waiting import waited
 
-__all__ = ["Completed", "Cosine", "Euclidean", "Manhattan", "Solution", "embed", "geometry_of"]
+__all__ = ["Cosine", "Euclidean", "Manhattan", "Solution", "embed", "geometry_of"]
 
 NULL = 1e-10  # of the largest eigenvalue of a kernel: directions below are left out
 
 
 class Solution(NamedTuple):
-    """Centers (k, p) and, where they are part of it, completed features (n, p).
-
-    ``linked`` are the last memberships of linked rows, from which the next ones begin.
-    """
+    """Centers (k, p), and the last memberships of linked rows, from which the next ones begin."""
 
     centers: np.ndarray
-    filled: np.ndarray | None = None
     linked: np.ndarray | None = None
 
 
@@ -64,36 +58,6 @@ class Euclidean:
         known = mass > 0
         means = (A.T @ self.heavy) / np.where(known, mass, 1.0)
         return Solution(np.where(known, means, solution.centers))
-
-
-class Completed(Euclidean):
-    """Squared distances to objects whose missing values are part of the solution."""
-
-    def __init__(self, X: np.ndarray) -> None:
-        self.given, self.missing = X, np.isnan(X)
-        super().__init__(X)
-
-    def begin(self, centers: np.ndarray) -> Solution:
-        """The missing values begin at the nearest center by partial distances."""
-        nearest = centers[super().distances(Solution(centers)).argmin(axis=1)]
-        return Solution(centers, np.where(self.missing, nearest, self.given))
-
-    def distances(self, solution: Solution) -> np.ndarray:
-        """(n, k), of the completed objects."""
-        return _squared(solution.filled, solution.centers)
-
-    def update(self, A: np.ndarray, solution: Solution) -> Solution:
-        """Centers of the completed objects, then missing values between these."""
-        mass = A.sum(axis=0)[:, None]
-        means = (A.T @ solution.filled) / np.where(mass > 0, mass, 1.0)
-        centers = np.where(mass > 0, means, solution.centers)
-        return Solution(centers, self.fill(A, centers))
-
-    def fill(self, A: np.ndarray, centers: np.ndarray) -> np.ndarray:
-        """Objects with the best missing values for weights ``A`` (n, k)."""
-        total = A.sum(axis=1, keepdims=True)
-        between = (A @ centers) / np.where(total > 0, total, 1.0)
-        return np.where(self.missing, between, self.given)
 
 
 class Cosine:
@@ -145,13 +109,13 @@ class Manhattan:
         return Solution(centers)
 
 
-def geometry_of(metric: str, missing: str, X: np.ndarray) -> Any:
+def geometry_of(metric: str, X: np.ndarray) -> Any:
     """The geometry of objects (n, p)."""
     if metric == "cosine":
         return Cosine(X)
     if metric == "manhattan":
         return Manhattan(X)
-    return Completed(X) if missing == "complete" and np.isnan(X).any() else Euclidean(X)
+    return Euclidean(X)
 
 
 def embed(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -162,11 +126,6 @@ def embed(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros((len(K), 1)), np.zeros((len(K), 1))
     root = np.sqrt(values[good])
     return vectors[:, good] * root, vectors[:, good] / root
-
-
-def _squared(X: Any, C: np.ndarray) -> np.ndarray:
-    cross = (X * X).sum(axis=1)[:, None] - 2.0 * (X @ C.T) + (C * C).sum(axis=1)
-    return np.maximum(cross, 0.0)
 
 
 def _unit(X: np.ndarray) -> np.ndarray:

@@ -1,10 +1,11 @@
 """Fuzzy c-means (Dunn 1973, Bezdek 1981).
 
-    minimise  J = sum_ij w_i u_ij^m d_ij,   d_ij = |x_i - c_j|^2,   rows of U on the simplex,  m > 1
+    minimise  J = sum_ij w_i u_ij^m d_ij,   d_ij = |x_i - c_j|^2,   rows of U on the simplex, m >= 1
     u_ij ~ d_ij^(-1/(m - 1)),     c_j = sum_i w_i u_ij^m x_i / sum_i w_i u_ij^m
 
 With the best U, an object costs  k^(1 - m)  times the power mean of its distances of order -1/(m -
 1): the code works with that mean, which neither overflows for m near 1 nor vanishes for m large.
+For m = 1 it is the least distance: every object belongs to its nearest center, as in k-means.
 Variants: Gustafson and Kessel (1979), d_ij = (x - c_j)' A_j (x - c_j) with det A_j = 1; entropy (Li
 and Mukaidono 1995),  sum w u d + t sum w u log u,  so u = softmax(-d / t); noise (Dave 1991), one
 more cluster at the same distance from every object.
@@ -76,6 +77,11 @@ class Rule(NamedTuple):
     fuzzifier: float
     temperature: float | None = None
     noise: float | None = None
+
+    @property
+    def hard(self) -> bool:
+        """Whether every object belongs to its nearest center alone."""
+        return self.temperature is None and self.fuzzifier == 1.0
 
 
 class Distances(NamedTuple):
@@ -178,8 +184,12 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
         total = xp.sum(U, axis=0)
         U /= total
         return U, k / total
-    power = 1.0 / (min(rule.fuzzifier, MOST_FUZZY) - 1.0)
     least = xp.min(D, axis=0)
+    if rule.hard:
+        nearest = xp.argmin(D, axis=0)
+        index = xp.arange(k, device=getattr(nearest, "device", None))
+        return xp.astype(index[:, None] == nearest[None, :], D.dtype), least
+    power = 1.0 / (min(rule.fuzzifier, MOST_FUZZY) - 1.0)
     if rule.fuzzifier > MOST_FUSED:
         # All powers are nearly one: what they lack is summed, since rounding it would be raised.
         lack = xp.expm1(_logarithms(least / D) * power)
@@ -259,7 +269,7 @@ def whole_run(
     """
     q, n = Z.shape
     few = n * q * len(state.centers) <= FEW and Z.dtype == np.float64
-    plain = state.metrics is None and rule.temperature is None and rule.fuzzifier <= MOST_FUSED
+    plain = state.metrics is None and _powers(rule)
     if not (few and plain):
         return None
     noise = np.nan if rule.noise is None else rule.noise
@@ -282,8 +292,12 @@ def stackable(ready: Distances, dtype: npt.DTypeLike) -> bool:
 
 def _fused(ready: Distances) -> bool:
     """Whether kernels that read objects once can make the sums."""
-    rule = ready.rule
-    return ready.kind == "spherical" and rule.temperature is None and rule.fuzzifier <= MOST_FUSED
+    return ready.kind == "spherical" and _powers(ready.rule)
+
+
+def _powers(rule: Rule) -> bool:
+    """Whether memberships are powers of distances that can be taken without logarithms near one."""
+    return rule.temperature is None and not rule.hard and rule.fuzzifier <= MOST_FUSED
 
 
 def memberships(Z: Any, ready: Distances) -> Any:

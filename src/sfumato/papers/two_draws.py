@@ -21,9 +21,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import log_softmax
 
-from ...core.arrays import to_numpy
-from . import kernel
-from .problem import Problem
+from ..core.arrays import to_numpy
+from ..models.discriminative import kernel
+from ..models.discriminative.problem import Problem
 
 __all__ = ["Draws", "draws_pass"]
 
@@ -38,11 +38,6 @@ class Draws(NamedTuple):
     average: np.ndarray  # the prototypes themselves: the published rule does not average
     logits: np.ndarray
     seen: int
-    slow: float = 1.0  # times the steps
-
-    def again(self, best: np.ndarray) -> Draws:
-        """The state back at the best prototypes, with half the steps."""
-        return self._replace(average=best, slow=0.5 * self.slow)
 
     @classmethod
     def start(cls, problem: Problem, centers: np.ndarray, bandwidth: float) -> Draws:
@@ -67,7 +62,7 @@ def draws_pass(
     weight = np.zeros((1, len(centers)))
     for x, q in _objects(problem, order):
         q = q / share
-        a = state.slow * rate / (1.0 + seen / len(order))
+        a = rate / (1.0 + seen / len(order))
         reach = np.cumsum(kernel.memberships(x, centers, bandwidth)[0])
         j, l = np.minimum(np.searchsorted(reach, rng.random(2) * reach[-1]), len(reach) - 1)
         weight[0, l] = np.clip(a * (q @ (log_psi[l] - log_psi[j])), -1.0, 1.0)
@@ -78,7 +73,7 @@ def draws_pass(
         logits[l] += a * (q - q.sum() * np.exp(log_psi[l]))
         log_psi[l] = log_softmax(logits[l])
         seen += 1
-    return Draws(centers, logits, seen, state.slow)
+    return Draws(centers, logits, seen)
 
 
 def _objects(problem: Problem, order: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -1,15 +1,13 @@
 """The published online rule of discriminative clustering, against a slow loop."""
 
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from sfumato import DiscriminativeClustering
 from sfumato.core.rows import Rows
-from sfumato.models.discriminative.draws import Draws, draws_pass
 from sfumato.models.discriminative.problem import Frame, Problem
+from sfumato.papers.two_draws import Draws, draws_pass
 
 
 def problem_of(seed=0, n=40, spread=np.inf, form=np.asarray, soft=False):
@@ -95,30 +93,6 @@ def test_two_draws_find_the_classes_from_a_poor_start(rng):
         state = draws_pass(problem, state, 0.3, 0.05, rng.permutation(1500), rng)
     reached = problem.objective(problem.table(state.average, 0.3), state.average)
     assert reached > 0.8 * begun  # objectives are negative
-
-
-@pytest.mark.parametrize("gaps", [False, True])
-def test_the_estimator_offers_the_published_rule(gaps, rng):
-    X, c = stripes(250, rng)
-    if gaps:
-        X[rng.random(X.shape) < 0.1] = np.nan
-    model = DiscriminativeClustering(3, algorithm="two-draws", n_init=1, random_state=0).fit(X, c)
-    again = DiscriminativeClustering(3, algorithm="two-draws", n_init=1, random_state=0).fit(X, c)
-    np.testing.assert_array_equal(model.cluster_centers_, again.cluster_centers_)
-    assert (np.diff(model.history_) >= 0).all()
-    assert model.voronoi_mutual_information_ > (0.5 if gaps else 0.8) * np.log(3)
-
-
-@pytest.mark.parametrize("rate", [1e-6, 10.0, 9e5])
-def test_any_rate_that_is_allowed_gives_finite_answers(rate, rng):
-    X, c = stripes(100, rng)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = DiscriminativeClustering(
-            3, algorithm="two-draws", learning_rate=rate, n_init=1, max_iter=3, random_state=0
-        ).fit(X, c)
-    assert np.isfinite(model.memberships_).all()
-    assert np.isfinite(model.cluster_centers_).all()
 
 
 def slow_distortion(U, P, weights, psi):
