@@ -143,6 +143,21 @@ def consensus() -> str:
     return ", ".join(f"{score:.2f}" for score in scores)
 
 
+def numbers() -> str:
+    """Numbers of clusters by spectral clustering: wine, three groups, moons; three normal clouds."""
+    rng = np.random.default_rng(0)
+    sets = [
+        datasets.load_wine().X,
+        datasets.make_gaussians(150, 3, separation=4, random_state=0).evidence,
+        datasets.make_moons(150, random_state=0).evidence,
+        *(rng.normal(size=(150, 2)) for _ in range(3)),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [sfumato.SpectralClustering(random_state=0).fit(X).n_clusters_ for X in sets]
+    return ", ".join(map(str, found))
+
+
 MODELS = "sfumato.models."
 THRESHOLDS = [
     Threshold(f"{MODELS}dirichlet_process.priors", "KAPPA", process.__doc__ or "", process),
@@ -151,8 +166,8 @@ THRESHOLDS = [
     Threshold("sfumato.core.structure", "CONFIDENT", structure.__doc__ or "", structure),
     Threshold("sfumato.numerics.label_table", "REGULARIZATION", labelings.__doc__ or "", labelings),
     *(
-        Threshold("sfumato.selection.criteria", name, labelings.__doc__ or "", labelings)
-        for name in ("SMALL_MISFIT", "MISFIT_PENALTY")
+        Threshold("sfumato.core.numbers", name, numbers.__doc__ or "", numbers)
+        for name in ("MISFIT_PENALTY", "NOISE")
     ),
     *(
         Threshold("sfumato.selection.choose", name, halves.__doc__ or "", halves)

@@ -1,4 +1,4 @@
-"""Draws the picture of every model page, and of membership functions, from the page's example.
+"""Draws the pictures of the model pages, membership functions and levels from their examples.
 
 ``python docs/pictures.py`` writes ``docs/_static/models/*.png``.
 """
@@ -28,5 +28,6 @@ def draw(page: Path) -> None:
 if __name__ == "__main__":
     plt.switch_backend("Agg")
     warnings.simplefilter("ignore")
-    for page in [*sorted((HERE / "models").glob("*.md")), HERE / "membership-functions.md"]:
+    others = [HERE / "membership-functions.md", HERE / "levels.md"]
+    for page in [*sorted((HERE / "models").glob("*.md")), *others]:
         draw(page)

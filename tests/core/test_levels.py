@@ -153,4 +153,5 @@ def test_a_batch_has_levels_of_its_own(blobs):
 
 def test_local_maxima():
     assert local_maxima({1: 0.0, 2: 0.5, 3: 0.2, 4: 0.3, 5: 0.3}) == {2, 4}
-    assert local_maxima({1: 0.0, 2: 0.0}) == {1}
+    assert local_maxima({1: 0.0, 2: 0.5, 3: 0.2, 4: 0.3, 5: 0.3}, 0.4) == {2}
+    assert local_maxima({1: 0.0, 2: 0.0}) == set()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from sfumato import FuzzyCMeans
+from sfumato import FuzzyCMeans, SpectralClustering
 from sfumato.core.loop import checkpoints
 from sfumato.io import InputError, Result, read_result, write_result
 from sfumato.io.checkpoint import Checkpoint
@@ -200,3 +200,19 @@ def test_changed_bytes_of_a_model_are_named(tmp_path):
     path.write_bytes(bytes(content))
     with pytest.raises(InputError, match="is damaged, its checksums do not agree: delete it"):
         load(path)
+
+
+def test_a_saved_model_has_its_levels(tmp_path):
+    X = np.random.default_rng(0).normal(size=(120, 2)) + 9 * np.eye(2)[np.arange(120) % 2]
+    model = SpectralClustering(random_state=0).fit(X)
+    levels = model.levels_
+    save(model, tmp_path / "model.skops")
+    loaded = load(tmp_path / "model.skops")
+    assert untrusted(tmp_path / "model.skops") == []
+    assert loaded.levels_ == levels
+    for level in levels:
+        k = level.n_clusters
+        np.testing.assert_array_equal(loaded.at(k), model.at(k))
+        np.testing.assert_array_equal(
+            loaded.predict_proba(X[:5], n_clusters=k), model.predict_proba(X[:5], n_clusters=k)
+        )

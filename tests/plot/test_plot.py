@@ -11,7 +11,7 @@ from scipy.sparse.linalg import aslinearoperator
 matplotlib.use("Agg")
 from matplotlib.figure import Figure
 
-from sfumato import GaussianMixture, plot
+from sfumato import FuzzyCMeans, GaussianMixture, plot
 from sfumato.plot._style import literal, ordering, thin
 from sfumato.selection import choose_n_clusters
 
@@ -298,3 +298,25 @@ def test_what_is_not_drawn_is_named(wrong):
 def test_the_number_of_colours_is_checked():
     with pytest.raises(TypeError, match="n_clusters must be an integer, got 'a'"):
         plot.palette("a")
+
+
+def test_branches_of_levels_are_as_wide_as_their_share_and_nest():
+    rng = np.random.default_rng(0)
+    X = np.repeat([[0.0, 0], [9, 0], [0, 9]], [40, 20, 20], axis=0) + rng.normal(size=(80, 2))
+    model = FuzzyCMeans(3, random_state=0).fit(X)
+    ax = plot.levels(model, ax=Figure().subplots())
+    widths = np.array([bar.get_width() for bar in ax.patches]).reshape(3, 3)
+    np.testing.assert_allclose(widths, np.tile(model.memberships_.mean(axis=0), (3, 1)))
+    left = np.array([bar.get_x() for bar in ax.patches]).reshape(3, 3)
+    order = left[0].argsort()
+    np.testing.assert_allclose(np.diff(left[0][order]), widths[0][order][:-1])  # one cluster
+    assert (np.diff(left[2][order]) > widths[0][order][:-1]).all()  # three of them
+    texts = [text.get_text() for text in ax.texts]
+    assert texts[2].startswith("3  (")
+    assert "\N{BLACK RIGHT-POINTING TRIANGLE}" in texts[2]
+    draw(ax)
+
+
+def test_levels_need_a_fitted_clusterer():
+    with pytest.raises(TypeError, match="levels_, got ndarray"):
+        plot.levels(np.eye(3))

@@ -53,7 +53,7 @@ def test_finds_the_blobs(estimator, criterion):
     assert "supported" in str(choice)
 
 
-@pytest.mark.parametrize("criterion", ["bic", "aic", "icl", "misfit", "silhouette"])
+@pytest.mark.parametrize("criterion", ["bic", "aic", "icl", "silhouette"])
 def test_the_name_of_the_score_has_its_sign(criterion):
     model = GaussianMixture(n_init=1, random_state=0)
     choice = choose_n_clusters(model, blobs(), [2, 3], criterion=criterion, **QUICK)
@@ -104,7 +104,6 @@ FINDERS = [
     "silhouette",
     "eigengap",
     "penalized-eigengap",
-    "misfit",
     "lifetime",
     "gap",
 ]
@@ -406,5 +405,5 @@ def test_a_search_goes_on_where_more_groups_stand_apart_than_the_best_number_has
     X, _, labels = make_gaussians(1200, 24, n_features=8, separation=8, random_state=0)
     choice = choose_n_clusters(model(random_state=0), X, max_clusters=12)
     assert choice.n_clusters == 24
-    assert choice.table[-1].n_clusters < 40
+    assert choice.table[-1].n_clusters <= 48
     assert adjusted_rand_index(labels, choice.estimator.labels_) > 0.99

@@ -28,17 +28,9 @@ def test_eigengap_is_relative_and_needs_two_values():
     gaps = criteria.eigengap([1.0, 1.0, 0.5, 0.25])
     assert np.isnan(gaps[0])
     np.testing.assert_allclose(gaps[1:], [1.0, 1 / 3])
-    np.testing.assert_allclose(criteria.penalized_eigengap(gaps[1:], [0.1, 0.3]), [0.5, 0.0])
+    np.testing.assert_allclose(criteria.penalized_eigengap(gaps[1:], [0.05, 0.3]), [0.5, 0.0])
     with pytest.raises(ValueError, match="at least two"):
         criteria.eigengap([1.0])
-
-
-def test_largest_with_small_misfit():
-    sizes = [2, 3, 4, 5]
-    assert criteria.largest_with_small_misfit(sizes, [0.001, 0.004, 0.02, np.nan]) == 3
-    assert criteria.largest_with_small_misfit(sizes, [0.1, 0.02, 0.03, 0.05]) == 4
-    with pytest.raises(ValueError, match="finite"):
-        criteria.largest_with_small_misfit([2], [np.nan])
 
 
 def test_information_criteria():

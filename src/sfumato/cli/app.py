@@ -141,7 +141,7 @@ def choose(
         typer.Option(
             "--criterion",
             metavar="NAME",
-            help="auto, structure, held-out, prediction-strength, misfit, eigengap, "
+            help="auto, structure, held-out, prediction-strength, eigengap, "
             "penalized-eigengap, silhouette, gap, bic, aic, icl, lifetime or pac.",
         ),
     ] = "auto",

@@ -52,6 +52,12 @@ n_clusters : int or "auto", default="auto"
     Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
 max_clusters : int, default=20
     Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.""",
+    "spectrum": """\
+n_clusters : int or "auto", default="auto"
+    Number of clusters. ``"auto"``: where the eigengap of the normalised similarity, less what
+    clusters do not reproduce of its eigenvectors, is largest; one where no number is above noise.
+max_clusters : int, default=20
+    Largest number that ``"auto"`` tries at first; more while the best is near the largest.""",
     "similarity": """\
     What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense,
     sparse or an operator. Otherwise features, from which the named function, or a function

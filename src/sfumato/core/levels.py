@@ -25,7 +25,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .arrays import asarray_like, is_numpy, namespace, to_numpy
-from .numbers import eigengap, misfit, penalized_eigengap
+from .numbers import eigengap, misfit, noise_level, penalized_eigengap
 from .types import ArrayLike
 from .validation import check_number
 
@@ -39,7 +39,8 @@ class Level(NamedTuple):
     """One of the nested soft clusterings of a fitted model.
 
     ``parents[s]`` is the column at this level of column s of the finest level. ``shown`` says that
-    the score is a local maximum over the levels: one worth looking at.
+    the level is worth looking at: its score is a local maximum, above what noise would have (where
+    none is, the answer itself is shown).
     """
 
     n_clusters: int
@@ -267,7 +268,7 @@ class Leveled:
         if not set(range(2, k + 1)) <= set(scores):
             scores = own_scores(U, maps, weights)
         places = {int(place.max()) + 1: tuple(place.tolist()) for place in reversed(maps)}
-        shown = local_maxima({n: scores.get(n, 0.0) for n in places})
+        shown = local_maxima({n: scores.get(n, 0.0) for n in places}, self._noise()) or {k}
         return tuple(Level(n, scores.get(n, 0.0), n in shown, place) for n, place in places.items())
 
     def _coarser(self) -> list[np.ndarray]:
@@ -301,8 +302,14 @@ class Leveled:
         return self._parts_[: len(finer.parents) - self.memberships_.shape[1] + 1]
 
     def _finest(self) -> int:
-        """The largest number of clusters that the evidence of the model supports."""
-        return self.memberships_.shape[1] - self._has_noise()
+        """The largest number of clusters that the evidence of the model supports.
+
+        That of the fit, or a larger one whose score is a local maximum above that of noise.
+        """
+        own = self.memberships_.shape[1] - self._has_noise()
+        if getattr(self, "init", None) is not None:  # memberships in so many clusters were given
+            return own
+        return max([own, *local_maxima(self._level_scores(), self._noise())])
 
     def _level_scores(self) -> Mapping[int, float]:
         """Scores of numbers of clusters by the evidence of the model; empty where it has none."""
@@ -316,9 +323,14 @@ class Leveled:
         given = getattr(self, "_fitted_to_", {}).get("sample_weight")
         return None if given is None else np.asarray(given, dtype=np.float64).ravel()
 
+    def _noise(self) -> float:
+        """The score up to which a number of clusters may be noise."""
+        masses = self._object_masses()
+        return noise_level(len(self.memberships_) if masses is None else float(masses.sum()))
+
     def _drop_levels(self) -> None:
         """What belongs to other memberships."""
-        for name in ("_fitted_to_", "_levels_", "_coarser_", "_finer_", "_parts_"):
+        for name in ("_fitted_to_", "_levels_", "_scores_", "_coarser_", "_finer_", "_parts_"):
             self.__dict__.pop(name, None)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -330,9 +342,11 @@ class Leveled:
         return {name: value for name, value in state.items() if name != "_fitted_to_"}
 
 
-def local_maxima(scores: Mapping[int, float]) -> set[int]:
-    """Numbers of clusters whose score is above that of the number before and not below the next."""
+def local_maxima(scores: Mapping[int, float], least: float = 0.0) -> set[int]:
+    """Numbers of clusters whose score is above ``least`` and that of the number before, and not
+    below that of the next.
+    """
     numbers = sorted(scores)
     values = np.array([-np.inf, *(scores[n] for n in numbers), -np.inf])
-    best = (values[1:-1] > values[:-2]) & (values[1:-1] >= values[2:]) & (values[1:-1] > 0)
-    return {n for n, yes in zip(numbers, best, strict=True) if yes} or {numbers[0]}
+    best = (values[1:-1] > values[:-2]) & (values[1:-1] >= values[2:])
+    return {n for n, yes in zip(numbers, best, strict=True) if yes and scores[n] > least}

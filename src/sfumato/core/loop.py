@@ -30,6 +30,7 @@ __all__ = [
     "iterate",
     "progress",
     "replay",
+    "tell",
 ]
 
 Step = Callable[[Any], tuple[Any, Any]]
@@ -74,6 +75,13 @@ def checkpoints(keeper: Any) -> Iterator[None]:
         yield
     finally:
         _keeper.reset(token)
+
+
+def tell(done: int, total: int, value: float) -> None:
+    """Report part of something that is no loop of steps to whoever listens."""
+    report = _listener.get()
+    if report is not None:
+        report(done, total, value)
 
 
 def iterate(

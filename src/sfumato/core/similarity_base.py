@@ -84,12 +84,17 @@ class SimilarityClusterer(Clusterer):
         known: Known | None = None,
         pair_weight: ArrayLike | Similarity | None = None,
     ) -> Evidence:
-        """The similarity among objects, and what is needed for new ones.
+        """The similarity among objects, and what is needed for new ones."""
+        objects = self._objects(X, sample_weight, pair_weight)
+        return self._prepared(*objects, Known() if known is None else known)
 
-        Objects without evidence and, beyond ``n_clusters``, the smaller unconnected pieces are set
-        apart: they get equal memberships.
-        """
-        known = Known() if known is None else known
+    def _objects(
+        self,
+        X: Any,
+        sample_weight: ArrayLike | None = None,
+        pair_weight: ArrayLike | Similarity | None = None,
+    ) -> tuple[Evidence, Objects]:
+        """The similarity among objects, whatever the number of clusters, and rows as objects."""
         self._check_room(X)
         for name in ("_W", "_joint_factor", "_copies"):
             self.__dict__.pop(name, None)
@@ -99,16 +104,22 @@ class SimilarityClusterer(Clusterer):
             if rows.weights is not None and rows.weights.sum() < rows.size:  # these are no copies
                 rows = rows.in_units()
             pairs = pairs if pairs is None or rows.group is None else rows.average(pairs)
-            evidence = Evidence(rows.average(W), rows.weights, pairs)
-            columns = None if rows.group is None else rows.averages()
-        else:
-            if pair_weight is not None:
-                raise ValueError(
-                    "pair_weight needs similarity='precomputed': features measure all pairs alike"
-                )
-            rows, W = self._from_features(X, sample_weight)
-            evidence, columns = Evidence(W, rows.weights), None
+            return Evidence(rows.average(W), rows.weights, pairs), rows
+        if pair_weight is not None:
+            raise ValueError(
+                "pair_weight needs similarity='precomputed': features measure all pairs alike"
+            )
+        rows, W = self._from_features(X, sample_weight)
+        return Evidence(W, rows.weights), rows
+
+    def _prepared(self, evidence: Evidence, rows: Objects, known: Known) -> Evidence:
+        """The evidence for ``n_clusters`` clusters, and what is needed for new objects.
+
+        Objects without evidence and, beyond ``n_clusters``, the smaller unconnected pieces are set
+        apart: they get equal memberships.
+        """
         group = rows.group
+        columns = None if group is None or not self._square() else rows.averages()
         _check_enough(self.n_clusters, rows.size, rows.size if group is None else len(group))
         dropped = self._set_apart(evidence)
         if dropped.any():

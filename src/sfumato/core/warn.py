@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["EvidenceWarning", "warn"]
+__all__ = ["EvidenceWarning", "one_warning", "warn"]
 
 # Packages whose frames are never "the caller": ours, and those that call us on the user's behalf.
 _INSIDE = {"sfumato", "sklearn", "joblib", "contextlib", "functools", "concurrent", "threading"}
@@ -25,6 +27,16 @@ def warn(message: str, category: type[Warning] = EvidenceWarning) -> None:
     while frame.f_back is not None and _package(frame.f_globals) in _INSIDE:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+@contextmanager
+def one_warning() -> Iterator[None]:
+    """Of several warnings within, only the first is shown, when all is done."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for first in caught[:1]:
+        warn(str(first.message), first.category)
 
 
 def _package(names: dict[str, object]) -> str:

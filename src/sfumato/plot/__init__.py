@@ -15,6 +15,7 @@ from ._curves import (
     model_search,
     selection,
 )
+from ._levels import levels
 from ._objects import memberships, profiles, scatter, simplex, uncertainty
 from ._pairs import block_means, contingency, reconstruction, similarity
 from ._style import palette
@@ -28,6 +29,7 @@ __all__ = [
     "contingency",
     "history",
     "information",
+    "levels",
     "memberships",
     "model_search",
     "palette",

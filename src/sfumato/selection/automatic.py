@@ -1,22 +1,26 @@
-"""``n_clusters="auto"``: the answer of ``choose_n_clusters``, and the table of candidates."""
+"""``n_clusters="auto"``: how a model finds the number by itself, and the table of candidates."""
 
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..core.arrays import is_numpy, reader
-from ..core.constraints import known_labels
+from ..core.constraints import Known, known_labels
+from ..core.growth import GROWTH
+from ..core.kept import publish_kept
+from ..core.numbers import noise_level, number_scores
 from ..core.types import ArrayLike
 from ..core.validation import check_choice, check_number
-from .choose import Choice, choose_n_clusters, reported
-from .own import of_mixture
+from ..core.warn import one_warning, warn
+from .choose import NEAR, Choice, choose_n_clusters, reported
+from .own import SPECTRUM, Search, of_mixture
 
-__all__ = ["AutomaticClusters", "AutomaticMixture"]
+__all__ = ["AutomaticClusters", "AutomaticMixture", "AutomaticSimilarity"]
 
 
 class AutomaticMixture:
@@ -55,6 +59,24 @@ class AutomaticClusters:
         **links: ArrayLike | None,
     ) -> Any:
         """Fit with the number that is found without links, and at least that of the labels."""
+        self._check_automatic(X)
+        choice = choose_n_clusters(
+            clone(self).set_params(n_clusters=2),
+            X,
+            max_clusters=self.max_clusters,
+            sample_weight=sample_weight,
+            random_state=0,
+        )
+        fitted, least = choice.estimator, _number_of_labels(y)
+        links = {name: pairs for name, pairs in links.items() if pairs is not None}
+        if least or links:
+            k = max(choice.n_clusters, least)
+            fitted = clone(self).set_params(n_clusters=k).fit(X, y, sample_weight, **links)
+        self._take_over(fitted)
+        self.selection_ = choice._replace(estimator=None)
+        return self
+
+    def _check_automatic(self, X: Any) -> None:
         check_choice(self.n_clusters, "n_clusters (an integer or 'auto')", ("auto",))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         if reader(X) is not None:
@@ -64,24 +86,99 @@ class AutomaticClusters:
                 "and give the number; EvidenceAccumulation('auto') streams"
             )
         _refuse_without_rows(X)
-        choice = choose_n_clusters(
-            clone(self).set_params(n_clusters=2),
-            X,
-            max_clusters=self.max_clusters,
-            sample_weight=sample_weight,
-            random_state=0,
-        )
-        n = 0 if y is None else len(np.asarray(y))
-        fitted, labels = choice.estimator, known_labels(y, n, n + 1)
-        links = {name: pairs for name, pairs in links.items() if pairs is not None}
-        if labels is not None or links:
-            k = choice.n_clusters if labels is None else max(choice.n_clusters, labels.max() + 1)
-            fitted = clone(self).set_params(n_clusters=int(k)).fit(X, y, sample_weight, **links)
+
+    def _take_over(self, fitted: Any) -> None:
+        """What a copy with another number of clusters has learnt."""
         parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
-        learnt = {k: v for k, v in vars(fitted).items() if k not in parameters}
-        self.__dict__.update(learnt)
-        self.selection_ = choice._replace(estimator=None)
+        self.__dict__.update({k: v for k, v in vars(fitted).items() if k not in parameters})
+
+
+class AutomaticSimilarity(AutomaticClusters):
+    """A model of a similarity whose ``n_clusters`` may be "auto": the number of largest score.
+
+    The scores of all numbers come from one spectrum of the similarity (``core.numbers``); one fit
+    with the best of them follows. One cluster is the answer where no score is above that of noise.
+    """
+
+    own_criterion: ClassVar[str] = SPECTRUM
+    _scores_: dict[int, float]  # of numbers of clusters
+
+    def _fit_automatic(
+        self,
+        X: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        **links: ArrayLike | None,
+    ) -> Any:
+        """Fit with the number that is found without links, and at least that of the labels."""
+        self._check_automatic(X)
+        model: Any = clone(self).set_params(n_clusters=1)  # type: ignore[type-var]
+        model._check_parameters()
+        evidence, rows = model._objects(X, sample_weight)
+        scores = self._searched(evidence)
+        best = max(scores, key=lambda k: scores[k], default=1)
+        least = noise_level(_total(evidence))
+        found = best if scores and scores[best] > least else 1
+        model.set_params(n_clusters=max(found, _number_of_labels(y)))
+        known = Known.of(links.get("must_link"), links.get("cannot_link"), y, X, model.n_clusters)
+        with one_warning():
+            if found < best:
+                warn(
+                    f"no number of clusters scores above noise ({scores[best]:.2f}, noise up to "
+                    f"{least:.2f}): one cluster is the answer; give n_clusters to see others"
+                )
+            model._fit(model._prepared(evidence, rows, known), known, X)
+            publish_kept(model, known)
+        self._take_over(model)
+        # One cluster has the score that noise would have.
+        table = Search(
+            SPECTRUM,
+            [1, *scores],
+            np.array([least, *scores.values()]),
+            [""] * (1 + len(scores)),
+            found,
+            self,
+        )
+        self._scores_, self.selection_ = scores, reported(table)._replace(estimator=None)
         return self
+
+    def _searched(self, evidence: Any) -> dict[int, float]:
+        """Scores of numbers of clusters; of more while the best is near the largest, and of twice
+        as many where none is above noise.
+        """
+        W = evidence.W if evidence.pairs is None else evidence.W * evidence.pairs
+        largest, most = self.max_clusters, min(GROWTH * self.max_clusters, W.shape[0] - 1)
+        twice = 2 * largest
+        while True:
+            largest = min(largest, most)
+            scores = number_scores(W, evidence.weights, largest)
+            best = max(scores, key=lambda k: scores[k], default=1)
+            few = scores.get(best, 0.0) <= noise_level(_total(evidence)) and 2 * largest <= twice
+            if largest == most or (best < NEAR * largest and not few):
+                return scores
+            largest *= 2
+
+    def _level_scores(self) -> dict[int, float]:
+        given = getattr(self, "_fitted_to_", {})
+        here = bool(given) and reader(given["X"]) is None and is_numpy(given["X"])
+        if not hasattr(self, "_scores_") and here:
+            model: Any = clone(self).set_params(n_clusters=1)  # type: ignore[type-var]
+            model._check_parameters()
+            named = (given.get(name) for name in ("sample_weight", "pair_weight"))
+            self._scores_ = self._searched(model._objects(given["X"], *named)[0])
+        return getattr(self, "_scores_", {})
+
+
+def _number_of_labels(y: ArrayLike | None) -> int:
+    """Number of clusters that known labels need; 0 where none are known."""
+    n = 0 if y is None else len(np.asarray(y))
+    labels = known_labels(y, n, n + 1)
+    return 0 if labels is None else int(labels.max()) + 1
+
+
+def _total(evidence: Any) -> float:
+    """Number of objects, by their weights."""
+    return float(evidence.W.shape[0] if evidence.weights is None else evidence.weights.sum())
 
 
 def _refuse_without_rows(X: Any) -> None:

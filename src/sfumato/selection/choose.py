@@ -16,7 +16,7 @@ from ..core.validation import as_generator, check_number
 from ..core.warn import warn
 from . import own
 from ._evidence import Evidence, Features, as_evidence
-from .criteria import criterion_weights, largest_with_small_misfit, supported_numbers
+from .criteria import criterion_weights, supported_numbers
 from .trials import CRITERIA, Trial
 
 __all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters", "reported"]
@@ -29,7 +29,7 @@ STRONG = 0.8  # least prediction strength, as in Tibshirani and Walther (2005)
 INFORMATION = ("bic", "aic", "icl")  # criteria that compare with one cluster themselves
 # What tables and plots call the score of a criterion that is lower for better clusters.
 MINUS = {"bic": "minus BIC", "aic": "minus AIC", "icl": "minus ICL"}
-MINUS |= {"misfit": "minus misfit", "pac": "minus PAC"}
+MINUS |= {"pac": "minus PAC"}
 
 
 class Candidate(NamedTuple):
@@ -120,7 +120,7 @@ def choose_n_clusters(
         "auto": the criterion of the estimator if it has one (mixtures: BIC, consensus:
         ``selection``), else "structure": the largest number whose clusters are all separated (fewer
         than 50 objects: "few-objects", Ward's scatter against uniform clouds). Also "held-out",
-        "prediction-strength", "misfit", "eigengap", "penalized-eigengap", "silhouette", "gap",
+        "prediction-strength", "eigengap", "penalized-eigengap", "silhouette", "gap",
         "lifetime", "pac", "bic", "aic", "icl", or a function ``f(trial, n_clusters)`` that is
         better the higher it is. A Dirichlet process knows "posterior" only, from one fit, and takes
         no candidates.
@@ -310,14 +310,12 @@ def _ranked(table: tuple[Candidate, ...], name: str) -> list[int]:
     if name == "prediction-strength":
         strong = sorted((k for k in order if scores[k] >= STRONG), reverse=True)
         return [*strong, *(k for k in order if scores[k] < STRONG)]
-    if name == "misfit":
-        best = largest_with_small_misfit(order, [-scores[k] for k in order])
-        order = [best, *(k for k in order if k != best)]
     return order
 
 
 def _with_probabilities(table: tuple[Candidate, ...], name: str) -> tuple[Candidate, ...]:
-    """Posterior weights of information criteria; else how often a candidate wins if scores vary.
+    """Posterior weights of information criteria, shares of the scores of one spectrum; else how
+    often a candidate wins if scores vary.
 
     For the structure test, p over the largest p value that is accepted is read as the probability
     that these clusters do not exist.
@@ -325,6 +323,8 @@ def _with_probabilities(table: tuple[Candidate, ...], name: str) -> tuple[Candid
     scores = np.array([row.score for row in table])
     if name in INFORMATION:
         shares = criterion_weights(-scores)
+    elif name == own.SPECTRUM:
+        shares = np.nan_to_num(scores)
     elif name == "structure":
         absent = np.minimum(10.0 ** -np.nan_to_num(scores) * SEARCH_TESTS / LEVEL, 1.0)
         later = np.append(np.cumprod(absent[::-1])[::-1][1:], 1.0)

@@ -2,8 +2,8 @@
 
 They are known by their parameters: mixtures have ``criterion`` (BIC, ICL or AIC, lower is better)
 and leave ``search_``, the table of candidates; the consensus has ``selection`` and leaves
-``candidates_`` with ``scores_``. Their own search is used as it is, so that every way of asking
-gives one answer.
+``candidates_`` with ``scores_``; models of a similarity have ``own_criterion``. Their own search is
+used as it is, so that every way of asking gives one answer.
 A Dirichlet process infers the number (``chooses_n_clusters`` is "always"): one fit has it
 with its posterior.
 """
@@ -25,6 +25,7 @@ __all__ += ["search"]
 INFORMATION = ("bic", "icl", "aic")
 LINKAGES = ("single", "average", "complete")
 POSTERIOR = "posterior"
+SPECTRUM = "penalized-eigengap"  # by which models of a similarity choose
 
 
 class Search(NamedTuple):
@@ -43,6 +44,8 @@ def criteria_of(estimator: Estimator) -> tuple[str, ...]:
     parameters = estimator.get_params(deep=False)
     if "n_clusters" not in parameters:
         return ()
+    if hasattr(estimator, "own_criterion"):
+        return (estimator.own_criterion,)
     if parameters.get("criterion") in INFORMATION:
         return INFORMATION
     if "selection" not in parameters:
@@ -88,10 +91,11 @@ def search(
     mixture = "criterion" in parameters
     key = "criterion" if mixture else "selection"
     model = clone(estimator).set_params(n_clusters="auto")
+    own = hasattr(estimator, "own_criterion")
     # A consensus of features without ``selection`` is searched with the structure test.
     if name == "structure":
         model.set_params(selection=None)
-    elif name != "auto":
+    elif name != "auto" and not own:
         model.set_params(**{key: name})
     if mixture and sizes is not None:
         model.set_params(n_clusters=sizes)
@@ -102,7 +106,7 @@ def search(
     model = data.fit(model)
     if mixture:
         return of_mixture(model)
-    return _among(of_consensus(model), data, sizes)
+    return _among(of_similarity(model) if own else of_consensus(model), data, sizes)
 
 
 def of_mixture(model: Estimator) -> Search:
@@ -112,6 +116,13 @@ def of_mixture(model: Estimator) -> Search:
     scores = np.array([-float(getattr(row, name)) for row in best.values()])
     reasons = [row.reason for row in best.values()]
     return Search(name, list(best), scores, reasons, _found(model), model)
+
+
+def of_similarity(model: Estimator) -> Search:
+    """The search that a model of a similarity fitted with ``n_clusters="auto"`` has made."""
+    rows = model.selection_.table
+    numbers, scores = [row.n_clusters for row in rows], np.array([row.score for row in rows])
+    return Search(SPECTRUM, numbers, scores, [""] * len(rows), int(model.n_clusters_), model)
 
 
 def _found(model: Estimator) -> int:

@@ -17,19 +17,18 @@ from scipy.spatial.distance import squareform
 
 from ..core.few import few_scores
 from ..core.memory import reserve
+from ..core.numbers import number_scores
 from ..core.similarity_base import NAMED
 from ..core.structure import Structure, assess
 from ..memberships import one_hot
 from ..metrics import fuzzy_silhouette
 from ..numerics import trees
-from ..numerics.distances import unit_rows
 from ..numerics.eigen import (
     Spectrum,
     degrees,
     leading_eigenvectors,
     normalized_operator,
 )
-from ..numerics.kmeans import orthogonal_rows
 from ..similarity import coassociation, knn
 from . import criteria
 from ._evidence import (
@@ -196,34 +195,15 @@ def eigengap(trial: Trial, n_clusters: int) -> float:
     return float(criteria.eigengap(values)[n_clusters - 1])
 
 
-def misfit(trial: Trial, n_clusters: int) -> float:
-    """Minus the misfit of the cluster kernel of k eigenvectors and its hard clusters."""
-    if n_clusters < 2 or n_clusters >= trial.evidence.n_objects:
-        return np.nan
-    vectors = trial.spectrum(max(n_clusters + 1, min(21, trial.evidence.n_objects))).vectors
-    Z = unit_rows(np.asarray(vectors[:, :n_clusters]))
-    return -criteria.misfit(Z, one_hot(_directions(Z, n_clusters), n_clusters))
-
-
-def _directions(Z: np.ndarray, k: int) -> np.ndarray:
-    """Labels of unit rows by the nearest of k directions: the best of a few runs of k-means."""
-    # Rows have length one, so k-means on the sphere maximises the sum of inner products.
-    best = (-np.inf, np.zeros(len(Z), dtype=int))
-    # A few fixed starts, so that the criterion does not depend on a seed.
-    for first in range(0, len(Z), max(1, len(Z) // 4)):
-        centers = Z[orthogonal_rows(Z, k, first)]
-        for _ in range(10):
-            labels = (Z @ centers.T).argmax(axis=1)
-            centers = unit_rows(one_hot(labels, k).T @ Z)
-        fit = float((Z * centers[labels]).sum())
-        best = max(best, (fit, labels), key=lambda pair: pair[0])
-    return best[1]
-
-
 def penalized_eigengap(trial: Trial, n_clusters: int) -> float:
-    """Relative eigengap less what the misfit takes from it."""
-    gap, fit = eigengap(trial, n_clusters), misfit(trial, n_clusters)
-    return float(criteria.penalized_eigengap(gap, -fit))
+    """Relative eigengap less what the misfit takes from it, by one spectrum for all candidates."""
+    n = trial.evidence.n_objects
+    if n_clusters < 2 or n_clusters >= n:
+        return np.nan
+    if n_clusters not in trial.cache.get("scores", {}):
+        largest = max(n_clusters, min(20, n - 1))
+        trial.cache["scores"] = number_scores(trial.similarity(), None, largest)
+    return trial.cache["scores"].get(n_clusters, np.nan)
 
 
 def prediction_strength(trial: Trial, n_clusters: int) -> np.ndarray:
@@ -308,7 +288,6 @@ CRITERIA: dict[str, Callable[[Trial, int], Any]] = {
     "few-objects": few_objects,
     "held-out": held_out,
     "prediction-strength": prediction_strength,
-    "misfit": misfit,
     "penalized-eigengap": penalized_eigengap,
     "gap": gap,
     "bic": bic,

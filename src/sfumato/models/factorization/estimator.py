@@ -29,7 +29,7 @@ from ...numerics.distances import unit_rows
 from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator
 from ...numerics.kmeans import orthogonal_rows
 from ...numerics.simplex import normalize
-from ...selection.automatic import AutomaticClusters
+from ...selection.automatic import AutomaticSimilarity
 from ...similarity.doubly_stochastic import (
     doubly_stochastic,
     least_squares_shifts,
@@ -43,7 +43,7 @@ NORMALIZATIONS = ("relative-entropy", "frobenius", "l1")
 
 
 @documented
-class CompletelyPositiveFactorization(AutomaticClusters, LinkedSimilarityClusterer):
+class CompletelyPositiveFactorization(AutomaticSimilarity, LinkedSimilarityClusterer):
     """Memberships from a nonnegative factor G of the similarity, F ~ G G'.
 
     Minimises  1/2 sum_{i != j} (F_ij - g_i'g_j)^2  over G >= 0, F the doubly stochastic scaling of
@@ -51,7 +51,7 @@ class CompletelyPositiveFactorization(AutomaticClusters, LinkedSimilarityCluster
 
     Parameters
     ----------
-    %(automatic)s
+    %(spectrum)s
     similarity : "precomputed", "knn", "gaussian", "self-tuning", "cosine", "cluster-kernel" or
     function, default "knn"
     %(similarity)s

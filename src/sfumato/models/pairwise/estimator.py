@@ -25,7 +25,7 @@ from ...core.validation import as_generator, check_choice, check_number
 from ...core.warn import warn
 from ...numerics import simplex
 from ...numerics.eigen import dtype_of
-from ...selection.automatic import AutomaticClusters
+from ...selection.automatic import AutomaticSimilarity
 from . import gradient, kernel, setup, starts
 from .bootstrap import drawn_memberships
 from .pairs import Pairs
@@ -44,7 +44,7 @@ MOST_SPLIT = 2000  # objects up to which the bound without the diagonal is worke
 
 @documented
 class PairwiseProbabilisticClustering(
-    AutomaticClusters, CooccurrenceIntervals, ConstrainedSimilarityClusterer
+    AutomaticSimilarity, CooccurrenceIntervals, ConstrainedSimilarityClusterer
 ):
     """Memberships U with W ~ scale * U U'.
 
@@ -55,7 +55,7 @@ class PairwiseProbabilisticClustering(
 
     Parameters
     ----------
-    %(automatic)s
+    %(spectrum)s
     similarity : "precomputed", "cluster-kernel", "knn", "self-tuning", "gaussian", "cosine" or
     function, default "cluster-kernel"
     %(similarity)s

@@ -24,7 +24,7 @@ from ...numerics.distances import unit_rows
 from ...numerics.eigen import Spectrum, leading_eigenvectors
 from ...numerics.operators import dtype_of, magnitudes, normalized_operator
 from ...numerics.simplex import normalize
-from ...selection.automatic import AutomaticClusters
+from ...selection.automatic import AutomaticSimilarity
 from . import graph
 from .rounding import best_of_starts
 
@@ -36,7 +36,7 @@ CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has
 
 
 @documented
-class SpectralClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
+class SpectralClustering(AutomaticSimilarity, ConstrainedSimilarityClusterer):
     """Clusters in the leading eigenvectors of the normalised similarity, with memberships.
 
     With degrees d = W 1 and E the k leading eigenvectors of D^-1/2 W D^-1/2, objects are embedded
@@ -47,7 +47,7 @@ class SpectralClustering(AutomaticClusters, ConstrainedSimilarityClusterer):
 
     Parameters
     ----------
-    %(automatic)s
+    %(spectrum)s
     similarity : "precomputed", "knn", "self-tuning", "gaussian", "cosine", "cluster-kernel" or
     function, default "knn"
     %(similarity)s
