@@ -71,7 +71,7 @@ PREFIX = "structure test: "
 # Of the valleys.
 FEW_VALUES = 5  # least number of different values of a column that is taken as continuous
 # Principal axes that are kept of wider data: ten, or one for every fifty objects, since along some
-# direction among many even noise comes apart. Set on other draws than ``benchmarks alarms`` reports.
+# direction among many even noise comes apart. ``benchmarks alarms`` reports on other draws.
 MOST_AXES, PER_AXIS = 10, 50
 # Dimensions in which distances to neighbours still show the density of some hundred objects.
 MOST_DIMENSIONS = 4
