@@ -94,7 +94,7 @@ def test_the_page_tells_what_the_clusters_are():
     frame = pd.DataFrame({"<b>size": rng.normal(6 * group), "age": rng.normal(size=60)})
     model = FuzzyCMeans(2, random_state=0).fit(frame)
     page = report.render(model, frame, notes=["columns are standardised"])
-    assert page.index("How far to trust this answer") < page.index("The answer")
+    assert page.index("The answer") < page.index("What the answer rests on")
     assert "Columns are standardised." in page
     assert "ery high &lt;b&gt;size" in page
     assert "<b>size" not in page

@@ -413,7 +413,7 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
     if found.n_apart == 1:
         warn(
             f"{PREFIX}the data show no separate clusters ({p}): the memberships cut a "
-            "continuum, or noise; do not read them as groups, or compare with n_clusters='auto'"
+            "continuum, or noise; do not read them as groups"
         )
     elif not found.supported and _used(memberships) == found.n_apart < n_clusters:
         # What is there stands apart: the p value would speak for clusters that are empty.
