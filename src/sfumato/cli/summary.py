@@ -252,6 +252,7 @@ def show(result: Result, terminal: Terminal) -> None:
     what = f"{k} cluster{'' if k == 1 else 's'}{' and noise' if noise else ''}"
     title = f"{summary['n_objects']:,} objects in {what} ({summary['model']})"
     terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
+    terminal.say(f"Verdict: {summary['verdict']['text']}")
     for row, cluster in zip(rows, summary.get("clusters") or [], strict=False):
         terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
     if tree := summary.get("tree"):
@@ -264,6 +265,5 @@ def show(result: Result, terminal: Terminal) -> None:
     terminal.say(
         f"Certainty {summary['certainty']:.3f}; {between}. {measured[:1].upper()}{measured[1:]}."
     )
-    terminal.say(f"Verdict: {summary['verdict']['text']}")
     if not summary["converged"]:
         terminal.say(f"The search did not converge in {summary['n_iter']} iterations.")

@@ -116,9 +116,12 @@ def _said(problem: Problem) -> str:
 
 
 def _id_column(columns: Sequence[Column]) -> Column | None:
-    """The column that names the objects: the first of those set aside that differs in every row."""
+    """The column that names the objects: the first of those set aside that differs in every row,
+    repeated rows of text apart.
+    """
     for column in columns:
-        if column.kind == "identifier" and len(set(_names(column))) == len(_names(column)):
+        names = _names(column) if column.kind == "identifier" else []
+        if names and (column.codes is not None or len(set(names)) == len(names)):
             return column
     return None
 
