@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from ..core.types import Estimator
 from ..io import InputError, Roles, Table
 from ..io.columns import encode as encode_columns
 from ..io.sniffing import MISSING
+from .advice import advice
 from .scaling import rescale, restored, scaled
 from .terminal import Terminal
 
@@ -43,14 +43,14 @@ def on_one_scale(
 
     Missing cells filled in and columns scaled where that is needed, and said.
     """
-    table = _as_they_are(table, model)
+    original, table = table, _as_they_are(table, model)
     if model == MIXED and table.fields is not None and estimator.columns is None:
         estimator.set_params(columns=_kinds(table))
     scaling = rescale(table, asked, model, estimator, similarity)
-    notes = [*_labelings(table), *set_aside(table), *scaling.notes]
+    notes = [*_labelings(table), *set_aside(table), *advice(original), *scaling.notes]
     if not estimator.needs_classes:
         notes += _unclassed(table)
-    for note in [*notes, *_as_evidence(table)]:
+    for note in notes:
         terminal.remark(note)
     if any(column.name == table.id_column for column in table.fields or []):
         notes.insert(0, f"ids are taken from column '{table.id_column}'")
@@ -147,18 +147,6 @@ def _labelings(table: Table) -> list[str]:
         for name, labels, gone in zip(table.columns, table.label_names, unseen, strict=True)
     ]
     return [f"labelings: {_some(said)}"]
-
-
-def _as_evidence(table: Table) -> list[str]:
-    """What to do where a category is the known class rather than evidence."""
-    names = [c.name for c in table.fields or [] if c.used and c.kind == "category"]
-    if not names or table.classes is not None:
-        return []
-    first = shlex.quote(plain(names[0], 30))
-    return [
-        "categories are clustered like numbers: if one holds known classes, --class-column "
-        f"{first} only compares the clusters with it, and --drop {first} leaves it out"
-    ]
 
 
 def _some(names: list[str]) -> str:
