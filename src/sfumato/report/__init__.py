@@ -26,7 +26,7 @@ from ._columns import as_columns
 from ._curve import curve_of_model
 from ._description import describe
 from ._findings import answer, doubtful, trust
-from ._page import fill, live_data
+from ._page import fill, live_data, overview
 from ._pictures import Material, pictures
 from ._plane import plane, projection
 from ._profiles import ColumnProfile, profiles
@@ -162,7 +162,8 @@ def render(
         answer=answer(U, names, labels, noise),
         described=description,
         pictures=drawn,
-        live=live_data(U, names, labels, shown, planes, description),
+        live=live_data(U, names, labels, shown, planes, description, classes, class_title),
+        overview=overview(description),
         doubtful=doubtful(U, names, labels),
         names=names,
         verdict=verdict,

@@ -16,7 +16,7 @@ from ..core.text import plain
 from ..plot import palette
 from ._columns import amount
 
-__all__ = ["fill", "live_data"]
+__all__ = ["fill", "live_data", "overview"]
 
 
 def fill(**content: Any) -> str:
@@ -48,6 +48,28 @@ def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+def overview(description: Mapping[str, Any], count: int = 8) -> list[dict[str, Any]]:
+    """The columns that differ most, with a shade from -4 to 4 and a value for every cluster.
+
+    A shade is half a standard deviation from the mean of all objects.
+    """
+    found = []
+    for each in (description.get("contrasts") or [])[:count]:
+        steps = (np.array(each["values"]) - each["overall"]) / (each["spread"] or 1.0)
+        shades = np.clip(np.rint(2 * steps), -4, 4).astype(int).tolist()
+        shown = [shown_mean(value, each["kind"]) for value in each["values"]]
+        cells = [{"shade": s, "value": v} for s, v in zip(shades, shown, strict=True)]
+        found.append({"name": each["name"], "cells": cells})
+    return found
+
+
+def shown_mean(value: float, kind: str) -> str:
+    """A mean, a share or a day as people read it."""
+    if kind == "category":
+        return f"{value:.0%}"
+    return str(np.datetime64(round(value), "D")) if kind == "date" else amount(value)
+
+
 def live_data(
     U: np.ndarray,
     names: Sequence[Any],
@@ -55,6 +77,8 @@ def live_data(
     shown: Any,
     planes: Mapping[str, Any],
     description: Mapping[str, Any],
+    classes: Sequence[Any] | None = None,
+    class_title: str = "class",
 ) -> str | None:
     """What the script needs, as JSON that cannot end the element it stands in; None without
     a map.
@@ -78,6 +102,22 @@ def live_data(
         "columns": [plain(name, 40) for name in description.get("columns", [])],
         "rows": [[plain(cell, 40) for cell in row] for row in rows],
         "planes": planes,
+        "contrasts": [
+            {
+                "name": plain(each["name"], 60),
+                "share": each["kind"] == "category",
+                "means": [float(f"{v:.6g}") for v in each["values"]],
+                "shown": [shown_mean(v, each["kind"]) for v in each["values"]],
+                "spreads": [float(f"{v:.6g}") for v in each["spreads"]],
+            }
+            for each in description.get("contrasts") or []
+        ],
+        "classes": None
+        if classes is None
+        else {
+            "title": plain(class_title, 40),
+            "values": [plain(classes[int(i)], 40) for i in places],
+        },
     }
     text = json.dumps(held, separators=(",", ":"), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
