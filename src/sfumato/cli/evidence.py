@@ -173,9 +173,12 @@ def roles_of_fitted(held: dict[str, Any], id_column: str | None) -> Roles:
 
 def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal) -> Any:
     """The values of new objects on the scale of the fitted ones."""
+    causes: dict[str, list[str]] = {}
     for column in table.fields or []:
         if column.note:
-            terminal.remark(f"warning: column '{plain(column.name, 40)}': {column.note}")
+            causes.setdefault(column.note, []).append(f"'{plain(column.name, 40)}'")
+    for note, names in causes.items():
+        terminal.remark(f"warning: column{'s' * (len(names) > 1)} {_some(names)}: {note}")
     table = _as_they_are(table, model)
     scaling = restored(held, table.values.shape[1])
     return table.values if scaling is None else scaled(table, scaling).values

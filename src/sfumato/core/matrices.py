@@ -137,7 +137,7 @@ def _warn_if_distances(diagonal: np.ndarray, W: np.ndarray, name: str) -> None:
         warn(
             f"{name} looks like distances, not similarities: zeros on the diagonal and nowhere "
             "else. "
-            "If it holds distances d, pass e.g. exp(-d**2 / (2 * s**2))"
+            "If it holds distances, give similarity='distance', or pass e.g. exp(-W**2 / (2 * s**2))"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -67,10 +66,9 @@ def _judged(raws: Sequence[Raw], roles: Roles) -> tuple[list[Column], list[Probl
 
 
 def _absent(how: Mapping[str, Any], rows: int) -> Column:
-    name = plain(how["name"], 40)
     note = (
-        "not in this table, taken as missing; for clusters that do without it, fit again with "
-        f"--drop {shlex.quote(name)}, or with --class-column if it holds known classes"
+        "not in this table, taken as missing; for clusters that do without, fit again with --drop, "
+        "or with --class-column for known classes"
     )
     numbers, codes = np.full(rows, np.nan), np.full(rows, -1, dtype=np.int32)
     coded = how["kind"] == "category"
