@@ -189,7 +189,7 @@ def test_new_objects_without_a_category_have_it_missing(run, tmp_path, model):
     code, without, err = run("predict", "r", "new.csv")
     assert code == 0, err
     assert "warning: column 'species': not in this table, taken as missing" in err
-    assert "--drop species" in err
+    assert "--drop" in err
     rows = (tmp_path / "new.csv").read_text().splitlines()
     lines = [f"{rows[0]},species", *(f"{row}," for row in rows[1:])]
     (tmp_path / "empty.csv").write_text("\n".join(lines))
@@ -201,7 +201,7 @@ def test_known_classes_kept_aside_are_not_asked_of_new_objects(run, tmp_path):
     flowers(tmp_path / "flowers.csv")
     words = ("fit", "flowers.csv", "-m", "gmm", "-k", 3, "--class-column", "species", "-o", "r")
     code, out, err = run(*words)
-    assert (code, "adjusted Rand index" in out, "--drop species" in err) == (0, True, False)
+    assert (code, "adjusted Rand index" in out, "--drop" in err) == (0, True, False)
     flowers(tmp_path / "new.csv", species=False)
     code, out, err = run("predict", "r", "new.csv")
     assert (code, "warning" in err, len(clusters(out))) == (0, False, 150)
