@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,24 +21,19 @@ __all__ = ["fill", "live_data", "overview"]
 def fill(**content: Any) -> str:
     """The template, filled in; every name in it is shown as text."""
     try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        from jinja2 import Environment, StrictUndefined
     except ImportError as error:
         raise ImportError(
             "reports need jinja2 and matplotlib: pip install 'sfumato[cli]'"
         ) from error
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["name"] = lambda name, width=80: plain(name, width)
     environment.filters["amount"] = amount
-    style, script = (
+    style, script, template = (
         files(__package__).joinpath(name).read_text(encoding="utf-8")
-        for name in ("style.css", "script.js")
+        for name in ("style.css", "script.js", "template.html")
     )
-    return environment.get_template("template.html").render(
+    return environment.from_string(template).render(
         style=style, style_hash=_hash(style), script=script, script_hash=_hash(script), **content
     )
 
