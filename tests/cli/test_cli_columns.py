@@ -201,7 +201,7 @@ def test_known_classes_kept_aside_are_not_asked_of_new_objects(run, tmp_path):
     flowers(tmp_path / "flowers.csv")
     words = ("fit", "flowers.csv", "-m", "gmm", "-k", 3, "--class-column", "species", "-o", "r")
     code, out, err = run(*words)
-    assert (code, "adjusted Rand index" in out, "--drop" in err) == (0, True, False)
+    assert (code, "adjusted Rand index" in out, "--drop species" in err) == (0, True, False)
     flowers(tmp_path / "new.csv", species=False)
     code, out, err = run("predict", "r", "new.csv")
     assert (code, "warning" in err, len(clusters(out))) == (0, False, 150)
