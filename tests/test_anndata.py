@@ -53,7 +53,8 @@ def test_a_consensus_of_several_clusterings(cells):
     from sklearn.metrics import adjusted_rand_score
 
     assert adjusted_rand_score(cells.obs["true"], model.labels_) > 0.9
-    assert cells.obsm["sfumato"].shape == (90, 3)
+    assert cells.obsm["sfumato_consensus"].shape == (90, 3)
+    assert "sfumato" not in cells.obsm
 
 
 def test_errors_say_what_there_is(cells):

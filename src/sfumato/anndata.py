@@ -71,12 +71,12 @@ def consensus(
     keys: Sequence[str],
     n_clusters: int | str = "auto",
     *,
-    key_added: str = "sfumato",
+    key_added: str = "sfumato_consensus",
     random_state: int | None = 0,
 ) -> Any:
     """Soft consensus of several clusterings of the cells, such as Leiden at many resolutions.
 
-    Writes what ``cluster`` writes.
+    Writes what ``cluster`` writes, under another key.
 
     Parameters
     ----------

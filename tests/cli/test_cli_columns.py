@@ -189,7 +189,7 @@ def test_new_objects_without_a_category_have_it_missing(run, tmp_path, model):
     code, without, err = run("predict", "r", "new.csv")
     assert code == 0, err
     assert "warning: column 'species': not in this table, taken as missing" in err
-    assert "--drop species" in err
+    assert "--drop" in err
     rows = (tmp_path / "new.csv").read_text().splitlines()
     lines = [f"{rows[0]},species", *(f"{row}," for row in rows[1:])]
     (tmp_path / "empty.csv").write_text("\n".join(lines))

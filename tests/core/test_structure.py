@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs
 
 from sfumato import (
     CompletelyPositiveFactorization,
@@ -187,3 +188,13 @@ def test_empty_clusters_are_said_to_be_empty():
     with pytest.warns(EvidenceWarning, match="only 2 of the 3 clusters are the main cluster") as w:
         warn_about_structure(found, U, 3)
     assert "p = " not in str(w[0].message)
+
+
+@pytest.mark.parametrize("kind", ["full", "tied"])
+def test_clear_groups_are_seen_in_many_features_whatever_the_coordinates(kind):
+    X, _ = make_blobs(2500, 20, centers=5, random_state=0)
+    model = GaussianMixture(5, covariance_type=kind, n_init=1, random_state=0)
+    assert heard(model, X) == []
+    assert model.structure_.n_apart == 5
+    whitened = X @ np.linalg.inv(np.linalg.cholesky(np.cov(X.T))).T
+    assert assess(whitened, model.memberships_, kind="features").supported

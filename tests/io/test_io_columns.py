@@ -1,5 +1,7 @@
 """Columns as people write them: each is read for what it is, and nothing is guessed in silence."""
 
+import datetime
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -183,27 +185,62 @@ def test_parquet_columns_of_any_kind(tmp_path):
     assert np.isnan(found.values[0, 4])
 
 
-def test_excel_columns_of_any_kind(tmp_path):
-    pytest.importorskip("fastexcel")
-    pl = pytest.importorskip("polars")
-    pytest.importorskip("xlsxwriter")
-    import datetime
+@pytest.mark.parametrize("text", ["x;price\n{}", "x,price\n{}"], ids=["semicolons", "commas"])
+def test_prices_with_decimal_commas_are_numbers(table, text):
+    mark = text[1]
+    cells = ["308,30 €", "2.541,50 €", "17,00 €", "4,25 €"]
+    lines = [f'{i}.5{mark}"{cell}"' for i, cell in enumerate(cells)]
+    found = table(text.format("\n".join(lines)))
+    np.testing.assert_allclose(found.values, [[0.5, 308.3], [1.5, 2541.5], [2.5, 17], [3.5, 4.25]])
 
-    frame = pl.DataFrame(
-        {
-            "id": list(range(100, 112)),
-            "price": [f"${i},000" for i in range(12)],
-            "kind": ["a", "b", "c"] * 4,
-            "when": [datetime.date(2020, 1, 1 + i) for i in range(12)],
-            "x": [None, *np.linspace(0, 1, 11).tolist()],
-        }
-    )
-    frame.write_excel(tmp_path / "t.xlsx")
+
+def test_a_title_above_the_table_is_passed_over(table):
+    found = table("Sales of 2020\n\nshop,x,y\na,1,2\nb,3,5\nc,4,4\n")
+    assert (found.columns, found.ids) == (["x", "y"], ["a", "b", "c"])
+
+
+def test_repeated_rows_keep_their_names(table):
+    lines = [f"object {i},{i}.5,{i % 7}.25" for i in range(30)]
+    found = table("\n".join(["name,x,y", *lines, lines[3]]))
+    assert found.ids[3] == found.ids[30] == "object 3"
+    assert found.columns == ["x", "y"]
+
+
+def test_a_column_of_three_values_is_no_identifier(table):
+    rows = [f"{i % 3},{i * i}.5,{i}" for i in range(30)]
+    found = table("\n".join(["ward_id,x,record", *rows]))
+    assert "ward_id" in found.columns
+    assert found.id_column == "record"
+
+
+def _workbook(path):
+    book = pytest.importorskip("openpyxl").Workbook()
+    pytest.importorskip("fastexcel")
+    book.active.title = "Read me"
+    book.active.append(["Figures of the clinic"])
+    sheet = book.create_sheet("Data")
+    sheet.append(["Patients, 2020"])
+    sheet.append([])
+    sheet.append(["id", "price", "kind", "when", "x"])
+    for i in range(12):
+        day = datetime.date(2020, 1, 1 + i)
+        sheet.append([100 + i, f"{i}.000,50 €", "abc"[i % 3], day, i / 11 if i else None])
+    book.save(path)
+
+
+def test_excel_columns_of_any_kind_on_any_sheet(tmp_path):
+    _workbook(tmp_path / "t.xlsx")
     found = read(tmp_path / "t.xlsx", MIXED)
-    assert (found.kind, found.ids[0]) == ("excel", "100")
+    assert (found.kind, found.source, found.ids[0]) == ("excel", "t.xlsx, sheet 'Data'", "100")
     assert found.columns == ["price", "kind=a", "kind=b", "kind=c", "x"]
-    assert found.values[3, :4].tolist() == [3000, 1, 0, 0]
+    assert found.values[3, :4].tolist() == [3000.5, 1, 0, 0]
     assert np.isnan(found.values[0, 4])
+    assert [c.kind for c in found.fields if c.name == "when"] == ["date"]
+    for sheet in ("Data", "2"):
+        again = read(tmp_path / "t.xlsx", MIXED._replace(sheet=sheet))
+        np.testing.assert_array_equal(again.values, found.values)
+    with pytest.raises(InputError, match="has no sheet 'Dta': it has 'Read me', 'Data'"):
+        read(tmp_path / "t.xlsx", MIXED._replace(sheet="Dta"))
     (tmp_path / "broken.xlsx").write_bytes((tmp_path / "t.xlsx").read_bytes()[:-200])
     with pytest.raises(InputError):
         read(tmp_path / "broken.xlsx", MIXED)

@@ -189,10 +189,12 @@ def test_what_a_csv_writer_writes_comes_back(tmp_path_factory, rows, delimiter):
     assert table.ids == [from_cell(row[0]) for row in rows]
 
 
-def test_a_decimal_comma_needs_another_delimiter():
-    assert sniff("a;b\n1,5;2\n", "t").decimal == ","
-    assert sniff("a;b\n1.5;2\n", "t").decimal == "."
-    assert sniff("a,b\n1,5\n2,6\n", "t").decimal == "."
+def test_decimal_commas_are_found_column_by_column():
+    assert sniff("a;b\n1,5;2\n", "t").decimals == [",", "."]
+    assert sniff("a;b\n1.5;2\n", "t").decimals == [".", "."]
+    assert sniff("a,b\n1,5\n2,6\n", "t").decimals == [".", "."]
+    assert sniff('a,b\n1.5,"308,30 €"\n2.5,"2.541,50 €"\n', "t").decimals == [".", ","]
+    assert sniff('a,b\n1.5,"1,234"\n2.5,"2,541"\n', "t").decimals == [".", "."]
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u1"])

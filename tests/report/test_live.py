@@ -110,6 +110,25 @@ def test_search_and_sort(browser):
     browser.run("document.querySelector('table.sorts th button').click()")
 
 
+def test_any_pair_is_compared_and_the_map_coloured_by_any_column(browser):
+    first = "return document.querySelector('#pair tbody tr').innerText"
+    before = browser.run(first)
+    pick = "const s = document.getElementById(arguments[0]); s.value = arguments[1]; "
+    pick += "s.dispatchEvent(new Event('change'))"
+    browser.run(pick, "other", "2")
+    assert browser.run(first) != before
+    assert browser.run(first).split()[0] in ("size", "kind", "<i>weight")
+    drawn = "return document.querySelector('canvas').toDataURL()"
+    still = browser.run(drawn)
+    options = browser.run("return [...document.getElementById('colour').options].map(o => o.text)")
+    assert set(options) == {"cluster", "size", "<i>weight", "kind"}
+    for place in ("0", "1", "2"):
+        browser.run(pick, "colour", place)
+        assert browser.run(drawn) != still
+    browser.run(pick, "colour", "cluster")
+    assert browser.run(drawn) == still
+
+
 def test_the_keyboard_walks_from_object_to_object(browser):
     browser.run("document.querySelector('[data-live=map] canvas').focus()")
     browser.keys(RIGHT)

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from sfumato import report
-from sfumato.report._profiles import sentence
+from sfumato.report._columns import as_columns
+from sfumato.report._profiles import contrasts, sentence
 from sfumato.report._tree import _condition, rules
 
 
@@ -94,7 +95,7 @@ def test_the_page_tells_what_the_clusters_are():
     frame = pd.DataFrame({"<b>size": rng.normal(6 * group), "age": rng.normal(size=60)})
     model = FuzzyCMeans(2, random_state=0).fit(frame)
     page = report.render(model, frame, notes=["columns are standardised"])
-    assert page.index("How far to trust this answer") < page.index("The answer")
+    assert page.index("The answer") < page.index("What the answer rests on")
     assert "Columns are standardised." in page
     assert "ery high &lt;b&gt;size" in page
     assert "<b>size" not in page
@@ -137,3 +138,21 @@ def test_columns_called_by_a_number_are_called_columns():
     assert _condition("303", False, -np.inf, 5e4) == "column 303 at most 50,000"
     assert _condition("kind=a", True, 0.5, np.inf) == "kind is a"
     assert _condition("7=a", True, -np.inf, 0.5) == "column 7 is not a"
+
+
+def test_contrasts_are_means_and_shares_of_every_cluster(rng):
+    group = np.arange(90) % 3
+    frame = pd.DataFrame({"x": rng.normal(4 * group), "kind": np.array(["a", "b", "b"])[group]})
+    found = {c.name: c for c in contrasts(as_columns(frame), np.eye(3)[group], 9)}
+    np.testing.assert_allclose(found["x"].values, frame.groupby(group)["x"].mean())
+    np.testing.assert_allclose(found["x"].spreads, frame.groupby(group)["x"].std(ddof=0))
+    np.testing.assert_allclose(found["kind = a"].values, [1, 0, 0], atol=1e-12)
+    assert found["x"].overall == pytest.approx(frame["x"].mean())
+
+
+def test_sentences_say_something():
+    part = report.ColumnProfile("x", "number", None, 140.2, 139.8, 0.6, 0.9)
+    assert sentence([part]) == "High x (140.2 against 139.8 overall)"
+    assert sentence([part._replace(value=139.8)]) == "Close to the average in every column"
+    day = part._replace(kind="date", value=18_262.0, overall=18_000.0)
+    assert sentence([day]) == "Late x (2020-01-01 against 2019-04-14)"

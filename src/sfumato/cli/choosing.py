@@ -12,6 +12,8 @@ from ..core.types import Estimator
 from ..io import InputError, Roles, Table, read
 from ..io.output import Output, check_file
 from ..report._curve import curve_of_choice
+from ..selection import verdict
+from ..selection.own import POSTERIOR
 from .evidence import on_one_scale, prepare
 from .models import check_model, first_choice, make
 from .terminal import Terminal
@@ -45,7 +47,9 @@ def automatic(
 
     Gives warnings and the curve.
     """
-    if estimator.chooses_n_clusters == "always":
+    if estimator.chooses_n_clusters == "auto":  # the fit itself searches
+        estimator.set_params(n_clusters="auto")
+    if estimator.chooses_n_clusters in ("auto", "always"):
         return [], None
     choice, said = _search(estimator, table, model, None, "auto", terminal)
     estimator.set_params(n_clusters=choice.n_clusters)
@@ -114,7 +118,7 @@ def _chosen(asked: Asked, terminal: Terminal) -> Any:
 
 def _show(choice: Any, terminal: Terminal) -> None:
     rows = [
-        [row.n_clusters, row.score, row.standard_error, row.probability, _mark(row, choice)]
+        [row.n_clusters, row.score, *_sureness(row, choice), _mark(row, choice)]
         for row in choice.table
     ]
     terminal.table(
@@ -122,10 +126,10 @@ def _show(choice: Any, terminal: Terminal) -> None:
         ["clusters", "score", "standard error", "probability", ""],
         rows,
     )
-    if choice.structure is not None:
-        verdict = "supported" if choice.supported else "not supported"
-        terminal.say(f"Structure test: p = {choice.structure.p_value:.2g}, {verdict}.")
-    terminal.say(f"Chosen: {choice.n_clusters}")
+    found = verdict(choice.estimator, structure=choice.structure, automatic=True)
+    if choice.n_clusters != choice.preferred:
+        terminal.say(f"The score alone would take {choice.preferred}.")
+    terminal.say(f"Chosen: {choice.n_clusters}. {found.text}")
     scores = [
         {
             "n_clusters": row.n_clusters,
@@ -135,14 +139,24 @@ def _show(choice: Any, terminal: Terminal) -> None:
         }
         for row in choice.table
     ]
-    found = {
+    answer = {
         "n_clusters": choice.n_clusters,
         "preferred": choice.preferred,
         "criterion": choice.criterion,
         "supported": choice.supported,
+        "verdict": found._asdict(),
     }
     p_value = None if choice.structure is None else choice.structure.p_value
-    terminal.record({**found, "p_value": p_value, "table": scores})
+    terminal.record({**answer, "p_value": p_value, "table": scores})
+
+
+def _sureness(row: Any, choice: Any) -> list[float | None]:
+    """Standard error and probability, where the scores vary and decide."""
+    error = row.standard_error if row.standard_error > 0 else None
+    known = choice.n_clusters == choice.preferred and (
+        choice.criterion == POSTERIOR or any(each.standard_error > 0 for each in choice.table)
+    )
+    return [error, row.probability if known else None]
 
 
 def _mark(row: Any, choice: Any) -> str:

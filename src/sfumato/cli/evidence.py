@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from ..core.types import Estimator
 from ..io import InputError, Roles, Table
 from ..io.columns import encode as encode_columns
 from ..io.sniffing import MISSING
+from .advice import advice
 from .scaling import rescale, restored, scaled
 from .terminal import Terminal
 
@@ -43,14 +43,14 @@ def on_one_scale(
 
     Missing cells filled in and columns scaled where that is needed, and said.
     """
-    table = _as_they_are(table, model)
+    original, table = table, _as_they_are(table, model)
     if model == MIXED and table.fields is not None and estimator.columns is None:
         estimator.set_params(columns=_kinds(table))
     scaling = rescale(table, asked, model, estimator, similarity)
-    notes = [*_labelings(table), *set_aside(table), *scaling.notes]
+    notes = [*_labelings(table), *set_aside(table), *advice(original), *scaling.notes]
     if not estimator.needs_classes:
         notes += _unclassed(table)
-    for note in [*notes, *_as_evidence(table)]:
+    for note in notes:
         terminal.remark(note)
     if any(column.name == table.id_column for column in table.fields or []):
         notes.insert(0, f"ids are taken from column '{table.id_column}'")
@@ -149,18 +149,6 @@ def _labelings(table: Table) -> list[str]:
     return [f"labelings: {_some(said)}"]
 
 
-def _as_evidence(table: Table) -> list[str]:
-    """What to do where a category is the known class rather than evidence."""
-    names = [c.name for c in table.fields or [] if c.used and c.kind == "category"]
-    if not names or table.classes is not None:
-        return []
-    first = shlex.quote(plain(names[0], 30))
-    return [
-        "categories are clustered like numbers: if one holds known classes, --class-column "
-        f"{first} only compares the clusters with it, and --drop {first} leaves it out"
-    ]
-
-
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - 6} more" if len(names) > 6 else ""
     return ", ".join(names[:6]) + more
@@ -185,9 +173,12 @@ def roles_of_fitted(held: dict[str, Any], id_column: str | None) -> Roles:
 
 def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal) -> Any:
     """The values of new objects on the scale of the fitted ones."""
+    causes: dict[str, list[str]] = {}
     for column in table.fields or []:
         if column.note:
-            terminal.remark(f"warning: column '{plain(column.name, 40)}': {column.note}")
+            causes.setdefault(column.note, []).append(f"'{plain(column.name, 40)}'")
+    for note, names in causes.items():
+        terminal.remark(f"warning: column{'s' * (len(names) > 1)} {_some(names)}: {note}")
     table = _as_they_are(table, model)
     scaling = restored(held, table.values.shape[1])
     return table.values if scaling is None else scaled(table, scaling).values

@@ -23,6 +23,7 @@ from ..io.checkpoint import Checkpoint, check_checkpoint
 from ..io.output import Output
 from ..io.results import check_target, has_noise, least_size, write_memberships, write_result
 from ..io.sniffing import number
+from .advice import explained_by_one
 from .errors import NotConvergedError, damaged
 from .evidence import on_one_scale, prepare
 from .keeping import kept, kept_until_written
@@ -165,6 +166,10 @@ def fit_and_write(
             "--set max_iter=..."
         )
     with kept_until_written(checkpoint, terminal):
+        told = explained_by_one(table, np.asarray(estimator.labels_))
+        for text in told:
+            terminal.remark(text)
+        table = table._replace(notes=(*table.notes, *told))
         result = summarize(request, estimator, table, said, curve, time.monotonic() - began)
         if output is None:
             write_memberships(

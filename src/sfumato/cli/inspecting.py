@@ -14,6 +14,7 @@ from ..core.text import plain
 from ..io import Roles, Table, read
 from ..io.summaries import read_summary
 from ..io.trusted import untrusted
+from .advice import advice
 from .evidence import set_aside
 from .models import ALIASES
 from .scaling import missing
@@ -90,6 +91,7 @@ def _data(file: str) -> dict[str, Any]:
         facts["missing cells"] = int(np.isnan(table.values).sum())
     if sp.issparse(table.values):
         facts["entries"] = int(table.values.nnz)
+    facts |= {f"advice {place + 1}": text for place, text in enumerate(advice(table))}
     return {**facts, "looks like": _looks_like(table), "sha256": table.digest}
 
 

@@ -128,6 +128,14 @@ Encoding = Annotated[
     str | None,
     typer.Option("--encoding", metavar="NAME", help="Encoding of a text file, UTF-8 if not given."),
 ]
+Sheet = Annotated[
+    str | None,
+    typer.Option(
+        "--sheet",
+        metavar="NAME|N",
+        help="Sheet of an Excel workbook; the first that holds a table if not given.",
+    ),
+]
 Out = Annotated[
     Path,
     typer.Option(
@@ -165,6 +173,7 @@ class Reading(NamedTuple):
     header: Header = None
     delimiter: Delimiter = None
     encoding: Encoding = None
+    sheet: Sheet = None
 
     def roles(self, **others: Any) -> Roles:
         """What the columns are."""
@@ -177,6 +186,7 @@ class Reading(NamedTuple):
             header=self.header,
             delimiter=self.delimiter,
             encoding=self.encoding,
+            sheet=self.sheet,
             keep=tuple(self.columns) if self.columns else None,
             **others,
         )

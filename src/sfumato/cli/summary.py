@@ -20,7 +20,7 @@ from ..io.results import has_noise
 from ..io.summaries import SCHEMA
 from ..memberships import margin, sizes
 from ..report._curve import curve_of_model
-from ..selection import stability
+from ..selection import stability, verdict
 from .evidence import with_class
 from .models import commands
 from .pictures import pictures
@@ -28,8 +28,8 @@ from .terminal import Terminal
 
 __all__ = ["agreement", "measures", "show", "summarize", "write_report"]
 
-SPLITS = 2  # into halves, four fits of at most a thousand objects, that stability is taken from
-HALVED = 10  # objects per cluster that halves need to show the clusters
+RESAMPLES = 4  # of at most a thousand objects, that stability is taken from
+DRAWN = 10  # objects per cluster that resamples need to show the clusters
 AGREEMENTS: dict[str, Any] = {
     "adjusted Rand index": metrics.adjusted_rand_index,
     "Rand index": metrics.rand_index,
@@ -51,6 +51,9 @@ def summarize(
 ) -> Result:
     """The result of a fit, ready to be written."""
     U = np.asarray(estimator.memberships_)
+    agreed = _stability(estimator, table, request.seed)
+    automatic = request.clusters == "auto"
+    said_last = verdict(estimator, stability=agreed, automatic=automatic)
     parameters = {
         key: value if isinstance(value, str | int | float | None) else repr(value)
         for key, value in estimator.get_params(deep=False).items()
@@ -69,7 +72,8 @@ def summarize(
         "objective": float(estimator.objective_),
         "metrics": measures(U, table.classes) | _spread(estimator),
         "structure": _structure(estimator),
-        "stability": _stability(estimator, table, request.seed),
+        "stability": agreed,
+        "verdict": said_last._asdict(),
         "warnings": said,
         "seed": request.seed,
         "parameters": parameters,
@@ -122,9 +126,9 @@ def _structure(estimator: Estimator) -> dict[str, Any] | None:
 
 
 def _stability(estimator: Estimator, table: Table, seed: int) -> float | None:
-    """Agreement of two halves clustered apart; None where halves cannot be made or fitted."""
+    """Agreement of resamples with the fit; None where they cannot be drawn or fitted."""
     clusters = estimator.n_clusters_ - (getattr(estimator, "noise", None) is not None)
-    if estimator.needs_classes or clusters < 2 or table.values.shape[0] < HALVED * clusters:
+    if estimator.needs_classes or clusters < 2 or table.values.shape[0] < DRAWN * clusters:
         return None
     values = np.asarray(table.values) if isinstance(table.values, np.memmap) else table.values
     with warnings.catch_warnings():
@@ -133,7 +137,8 @@ def _stability(estimator: Estimator, table: Table, seed: int) -> float | None:
             found = stability(
                 estimator,
                 values,
-                n_splits=SPLITS,
+                n_resamples=RESAMPLES,
+                max_objects=1000,
                 sample_weight=table.weights,
                 random_state=seed,
             )
@@ -220,7 +225,7 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         selection=held.get("selection"),
         converged=summary["converged"],
         warnings=summary["warnings"],
-        stability=summary.get("stability"),
+        verdict=summary.get("verdict"),
         metrics=summary["metrics"],
         made=made,
     )
@@ -247,6 +252,7 @@ def show(result: Result, terminal: Terminal) -> None:
     what = f"{k} cluster{'' if k == 1 else 's'}{' and noise' if noise else ''}"
     title = f"{summary['n_objects']:,} objects in {what} ({summary['model']})"
     terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
+    terminal.say(f"Verdict: {summary['verdict']['text']}")
     for row, cluster in zip(rows, summary.get("clusters") or [], strict=False):
         terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
     if tree := summary.get("tree"):
@@ -259,10 +265,5 @@ def show(result: Result, terminal: Terminal) -> None:
     terminal.say(
         f"Certainty {summary['certainty']:.3f}; {between}. {measured[:1].upper()}{measured[1:]}."
     )
-    if summary["stability"] is not None:
-        terminal.say(
-            f"Two halves of the data, clustered apart, agree to {summary['stability']:.2f} "
-            "(1 is the same, 0 is chance)."
-        )
     if not summary["converged"]:
         terminal.say(f"The search did not converge in {summary['n_iter']} iterations.")

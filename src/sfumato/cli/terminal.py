@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..core.structure import PREFIX
 from ..core.text import plain
 
 __all__ = ["Terminal"]
@@ -74,13 +75,19 @@ class Terminal:
 
     @contextmanager
     def heard(self) -> Iterator[list[str]]:
-        """Collect the warnings of models, each once, and show them as remarks."""
+        """Collect the warnings of models, each once, and show them as remarks.
+
+        Those of the structure test are left to the verdict.
+        """
         said: list[str] = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield said
         said += dict.fromkeys(
-            str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)
+            text
+            for warning in caught
+            if issubclass(warning.category, UserWarning)
+            and not (text := str(warning.message)).startswith(PREFIX)
         )
         for text in said:
             self.remark(f"warning: {text}")

@@ -136,8 +136,8 @@ def _warn_if_distances(diagonal: np.ndarray, W: np.ndarray, name: str) -> None:
     if n > 2 and not diagonal.any() and np.count_nonzero(W) == n * (n - 1):
         warn(
             f"{name} looks like distances, not similarities: zeros on the diagonal and nowhere "
-            "else. "
-            "If it holds distances d, pass e.g. exp(-d**2 / (2 * s**2))"
+            "else. If it holds distances d, give similarity='distance', or pass e.g. "
+            "exp(-d**2 / (2 * s**2))"
         )
 
 

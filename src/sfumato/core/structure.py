@@ -61,17 +61,18 @@ SEARCH_TESTS = 3
 WAVES = (0.215, 0.045)
 FEWEST = 50  # least number of objects to compare densities
 SMALLEST = 5  # least number of objects of a cluster that is compared with another
-# Two clusters are compared in coordinates of their own only if they have this many objects per
-# coordinate. Chosen from 6 and 10: it separates 14 groups of 21 objects in five dimensions, and
-# groups that were cut in two pass as rarely as with 10.
-PER_COORDINATE = 6
+# Objects for each coordinate in which two of many clusters are compared by themselves. Between 10
+# and 15, which had the fewest errors of 6, 8, 10, 15 and 20 on nine groups and on cut groups.
+PER_COORDINATE = 12
 LARGEST = 2000  # objects that are looked at: a fixed sample of more
 CONFIDENT = 0.75  # mean largest membership above which a warning is given
 PREFIX = "structure test: "
 
 # Of the valleys.
 FEW_VALUES = 5  # least number of different values of a column that is taken as continuous
-MOST_AXES = 10  # principal axes that are kept of wider data, unless there are more clusters
+# Principal axes that are kept of wider data: ten, or one for every fifty objects, since along some
+# direction among many even noise comes apart. ``benchmarks alarms`` reports on other draws.
+MOST_AXES, PER_AXIS = 10, 50
 # Dimensions in which distances to neighbours still show the density of some hundred objects.
 MOST_DIMENSIONS = 4
 BORDER = 200  # edges of a border that are looked at: the median needs no more
@@ -148,7 +149,7 @@ def assess(
 
 def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     names, codes = np.unique(labels, return_inverse=True)
-    X = leading_coordinates(without_ties(X), _axes(np.bincount(codes)))
+    X = leading_coordinates(without_ties(X), max(MOST_AXES, len(X) // PER_AXIS))
     if X.shape[1] == 0 or len(names) < 2:
         return Structure(-np.inf, 0.0, 1.0, 1, False, None)
     found = valleys(discriminating_coordinates(X, codes), codes)
@@ -157,7 +158,7 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     if len(found.z) == 0:
         return Structure(np.inf, 0.0, 0.0, len(names), len(names) == k, first)
     threshold = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL))
-    if X.shape[1] > MOST_DIMENSIONS and len(names) - 1 > MOST_DIMENSIONS:
+    if len(names) - 1 > MOST_DIMENSIONS:
         _look_along_own_axes(X, codes, found, threshold)
     least = float(found.z.min())
     p_value = float(ndtr(-(least - FLAT[0]) / FLAT[1]))
@@ -165,14 +166,6 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     joined = sp.csr_array((np.ones(len(shallow)), shallow.T), shape=(len(names), len(names)))
     apart = int(connected_components(joined, directed=False)[0])
     return Structure(least, threshold, p_value, apart, apart == k, first)
-
-
-def _axes(sizes: np.ndarray) -> int:
-    """Principal axes that are kept: clusters of these sizes differ in so many at most, and the two
-    smallest have objects enough for them.
-    """
-    pair = int(np.sort(sizes)[:2].sum())
-    return max(MOST_AXES, min(len(sizes) - 1, pair // PER_COORDINATE))
 
 
 def _look_along_own_axes(
@@ -196,10 +189,9 @@ def _look_along_own_axes(
 def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
     """Valley between two clusters in coordinates of their own."""
     rows = np.isin(codes, pair)
-    if rows.sum() < PER_COORDINATE * X.shape[1]:
-        return -np.inf  # so few objects come apart along some direction whatever they are
     two = (codes[rows] == pair[1]).astype(int)
-    Y = discriminating_coordinates(X[rows], two)
+    own = leading_coordinates(X[rows], max(1, int(rows.sum()) // PER_COORDINATE))
+    Y = discriminating_coordinates(own, two)
     return float(valleys(Y, two, strays=False).z.min(initial=np.inf))
 
 
@@ -216,7 +208,7 @@ class Valleys(NamedTuple):
 
 
 def leading_coordinates(X: np.ndarray, k: int = MOST_AXES) -> np.ndarray:
-    """Centred features, on their leading principal axes where they are more than ``k``.
+    """Uncorrelated coordinates of variance one: the leading principal axes, ``k`` at most.
 
     Columns are standardised before that if their spreads differ more than tenfold, so that units do
     not decide which axes lead.
@@ -224,16 +216,19 @@ def leading_coordinates(X: np.ndarray, k: int = MOST_AXES) -> np.ndarray:
     X = X - X.mean(axis=0)
     spread = X.std(axis=0)
     X, spread = X[:, spread > 1e-12 * spread.max(initial=0.0)], spread[spread > 0]
-    if X.shape[1] <= k:
+    if X.shape[1] == 0:
         return X
     if spread.max() > 10 * spread.min():
         X = X / X.std(axis=0)
     n, p = X.shape
+    few = min(k, n, p)
     if p <= n:
-        axes = eigh(X.T @ X, subset_by_index=[p - k, p - 1])[1]
-        return X @ axes
-    values, vectors = eigh(X @ X.T, subset_by_index=[n - k, n - 1])
-    return vectors * np.sqrt(np.maximum(values, 0.0))
+        values, axes = eigh(X.T @ X, subset_by_index=[p - few, p - 1])
+        scores = X @ axes
+    else:
+        values, scores = eigh(X @ X.T, subset_by_index=[n - few, n - 1])
+    scores = scores[:, values > 1e-10 * values[-1]]
+    return scores / np.sqrt((scores**2).mean(axis=0))
 
 
 def without_ties(X: np.ndarray) -> np.ndarray:
@@ -418,7 +413,7 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
     if found.n_apart == 1:
         warn(
             f"{PREFIX}the data show no separate clusters ({p}): the memberships cut a "
-            "continuum, or noise; do not read them as groups, or compare with n_clusters='auto'"
+            "continuum, or noise; do not read them as groups"
         )
     elif not found.supported and _used(memberships) == found.n_apart < n_clusters:
         # What is there stands apart: the p value would speak for clusters that are empty.

@@ -46,6 +46,7 @@ class Roles(NamedTuple):
     )
     mixed: bool = False  # columns may be text, dates or identifiers: io.columns says what each is
     reading: tuple[dict[str, Any], ...] | None = None  # how a fitted model's columns were read
+    sheet: str | None = None  # of an Excel workbook
     usual_id: str | None = None  # the ids of the fitted objects: taken where there is such a column
 
 

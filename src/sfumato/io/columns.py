@@ -24,6 +24,7 @@ __all__ = ["Cells", "Column", "Problem", "Raw", "encode", "encoded_names", "judg
 MOST_CATEGORIES = 20
 _NO_WORD = MISSING - {"none"}  # among words "none" is an answer
 _LINES = 20  # cells that are no numbers, of which the line is remembered
+MOSTLY = 0.9  # share of different values of a column that names objects: rows may be repeated
 _COUNTER = 10  # rows from which consecutive whole numbers are taken for a row counter
 
 _ID_TITLE = re.compile(
@@ -202,9 +203,10 @@ def _judged_words(raw: Raw, codes: np.ndarray, present: int, named: bool) -> Col
     held = Column(
         raw.name, "category", True, "", None, places[codes], [words[place] for place in order]
     )
-    if len(words) == present and present > 2:
+    if len(words) >= MOSTLY * present and present > 2:
+        every = "every" if len(words) == present else "almost every"
         return held._replace(
-            kind="identifier", used=False, note="text that is different in every row"
+            kind="identifier", used=False, note=f"text that is different in {every} row"
         )
     if not named and (len(words) > MOST_CATEGORIES or 2 * len(words) > max(present, 4)):
         note = f"text with {len(words):,} different values, too many for categories"
@@ -234,8 +236,11 @@ def _identifier(name: str, values: np.ndarray, present: np.ndarray) -> str:
     """Why a column of numbers looks like names of objects; empty if it does not."""
     if len(present) < 3 or not np.array_equal(present, np.round(present)):
         return ""
-    distinct = len(np.unique(present)) == len(values)
-    if _ID_TITLE.fullmatch(name.strip()) and (distinct or "id" in name.lower()):
+    values_seen = len(np.unique(present))
+    distinct = values_seen == len(values)
+    # A few values in many rows are groups, such as wards, whatever the column is called.
+    several = "id" in name.lower() and values_seen > MOST_CATEGORIES
+    if _ID_TITLE.fullmatch(name.strip()) and (distinct or several):
         return "called like an identifier"
     if len(values) >= _COUNTER and distinct and np.all(np.diff(values) == 1):
         return "counts the rows"

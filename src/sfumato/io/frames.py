@@ -1,7 +1,9 @@
-"""Tables of other tools: Parquet (pyarrow), Excel (polars) and AnnData."""
+"""Tables of other tools: Parquet (pyarrow), Excel (fastexcel) and AnnData."""
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from ..core.text import plain
 from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles, listed, without_absent
 from .columns import Cells, Raw
 from .mixed import mixed_table
+from .text import read_stream
 
 __all__ = ["read_anndata", "read_excel", "read_parquet"]
 
@@ -109,26 +112,57 @@ def _floats(column: Any, pa: Any) -> np.ndarray:
 
 
 def read_excel(path: Path, source: str, roles: Roles) -> Table:
-    """The table in the first sheet of an Excel workbook."""
+    """The table in a sheet of an Excel workbook, read as text, like a CSV file.
+
+    The sheet is that of ``roles.sheet``, a name or a number from 1, else the first with a table.
+    """
     try:
-        import fastexcel  # noqa: F401  (what polars reads workbooks with)
-        import polars as pl
-        import pyarrow as pa
+        import fastexcel
+        import pyarrow  # noqa: F401  (what fastexcel hands columns over with)
     except ImportError as error:
         raise ImportError(
-            "Excel workbooks need polars, pyarrow and fastexcel: pip install 'sfumato[io]'"
+            "Excel workbooks need fastexcel and pyarrow: pip install 'sfumato[io]'"
         ) from error
     try:
-        table = pl.read_excel(path, engine="calamine", infer_schema_length=None).to_arrow()
+        book = fastexcel.read_excel(path)
+        names = book.sheet_names
+        for name in _wanted_sheets(roles.sheet, names, source):
+            sheet = book.load_sheet(name, header_row=None, dtypes="string")
+            if sheet.width > 1 and sheet.height > 1:
+                break
+        else:
+            name, sheet = names[0], book.load_sheet(names[0], header_row=None, dtypes="string")
+        table = sheet.to_arrow()
+    except InputError:
+        raise
     except Exception as error:  # whatever a damaged workbook makes the reader stumble over
         raise InputError(
             f"{source} is not a whole Excel workbook: {plain(str(error).splitlines()[0], 100)}"
         ) from error
-    if not table.num_columns:
-        raise InputError(f"{source}: the first sheet is empty")
-    reserve(table.shape, np.float64, f"the table in {source}", "keep fewer columns or rows")
-    special, evidence = assign_roles(table.column_names, _with_ids(table.schema, roles, pa), source)
-    return _mixed(table, special, evidence, roles._replace(mixed=True), source, pa)
+    if not table.num_columns or not table.num_rows:
+        raise InputError(f"{source}: the sheet '{plain(name, 40)}' is empty")
+    reserve(
+        (table.num_rows, 8 * table.num_columns),  # cells as text
+        np.float64,
+        f"the table in {source}",
+        "keep fewer columns or rows",
+    )
+    text = io.StringIO(newline="")
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    csv.writer(text).writerows(["" if cell is None else cell for cell in row] for row in rows)
+    text.seek(0)
+    if len(names) > 1:
+        source = f"{source}, sheet '{plain(name, 40)}'"
+    return read_stream(text, source, roles._replace(mixed=not roles.labels, delimiter=","))
+
+
+def _wanted_sheets(asked: str | None, names: list[str], source: str) -> list[str]:
+    if asked is None or asked in names:
+        return names if asked is None else [asked]
+    if asked.isdigit() and 0 < int(asked) <= len(names):
+        return [names[int(asked) - 1]]
+    held = ", ".join(f"'{plain(name, 30)}'" for name in names[:8])
+    raise InputError(f"--sheet: {source} has no sheet '{plain(asked, 40)}': it has {held}")
 
 
 def _with_ids(schema: Any, roles: Roles, pa: Any) -> Roles:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -67,10 +66,9 @@ def _judged(raws: Sequence[Raw], roles: Roles) -> tuple[list[Column], list[Probl
 
 
 def _absent(how: Mapping[str, Any], rows: int) -> Column:
-    name = plain(how["name"], 40)
     note = (
-        "not in this table, taken as missing; for clusters that do without it, fit again with "
-        f"--drop {shlex.quote(name)}, or with --class-column if it holds known classes"
+        "not in this table, taken as missing; for clusters that do without, fit again with --drop, "
+        "or with --class-column for known classes"
     )
     numbers, codes = np.full(rows, np.nan), np.full(rows, -1, dtype=np.int32)
     coded = how["kind"] == "category"
@@ -116,9 +114,12 @@ def _said(problem: Problem) -> str:
 
 
 def _id_column(columns: Sequence[Column]) -> Column | None:
-    """The column that names the objects: the first of those set aside that differs in every row."""
+    """The column that names the objects: the first of those set aside that differs in every row,
+    repeated rows of text apart.
+    """
     for column in columns:
-        if column.kind == "identifier" and len(set(_names(column))) == len(_names(column)):
+        names = _names(column) if column.kind == "identifier" else []
+        if names and (column.codes is not None or len(set(names)) == len(names)):
             return column
     return None
 

@@ -6,11 +6,13 @@ import csv
 import io
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from ..core.text import plain
 from ._tables import InputError
+from .written import written_number
 
 __all__ = ["MISSING", "Dialect", "number", "sniff"]
 
@@ -24,10 +26,12 @@ _NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spre
 
 
 class Dialect(NamedTuple):
-    """How to cut lines into cells and read numbers, and how many lines stand above the table."""
+    """How to cut lines into cells and read the numbers of each column, and how many lines stand
+    above the table.
+    """
 
     delimiter: str
-    decimal: str
+    decimals: list[str]
     header: bool
     columns: list[str]
     above: int = 0
@@ -70,13 +74,28 @@ def sniff(
     if not choices:
         raise InputError(f"{source}: the text cannot be cut into cells; quotes may be open")
     _, _, mark, rows = max(choices, key=lambda choice: choice[:2])
-    decimal = "," if mark != "," and _decimal_comma(rows[1:] or rows) else "."
-    has_header = _has_header(rows, decimal) if header is None else header
     width = Counter(len(row) for row in rows[1:] or rows).most_common(1)[0][0]
+    above, titles = _title_lines(sample, mark, width)
+    rows = rows[titles:]
+    decimals = _decimals(rows[1:] or rows, mark, width)
+    has_header = _has_header(rows, decimals) if header is None else header
     if not has_header:
-        return Dialect(mark, decimal, False, [str(place) for place in range(width)])
+        return Dialect(mark, decimals, False, [str(place) for place in range(width)], above)
     columns = [name.strip() for name in rows[0]]
-    return Dialect(mark, decimal, True, ["", *columns] if len(columns) == width - 1 else columns)
+    columns = ["", *columns] if len(columns) == width - 1 else columns
+    return Dialect(mark, decimals, True, columns, above)
+
+
+def _title_lines(sample: str, delimiter: str, width: int) -> tuple[int, int]:
+    """Lines above the table, and how many of them hold text: a title, in one cell of many."""
+    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, skipinitialspace=True)
+    lines = titles = 0
+    for row in islice(reader, 20):
+        filled = sum(bool(cell.strip()) for cell in row)
+        if filled > 1 or width < 3:
+            return (lines, titles) if titles else (0, 0)
+        lines, titles = reader.line_num, titles + filled
+    return 0, 0
 
 
 def _cut(sample: str, delimiter: str) -> list[list[str]]:
@@ -97,29 +116,46 @@ def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
     width, steady = Counter(map(len, body)).most_common(1)[0]
     if width == 1:
         return 0.0, 0.0, 1
-    decimal = "," if delimiter != "," and _decimal_comma(body) else "."
     cells = [cell for row in body for cell in row]
-    numeric = sum(number(cell, decimal) is not None for cell in cells) / len(cells)
+    numeric = sum(_is_number(cell, "." if delimiter == "," else ",") for cell in cells) / len(cells)
     if delimiter == " " and numeric < 0.5:
         return 0.0, 0.0, 0
     return steady / len(body), numeric, width
 
 
-def _decimal_comma(rows: list[list[str]]) -> bool:
-    """Whether numbers are written 1,5.
+def _is_number(cell: str, decimal: str) -> bool:
+    return any(number(cell, mark) is not None for mark in {".", decimal})
 
-    Some cells are numbers only that way, and none holds a point.
+
+def _decimals(rows: list[list[str]], delimiter: str, width: int) -> list[str]:
+    """What stands before the decimals, column by column."""
+    whole = [row for row in rows if len(row) == width]
+    return [_decimal(cells, delimiter) for cells in zip(*whole, strict=True)] or ["."] * width
+
+
+def _decimal(cells: Sequence[str], delimiter: str) -> str:
+    """A comma where some cells are numbers only that way, and none only with a point.
+
+    "1,234" may be either: thousands where commas also stand between cells, else decimals.
     """
-    cells = [cell for row in rows for cell in row if number(cell) is None]
-    return any(number(cell, ",") is not None for cell in cells) and not any(
-        "." in cell and number(cell) is not None for row in rows for cell in row
+    commas = [cell for cell in cells if "," in cell and written_number(cell, ",") is not None]
+    decided = any(written_number(cell, ".") is None for cell in commas)
+    points = any(
+        written_number(cell, ",") is None and written_number(cell, ".") is not None
+        for cell in cells
+        if "." in cell
     )
+    return "," if (decided or (commas and delimiter != ",")) and not points else "."
 
 
-def _has_header(rows: list[list[str]], decimal: str) -> bool:
+def _has_header(rows: list[list[str]], decimals: list[str]) -> bool:
     first, body = rows[0], rows[1:]
+
+    def says(cell: str, decimal: str = ".") -> bool:
+        return number(cell, decimal) is not None or written_number(cell, decimal) is not None
+
     if not body:
-        return not any(number(cell, decimal) is not None for cell in first)
+        return not any(map(says, first))
     if len(body[0]) == len(first) + 1 or (not first[0].strip() and len(first) > 1):
         return True
     if len(first) > 2 and [cell.strip() for cell in first] in (
@@ -129,11 +165,11 @@ def _has_header(rows: list[list[str]], decimal: str) -> bool:
         return True
     columns = list(zip(*(row for row in body if len(row) == len(first)), strict=True))
     if not columns:
-        return number(first[0], decimal) is None
-    text = [number(cell, decimal) is None for cell in first]
+        return not says(first[0])
+    text = [not says(cell, mark) for cell, mark in zip(first, decimals, strict=False)]
     numeric = [
-        sum(number(cell, decimal) is not None for cell in column) > 0.5 * len(column)
-        for column in columns
+        sum(says(cell, mark) for cell in column) > 0.5 * len(column)
+        for column, mark in zip(columns, decimals, strict=False)
     ]
     if any(numeric):
         return any(is_text for is_text, is_number in zip(text, numeric, strict=True) if is_number)

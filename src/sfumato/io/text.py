@@ -23,7 +23,7 @@ from .columns import Cells
 from .mixed import mixed_table
 from .sniffing import MISSING, Dialect, number, sniff
 
-__all__ = ["read_text"]
+__all__ = ["read_stream", "read_text"]
 
 _BLOCK, _CELLS = 20_000, 2_000_000  # rows, and cells, that are text at the same time
 _SAMPLE, _LONGEST = 2**18, 2**26  # characters from which the dialect is told: at least, and at most
@@ -40,28 +40,10 @@ def read_text(
     size = max(path.stat().st_size, 1)
     try:
         with path.open("rb") as raw, _decoded(raw, roles.encoding) as text:
-            sample, whole = _beginning(text, source)
-            if "\x00" in sample:
-                raise InputError(
-                    f"{source} is not text, nor any other kind of file that can be read here: see "
-                    "sfumato fit --help"
-                )
-            dialect = sniff(
-                sample if whole else _whole_lines(sample),
-                source,
-                header=roles.header,
-                delimiter=roles.delimiter,
-            )
-            reader = csv.reader(
-                islice(_lines(sample, text), dialect.above, None),
-                delimiter=dialect.delimiter,
-                skipinitialspace=True,
-                strict=True,
-            )
             progress = (
                 None if report is None else (lambda text: report(min(1.0, raw.tell() / size), text))
             )
-            return _collect(reader, dialect, roles, source, progress)
+            return read_stream(text, source, roles, progress)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{source} is not {error.encoding} text: save it as UTF-8, or name its encoding, e.g. "
@@ -73,6 +55,31 @@ def read_text(
         raise InputError(f"{source} cannot be read to its end: {error}") from error
     except LookupError as error:
         raise InputError(f"--encoding: {error}") from error
+
+
+def read_stream(
+    text: io.TextIOBase, source: str, roles: Roles, progress: Callable[[str], None] | None = None
+) -> Table:
+    """The table in a stream of text."""
+    sample, whole = _beginning(text, source)
+    if "\x00" in sample:
+        raise InputError(
+            f"{source} is not text, nor any other kind of file that can be read here: see "
+            "sfumato fit --help"
+        )
+    dialect = sniff(
+        sample if whole else _whole_lines(sample),
+        source,
+        header=roles.header,
+        delimiter=roles.delimiter,
+    )
+    reader = csv.reader(
+        islice(_lines(sample, text), dialect.above, None),
+        delimiter=dialect.delimiter,
+        skipinitialspace=True,
+        strict=True,
+    )
+    return _collect(reader, dialect, roles, source, progress)
 
 
 def _decoded(raw: Any, encoding: str | None) -> io.TextIOWrapper:
@@ -92,7 +99,7 @@ def _encoding(start: bytes) -> str:
     return "utf-8-sig"
 
 
-def _beginning(text: io.TextIOWrapper, source: str) -> tuple[str, bool]:
+def _beginning(text: io.TextIOBase, source: str) -> tuple[str, bool]:
     """The first lines, the header among them whatever its length, and whether they are all."""
     sample = text.read(_SAMPLE)
     while len(sample) >= _SAMPLE and _complete(sample) < _ENOUGH:
@@ -120,7 +127,7 @@ def _whole_lines(sample: str) -> str:
     return sample[: sample.rindex("\n")] if "\n" in sample else sample
 
 
-def _lines(sample: str, rest: io.TextIOWrapper) -> Iterator[str]:
+def _lines(sample: str, rest: io.TextIOBase) -> Iterator[str]:
     """Lines of the file, of which ``sample`` has been read."""
     start = io.StringIO(sample, newline="")
     for line in start:
@@ -141,7 +148,7 @@ def _collect(
     special, evidence = assign_roles(dialect.columns, roles, source)
     kept: dict[str, list[Any]] = {role: [] for role in special}
     coders: list[dict[str, int]] = [{} for _ in evidence]
-    read = [Cells(dialect.columns[place], dialect.decimal) for place in evidence]
+    read = [Cells(dialect.columns[place], dialect.decimals[place]) for place in evidence]
     blocks, total, most = [], 0, 0
     for block in rows:
         total += len(block)
@@ -212,7 +219,8 @@ def _with_ids(rows: _Rows, roles: Roles) -> Roles:
             else roles._replace(id="0" if columns[0] == "" else columns[0])
         )
     untitled = rows.dialect.header and columns[0] == ""
-    texts = [number(cell, rows.dialect.decimal) is None for cell in first]
+    marks = rows.dialect.decimals
+    texts = [number(cell, mark) is None for cell, mark in zip(first, marks, strict=False)]
     title = columns[0].strip().lower() if rows.dialect.header else None
     titled = title in ID_TITLES or (
         title in ("name", "object", "key", "cell", "sample") and (roles.labels or texts[0])
@@ -284,7 +292,7 @@ class _Rows:
     def numbers(self, cells: tuple[str, ...], place: int) -> np.ndarray:
         """Cells of a column as numbers, missing ones as NaN."""
         try:
-            if self.dialect.decimal == ",":
+            if self.dialect.decimals[place] == ",":
                 return self._finite(
                     np.array([float(cell.replace(",", ".")) for cell in cells]), cells, place
                 )
@@ -292,7 +300,7 @@ class _Rows:
                 np.fromiter(map(float, cells), np.float64, len(cells)), cells, place
             )
         except ValueError:
-            values = [number(cell, self.dialect.decimal) for cell in cells]
+            values = [number(cell, self.dialect.decimals[place]) for cell in cells]
         if None in values:
             self._refuse(cells, place, values.index(None))
         return self._finite(np.array(values, dtype=np.float64), cells, place)

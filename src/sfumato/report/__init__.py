@@ -21,11 +21,12 @@ from ..core.types import Estimator
 from ..io.columns import encode, encoded_names
 from ..io.moving import whole_file
 from ..memberships import check_memberships
+from ..selection import verdict as judge
 from ._columns import as_columns
 from ._curve import curve_of_model
 from ._description import describe
 from ._findings import answer, doubtful, trust
-from ._page import fill, live_data
+from ._page import fill, live_data, overview
 from ._pictures import Material, pictures
 from ._plane import plane, projection
 from ._profiles import ColumnProfile, profiles
@@ -53,7 +54,7 @@ def render(
     class_title: str = "class",
     selection: Mapping[str, Any] | None = None,
     converged: bool | None = None,
-    stability: float | None = None,
+    verdict: Mapping[str, str] | None = None,
     warnings: Sequence[str] = (),
     notes: Sequence[str] = (),
     metrics: Mapping[str, Any] | None = None,
@@ -95,8 +96,8 @@ def render(
         Arguments of ``plot.selection``: ``n_clusters``, ``scores``, and perhaps ``spread``,
         ``chosen`` and ``name``.
     converged : bool, optional
-    stability : float, optional
-        Agreement of halves of the data, such as ``selection.stability(model, X).agreement``.
+    verdict : mapping with ``kind`` and ``text``, optional
+        How far to trust the clustering; ``selection.verdict`` of a fitted model if not given.
     warnings : sequence of str
         What the fit had to say; shown under "how far to trust this answer".
     notes : sequence of str
@@ -119,6 +120,8 @@ def render(
     """
     if hasattr(memberships, "fit") and not hasattr(memberships, "memberships_"):
         raise ValueError(f"{type(memberships).__name__} is not fitted: call fit(X) first")
+    if verdict is None:
+        verdict = judge(memberships, noise=noise)._asdict()
     held = _of_model(memberships) if hasattr(memberships, "memberships_") else {}
     U = check_memberships(to_numpy(held.get("memberships", memberships)))
     noise = noise or held.get("noise", False)
@@ -159,18 +162,18 @@ def render(
         answer=answer(U, names, labels, noise),
         described=description,
         pictures=drawn,
-        live=live_data(U, names, labels, shown, planes, description),
+        live=live_data(U, names, labels, shown, planes, description, classes, class_title),
+        overview=overview(description),
         doubtful=doubtful(U, names, labels),
         names=names,
+        verdict=verdict,
         trust=trust(
             U,
             converged=converged,
-            n_iter=None if history is None else len(history),
             warnings=warnings,
             selection=selection,
             notes=notes,
             metrics=metrics,
-            stability=stability,
         ),
         metrics={key: _number(value) for key, value in (metrics or {}).items()},
         made=made or {},

@@ -11,12 +11,13 @@ import numpy as np
 from ..io.columns import Column
 from ..memberships import margin
 from ._columns import as_columns, missing, shown_value, units
-from ._profiles import profiles, sentence, telling
+from ._profiles import contrasts, profiles, sentence, telling
 from ._tree import rules
 
 __all__ = ["describe"]
 
 _ROWS, _BORDERLINE, _COLUMNS, _PROFILE = 3, 12, 8, 6
+_CONTRASTS = 60  # columns that pairs of clusters are compared in
 
 
 def describe(
@@ -48,6 +49,7 @@ def describe(
             }
             for cluster, group in enumerate(found)
         ],
+        "contrasts": [each._asdict() for each in contrasts(table, U, _CONTRASTS)],
         "borderline": _rows(_borderline(U), best),
         "tree": rules(table, own),
         "missing": {column.name: gaps for column in table if (gaps := missing(column))},

@@ -13,7 +13,6 @@ from ..plot import palette
 __all__ = ["Finding", "answer", "doubtful", "trust"]
 
 SURE, SHARED = 0.9, 0.2
-STABLE = 0.8  # agreement of halves: what Tibshirani and Walther (2005) ask of prediction strength
 CALIBRATED = 0.05  # largest gap between certainty and accuracy that is called nearly calibrated
 
 
@@ -86,28 +85,18 @@ def trust(
     U: np.ndarray,
     *,
     converged: bool | None,
-    n_iter: int | None,
     warnings: Sequence[str],
     selection: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     metrics: Mapping[str, Any] | None = None,
-    stability: float | None = None,
 ) -> list[Finding]:
-    """Statements for and against the answer."""
+    """What the answer rests on, after the verdict."""
     found = [Finding("caution", text) for text in warnings]
-    found += _number(selection, U.shape[1]) + _stable(stability)
+    found += _number(selection, U.shape[1])
     found += _against_classes(U, metrics or {})
-    if converged is not None:
-        after = f" after {n_iter} iteration{'' if n_iter == 1 else 's'}" if n_iter else ""
-        stopped = (
-            f"The search stopped{after} before it converged: the memberships may still move. Allow "
-            "more iterations."
-        )
-        found.append(
-            Finding("good", f"The search converged{after}.")
-            if converged
-            else Finding("caution", stopped)
-        )
+    if converged is False:
+        text = "The search stopped before it converged: the memberships may still move. Allow more "
+        found.append(Finding("caution", f"{text}iterations."))
     said = [Finding("note", f"{text[:1].upper()}{text[1:]}.") for text in notes]
     return found + _sureness(U) + _sizes(U) + said
 
@@ -121,10 +110,9 @@ def _number(selection: Mapping[str, Any] | None, k: int) -> list[Finding]:
     order = sorted(scores, key=lambda number: -scores[number])
     others = ", ".join(f"{number} ({scores[number]:.4g})" for number in order if number != chosen)
     others = ", ".join(others.split(", ")[:2])
-    if chosen == 1:
-        text = "No structure found: one cluster describes the data as well as several do."
-        return [Finding("caution", f"{text} Next: {others}.")]
-    best = f"{chosen} clusters" + (f" ({scores[chosen]:.4g})" if chosen in scores else "")
+    best = f"{chosen} cluster{'' if chosen == 1 else 's'}" + (
+        f" ({scores[chosen]:.4g})" if chosen in scores else ""
+    )
     name = selection.get("name") or "score"
     return [
         Finding(
@@ -133,19 +121,6 @@ def _number(selection: Mapping[str, Any] | None, k: int) -> list[Finding]:
             f"{best}; the runners-up are {others}.",
         )
     ]
-
-
-def _stable(agreement: float | None) -> list[Finding]:
-    """Stability: whether another sample of the same kind would show the same clusters."""
-    if agreement is None:
-        return []
-    text = (
-        f"Two halves of the data, clustered apart, agree to {agreement:.2f} (adjusted Rand index: "
-        "1 is the same, 0 is chance)"
-    )
-    if agreement >= STABLE:
-        return [Finding("good", f"{text}: the clusters are stable.")]
-    return [Finding("caution", f"{text}: another sample would give other clusters.")]
 
 
 def _against_classes(U: np.ndarray, metrics: Mapping[str, Any]) -> list[Finding]:
@@ -168,12 +143,7 @@ def _against_classes(U: np.ndarray, metrics: Mapping[str, Any]) -> list[Finding]
 def _sureness(U: np.ndarray) -> list[Finding]:
     n, k = U.shape
     if k == 1:
-        return [
-            Finding(
-                "note",
-                "With one cluster every membership is 1: there is nothing to be unsure about.",
-            )
-        ]
+        return []
     largest = U.max(axis=1)
     sure, shared = float((largest >= SURE).mean()), float((margin(U) < SHARED).mean())
     found = [

@@ -12,7 +12,7 @@ from ..io.columns import Column
 from ..memberships import check_memberships
 from ._columns import as_columns, title, units
 
-__all__ = ["ColumnProfile", "profiles", "sentence", "telling"]
+__all__ = ["ColumnProfile", "Contrast", "contrasts", "profiles", "sentence", "telling"]
 
 # Cohen (1988), Statistical Power Analysis: a difference of half a standard deviation is visible to
 # the naked eye, one of 0.8 is large. Beyond twice that, groups hardly overlap: "very".
@@ -24,12 +24,23 @@ class ColumnProfile(NamedTuple):
     """One column in one cluster, against the other objects."""
 
     column: str
-    kind: str  # "number" or "category"
+    kind: str  # "number", "date" or "category"
     level: str | None  # the category that separates the cluster best
     value: float  # mean, or share of the category, in the cluster
     overall: float  # mean or share among all objects
     difference: float  # from the overall mean in standard deviations, or of the shares
     separation: float  # how well the column separates the cluster from the rest (Cohen's d or h)
+
+
+class Contrast(NamedTuple):
+    """One column, or one category of it, in every cluster: means or shares, and deviations."""
+
+    name: str
+    kind: str  # "number", "date" or "category"
+    values: list[float]
+    spreads: list[float]
+    overall: float
+    spread: float
 
 
 def profiles(
@@ -109,7 +120,7 @@ def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnPro
         [
             ColumnProfile(
                 column.name,
-                "number",
+                "date" if column.kind == "date" else "number",
                 None,
                 float(inner[c, j] * unit[j] + center[j]),
                 float(mean[j] * unit[j] + center[j]),
@@ -120,6 +131,50 @@ def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnPro
         ]
         for c in range(U.shape[1])
     ]
+
+
+def contrasts(table: Sequence[Column], U: np.ndarray, count: int) -> list[Contrast]:
+    """The columns and categories whose means or shares differ most between clusters."""
+    found = []
+    for column in table:
+        for name, kind, x in _indicators(column):
+            seen = np.isfinite(x)
+            unit = float(units(x[seen][:, None])[0]) if seen.any() else 1.0
+            center = float(np.median(x[seen])) if seen.any() else 0.0
+            y = np.where(seen, x / unit - center / unit, 0.0)
+            parts = [(U.T @ part)[:, None] for part in (seen.astype(float), y, y * y)]
+            inner, within = (part[:, 0] for part in _moments(*parts))
+            mean, spread = (float(part[0]) for part in _moments(*(p.sum(axis=0) for p in parts)))
+            found.append(
+                Contrast(
+                    name,
+                    kind,
+                    (inner * unit + center).tolist(),
+                    (within * unit).tolist(),
+                    mean * unit + center,
+                    spread * unit,
+                )
+            )
+    return sorted(found, key=lambda each: -_reach(each))[:count]
+
+
+def _indicators(column: Column) -> list[tuple[str, str, np.ndarray]]:
+    """A column of numbers as it is, a category as one column of 0 and 1 for each of its levels."""
+    if column.codes is None:
+        kind = {"date": "date", "yes/no": "category"}.get(column.kind, "number")
+        return [(column.name, kind, np.asarray(column.numbers, dtype=np.float64))]
+    codes = np.asarray(column.codes)
+    return [
+        (f"{column.name} = {level}", "category", np.where(codes < 0, np.nan, codes == place))
+        for place, level in enumerate(column.categories)
+    ]
+
+
+def _reach(each: Contrast) -> float:
+    """Distance of the outermost clusters in standard deviations within clusters."""
+    within = float(np.sqrt(np.mean(np.square(each.spreads))))
+    gap = max(each.values) - min(each.values)
+    return gap / max(within, 0.1 * gap, 1e-300)
 
 
 def _moments(
@@ -177,7 +232,8 @@ def sentence(profile: Sequence[ColumnProfile]) -> str:
     >>> sentence(profiles(X, [[1, 0], [1, 0], [0, 1], [0, 1]], columns=["size"])[1])
     'Very high size (9.2 against 5.15 overall)'
     """
-    said = [_phrase(part) for part in profile if part.separation >= VISIBLE][:_SENTENCE]
+    said = [_phrase(part) for part in profile if part.separation >= VISIBLE]
+    said = [text for text in said if text][:_SENTENCE]
     text = "; ".join(said) or "close to the average in every column"
     return text[:1].upper() + text[1:]
 
@@ -187,15 +243,28 @@ def _phrase(part: ColumnProfile) -> str:
     if part.kind == "category":
         often = "mostly" if part.value >= 0.5 else "often" if part.difference > 0 else "rarely"
         return f"{often} {column} {part.level} ({part.value:.0%} against {part.overall:.0%})"
+    if part.kind == "date":
+        days = [_day(value) for value in (part.value, part.overall)]
+        when = "late" if part.difference > 0 else "early"
+        return "" if days[0] == days[1] else f"{very}{when} {column} ({' against '.join(days)})"
     direction = "high" if part.difference > 0 else "low"
+    shown = _told_apart(part.value, part.overall)
     return (
-        f"{very}{direction} {column} ({_number(part.value)} against {_number(part.overall)} "
-        "overall)"
+        "" if shown is None else f"{very}{direction} {column} ({' against '.join(shown)} overall)"
     )
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+def _day(value: float) -> str:
+    return str(np.datetime64(round(value), "D"))
+
+
+def _told_apart(*values: float) -> list[str] | None:
+    """Numbers with as many digits as they need to differ; None where six are not enough."""
+    for digits in (3, 4, 5, 6):
+        shown = [f"{v:,.0f}" if abs(v) >= 10**digits else f"{v:.{digits}g}" for v in values]
+        if len(set(shown)) == len(shown):
+            return shown
+    return None
 
 
 def telling(found: Sequence[Sequence[ColumnProfile]], count: int) -> list[str]:

@@ -2,7 +2,7 @@
 // The report works without this script: it only replaces still pictures by live ones.
 (() => {
   const held = JSON.parse(document.getElementById("data").textContent);
-  const { names, memberships, colours, clusters, columns, rows, planes } = held;
+  const { names, memberships, colours, clusters, columns, rows, planes, contrasts, classes } = held;
   const n = names.length, k = clusters.length;
   const own = memberships.map((u) => u.indexOf(Math.max(...u)));
   const certainty = memberships.map((u) => Math.max(...u) / 1000);
@@ -15,7 +15,7 @@
 
   const visible = (i) =>
     certainty[i] <= state.limit + 1e-9 &&
-    (state.query === "" || names[i].toLowerCase().includes(state.query));
+    (state.query === "" || [names[i], ...rows[i]].some((text) => text.toLowerCase().includes(state.query)));
   const strong = (i) => visible(i) && (state.cluster === null || own[i] === state.cluster);
   const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const rgb = colours.map((code) => [1, 3, 5].map((at) => (parseInt(code.slice(at, at + 2), 16) / 255) ** 2.2));
@@ -24,6 +24,25 @@
       Math.round(255 * Math.min(1, u.reduce((sum, value, c) => sum + (value / 1000) * rgb[c][part], 0)) ** (1 / 2.2)));
     return `rgb(${mixed.join(",")})`;
   });
+
+  // Colours of the objects: blends of their clusters, or the values of a column.
+  let paints = blends;
+  const value = (text) => { const number = Number(String(text).replaceAll(",", "")); return text === "" || Number.isNaN(number) ? null : number; };
+  function shades(texts) {
+    const numbers = texts.map(value), known = numbers.filter((x) => x !== null);
+    const missing = "#8a94a3";
+    if (known.length > texts.length / 2) {
+      const order = [...known].sort((a, b) => a - b);
+      const low = order[Math.floor(0.02 * order.length)], high = order[Math.ceil(0.98 * order.length) - 1];
+      return numbers.map((x) => {
+        if (x === null) return missing;
+        const t = Math.max(0, Math.min(1, high > low ? (x - low) / (high - low) : 0.5));
+        return `hsl(${240 - 210 * t} 75% ${45 + 10 * t}%)`;
+      });
+    }
+    const levels = [...new Set(texts)].sort();
+    return texts.map((text) => (text === "–" || text === "" ? missing : `hsl(${(levels.indexOf(text) * 137.5) % 360} 65% 52%)`));
+  }
 
   function describe(i) {
     const order = memberships[i].map((_, c) => c).sort((a, b) => memberships[i][b] - memberships[i][a]);
@@ -114,7 +133,7 @@
       for (const early of [true, false]) for (const i of known) {
         if (strong(i) === early || !visible(i)) continue;
         pen.globalAlpha = early ? 0.07 : 0.35 + 0.6 * certainty[i];
-        pen.fillStyle = blends[i];
+        pen.fillStyle = paints[i];
         pen.beginPath(); pen.arc(...place[i], radius, 0, 7); pen.fill();
       }
       pen.globalAlpha = 1;
@@ -212,7 +231,6 @@
   const body = document.querySelector("#objects tbody");
   const keys = [(i) => names[i], (i) => own[i], (i) => certainty[i], ...columns.map((_, j) => (i) => rows[i][j])];
   let sorted = { key: 2, down: false };
-  const value = (text) => { const number = Number(String(text).replaceAll(",", "")); return Number.isNaN(number) ? null : number; };
   function compare(a, b) {
     const x = value(a), y = value(b);
     return x !== null && y !== null ? x - y : String(a).localeCompare(String(b), "en", { numeric: true });
@@ -280,6 +298,38 @@
     state.query = event.target.value.trim().toLowerCase();
     repaint();
   });
+  const sources = columns.map((title, j) => [title, () => rows.map((row) => row[j])]);
+  if (classes) sources.unshift([classes.title, () => classes.values]);
+  const colour = document.getElementById("colour");
+  sources.forEach(([title], at) => colour.add(new Option(title, String(at))));
+  colour.addEventListener("change", () => {
+    paints = colour.value === "cluster" ? blends : shades(sources[Number(colour.value)][1]());
+    repaint();
+  });
+
+  const one = document.getElementById("one"), other = document.getElementById("other");
+  function pair() {
+    const [a, b] = [Number(one.value), Number(other.value)];
+    const angle = (share) => 2 * Math.asin(Math.sqrt(Math.max(0, Math.min(1, share))));
+    const apart = (each) => {
+      const gap = Math.abs(each.means[a] - each.means[b]);
+      if (each.share) return Math.abs(angle(each.means[a]) - angle(each.means[b]));
+      const within = Math.sqrt((each.spreads[a] ** 2 + each.spreads[b] ** 2) / 2);
+      return gap === 0 ? 0 : Math.min(10, gap / Math.max(within, 0.1 * gap));
+    };
+    const best = contrasts.map((each) => [apart(each), each]).sort((x, y) => y[0] - x[0]).slice(0, 8);
+    document.querySelector("#pair tbody").replaceChildren(...best.map(([size, each]) => {
+      const row = document.createElement("tr");
+      [each.name, each.shown[a], each.shown[b], size.toFixed(2)].forEach((text, at) => {
+        const cell = document.createElement("td");
+        cell.className = at ? "number" : "cell";
+        cell.textContent = text;
+        row.append(cell);
+      });
+      return row;
+    }));
+  }
+  if (one) { one.addEventListener("change", pair); other.addEventListener("change", pair); pair(); }
   document.documentElement.classList.add("scripted");
   addEventListener("resize", () => painters.forEach((paint) => paint()));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => painters.forEach((paint) => paint()));

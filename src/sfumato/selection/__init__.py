@@ -7,6 +7,7 @@ from .resampling import Interval, Uncertainty, bootstrap
 from .stability import Stability, stability
 from .trials import CRITERIA, Trial
 from .trust import Reliability, calibration_report, fit_temperature, temper
+from .verdict import Verdict, verdict
 
 __all__ = [
     "CRITERIA",
@@ -20,6 +21,7 @@ __all__ = [
     "Stability",
     "Trial",
     "Uncertainty",
+    "Verdict",
     "bootstrap",
     "bootstrap_likelihood_ratio",
     "calibration_report",
@@ -28,4 +30,5 @@ __all__ = [
     "parameter_intervals",
     "stability",
     "temper",
+    "verdict",
 ]

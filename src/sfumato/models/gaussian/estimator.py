@@ -427,14 +427,6 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
             f"covariance_type than {candidate.covariance_type!r}"
         )
 
-    def _structure_evidence(self, evidence: Any) -> tuple[Any, str]:
-        """The features in the coordinates of the fit: units must not hide the clusters."""
-        X, kind = super()._structure_evidence(evidence)
-        if X is None:
-            return None, kind
-        X = X if self._constant is None else self._constant.part(X)
-        return self._view.coordinates.inner(X), kind
-
     def _publish_parameters(self) -> None:
         """Parameters in the units of the data, in float64: squares need not fit into float32."""
         state, coordinates = self._state, self._view.coordinates

@@ -1,0 +1,69 @@
+"""Advice before and after a fit: one sentence for one cause, and silence on clean tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sfumato.cli.advice import advice, explained_by_one
+from sfumato.io import Roles, read
+
+CAUSES = [
+    "0 looks like",
+    "'sex' holds few",
+    "'patient' is different",
+    "'diagnosis' looks",
+    "repeat",
+]
+
+
+@pytest.fixture
+def messy(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 80
+    frame = pd.DataFrame(
+        {
+            "glucose": np.where(rng.random(n) < 0.1, 0, rng.normal(120, 15, n).round(1)),
+            "sex": rng.integers(1, 3, n),
+            "patient": rng.permutation(90_000)[:n] + 10_000,
+            "diagnosis": rng.choice(["a", "b"], n),
+            "visits": rng.poisson(2.0, n),
+            "change": rng.normal(size=n),
+        }
+    )
+    frame = pd.concat([frame, frame.iloc[:2]])
+    frame["patient"] = rng.permutation(90_000)[: n + 2] + 10_000
+    return frame, tmp_path / "t.csv"
+
+
+def _read(frame, path):
+    frame.to_csv(path, index=False)
+    return read(path, Roles(mixed=True))
+
+
+@pytest.mark.parametrize("cause", CAUSES[:4])
+def test_each_cause_is_said_once(messy, cause):
+    said = advice(_read(*messy))
+    assert sum(cause in text for text in said) == 1
+
+
+def test_repeated_rows_are_counted(messy):
+    frame, path = messy
+    said = advice(_read(frame.drop(columns="patient"), path))
+    assert sum("2 rows repeat others" in text for text in said) == 1
+
+
+def test_a_clean_table_needs_none(tmp_path):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=50), "count": rng.poisson(3.0, 50)})
+    assert advice(_read(frame, tmp_path / "t.csv")) == []
+
+
+def test_one_column_may_explain_the_clusters(tmp_path):
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(rng.normal(size=(90, 4)), columns=list("abcd")).assign(
+        ward=list("xyz") * 30
+    )
+    table = _read(frame, tmp_path / "t.csv")
+    labels = np.tile([0, 1, 2], 30)
+    assert "'ward' alone tells the cluster of 100%" in explained_by_one(table, labels)[0]
+    assert explained_by_one(table, rng.permutation(labels)) == []

@@ -1,0 +1,49 @@
+"""One verdict for every combination of what is known."""
+
+import numpy as np
+import pytest
+
+from sfumato import GaussianMixture
+from sfumato.core.structure import Structure
+from sfumato.selection import verdict
+
+SURE = np.repeat(np.eye(4), 20, axis=0)
+APART = Structure(9.0, 1.1, 0.0, 4, True, None)
+SOME = Structure(0.0, 1.1, 0.5, 2, False, None)
+NONE = Structure(0.0, 1.1, 0.5, 1, False, None)
+
+
+@pytest.mark.parametrize(
+    ("structure", "stability", "kind", "begins"),
+    [
+        (APART, 0.95, "good", "Clear clusters: the data separate all 4, and fits"),
+        (APART, None, "good", "Clear clusters"),
+        (APART, 0.51, "caution", "Separate clusters whose borders move"),
+        (SOME, 0.95, "note", "Clusters that shade into each other: the data separate 2"),
+        (SOME, 0.5, "caution", "Too many clusters"),
+        (NONE, 0.95, "note", "Clusters that shade into each other: no gap"),
+        (NONE, 0.2, "caution", "No clusters to rely on"),
+        (NONE, None, "caution", "No clusters to rely on"),
+        (None, 0.9, "good", "Stable clusters"),
+        (None, 0.3, "caution", "Unstable clusters"),
+        (None, None, "note", "Untested"),
+    ],
+)
+def test_every_combination(structure, stability, kind, begins):
+    found = verdict(SURE, structure=structure, stability=stability)
+    assert found.kind == kind
+    assert found.text.startswith(begins)
+
+
+def test_advice_fits_how_the_number_came_about():
+    assert "Try 2 clusters" in verdict(SURE, structure=SOME).text
+    assert "Try" not in verdict(SURE, structure=SOME, automatic=True).text
+    assert "as asked for" in verdict(np.ones((9, 1))).text
+    assert "no division" in verdict(np.ones((9, 1)), automatic=True).text
+    assert verdict(SURE * 0.4 + 0.15, structure=NONE).text.startswith("Vague memberships")
+
+
+def test_a_model_knows_what_is_needed(rng):
+    X = np.vstack([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 12])
+    model = GaussianMixture(n_init=1, random_state=0).fit(X)
+    assert verdict(model).text == "Clear clusters: the data separate all 2."
