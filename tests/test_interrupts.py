@@ -129,7 +129,7 @@ LONG = {
         "random_state=0), X, n_resamples=9999)"
     ),
     "stability": (
-        "selection.stability(GaussianMixture(4, n_init=500, random_state=0), X, n_splits=1000)"
+        "selection.stability(GaussianMixture(4, n_init=500, random_state=0), X, n_resamples=1000)"
     ),
     "doubly stochastic": (
         "[similarity.doubly_stochastic(similarity.gaussian(X)) for _ in range(100)]"

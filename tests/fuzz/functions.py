@@ -210,7 +210,7 @@ def search(rng: np.random.Generator) -> str:
             (model, X),
             {"max_clusters": 3, "n_splits": 2, "criterion": criterion, **weights},
         ),
-        (selection.stability, (model, X), {"n_splits": 2, "random_state": 0, **weights}),
+        (selection.stability, (model, X), {"n_resamples": 2, "random_state": 0, **weights}),
         (selection.bootstrap, (model, X), {**few, **weights}),
         (selection.parameter_intervals, (model, X), {**few, **weights}),
         (selection.bootstrap_likelihood_ratio, (model, X), {**few, "max_clusters": 2}),

@@ -172,9 +172,11 @@ def _indicators(column: Column) -> list[tuple[str, str, np.ndarray]]:
 
 def _reach(each: Contrast) -> float:
     """Distance of the outermost clusters in standard deviations within clusters."""
-    within = float(np.sqrt(np.mean(np.square(each.spreads))))
     gap = max(each.values) - min(each.values)
-    return gap / max(within, 0.1 * gap, 1e-300)
+    if gap <= 0:
+        return 0.0
+    within = np.minimum(np.asarray(each.spreads) / gap, 1e100)  # so that no square overflows
+    return 1.0 / max(float(np.sqrt(np.mean(np.square(within)))), 0.1)
 
 
 def _moments(
