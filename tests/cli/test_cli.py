@@ -350,7 +350,7 @@ def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_answer(
     from sfumato.io import checkpoint
 
     # With this rule every step is kept; a whole run on few objects is one call otherwise
-    rule = ("--set", "stop=centers", "--set", "tol=1e-12")
+    rule = ("--set", "metric=mahalanobis", "--set", "tol=1e-12")
     words = ("fit", data, *ROLES, "--set", "n_init=4", *rule)
     assert run(*words, "--out", "whole")[0] == 0
     keep, count = checkpoint.Checkpoint.keep, 0

@@ -90,7 +90,7 @@ def failing(monkeypatch, error, after):
     monkeypatch.setattr(trusted.skops(), "dump", fail)
 
 
-WORDS = ("--set", "n_init=4", "--set", "tol=1e-12", "--set", "stop=centers")
+WORDS = ("--set", "n_init=4", "--set", "tol=1e-12", "--set", "metric=mahalanobis")
 ERRORS = [OSError(errno.ENOSPC, "No space left on device"), MemoryError()]
 
 

@@ -91,7 +91,7 @@ sys.exit(main())
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_call_that_lets_nothing_through_is_ended_with_a_checkpoint(table, number, code):
     # With this rule the steps of few objects are single calls, too
-    rule = ["--set", "stop=centers", "--set", "tol=1e-12"]
+    rule = ["--set", "metric=mahalanobis", "--set", "tol=1e-12"]
     words = ["fit", "x.csv", "--drop", "kind", *FCM, *rule, "--out"]
     process = subprocess.Popen(
         [sys.executable, "-c", DEAF, *words, "r"],

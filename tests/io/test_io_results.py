@@ -146,7 +146,7 @@ def test_models_come_back(tmp_path):
     )
 
 
-@pytest.mark.parametrize("settings", [{"n_init": 3, "stop": "centers"}, {"n_init": 30}])
+@pytest.mark.parametrize("settings", [{"n_init": 3, "metric": "mahalanobis"}, {"n_init": 30}])
 def test_a_checkpoint_on_disk_gives_the_same_memberships(tmp_path, settings):
     pytest.importorskip("skops")
     X = np.random.default_rng(0).normal(size=(300, 3))
