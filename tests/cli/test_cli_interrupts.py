@@ -29,6 +29,7 @@ LONG = {  # words with which the fit of a model takes minutes
     "gaussian-mixture": ["n_init=100000"],
     "student-mixture": ["n_init=100000"],
     "factor-mixture": ["n_init=100000"],
+    "directional-mixture": ["n_init=100000"],
     "mixed-mixture": ["n_init=100000"],
     "dirichlet-process": ["n_init=100000"],
     "dirichlet-process, gibbs": ["inference=gibbs", "burn_in=1000000"],
