@@ -118,7 +118,9 @@ def tests_of(path: Path) -> list[str]:
     found = [mirror.as_posix()] if (ROOT / mirror).is_dir() else []
     beside = (Path("tests", f"test_{name}.py") for name in sorted({path.stem, room[0]}))
     found += [one.as_posix() for one in beside if (ROOT / one).exists()]
-    return found + ["tests/test_contract.py"] * (room[0] in ("models", "core", "numerics"))
+    return found + ["tests/test_contract.py"] * (
+        room[0] in ("models", "array", "data", "engine", "numerics")
+    )
 
 
 def copied(tree: Path) -> Path:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.core.arrays import cpu_count
+from sfumato.array.arrays import cpu_count
 
 from . import history, roofline
 from .timing import table

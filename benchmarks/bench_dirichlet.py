@@ -12,8 +12,8 @@ from sklearn.mixture import BayesianGaussianMixture
 from threadpoolctl import threadpool_limits
 
 from sfumato import DirichletProcessMixture
+from sfumato.array.rows import Rows
 from sfumato.conjugate import NormalInverseWishart
-from sfumato.core.rows import Rows
 from sfumato.models.dirichlet_process import gibbs, kernel, priors, seating, starts
 
 from .timing import Line, medians

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from sfumato import DiscriminativeClustering
-from sfumato.core.rows import Rows
+from sfumato.array.rows import Rows
 from sfumato.models.discriminative.classes import class_rows
 from sfumato.models.discriminative.online import Online, Pace, online_pass
 from sfumato.models.discriminative.problem import Frame, Problem

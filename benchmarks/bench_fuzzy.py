@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from sfumato import FuzzyCMeans
-from sfumato.core import loop
+from sfumato.engine import loop
 
 from .timing import Line, medians
 

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Peer
 
-from sfumato.core import loop
+from sfumato.engine import loop
 from sfumato.models.gaussian import kernel, parameters
 from sfumato.models.gaussian.candidate import from_memberships
 from sfumato.models.gaussian.data import MixtureData, partitions

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
-from sfumato.core import acceleration, loop
+from sfumato.engine import acceleration, loop
 from sfumato.models.pairwise import kernel
 from sfumato.numerics import simplex
 from sfumato.similarity import gaussian, knn

@@ -15,7 +15,7 @@ from sklearn.cluster import SpectralClustering as Peer
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_circles, make_moons
 
 from sfumato import SpectralClustering
-from sfumato.core import acceleration, loop
+from sfumato.engine import acceleration, loop
 from sfumato.metrics import matched_accuracy
 from sfumato.models.factorization import kernel
 from sfumato.similarity import coassociation, doubly_stochastic, gaussian, knn, self_tuning

@@ -22,7 +22,7 @@ from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.mixture import GaussianMixture
 
 import sfumato
-from sfumato.core.structure import FLAT, LEVEL, assess
+from sfumato.engine.structure import FLAT, LEVEL, assess
 from sfumato.memberships import one_hot
 from sfumato.similarity import knn
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sfumato.core.arrays import cpu_count
+from sfumato.array.arrays import cpu_count
 
 from .timing import medians
 

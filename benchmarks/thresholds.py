@@ -162,11 +162,11 @@ MODELS = "sfumato.models."
 THRESHOLDS = [
     Threshold(f"{MODELS}dirichlet_process.priors", "KAPPA", process.__doc__ or "", process),
     Threshold(f"{MODELS}spectral.estimator", "CONTINUUM", continuum.__doc__ or "", continuum),
-    Threshold("sfumato.core.structure", "LEVEL", structure.__doc__ or "", structure),
-    Threshold("sfumato.core.structure", "CONFIDENT", structure.__doc__ or "", structure),
+    Threshold("sfumato.engine.structure", "LEVEL", structure.__doc__ or "", structure),
+    Threshold("sfumato.engine.structure", "CONFIDENT", structure.__doc__ or "", structure),
     Threshold("sfumato.numerics.label_table", "REGULARIZATION", labelings.__doc__ or "", labelings),
     *(
-        Threshold("sfumato.core.numbers", name, numbers.__doc__ or "", numbers)
+        Threshold("sfumato.engine.numbers", name, numbers.__doc__ or "", numbers)
         for name in ("MISFIT_PENALTY", "NOISE")
     ),
     *(

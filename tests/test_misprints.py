@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from scipy.stats import multivariate_normal, norm
 
 from sfumato import FuzzyCMeans, GaussianMixture, conjugate, metrics
-from sfumato.core import loop
+from sfumato.engine import loop
 from sfumato.models.discriminative import kernel as discriminative
 from sfumato.models.pairwise import kernel as pairwise
 from sfumato.numerics import contingency, kmeans, simplex

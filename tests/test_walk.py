@@ -16,7 +16,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import sfumato
-from sfumato.core import rows
+from sfumato.array import rows
 
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {

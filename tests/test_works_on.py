@@ -40,7 +40,7 @@ def test_the_page_has_every_model_and_its_own_words():
 
 def test_every_clusterer_is_on_the_page():
     import sfumato
-    from sfumato.core.base import Clusterer
+    from sfumato.engine.base import Clusterer
 
     named = {getattr(sfumato, name) for name in sfumato.__all__}
     clusterers = {

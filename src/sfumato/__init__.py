@@ -26,10 +26,10 @@ def _homes() -> dict[str, str]:
     """Public classes and the modules that define them; read from the table of models each time."""
     return {
         **{model.name: f"models.{model.module}" for model in models.MODELS},
-        "EvidenceWarning": "core.warn",
-        "MemoryBudgetError": "core.memory",
+        "EvidenceWarning": "array.warn",
+        "MemoryBudgetError": "array.memory",
         "MixtureClassifier": "models.gaussian.classifier",
-        "show_versions": "core.versions",
+        "show_versions": "array.versions",
     }
 
 

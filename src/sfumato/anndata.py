@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .core.validation import check_number
+from .array.validation import check_number
 
 __all__ = ["cluster", "consensus"]
 

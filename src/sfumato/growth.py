@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .core import loop
-from .core.validation import check_number
+from .array.validation import check_number
+from .engine import loop
 from .memberships import check_memberships
 
 __all__ = ["Growth", "growth_step", "maximize"]

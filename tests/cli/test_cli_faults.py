@@ -16,7 +16,7 @@ from test_cli import ROLES, data, run  # noqa: F401
 
 from faults import fault, raising, watch_the_rest
 from sfumato import report
-from sfumato.core import memory
+from sfumato.array import memory
 from sfumato.io import InputError, checkpoint, claims, read_result
 from sfumato.io.output import Output
 from sfumato.io.results import check_target

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato import models
 from sfumato.cli.models import make
-from sfumato.core.loop import checkpoints
+from sfumato.engine.loop import checkpoints
 from sfumato.io.checkpoint import Checkpoint
 from sfumato.io.trusted import load, save, untrusted
 

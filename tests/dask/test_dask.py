@@ -29,8 +29,8 @@ from sfumato import (
     PairwiseProbabilisticClustering,
     StudentMixture,
 )
-from sfumato.core.features import STREAMING
 from sfumato.dask import Similarity
+from sfumato.data.features import STREAMING
 from sfumato.models import MODELS
 from sfumato.selection import choose_n_clusters
 

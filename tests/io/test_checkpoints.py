@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from sfumato.core.acceleration import Squarem
-from sfumato.core.loop import Run, checkpoints, iterate, replay
+from sfumato.engine.acceleration import Squarem
+from sfumato.engine.loop import Run, checkpoints, iterate, replay
 from sfumato.io import moving
 from sfumato.io.checkpoint import Checkpoint
 

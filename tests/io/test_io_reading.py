@@ -184,7 +184,7 @@ def test_what_a_csv_writer_writes_comes_back(tmp_path_factory, rows, delimiter):
     path.write_bytes(buffer.getvalue().encode())
     table = read(path, Roles(id="label"))
     np.testing.assert_array_equal(table.values, np.array([row[1:] for row in rows]))
-    from sfumato.core.text import from_cell
+    from sfumato.array.text import from_cell
 
     assert table.ids == [from_cell(row[0]) for row in rows]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato import FuzzyCMeans, SpectralClustering
-from sfumato.core.loop import checkpoints
+from sfumato.engine.loop import checkpoints
 from sfumato.io import InputError, Result, read_result, write_result
 from sfumato.io.checkpoint import Checkpoint
 from sfumato.io.output import Output

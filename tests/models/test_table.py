@@ -18,10 +18,10 @@ from sklearn.utils.estimator_checks import check_estimator
 import sfumato
 import test_scikit_learn
 from sfumato import models
+from sfumato.array.validation import check_number
 from sfumato.cli import main
 from sfumato.cli.models import class_of, commands, make, parse_clusters
-from sfumato.core.base import InductiveClusterer
-from sfumato.core.validation import check_number
+from sfumato.engine.base import InductiveClusterer
 
 PAGES = Path(__file__).parents[2] / "docs"
 

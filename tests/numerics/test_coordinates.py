@@ -11,7 +11,7 @@ from sfumato import (
     MixedMixture,
     StudentMixture,
 )
-from sfumato.core.rows import Rows
+from sfumato.array.rows import Rows
 from sfumato.numerics.coordinates import measure
 from tolerances import settled, stopped
 

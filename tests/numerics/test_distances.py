@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.core.rows import Rows
+from sfumato.array.rows import Rows
 from sfumato.numerics import distances, seeding
 from sfumato.numerics.coordinates import measure
 

@@ -65,5 +65,5 @@ def test_many_blocks_give_the_same_as_one(monkeypatch):
     for label in range(4):
         expected = U[table.codes[:, 5] == label].sum(axis=0)
         np.testing.assert_allclose(sums[table.offsets[5] + label], expected)
-    monkeypatch.setattr("sfumato.core.rows.cpu_count", lambda: 1)
+    monkeypatch.setattr("sfumato.array.rows.cpu_count", lambda: 1)
     assert np.array_equal(products.scatter(table, U), sums)

@@ -7,7 +7,7 @@ import multiprocessing
 import numpy as np
 import pytest
 
-from sfumato.core.rows import Rows
+from sfumato.array.rows import Rows
 from sfumato.models.fuzzy import kernel as fuzzy
 from sfumato.models.gaussian import kernel as gaussian
 from sfumato.numerics import distances, families

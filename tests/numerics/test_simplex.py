@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.special import softmax as scipy_softmax
 
-from sfumato.core.arrays import to_numpy
+from sfumato.array.arrays import to_numpy
 from sfumato.numerics import simplex
 
 rows = arrays(

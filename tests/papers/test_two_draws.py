@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato import DiscriminativeClustering
-from sfumato.core.rows import Rows
+from sfumato.array.rows import Rows
 from sfumato.models.discriminative.problem import Frame, Problem
 from sfumato.papers.two_draws import Draws, draws_pass
 

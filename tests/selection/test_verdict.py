@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato import GaussianMixture
-from sfumato.core.structure import Structure
+from sfumato.engine.structure import Structure
 from sfumato.selection import verdict
 
 SURE = np.repeat(np.eye(4), 20, axis=0)

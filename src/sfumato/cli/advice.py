@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.text import plain
+from ..array.text import plain
 from ..io import Table
 from ..io.columns import MOST_CATEGORIES, Column
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import Estimator
+from ..array.types import Estimator
 from ..io import InputError, Roles, Table, read
 from ..io.output import Output, check_file
 from ..report._curve import curve_of_choice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..core.text import plain
+from ..array.text import plain
 
 __all__ = ["NotConvergedError", "StoppedError", "damaged"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.labels import encode
-from ..core.text import plain
-from ..core.types import Estimator
+from ..array.labels import encode
+from ..array.text import plain
+from ..array.types import Estimator
 from ..io import InputError, Roles, Table
 from ..io.columns import encode as encode_columns
 from ..io.sniffing import MISSING

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..core.loop import progress
-from ..core.text import plain
-from ..core.types import ArrayLike, Estimator
+from ..array.text import plain
+from ..array.types import ArrayLike, Estimator
+from ..engine.loop import progress
 from ..io import InputError, Roles, Table, read
 from ..io.checkpoint import Checkpoint, check_checkpoint
 from ..io.output import Output

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import models
-from ..core.text import plain
+from ..array.text import plain
 from ..io import Roles, Table, read
 from ..io.summaries import read_summary
 from ..io.trusted import untrusted

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..core.loop import checkpoints
+from ..engine.loop import checkpoints
 from ..io import InputError
 from ..io.checkpoint import Checkpoint
 from ..io.output import Output

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ..core.text import plain
+from ..array.text import plain
 from .errors import NotConvergedError, StoppedError
 from .stopping import listening
 

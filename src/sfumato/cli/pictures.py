@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import plot, report
-from ..core.types import Estimator
+from ..array.types import Estimator
 from ..io import Table
 from ..similarity import Factored
 from .evidence import with_class

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import papers
-from ..core.text import plain
+from ..array.text import plain
 from ..io import InputError
 from ..io.output import Output
 from .terminal import Terminal

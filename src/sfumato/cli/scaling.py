@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.text import plain
-from ..core.types import Array, Estimator
+from ..array.text import plain
+from ..array.types import Array, Estimator
 from ..io import InputError, Table
 from ..io.columns import encoded_names
 from .filling import Joint, fill_in, joint_of, joint_restored

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .. import __version__, metrics, report
-from ..core.labels import encode
-from ..core.types import Estimator
+from ..array.labels import encode
+from ..array.types import Estimator
 from ..io import Result, Table
 from ..io.columns import reading
 from ..io.results import has_noise

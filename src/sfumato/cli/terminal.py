@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..core.structure import PREFIX
-from ..core.text import plain
+from ..array.text import plain
+from ..engine.structure import PREFIX
 
 __all__ = ["Terminal"]
 

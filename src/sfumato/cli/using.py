@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.labels import encode
-from ..core.text import plain
-from ..core.types import Array
+from ..array.labels import encode
+from ..array.text import plain
+from ..array.types import Array
 from ..io import InputError, Roles, Table, read, read_result
 from ..io.output import Output, check_file
 from ..io.results import has_noise, read_memberships, write_memberships

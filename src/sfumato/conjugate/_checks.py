@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.validation import check_number, refuse_mask
+from ..array.validation import check_number, refuse_mask
 
 __all__ = [
     "MOST",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..core.types import Array, ArrayLike, Weights
+from ..array.types import Array, ArrayLike, Weights
 from ._checks import as_numbers, check_positive, frozen, quantiles, spread_weight
 from .kernel import Moments
 

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln
 
-from ..core.types import Array, ArrayLike, RandomState, Weights
-from ..core.validation import as_generator, check_number
+from ..array.types import Array, ArrayLike, RandomState, Weights
+from ..array.validation import as_generator, check_number
 from ._checks import MOST, Size, as_shape, check_level, check_positive
 from ._pair import ConjugatePair
 from .kernel import Tally, dirichlet_log_ratio, log_binomial

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaln, gammaln
 
-from ..core.types import Array, ArrayLike, Weights
+from ..array.types import Array, ArrayLike, Weights
 
 __all__ = [
     "Events",

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln
 
-from ..core.types import Array, ArrayLike, RandomState, Weights
-from ..core.validation import as_generator
+from ..array.types import Array, ArrayLike, RandomState, Weights
+from ..array.validation import as_generator
 from ._checks import Size, as_shape, check_finite, quantiles
 from ._pair import ConjugatePair, Joint, NormalizedPair, ScalarPair
 from .kernel import LOG_2PI, Moments, moments, normal_gamma_log_normalizer, pull

@@ -12,8 +12,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln, gammaln
 
-from ..core.types import Array, ArrayLike, RandomState, Weights
-from ..core.validation import as_generator
+from ..array.types import Array, ArrayLike, RandomState, Weights
+from ..array.validation import as_generator
 from ._checks import MOST, Size, as_shape
 from ._pair import ScalarPair
 from .kernel import Events, Largest

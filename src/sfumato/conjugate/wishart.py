@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from ..core.types import Array, RandomState, Weights
-from ..core.validation import as_generator
+from ..array.types import Array, RandomState, Weights
+from ..array.validation import as_generator
 from ._checks import Size, as_shape, check_finite, check_level, check_positive
 from ._pair import Joint, NormalizedPair
 from .kernel import (

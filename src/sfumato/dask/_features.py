@@ -21,9 +21,9 @@ from sklearn.base import BaseEstimator
 
 import dask
 
-from ..core.features import check_width
-from ..core.rows import Rows, add, extremes_of
-from ..core.types import Estimator
+from ..array.rows import Rows, add, extremes_of
+from ..array.types import Estimator
+from ..data.features import check_width
 from ._cluster import check_array, client, pinned, same
 from ._heap import keeping_temporaries
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..core.validation import check_number
+from ..array.validation import check_number
 
 __all__ = ["check_counts", "check_numbers"]
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.types import RandomState, Weights
+from ..array.types import RandomState, Weights
 from ..memberships import one_hot
 from ..numerics.simplex import softmax
 from ._arguments import check_counts, check_numbers

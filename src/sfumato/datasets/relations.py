@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.types import ArrayLike, RandomState
+from ..array.types import ArrayLike, RandomState
 from ..memberships import check_memberships, one_hot
 from ..numerics.simplex import draw
 from ._arguments import check_counts, check_numbers

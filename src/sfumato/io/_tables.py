@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.text import plain
+from ..array.text import plain
 
 __all__ = [
     "ID_TITLES",

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.memory import reserve
-from ..core.text import plain
-from ..core.types import Array
+from ..array.memory import reserve
+from ..array.text import plain
+from ..array.types import Array
 from ._tables import InputError, Roles, Table, assign_roles
 
 __all__ = ["as_table", "plausible", "read_npy", "read_npz"]

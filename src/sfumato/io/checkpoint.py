@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..core.text import plain
+from ..array.text import plain
 from ._tables import InputError, archive_holds
 from .moving import whole_file
 from .trusted import load, skops

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..core.text import plain
+from ..array.text import plain
 from . import locks
 from ._tables import InputError
 from .moving import keep_beside

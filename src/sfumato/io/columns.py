@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.text import plain
+from ..array.text import plain
 from .sniffing import MISSING, number
 from .written import as_day, truth_words, written_number
 

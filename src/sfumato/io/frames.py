@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.memory import reserve
-from ..core.text import plain
+from ..array.memory import reserve
+from ..array.text import plain
 from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles, listed, without_absent
 from .columns import Cells, Raw
 from .mixed import mixed_table

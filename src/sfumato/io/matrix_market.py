@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.memory import reserve
-from ..core.text import plain
+from ..array.memory import reserve
+from ..array.text import plain
 from ._tables import InputError, Roles, Table
 from .arrays import as_table, plausible
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.text import from_cell, plain
+from ..array.text import from_cell, plain
 from ._tables import InputError, Roles, Table
 from .columns import Column, Problem, Raw, encode, encoded_names, judge
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
-from ..core.text import plain
+from ..array.text import plain
 from ._tables import InputError
 from .claims import Claim
 from .moving import exchange, keep_beside, rename_new, sync, sync_tree, temporary

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from ..core.memory import budget_for
-from ..core.text import plain
+from ..array.memory import budget_for
+from ..array.text import plain
 from ._tables import InputError, Roles, Table, archive_holds
 
 __all__ = ["kind_of", "read"]

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
-from ..core.text import plain, to_cell
-from ..core.types import Estimator
+from ..array.text import plain, to_cell
+from ..array.types import Estimator
 from ..memberships import check_memberships
 from ._tables import InputError, Roles
 from .reading import kind_of, read

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from ..core.text import plain
+from ..array.text import plain
 from ._tables import InputError
 from .written import written_number
 

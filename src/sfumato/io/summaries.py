@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..core.text import plain
+from ..array.text import plain
 from ._tables import InputError
 
 __all__ = ["SCHEMA", "read_object", "read_summary"]

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.memory import SHARE, memory_budget, reserve
-from ..core.text import from_cell, plain
+from ..array.memory import SHARE, memory_budget, reserve
+from ..array.text import from_cell, plain
 from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles, listed, without_absent
 from .columns import Cells
 from .mixed import mixed_table

@@ -10,8 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..core.memory import reserve
-from ..core.text import plain
+from ..array.memory import reserve
+from ..array.text import plain
 from ._tables import InputError
 from .moving import whole_file
 
@@ -23,7 +23,9 @@ _OURS = (
     "sfumato.selection.choose.",
     "sfumato.similarity.",
     "sfumato.conjugate.",
-    "sfumato.core.",
+    "sfumato.array.",
+    "sfumato.data.",
+    "sfumato.engine.",
 )
 _OTHERS = frozenset(
     {

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ..core.arrays import namespace, to_numpy
-from ..core.types import ArrayLike, Weights
+from ..array.arrays import namespace, to_numpy
+from ..array.types import ArrayLike, Weights
 from ..numerics.simplex import normalize
 from .rows import check_memberships
 

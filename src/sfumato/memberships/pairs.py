@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import namespace, to_numpy
-from ..core.memory import reserve
-from ..core.types import ArrayLike
+from ..array.arrays import namespace, to_numpy
+from ..array.memory import reserve
+from ..array.types import ArrayLike
 from .rows import check_memberships
 
 __all__ = ["cooccurrence"]

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.arrays import is_numpy, namespace, to_numpy
-from ..core.labels import encode
-from ..core.memory import reserve
-from ..core.types import ArrayLike
-from ..core.validation import check_number
+from ..array.arrays import is_numpy, namespace, to_numpy
+from ..array.labels import encode
+from ..array.memory import reserve
+from ..array.types import ArrayLike
+from ..array.validation import check_number
 from ..numerics import simplex
 
 __all__ = [

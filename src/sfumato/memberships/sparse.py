@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.arrays import to_numpy
-from ..core.types import ArrayLike
+from ..array.arrays import to_numpy
+from ..array.types import ArrayLike
 from .rows import check_memberships
 
 __all__ = ["predict_strongest", "strongest"]
@@ -37,7 +37,7 @@ def strongest(memberships: ArrayLike, top: int = 8) -> sp.csr_array:
     array([[0.67, 0.33, 0.  ],
            [0.  , 0.2 , 0.8 ]])
     """
-    from ..core.validation import check_number  # loads scikit-learn, which reading files does not
+    from ..array.validation import check_number  # loads scikit-learn, which reading files does not
 
     check_number(top, "top", low=1, integer=True)
     U = to_numpy(check_memberships(memberships))

@@ -14,11 +14,11 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.arrays import to_numpy
-from ..core.docs import documented
-from ..core.labels import encode
-from ..core.types import ArrayLike, RandomState
-from ..core.validation import check_choice
+from ..array.arrays import to_numpy
+from ..array.docs import documented
+from ..array.labels import encode
+from ..array.types import ArrayLike, RandomState
+from ..array.validation import check_choice
 from ..memberships import check_memberships
 
 __all__ = [

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.docs import documented
-from ..core.types import ArrayLike, RandomState
+from ..array.docs import documented
+from ..array.types import ArrayLike, RandomState
 from ..memberships import cooccurrence
 from ._pairs import adjusted_rand, brier, count_pairs
 from ._sides import (

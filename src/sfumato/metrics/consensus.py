@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import to_numpy
+from ..array.arrays import to_numpy
 
 __all__ = ["ConsensusDistribution", "consensus_distribution"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.types import ArrayLike
+from ..array.types import ArrayLike
 from ..numerics.contingency import log_posterior
 
 __all__ = ["contingency_bayes_factor"]

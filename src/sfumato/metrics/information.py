@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 
-from ..core.memory import reserve
+from ..array.memory import reserve
 from ._sides import Side, comparison, is_hard, overlap, total
 
 __all__ = ["adjusted_mutual_information", "matched_accuracy", "normalized_mutual_information"]

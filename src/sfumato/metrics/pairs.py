@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.docs import documented
-from ..core.types import ArrayLike
+from ..array.docs import documented
+from ..array.types import ArrayLike
 from ._pairs import adjusted_rand, count_pairs
 from ._sides import Side, as_sides, as_weights, comparison
 

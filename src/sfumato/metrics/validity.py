@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.arrays import to_numpy
-from ..core.docs import documented
-from ..core.labels import encode
-from ..core.types import ArrayLike, RandomState
-from ..core.validation import refuse_overflow
+from ..array.arrays import to_numpy
+from ..array.docs import documented
+from ..array.labels import encode
+from ..array.types import ArrayLike, RandomState
+from ..array.validation import refuse_overflow
 from ..memberships import entropy, margin
 from ._sides import Estimate, Side, as_side, as_weights, is_hard, measure
 

@@ -16,15 +16,15 @@ import numpy as np
 from scipy.special import gammaln, ive
 from scipy.stats import vonmises_fisher
 
-from ..core import loop
-from ..core.arrays import to_numpy
-from ..core.base import weight_of
-from ..core.docs import documented
-from ..core.mixture_base import DensityMixture
-from ..core.rows import Rows
-from ..core.types import Array, ArrayLike, RandomState, Weights
-from ..core.validation import check_weights
-from ..core.warn import warn
+from ..array.arrays import to_numpy
+from ..array.docs import documented
+from ..array.rows import Rows
+from ..array.types import Array, ArrayLike, RandomState, Weights
+from ..array.validation import check_weights
+from ..array.warn import warn
+from ..engine import loop
+from ..engine.base import weight_of
+from ..engine.mixture_base import DensityMixture
 from ..numerics import seeding
 from ..numerics.distances import columns_or_given, unit_rows
 from ..selection.automatic import AutomaticMixture

@@ -21,8 +21,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 from scipy.spatial import cKDTree
 
-from ..core.arrays import asarray_like, namespace
-from ..core.types import Weights
+from ..array.arrays import asarray_like, namespace
+from ..array.types import Weights
 from .background import Background, Gaps, one_gaussian
 
 __all__ = ["Axes", "by_radius", "fit_axes", "leading", "turned"]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.types import Weights
+from ..array.types import Weights
 
 __all__ = ["Background", "Gaps", "one_gaussian"]
 

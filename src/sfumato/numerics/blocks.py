@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import to_numpy
+from ..array.arrays import to_numpy
 from .eigen import degrees, leading_eigenvectors, normalized_operator
 
 __all__ = ["Blocks"]

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.arrays import namespace, to_numpy
-from ..core.rows import Rows
-from ..core.types import Array, Weights
+from ..array.arrays import namespace, to_numpy
+from ..array.rows import Rows
+from ..array.types import Array, Weights
 
 __all__ = ["Coordinates", "measure"]
 

@@ -17,7 +17,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ..core.types import Array
+from ..array.types import Array
 
 __all__ = ["fits", "soft_sums"]
 

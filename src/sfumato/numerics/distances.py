@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.arrays import inplace, namespace, native, optional_module
-from ..core.types import Array, Weights
+from ..array.arrays import inplace, namespace, native, optional_module
+from ..array.types import Array, Weights
 
 __all__ = [
     "cholesky_coordinates",

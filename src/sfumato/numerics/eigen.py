@@ -21,9 +21,9 @@ from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 
-from ..core.arrays import namespace
-from ..core.memory import reserve
-from ..core.rows import one_blas_thread
+from ..array.arrays import namespace
+from ..array.memory import reserve
+from ..array.rows import one_blas_thread
 from .operators import Scaled, as_dense, degrees, dtype_of, like, normalized_operator
 
 __all__ = [

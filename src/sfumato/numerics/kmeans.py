@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import inplace, namespace, native
-from ..core.types import Array
+from ..array.arrays import inplace, namespace, native
+from ..array.types import Array
 from . import simplex
 
 __all__ = [

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from ..core.arrays import native
-from ..core.rows import in_threads
+from ..array.arrays import native
+from ..array.rows import in_threads
 
 __all__ = ["each_block", "gather", "one_hot", "scatter"]
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.arrays import native
+from ..array.arrays import native
 from . import simplex
 from .label_products import each_block, gather, scatter
 from .label_table import Table, has_gaps

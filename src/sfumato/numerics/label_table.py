@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from ..core.arrays import native
-from ..core.rows import in_threads
+from ..array.arrays import native
+from ..array.rows import in_threads
 from .eigen import Spectrum, leading_eigenvectors
 from .label_products import each_block, gather, one_hot, scatter
 

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ..core.arrays import is_bfloat16, is_numpy, namespace
-from ..core.types import Array, Similarity
+from ..array.arrays import is_bfloat16, is_numpy, namespace
+from ..array.types import Array, Similarity
 
 __all__ = [
     "Scaled",

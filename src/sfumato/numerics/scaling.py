@@ -21,8 +21,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 
-from ..core.arrays import namespace
-from ..core.types import Array, ArrayLike
+from ..array.arrays import namespace
+from ..array.types import Array, ArrayLike
 
 __all__ = ["Dual", "entropy_dual", "fixed_point", "frobenius_dual", "newton", "without_support"]
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import native, to_numpy
-from ..core.labels import encode
-from ..core.rows import Rows
+from ..array.arrays import native, to_numpy
+from ..array.labels import encode
+from ..array.rows import Rows
 
 __all__ = [
     "agglomerate",

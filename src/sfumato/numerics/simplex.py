@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import add_at, device, inplace, namespace, native
-from ..core.types import Array
+from ..array.arrays import add_at, device, inplace, namespace, native
+from ..array.types import Array
 
 __all__ = ["draw", "normalize", "pair_steps", "project", "quadratic_program", "softmax"]
 

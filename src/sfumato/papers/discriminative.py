@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
 from .. import datasets
-from ..core.types import Array
+from ..array.types import Array
 from ..models.discriminative.estimator import DiscriminativeClustering
 from ..numerics.contingency import log_posterior, mutual_information
 from .outcome import Outcome, ResultTable, mean_and_deviation

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.types import ArrayLike
+from ..array.types import ArrayLike
 
 __all__ = ["Outcome", "ResultTable", "mean_and_deviation"]
 

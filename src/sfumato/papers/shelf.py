@@ -17,7 +17,7 @@ from urllib.error import HTTPError
 
 import numpy as np
 
-from ..core.labels import encode
+from ..array.labels import encode
 from ..datasets import Loaded
 
 __all__ = ["SOURCES", "Shelf", "Source"]

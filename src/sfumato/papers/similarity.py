@@ -11,8 +11,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from .. import datasets
-from ..core import loop
-from ..core.types import Similarity
+from ..array.types import Similarity
+from ..engine import loop
 from ..metrics import matched_accuracy
 from ..models.factorization.estimator import CompletelyPositiveFactorization
 from ..models.pairwise import kernel

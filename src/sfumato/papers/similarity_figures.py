@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import memberships as ms
 from .. import plot
-from ..core.labels import encode
+from ..array.labels import encode
 from .outcome import Outcome
 from .shelf import Shelf
 from .similarity import baum_eagon, evidence, row_stochastic

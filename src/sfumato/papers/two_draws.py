@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import log_softmax
 
-from ..core.arrays import to_numpy
+from ..array.arrays import to_numpy
 from ..models.discriminative import kernel
 from ..models.discriminative.problem import Problem
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..core.types import ArrayLike
+from ..array.types import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import to_numpy
-from ..core.model_search import ModelSearch
+from ..array.arrays import to_numpy
+from ..engine.model_search import ModelSearch
 from ..metrics import ConsensusDistribution
 from ..selection.choose import Choice
 from ._style import axes_or_new, literal, palette

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.arrays import to_numpy
-from ..core.levels import Level
+from ..array.arrays import to_numpy
+from ..engine.levels import Level
 from ._style import axes_or_new, palette
 
 if TYPE_CHECKING:

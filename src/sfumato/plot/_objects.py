@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.types import ArrayLike
-from ..core.validation import check_weights
+from ..array.types import ArrayLike
+from ..array.validation import check_weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import to_numpy
+from ..array.arrays import to_numpy
 from ._style import (
     Names,
     as_memberships,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.types import ArrayLike, Similarity
-from ..core.validation import check_weights
+from ..array.types import ArrayLike, Similarity
+from ..array.validation import check_weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.arrays import to_numpy
+from ..array.arrays import to_numpy
 from ._style import Names, as_memberships, axes_or_new, literal, ordering
 
 __all__ = ["block_means", "contingency", "heat_map", "reconstruction", "similarity"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.types import ArrayLike
+from ..array.types import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import to_numpy
-from ..core.text import plain
-from ..core.validation import check_number
+from ..array.arrays import to_numpy
+from ..array.text import plain
+from ..array.validation import check_number
 from ..memberships import check_memberships
 
 __all__ = [

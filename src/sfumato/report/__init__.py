@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import to_numpy
-from ..core.text import plain
-from ..core.types import Estimator
+from ..array.arrays import to_numpy
+from ..array.text import plain
+from ..array.types import Estimator
 from ..io.columns import encode, encoded_names
 from ..io.moving import whole_file
 from ..memberships import check_memberships

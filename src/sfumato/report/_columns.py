@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.arrays import to_numpy
-from ..core.features import refuse_same_names
+from ..array.arrays import to_numpy
+from ..data.features import refuse_same_names
 from ..io.columns import Column
 
 __all__ = ["amount", "as_columns", "missing", "shown_value", "title", "units"]

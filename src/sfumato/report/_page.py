@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.text import plain
+from ..array.text import plain
 from ..plot import palette
 from ._columns import amount
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import plot
-from ..core.text import plain
+from ..array.text import plain
 from ..plot._pairs import heat_map
 from ._plane import OBJECTS
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 
-from ..core.text import plain
+from ..array.text import plain
 from ._columns import units
 
 __all__ = ["OBJECTS", "Plane", "plane", "projection"]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import to_numpy
+from ..array.arrays import to_numpy
 from ..io.columns import Column
 from ..memberships import check_memberships
 from ._columns import as_columns, title, units

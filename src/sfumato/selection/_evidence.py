@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..core.arrays import reader
-from ..core.labels import check_labelings
-from ..core.types import ArrayLike, Estimator
-from ..core.validation import check_weights
+from ..array.arrays import reader
+from ..array.labels import check_labelings
+from ..array.types import ArrayLike, Estimator
+from ..array.validation import check_weights
 from ..memberships import one_hot
 
 __all__ = [

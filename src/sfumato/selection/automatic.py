@@ -9,14 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..core.arrays import is_numpy, reader
-from ..core.constraints import Known, known_labels
-from ..core.growth import GROWTH
-from ..core.kept import publish_kept
-from ..core.numbers import noise_level, number_scores
-from ..core.types import ArrayLike
-from ..core.validation import check_choice, check_number
-from ..core.warn import one_warning, warn
+from ..array.arrays import is_numpy, reader
+from ..array.types import ArrayLike
+from ..array.validation import check_choice, check_number
+from ..array.warn import one_warning, warn
+from ..data.constraints import Known, known_labels
+from ..engine.growth import GROWTH
+from ..engine.kept import publish_kept
+from ..engine.numbers import noise_level, number_scores
 from .choose import NEAR, Choice, choose_n_clusters, reported
 from .own import SPECTRUM, Search, of_mixture
 
@@ -96,7 +96,7 @@ class AutomaticClusters:
 class AutomaticSimilarity(AutomaticClusters):
     """A model of a similarity whose ``n_clusters`` may be "auto": the number of largest score.
 
-    The scores of all numbers come from one spectrum of the similarity (``core.numbers``); one fit
+    The scores of all numbers come from one spectrum of the similarity (``engine.numbers``); one fit
     with the best of them follows. One cluster is the answer where no score is above that of noise.
     """
 

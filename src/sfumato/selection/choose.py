@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from ..core.growth import GROWTH
-from ..core.structure import FEWEST, LEVEL, PREFIX, SEARCH_TESTS, Structure, convinces
-from ..core.types import ArrayLike, Estimator, RandomState
-from ..core.validation import as_generator, check_number
-from ..core.warn import warn
+from ..array.types import ArrayLike, Estimator, RandomState
+from ..array.validation import as_generator, check_number
+from ..array.warn import warn
+from ..engine.growth import GROWTH
+from ..engine.structure import FEWEST, LEVEL, PREFIX, SEARCH_TESTS, Structure, convinces
 from . import own
 from ._evidence import Evidence, Features, as_evidence
 from .criteria import criterion_weights, supported_numbers

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.numbers import eigengap, misfit, misfit_of_sums, penalized_eigengap
-from ..core.structure import LEVEL, SEARCH_TESTS, Structure
-from ..core.types import Array, ArrayLike
+from ..array.types import Array, ArrayLike
+from ..engine.numbers import eigengap, misfit, misfit_of_sums, penalized_eigengap
+from ..engine.structure import LEVEL, SEARCH_TESTS, Structure
 from ..metrics import adjusted_rand_index
 
 __all__ = [
@@ -57,7 +57,7 @@ def supported_numbers(n_clusters: Any, scores: Any) -> list[int]:
 
     Clusters may contain clusters, so the largest supported number is the most informative. Many
     numbers were tried: to keep false alarms of the whole search at 5 %, p must be at most 0.05 / 3
-    (``core.structure``).
+    (``engine.structure``).
 
     Examples
     --------

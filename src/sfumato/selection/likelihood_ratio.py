@@ -11,9 +11,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from ..core.types import Array, ArrayLike, Estimator, RandomState
-from ..core.validation import as_generator, check_number
-from ..core.warn import warn
+from ..array.types import Array, ArrayLike, Estimator, RandomState
+from ..array.validation import as_generator, check_number
+from ..array.warn import warn
 from .choose import Progress
 
 __all__ = ["LikelihoodRatio", "RatioTest", "bootstrap_likelihood_ratio"]

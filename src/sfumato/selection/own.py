@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from ..core.types import Estimator
+from ..array.types import Estimator
 from ._evidence import Evidence
 from .criteria import supported_numbers
 

@@ -10,9 +10,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
 
-from ..core.types import Array, ArrayLike, Estimator, RandomState
-from ..core.validation import as_generator, check_choice, check_number, check_weights
-from ..core.warn import warn
+from ..array.types import Array, ArrayLike, Estimator, RandomState
+from ..array.validation import as_generator, check_choice, check_number, check_weights
+from ..array.warn import warn
 from ._evidence import check_estimator, memberships_of, with_clusters
 from .choose import Progress
 from .resampling import Interval

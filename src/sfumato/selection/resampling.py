@@ -10,9 +10,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from ..core.memory import reserve
-from ..core.types import ArrayLike, Estimator, RandomState
-from ..core.validation import as_generator, check_number
+from ..array.memory import reserve
+from ..array.types import ArrayLike, Estimator, RandomState
+from ..array.validation import as_generator, check_number
 from ..memberships import align, cooccurrence
 from ._evidence import Evidence, as_evidence, memberships_of, with_clusters
 from .choose import Progress

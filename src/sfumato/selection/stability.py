@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from ..core.types import ArrayLike, RandomState
-from ..core.validation import as_generator, check_number
+from ..array.types import ArrayLike, RandomState
+from ..array.validation import as_generator, check_number
 from ..metrics import adjusted_rand_index
 from ._evidence import as_evidence, labels_of, with_clusters
 

@@ -15,11 +15,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import squareform
 
-from ..core.few import few_scores
-from ..core.memory import reserve
-from ..core.numbers import number_scores
-from ..core.similarity_base import NAMED
-from ..core.structure import Structure, assess
+from ..array.memory import reserve
+from ..engine.few import few_scores
+from ..engine.numbers import number_scores
+from ..engine.similarity_base import NAMED
+from ..engine.structure import Structure, assess
 from ..memberships import one_hot
 from ..metrics import fuzzy_silhouette
 from ..numerics import trees

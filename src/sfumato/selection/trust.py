@@ -15,8 +15,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 
-from ..core.types import ArrayLike, Estimator, RandomState
-from ..core.validation import check_number
+from ..array.types import ArrayLike, Estimator, RandomState
+from ..array.validation import check_number
 from ..datasets import make_gaussians
 from ..memberships import align, check_memberships, cooccurrence, harden
 from ..metrics import brier_score, calibration_curve

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import to_numpy
-from ..core.structure import CONFIDENT
-from ..core.types import ArrayLike
+from ..array.arrays import to_numpy
+from ..array.types import ArrayLike
+from ..engine.structure import CONFIDENT
 from ..memberships import check_memberships
 
 __all__ = ["STABLE", "Verdict", "verdict"]

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import namespace
-from ..core.matrices import check_rows, check_similarity
-from ..core.memory import reserve
-from ..core.types import Array, ArrayLike
-from ..core.validation import check_choice, check_number
-from ..core.warn import warn
+from ..array.arrays import namespace
+from ..array.memory import reserve
+from ..array.types import Array, ArrayLike
+from ..array.validation import check_choice, check_number
+from ..array.warn import warn
+from ..data.matrices import check_rows, check_similarity
 from ..numerics.distances import unit_rows
 from ..numerics.eigen import (
     Spectrum,

@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ..core.arrays import namespace
-from ..core.labels import as_labels, check_labelings
-from ..core.memory import reserve
-from ..core.types import Array, ArrayLike
+from ..array.arrays import namespace
+from ..array.labels import as_labels, check_labelings
+from ..array.memory import reserve
+from ..array.types import Array, ArrayLike
 from ..numerics import label_products
 from ..numerics import label_table as kernel
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.arrays import namespace, to_numpy
-from ..core.matrices import check_rows, check_similarity
-from ..core.memory import reserve
-from ..core.types import ArrayLike, Similarity, Weights
-from ..core.validation import check_choice, check_number, check_weights
-from ..core.warn import warn
+from ..array.arrays import namespace, to_numpy
+from ..array.memory import reserve
+from ..array.types import ArrayLike, Similarity, Weights
+from ..array.validation import check_choice, check_number, check_weights
+from ..array.warn import warn
+from ..data.matrices import check_rows, check_similarity
 from ..numerics.operators import Scaled, Shifted, as_dense, degrees, dtype_of
 from ..numerics.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
 

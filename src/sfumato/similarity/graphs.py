@@ -14,11 +14,11 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import check_array
 
-from ..core.features import refuse_unseen
-from ..core.memory import reserve
-from ..core.types import Array, ArrayLike
-from ..core.validation import check_number, refuse_overflow
-from ..core.warn import warn
+from ..array.memory import reserve
+from ..array.types import Array, ArrayLike
+from ..array.validation import check_number, refuse_overflow
+from ..array.warn import warn
+from ..data.features import refuse_unseen
 from .neighbors import finder_of, known_weights, links, neighbor_distances, reach, shares
 from .operators import Factored
 

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from ..core.docs import documented
-from ..core.labels import check_labelings
-from ..core.matrices import check_similarity
-from ..core.types import ArrayLike, Similarity
-from ..core.validation import check_number, refuse_overflow, refuse_underflow
+from ..array.docs import documented
+from ..array.labels import check_labelings
+from ..array.types import ArrayLike, Similarity
+from ..array.validation import check_number, refuse_overflow, refuse_underflow
+from ..data.matrices import check_similarity
 from ..numerics.operators import as_dense
 from ..numerics.waiting import waited
 from .spectral_cost import Cost, neighbor_cost, scale_gradient, spectral_cost

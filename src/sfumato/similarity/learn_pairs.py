@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.constraints import check_pairs
-from ..core.docs import documented
-from ..core.matrices import check_similarity
-from ..core.types import ArrayLike, Similarity
-from ..core.validation import check_number
-from ..core.warn import warn
+from ..array.docs import documented
+from ..array.types import ArrayLike, Similarity
+from ..array.validation import check_number
+from ..array.warn import warn
+from ..data.constraints import check_pairs
+from ..data.matrices import check_similarity
 from ..numerics.operators import as_dense
 from ..numerics.waiting import waited
 

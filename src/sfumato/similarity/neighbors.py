@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
-from ..core.types import Array
+from ..array.types import Array
 
 __all__ = ["finder_of", "known_weights", "links", "neighbor_distances", "reach", "shares"]
 

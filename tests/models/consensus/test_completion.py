@@ -12,7 +12,7 @@ from sfumato import (
     PairwiseProbabilisticClustering,
     SpectralClustering,
 )
-from sfumato.core.warn import EvidenceWarning
+from sfumato.array.warn import EvidenceWarning
 from sfumato.models.consensus import matrix
 from sfumato.numerics.label_table import encode, has_unseen_pairs
 from sfumato.selection import choose_n_clusters

@@ -20,8 +20,8 @@ from sfumato import (
     PairwiseProbabilisticClustering,
     SpectralClustering,
 )
-from sfumato.core.objects import present_rows
 from sfumato.datasets import make_gaussians
+from sfumato.engine.objects import present_rows
 from sfumato.metrics import adjusted_rand_index, matched_accuracy
 from sfumato.models.consensus import explicit, hard, solvers
 from sfumato.models.consensus.selection import _skill

@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, MixtureEnsemble
-from sfumato.core.warn import EvidenceWarning
+from sfumato.array.warn import EvidenceWarning
 from sfumato.models.consensus import em
 from sfumato.models.gaussian import kernel, missing
 from sfumato.numerics import background as holes

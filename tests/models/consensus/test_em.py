@@ -7,8 +7,8 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
-from sfumato.core.arrays import native
-from sfumato.core.rows import in_threads
+from sfumato.array.arrays import native
+from sfumato.array.rows import in_threads
 from sfumato.models.consensus import em
 from sfumato.numerics import distances
 

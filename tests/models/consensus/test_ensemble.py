@@ -10,7 +10,7 @@ from sklearn.datasets import make_blobs
 from sklearn.mixture import GaussianMixture
 
 from sfumato import ClusteringEnsemble, EvidenceWarning
-from sfumato.core.loop import progress
+from sfumato.engine.loop import progress
 from sfumato.models.consensus import members
 
 X, Y = make_blobs(120, centers=3, cluster_std=0.4, random_state=0)

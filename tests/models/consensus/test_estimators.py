@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from sfumato import EvidenceAccumulation, FuzzyCMeans, MixtureEnsemble
-from sfumato.core.warn import EvidenceWarning
+from sfumato.array.warn import EvidenceWarning
 from sfumato.memberships import one_hot
 
 MEMBERS = [

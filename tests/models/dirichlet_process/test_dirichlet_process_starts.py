@@ -7,8 +7,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from sfumato import DirichletProcessMixture
+from sfumato.array.rows import Rows
 from sfumato.conjugate import DirichletMultinomial, NormalInverseGamma, NormalInverseWishart
-from sfumato.core.rows import Rows
 from sfumato.models.dirichlet_process import kernel, priors, starts, variational
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from sfumato.core import acceleration, loop
-from sfumato.core.arrays import native
+from sfumato.array.arrays import native
+from sfumato.engine import acceleration, loop
 from sfumato.models.factorization import kernel
 from sfumato.similarity import doubly_stochastic
 

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics import adjusted_rand_score
 
 from sfumato import FuzzyCMeans
-from sfumato.core.warn import EvidenceWarning
+from sfumato.array.warn import EvidenceWarning
 from sfumato.datasets import make_gaussians
 from sfumato.models.fuzzy import fuzziness, kernel
 

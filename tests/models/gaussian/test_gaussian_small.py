@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sfumato.core import loop
-from sfumato.core.arrays import native
+from sfumato.array.arrays import native
+from sfumato.engine import loop
 from sfumato.models.gaussian import hierarchy, kernel, likelihood
 from sfumato.models.gaussian.data import MixtureData
 from sfumato.models.gaussian.prior import default_prior

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato import EvidenceWarning, PairwiseProbabilisticClustering, SpectralClustering
-from sfumato.core import acceleration, loop
-from sfumato.core.similarity_evidence import Evidence
+from sfumato.engine import acceleration, loop
+from sfumato.engine.similarity_evidence import Evidence
 from sfumato.metrics import adjusted_rand_index
 from sfumato.models.pairwise import kernel, rows, setup
 from sfumato.models.pairwise.pairs import Pairs

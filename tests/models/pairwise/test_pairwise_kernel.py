@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
-from sfumato.core import acceleration, loop
-from sfumato.core.arrays import to_numpy
+from sfumato.array.arrays import to_numpy
+from sfumato.engine import acceleration, loop
 from sfumato.models.pairwise import gradient, kernel, rows
 from sfumato.numerics import simplex
 

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sfumato.core import loop
+from sfumato.engine import loop
 from sfumato.models.spectral import rounding
 from sfumato.native import kmeans as native
 from sfumato.numerics import kmeans

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core import acceleration, loop
-from ...core.base import InductiveClusterer
-from ...core.clusterer import plain_features
-from ...core.docs import documented
-from ...core.features import check_features, refuse_tensors
-from ...core.memory import InputSize
-from ...core.rows import Rows
-from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import check_number, check_weights
-from ...core.warn import warn
+from ...array.docs import documented
+from ...array.memory import InputSize
+from ...array.rows import Rows
+from ...array.types import Array, ArrayLike, RandomState
+from ...array.validation import check_number, check_weights
+from ...array.warn import warn
+from ...data.features import check_features, refuse_tensors
+from ...engine import acceleration, loop
+from ...engine.base import InductiveClusterer
+from ...engine.clusterer import plain_features
 from ...numerics import contingency
 from ...selection.automatic import AutomaticClusters
 from . import kernel

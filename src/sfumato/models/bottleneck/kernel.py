@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import xlogy
 
-from ...core.types import Array
+from ...array.types import Array
 from ...numerics.simplex import normalize, softmax
 
 __all__ = [

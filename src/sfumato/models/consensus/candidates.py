@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core import loop
-from ...core.arrays import asarray_like, is_numpy, namespace
-from ...core.types import Array, Weights
+from ...array.arrays import asarray_like, is_numpy, namespace
+from ...array.types import Array, Weights
+from ...engine import loop
 from ...numerics.axes import Axes, by_radius
 from ...selection.criteria import eigengap, misfit
 from .components import fit_components, matching

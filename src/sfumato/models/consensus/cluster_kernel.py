@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ...core import loop
+from ...engine import loop
 from ...numerics import label_table as tables
 from ...numerics.distances import unit_rows
 from ...similarity.cluster_kernel import ClusterKernel

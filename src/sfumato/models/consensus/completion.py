@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core import loop
-from ...core.types import Weights
+from ...array.types import Weights
+from ...engine import loop
 from ...numerics import label_table as tables
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors

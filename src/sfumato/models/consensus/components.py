@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ...core.rows import in_threads
+from ...array.rows import in_threads
 from ...numerics import distances, seeding
 from .em import Fitted, Seen, climb, expect, join, n_axes, starting_sums
 from .mixtures import Judged, Stock

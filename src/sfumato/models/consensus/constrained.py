@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...core import loop
-from ...core.constraints import Known
-from ...core.objects import object_weights
-from ...core.types import Weights
+from ...array.types import Weights
+from ...data.constraints import Known
+from ...engine import loop
+from ...engine.objects import object_weights
 from ...numerics.label_table import pair_counts
 from ...similarity.cluster_kernel import ClusterKernel, cluster_kernel
 from ...similarity.operators import Factored

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.warn import warn
+from ...array.warn import warn
 from ...numerics import label_table as tables
 
 __all__ = ["warn_if_noise", "warn_of_gaps"]

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.arrays import asarray_like, is_numpy, namespace, native
-from ...core.types import Weights
+from ...array.arrays import asarray_like, is_numpy, namespace, native
+from ...array.types import Weights
 from ...numerics import distances, seeding
 from ...numerics.background import Gaps
 from .holes import Partial, add_corrections

@@ -14,14 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from ...core import loop
-from ...core.features import check_features, refuse_tensors
-from ...core.memory import InputSize, require
-from ...core.objects import distinct_rows, object_weights
-from ...core.rows import _controller, in_threads
-from ...core.types import Array, ArrayLike
-from ...core.validation import as_generator, check_number, refuse_subnormal
-from ...core.warn import warn
+from ...array.memory import InputSize, require
+from ...array.rows import _controller, in_threads
+from ...array.types import Array, ArrayLike
+from ...array.validation import as_generator, check_number, refuse_subnormal
+from ...array.warn import warn
+from ...data.features import check_features, refuse_tensors
+from ...engine import loop
+from ...engine.objects import distinct_rows, object_weights
 from .members import LINKAGES, Failure, Plan, attempt, label
 
 __all__ = ["ClusteringEnsemble"]

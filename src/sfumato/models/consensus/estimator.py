@@ -11,17 +11,12 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
-from ...core.arrays import as_dense
-from ...core.clusterer import most_clusters, plain_features
-from ...core.docs import documented
-from ...core.features import check_observed, without_empty
-from ...core.few import has_few, number_of_few
-from ...core.memory import InputSize
-from ...core.objects import object_weights
-from ...core.rows import Rows
-from ...core.structure import FEWEST, PREFIX, assess
-from ...core.types import ArrayLike, Estimator, RandomState, Weights
-from ...core.validation import (
+from ...array.arrays import as_dense
+from ...array.docs import documented
+from ...array.memory import InputSize
+from ...array.rows import Rows
+from ...array.types import ArrayLike, Estimator, RandomState, Weights
+from ...array.validation import (
     as_generator,
     check_choice,
     check_n_clusters,
@@ -29,7 +24,12 @@ from ...core.validation import (
     check_weights,
     refuse_subnormal,
 )
-from ...core.warn import warn
+from ...array.warn import warn
+from ...data.features import check_observed, without_empty
+from ...engine.clusterer import most_clusters, plain_features
+from ...engine.few import has_few, number_of_few
+from ...engine.objects import object_weights
+from ...engine.structure import FEWEST, PREFIX, assess
 from . import given, hard, soft
 from .constrained import Constraints, fit_linked
 from .ensemble import ClusteringEnsemble

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import has_fit_parameter
 
-from ...core.types import Array, Estimator, Weights
+from ...array.types import Array, Estimator, Weights
 from ...memberships import check_memberships
 from .members import Failure, copies
 

@@ -22,9 +22,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ...core.arrays import asarray_like, is_numpy, namespace, to_numpy
-from ...core.rows import Rows
-from ...core.types import Weights
+from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
+from ...array.rows import Rows
+from ...array.types import Weights
 from ...numerics.axes import Axes
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.arrays import native
+from ...array.arrays import native
 from ...numerics import simplex
 
 __all__ = ["Pairs", "objective", "place", "sweep"]

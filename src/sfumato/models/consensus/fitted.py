@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names
 
-from ...core.arrays import as_dense
-from ...core.features import check_features, check_observed, warn_of_empty
-from ...core.intervals import CooccurrenceIntervals
-from ...core.rows import Rows
-from ...core.types import ArrayLike
-from ...core.validation import check_weights
+from ...array.arrays import as_dense
+from ...array.rows import Rows
+from ...array.types import ArrayLike
+from ...array.validation import check_weights
+from ...data.features import check_features, check_observed, warn_of_empty
+from ...engine.intervals import CooccurrenceIntervals
 from . import given, hard
 from .constrained import LinkedConsensus
 

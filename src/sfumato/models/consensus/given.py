@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.types import ArrayLike
+from ...array.types import ArrayLike
 from ...memberships import check_memberships
 from ...similarity.coassociation import check_partition_weight
 from .mixtures import MixtureEnsemble

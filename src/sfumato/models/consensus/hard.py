@@ -14,14 +14,14 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names, has_fit_parameter
 
-from ...core.clusterer import plain_features
-from ...core.features import check_features, refuse_tensors
-from ...core.labels import check_labelings
-from ...core.objects import Objects, object_weights, objects_of
-from ...core.structure import PREFIX, assess, convinces
-from ...core.types import ArrayLike, Estimator
-from ...core.validation import check_n_clusters, refuse_subnormal
-from ...core.warn import EvidenceWarning, warn
+from ...array.labels import check_labelings
+from ...array.types import ArrayLike, Estimator
+from ...array.validation import check_n_clusters, refuse_subnormal
+from ...array.warn import EvidenceWarning, warn
+from ...data.features import check_features, refuse_tensors
+from ...engine.clusterer import plain_features
+from ...engine.objects import Objects, object_weights, objects_of
+from ...engine.structure import PREFIX, assess, convinces
 from ...memberships import align
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.arrays import native
-from ...core.types import Weights
+from ...array.arrays import native
+from ...array.types import Weights
 from ...numerics import distances
 from ...numerics.background import Gaps
 

@@ -21,8 +21,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
-from ...core import loop
-from ...core.warn import warn
+from ...array.warn import warn
+from ...engine import loop
 from ...numerics import kmeans, simplex
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors, normalized_operator

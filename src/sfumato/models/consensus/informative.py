@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.types import Array, Weights
+from ...array.types import Array, Weights
 from ...numerics.axes import Axes, leading, turned
 from .components import gain
 from .mixtures import MixtureEnsemble, Stock

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
 
-from ...core import loop
-from ...core.memory import memory_budget
-from ...core.types import Estimator
+from ...array.memory import memory_budget
+from ...array.types import Estimator
+from ...engine import loop
 from ...memberships import one_hot
 from ...numerics import label_table as tables
 from ...numerics import trees

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import has_fit_parameter
 
-from ...core.types import Array, Estimator, Weights
+from ...array.types import Array, Estimator, Weights
 from ...numerics import trees
 
 __all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "copies", "label", "split"]

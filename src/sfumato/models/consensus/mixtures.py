@@ -13,14 +13,14 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ...core import loop
-from ...core.arrays import asarray_like, is_numpy, namespace, to_numpy
-from ...core.features import check_observed, without_empty
-from ...core.objects import distinct_sample, object_weights
-from ...core.rows import Rows, in_threads
-from ...core.types import Array, ArrayLike, Weights
-from ...core.validation import as_generator, check_number, refuse_subnormal
-from ...core.warn import warn
+from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
+from ...array.rows import Rows, in_threads
+from ...array.types import Array, ArrayLike, Weights
+from ...array.validation import as_generator, check_number, refuse_subnormal
+from ...array.warn import warn
+from ...data.features import check_observed, without_empty
+from ...engine import loop
+from ...engine.objects import distinct_sample, object_weights
 from ...numerics.axes import Axes, by_radius, fit_axes
 from ...numerics.background import Gaps
 from .em import Fitted, Seen, fit_mixture, join, log_density

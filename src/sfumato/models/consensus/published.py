@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core import acceleration, loop
-from ...core.warn import EvidenceWarning
+from ...array.warn import EvidenceWarning
+from ...engine import acceleration, loop
 from ...numerics import label_sweep as sweeps
 from ...numerics import label_table as tables
 from ...numerics import simplex

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...core import loop
-from ...core.arrays import asarray_like
-from ...core.types import Weights
-from ...core.warn import EvidenceWarning
+from ...array.arrays import asarray_like
+from ...array.types import Weights
+from ...array.warn import EvidenceWarning
+from ...engine import loop
 from ...numerics import simplex
 from ...selection.criteria import misfit
 from ...similarity.operators import Factored

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.growth import GROWTH
-from ...core.types import Estimator
+from ...array.types import Estimator
+from ...engine.growth import GROWTH
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
 from ...selection import criteria

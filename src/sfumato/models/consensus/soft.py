@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.arrays import asarray_like, namespace, to_numpy
-from ...core.features import empty_rows
-from ...core.growth import GROWTH
-from ...core.objects import distinct_sample, sample_objects
-from ...core.rows import Rows
-from ...core.structure import assess
-from ...core.types import Array, Weights
-from ...core.warn import warn
+from ...array.arrays import asarray_like, namespace, to_numpy
+from ...array.rows import Rows
+from ...array.types import Array, Weights
+from ...array.warn import warn
+from ...data.features import empty_rows
+from ...engine.growth import GROWTH
+from ...engine.objects import distinct_sample, sample_objects
+from ...engine.structure import assess
 from ...memberships import align
 from ...numerics.axes import fit_axes
 from ...selection.criteria import eigengap, misfit_of_sums, structure_score, supported_numbers

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core import loop
+from ...engine import loop
 from ...numerics import label_table as tables
 from .cluster_kernel import SCREEN, ByKernel
 from .completion import ByCompletion

@@ -23,9 +23,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import digamma, gammaln
 
+from ...array.arrays import namespace, to_numpy
+from ...array.types import Array
 from ...conjugate.kernel import LOG_2PI, normal_wishart_log_normalizer
-from ...core.arrays import namespace, to_numpy
-from ...core.types import Array
 from ...numerics import distances
 from . import missing
 

@@ -12,24 +12,24 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ...conjugate import (
-    NormalInverseWishart,
-)
-from ...core import loop
-from ...core.arrays import to_numpy
-from ...core.features import check_features, observed_only
-from ...core.growth import GROWTH
-from ...core.memory import InputSize, reserve
-from ...core.rows import Rows
-from ...core.types import Array, ArrayLike, RandomState, Weights
-from ...core.validation import (
+from ...array.arrays import to_numpy
+from ...array.memory import InputSize, reserve
+from ...array.rows import Rows
+from ...array.types import Array, ArrayLike, RandomState, Weights
+from ...array.validation import (
     as_generator,
     check_choice,
     check_n_clusters,
     check_number,
     check_weights,
 )
-from ...core.warn import warn
+from ...array.warn import warn
+from ...conjugate import (
+    NormalInverseWishart,
+)
+from ...data.features import check_features, observed_only
+from ...engine import loop
+from ...engine.growth import GROWTH
 from ...numerics import seeding
 from . import priors, sampling, seating, starts, variational
 from .fitted import FittedProcess

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ...array.arrays import is_numpy, namespace, to_numpy
+from ...array.docs import documented
+from ...array.rows import Rows
+from ...array.types import ArrayLike
+from ...array.validation import check_weights
 from ...conjugate import (
     BetaBinomial,
     DirichletMultinomial,
     NormalInverseGamma,
     NormalInverseWishart,
 )
-from ...core.arrays import is_numpy, namespace, to_numpy
-from ...core.base import Clusterer
-from ...core.docs import documented
-from ...core.features import check_features
-from ...core.rows import Rows
-from ...core.types import ArrayLike
-from ...core.validation import check_weights
+from ...data.features import check_features
+from ...engine.base import Clusterer
 from . import priors, sampling, variational
 
 __all__ = ["FittedProcess"]

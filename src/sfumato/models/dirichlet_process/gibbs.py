@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ...core.arrays import native
-from ...core.types import Array
+from ...array.arrays import native
+from ...array.types import Array
 from .seating import seats, sums
 
 __all__ = [

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaln, digamma, gammaln, zeta
 
-from ...core.arrays import namespace, to_numpy
-from ...core.types import Array, Weights
+from ...array.arrays import namespace, to_numpy
+from ...array.types import Array, Weights
 from ...numerics.distances import softmax_columns
 
 __all__ = [

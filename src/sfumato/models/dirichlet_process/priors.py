@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ...array.arrays import to_numpy
+from ...array.rows import Rows
+from ...array.types import Array, Weights
+from ...array.validation import check_number
+from ...array.warn import warn
 from ...conjugate import (
     BetaBinomial,
     DirichletMultinomial,
     NormalInverseGamma,
     NormalInverseWishart,
 )
-from ...core.arrays import to_numpy
-from ...core.rows import Rows
-from ...core.types import Array, Weights
-from ...core.validation import check_number
-from ...core.warn import warn
 from .components import CountComponent, DiagonalComponent, FullComponent, standardize
 from .kernel import Concentration
 

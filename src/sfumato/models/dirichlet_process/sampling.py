@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...core import loop
-from ...core.arrays import to_numpy
-from ...core.rows import threads
-from ...core.types import Array
+from ...array.arrays import to_numpy
+from ...array.rows import threads
+from ...array.types import Array
+from ...engine import loop
 from ...numerics import label_sweep, simplex
 from ...numerics.label_table import encode
 from . import gibbs, seating

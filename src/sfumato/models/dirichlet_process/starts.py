@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from ...core.arrays import is_numpy, namespace, to_numpy
-from ...core.rows import Rows, has_holes
-from ...core.types import Array, Weights
+from ...array.arrays import is_numpy, namespace, to_numpy
+from ...array.rows import Rows, has_holes
+from ...array.types import Array, Weights
 from ...numerics import seeding
 from ...numerics.clear_groups import best_move
 from . import kernel

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core import loop
-from ...core.arrays import to_numpy
-from ...core.base import weight_of
-from ...core.rows import Rows, has_holes
-from ...core.types import Array, Weights
+from ...array.arrays import to_numpy
+from ...array.rows import Rows, has_holes
+from ...array.types import Array, Weights
+from ...engine import loop
+from ...engine.base import weight_of
 from . import kernel
 from .starts import is_clear, starts, unmerged
 

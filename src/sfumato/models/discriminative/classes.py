@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.arrays import to_numpy
-from ...core.types import ArrayLike
-from ...core.validation import check_weights, refuse_mask
-from ...core.warn import warn
+from ...array.arrays import to_numpy
+from ...array.types import ArrayLike
+from ...array.validation import check_weights, refuse_mask
+from ...array.warn import warn
 
 __all__ = ["class_rows", "known_classes", "prior_counts", "weighted", "weights_as_counts"]
 

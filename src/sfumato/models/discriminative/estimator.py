@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core import loop
-from ...core.arrays import to_numpy
-from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import as_generator, check_choice, check_n_clusters, check_number
-from ...core.warn import warn
+from ...array.arrays import to_numpy
+from ...array.types import Array, ArrayLike, RandomState
+from ...array.validation import as_generator, check_choice, check_n_clusters, check_number
+from ...array.warn import warn
+from ...engine import loop
 from ...numerics import contingency
 from .classes import class_rows, known_classes, weights_as_counts
 from .fitted import FittedDiscriminative

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.arrays import is_numpy, namespace
-from ...core.base import Clusterer
-from ...core.docs import documented
-from ...core.features import check_features
-from ...core.rows import Rows
-from ...core.types import Array, ArrayLike
+from ...array.arrays import is_numpy, namespace
+from ...array.docs import documented
+from ...array.rows import Rows
+from ...array.types import Array, ArrayLike
+from ...data.features import check_features
+from ...engine.base import Clusterer
 from ...numerics import contingency
 from . import kernel
 from .classes import class_rows, prior_counts, weighted, weights_as_counts

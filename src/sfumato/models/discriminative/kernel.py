@@ -34,8 +34,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import psi, xlogy
 
-from ...core.arrays import namespace, to_numpy
-from ...core.types import Array
+from ...array.arrays import namespace, to_numpy
+from ...array.types import Array
 from ...numerics.simplex import softmax
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core import loop
+from ...engine import loop
 from . import kernel
 from .problem import Problem
 

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import xlogy
 
-from ...core import loop
-from ...core.arrays import is_numpy, namespace, to_numpy
-from ...core.rows import Rows
-from ...core.types import Array
+from ...array.arrays import is_numpy, namespace, to_numpy
+from ...array.rows import Rows
+from ...array.types import Array
+from ...engine import loop
 from ...numerics import contingency
 from ...numerics.coordinates import Coordinates, measure
 from . import kernel

@@ -14,8 +14,8 @@ from scipy.linalg import eigh
 from scipy.stats import chi2
 from sklearn.cluster import KMeans
 
-from ...core.arrays import to_numpy
-from ...core.types import Array
+from ...array.arrays import to_numpy
+from ...array.types import Array
 from .problem import Problem, mass_of
 
 __all__ = ["choose_number", "starts"]

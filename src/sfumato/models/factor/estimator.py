@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core import loop
-from ...core.base import weight_of
-from ...core.docs import documented
-from ...core.mixture_features import FeatureMixture
-from ...core.rows import Rows
-from ...core.types import Array, RandomState, Weights
-from ...core.validation import check_choice, check_number
-from ...core.warn import warn
+from ...array.docs import documented
+from ...array.rows import Rows
+from ...array.types import Array, RandomState, Weights
+from ...array.validation import check_choice, check_number
+from ...array.warn import warn
+from ...engine import loop
+from ...engine.base import weight_of
+from ...engine.mixture_features import FeatureMixture
 from ...numerics import seeding
 from ...selection.automatic import AutomaticMixture
 from . import kernel, missing, starts

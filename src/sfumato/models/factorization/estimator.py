@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core import acceleration, loop
-from ...core.arrays import as_dense, is_numpy, to_numpy
-from ...core.constrained_similarity import LinkedSimilarityClusterer
-from ...core.constraints import Known, match_columns, matching
-from ...core.docs import documented
-from ...core.memory import InputSize, reserve
-from ...core.similarity_evidence import Evidence, largest_entry
-from ...core.types import ArrayLike, RandomState, Similarity, Weights
-from ...core.validation import (
+from ...array.arrays import as_dense, is_numpy, to_numpy
+from ...array.docs import documented
+from ...array.memory import InputSize, reserve
+from ...array.types import ArrayLike, RandomState, Similarity, Weights
+from ...array.validation import (
     as_generator,
     check_choice,
     check_n_clusters,
     check_number,
     check_weights,
 )
-from ...core.warn import warn
+from ...array.warn import warn
+from ...data.constraints import Known, match_columns, matching
+from ...engine import acceleration, loop
+from ...engine.constrained_similarity import LinkedSimilarityClusterer
+from ...engine.similarity_evidence import Evidence, largest_entry
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator
 from ...numerics.kmeans import orthogonal_rows

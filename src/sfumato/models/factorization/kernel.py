@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.arrays import native
+from ...array.arrays import native
 
 __all__ = [
     "Problem",

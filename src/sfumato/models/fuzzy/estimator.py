@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core import loop
-from ...core.base import weight_of
-from ...core.constraints import Known
-from ...core.docs import documented
-from ...core.features import check_features, observed_only
-from ...core.rows import Rows
-from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import check_choice, check_number, check_weights
-from ...core.warn import warn
+from ...array.docs import documented
+from ...array.rows import Rows
+from ...array.types import Array, ArrayLike, RandomState
+from ...array.validation import check_choice, check_number, check_weights
+from ...array.warn import warn
+from ...data.constraints import Known
+from ...data.features import check_features, observed_only
+from ...engine import loop
+from ...engine.base import weight_of
 from ...numerics import distances, seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticClusters

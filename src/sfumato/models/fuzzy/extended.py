@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...core import loop
-from ...core.base import InductiveClusterer
-from ...core.constraints import Known, matching
-from ...core.features import check_features
-from ...core.kept import publish_kept
-from ...core.linked import Linked
-from ...core.memory import reserve
-from ...core.rows import Rows
-from ...core.similarity_evidence import has_gaps
-from ...core.types import ArrayLike
-from ...core.validation import as_generator, check_choice, check_n_clusters, check_weights
+from ...array.memory import reserve
+from ...array.rows import Rows
+from ...array.types import ArrayLike
+from ...array.validation import as_generator, check_choice, check_n_clusters, check_weights
+from ...data.constraints import Known, matching
+from ...data.features import check_features
+from ...engine import loop
+from ...engine.base import InductiveClusterer
+from ...engine.kept import publish_kept
+from ...engine.linked import Linked
+from ...engine.similarity_evidence import has_gaps
 from ...numerics import seeding
 from ...numerics.coordinates import Coordinates, measure
 from ...similarity import gaussian

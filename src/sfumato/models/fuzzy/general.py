@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core import loop
-from ...core.linked import Linked
+from ...engine import loop
+from ...engine.linked import Linked
 from .geometry import Solution
 from .kernel import Rule, share
 

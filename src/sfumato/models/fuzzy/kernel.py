@@ -21,9 +21,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
-from ...core import loop
-from ...core.arrays import inplace, namespace, native, to_numpy
-from ...core.types import Array
+from ...array.arrays import inplace, namespace, native, to_numpy
+from ...array.types import Array
+from ...engine import loop
 from ...numerics import distances
 
 __all__ = [

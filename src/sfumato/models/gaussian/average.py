@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ...core.arrays import namespace, to_numpy
+from ...array.arrays import namespace, to_numpy
 from . import bootstrap as resampling
 from . import search
 from .data import MixtureData

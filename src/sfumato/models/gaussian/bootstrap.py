@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...core import loop
+from ...engine import loop
 from .candidate import Fit, Problem, problem
 from .data import MixtureData, partitions
 from .kernel import State

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...core import loop
-from ...core.model_search import ModelCandidate
+from ...engine import loop
+from ...engine.model_search import ModelCandidate
 from ...numerics.families import family_of
 from .candidate import BEHIND, Fit, Problem, doubt
 from .candidate import problem as problem_of

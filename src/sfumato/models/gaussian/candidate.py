@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core import loop
-from ...core.model_search import ModelCandidate
+from ...engine import loop
+from ...engine.model_search import ModelCandidate
 from ...numerics import distances, families, seeding
 from ...numerics.families import family_of
 from . import direct, kernel

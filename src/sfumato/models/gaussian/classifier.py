@@ -20,11 +20,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ...core.arrays import to_numpy
-from ...core.clusterer import Iterative
-from ...core.features import check_features
-from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import check_number, check_weights
+from ...array.arrays import to_numpy
+from ...array.types import Array, ArrayLike, RandomState
+from ...array.validation import check_number, check_weights
+from ...data.features import check_features
+from ...engine.clusterer import Iterative
 from .estimator import GaussianMixture
 
 __all__ = ["MixtureClassifier"]

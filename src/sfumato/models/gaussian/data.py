@@ -16,9 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from ...core.arrays import is_numpy, to_numpy
-from ...core.linked import Linked
-from ...core.rows import Rows, has_holes
+from ...array.arrays import is_numpy, to_numpy
+from ...array.rows import Rows, has_holes
+from ...engine.linked import Linked
 from ...numerics import distances, families, seeding
 from ...numerics.clear_groups import best_move
 from ...numerics.coordinates import Coordinates, measure

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import namespace, to_numpy
-from ...core.types import Array
+from ...array.arrays import namespace, to_numpy
+from ...array.types import Array
 from ...numerics import distances, families
 from .kernel import LOG_2PI, State, Stats, cholesky, matrices, restrict
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from ...array.docs import documented
+from ...array.rows import Rows, one_blas_thread
+from ...array.types import ArrayLike, RandomState
+from ...array.validation import as_generator, check_choice, check_number, check_weights
+from ...array.warn import warn
 from ...conjugate import NormalInverseWishart
-from ...core.constraints import Known
-from ...core.docs import documented
-from ...core.features import check_features, observed_only
-from ...core.kept import publish_kept
-from ...core.linked import Linked
-from ...core.model_search import ModelCandidate, ModelSearch
-from ...core.rows import Rows, one_blas_thread
-from ...core.types import ArrayLike, RandomState
-from ...core.validation import as_generator, check_choice, check_number, check_weights
-from ...core.warn import warn
+from ...data.constraints import Known
+from ...data.features import check_features, observed_only
+from ...engine.kept import publish_kept
+from ...engine.linked import Linked
+from ...engine.model_search import ModelCandidate, ModelSearch
 from ...numerics import families
 from ...numerics.families import ALIASES, FAMILIES
 from ...selection.automatic import AutomaticMixture

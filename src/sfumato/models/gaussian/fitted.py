@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import to_numpy
-from ...core.base import Clusterer, blended, weight_of
-from ...core.features import check_features
-from ...core.loop import Run
-from ...core.rows import Rows, has_holes
-from ...core.types import ArrayLike
-from ...core.validation import as_generator, check_choice, check_number, check_weights
+from ...array.arrays import to_numpy
+from ...array.rows import Rows, has_holes
+from ...array.types import ArrayLike
+from ...array.validation import as_generator, check_choice, check_number, check_weights
+from ...data.features import check_features
+from ...engine.base import Clusterer, blended, weight_of
+from ...engine.loop import Run
 from . import kernel, merge, missing, noisy
 from .average import Member, averaged
 from .constant import Constant

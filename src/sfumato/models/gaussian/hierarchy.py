@@ -24,7 +24,7 @@ from functools import partial
 
 import numpy as np
 
-from ...core.arrays import native
+from ...array.arrays import native
 from ...numerics import seeding
 
 __all__ = ["hierarchy"]

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.arrays import inplace, is_numpy, namespace, to_numpy
-from ...core.types import Array, ArrayLike
+from ...array.arrays import inplace, is_numpy, namespace, to_numpy
+from ...array.types import Array, ArrayLike
 from ...numerics import distances, families
 from .prior import Prior
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core import acceleration, loop
-from ...core.arrays import to_numpy
-from ...core.linked import Linked
-from ...core.rows import Rows
-from ...core.types import Array, ArrayLike
+from ...array.arrays import to_numpy
+from ...array.rows import Rows
+from ...array.types import Array, ArrayLike
+from ...engine import acceleration, loop
+from ...engine.linked import Linked
 from ...numerics import distances, families
 from ...numerics.coordinates import Coordinates
 from . import direct, kernel, missing, small

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.types import ArrayLike
+from ...array.types import ArrayLike
 from ...numerics import distances
 from ...numerics.coordinates import Coordinates
 from . import kernel

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...array.labels import warn_of_ignored
+from ...array.types import ArrayLike
 from ...conjugate import NormalInverseWishart
-from ...core.labels import warn_of_ignored
-from ...core.types import ArrayLike
 
 __all__ = ["Given", "Settings", "check_frozen", "check_given", "partial_labels"]
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core import loop
+from ...engine import loop
 from ...numerics import distances, families
 from . import direct, kernel
 from .candidate import collapsed, small

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core import loop
-from ...core.growth import first_sizes, more_sizes
-from ...core.model_search import ModelSearch
-from ...core.types import ArrayLike
-from ...core.validation import check_n_clusters, check_number
-from ...core.warn import warn
+from ...array.types import ArrayLike
+from ...array.validation import check_n_clusters, check_number
+from ...array.warn import warn
+from ...engine import loop
+from ...engine.growth import first_sizes, more_sizes
+from ...engine.model_search import ModelSearch
 from ...numerics import families
 from ...numerics.families import family_of
 from . import noisy

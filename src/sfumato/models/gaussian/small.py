@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import native
+from ...array.arrays import native
 from ...numerics.families import rounds
 from .kernel import State
 from .prior import Prior

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from ...core import loop
-from ...core.arrays import to_numpy
-from ...core.docs import documented
-from ...core.features import check_features, refuse_tensors, refuse_unseen
-from ...core.mixture_base import DensityMixture
-from ...core.rows import Rows
-from ...core.types import ArrayLike, RandomState, Weights
-from ...core.validation import check_number, check_weights
+from ...array.arrays import to_numpy
+from ...array.docs import documented
+from ...array.rows import Rows
+from ...array.types import ArrayLike, RandomState, Weights
+from ...array.validation import check_number, check_weights
+from ...data.features import check_features, refuse_tensors, refuse_unseen
+from ...engine import loop
+from ...engine.mixture_base import DensityMixture
 from ...numerics import seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticMixture

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from ...core.memory import reserve
+from ...array.memory import reserve
 from ...numerics.simplex import normalize
 
 __all__ = ["drawn_memberships"]

@@ -17,8 +17,8 @@ import triton
 from scipy.sparse.linalg import LinearOperator
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from ...core.arrays import free_memory
-from ...core.types import Array, Similarity
+from ...array.arrays import free_memory
+from ...array.types import Array, Similarity
 from .cuda_sweep import LARGE, Sweep, halves
 from .cuda_visit import BAND, multiply
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import triton
 
-from ...core.types import Similarity
+from ...array.types import Similarity
 from .cuda_visit import UNITS, move
 
 __all__ = ["Sweep", "halves", "wide"]

@@ -11,18 +11,18 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ...core import acceleration, loop
-from ...core.arrays import as_dense, namespace, to_numpy
-from ...core.constrained_similarity import ConstrainedSimilarityClusterer
-from ...core.constraints import Known, match_columns
-from ...core.docs import documented
-from ...core.intervals import CooccurrenceIntervals
-from ...core.memory import InputSize
-from ...core.rows import one_blas_thread
-from ...core.similarity_evidence import Evidence
-from ...core.types import ArrayLike, RandomState
-from ...core.validation import as_generator, check_choice, check_number
-from ...core.warn import warn
+from ...array.arrays import as_dense, namespace, to_numpy
+from ...array.docs import documented
+from ...array.memory import InputSize
+from ...array.rows import one_blas_thread
+from ...array.types import ArrayLike, RandomState
+from ...array.validation import as_generator, check_choice, check_number
+from ...array.warn import warn
+from ...data.constraints import Known, match_columns
+from ...engine import acceleration, loop
+from ...engine.constrained_similarity import ConstrainedSimilarityClusterer
+from ...engine.intervals import CooccurrenceIntervals
+from ...engine.similarity_evidence import Evidence
 from ...numerics import simplex
 from ...numerics.eigen import dtype_of
 from ...selection.automatic import AutomaticSimilarity

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.arrays import device, namespace, to_numpy
-from ...core.types import Array, Similarity
+from ...array.arrays import device, namespace, to_numpy
+from ...array.types import Array, Similarity
 
 __all__ = ["Explicit", "Implicit", "Low", "columns", "dot", "panels"]
 

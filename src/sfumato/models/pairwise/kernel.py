@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core import loop
-from ...core.arrays import device, namespace, native, to_numpy
-from ...core.types import Array, ArrayLike, Weights
+from ...array.arrays import device, namespace, native, to_numpy
+from ...array.types import Array, ArrayLike, Weights
+from ...engine import loop
 from ...numerics import simplex
 from . import rows
 from .evidence import N_PANELS, Explicit, Implicit, Low, columns, panels

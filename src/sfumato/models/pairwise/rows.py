@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.arrays import is_numpy, native
-from ...core.types import Array
+from ...array.arrays import is_numpy, native
+from ...array.types import Array
 from .evidence import Explicit, Low
 
 __all__ = ["descend", "own_terms", "takes"]

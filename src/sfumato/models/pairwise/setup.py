@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ...core.arrays import is_numpy, optional_module, reader, to_numpy
-from ...core.constraints import Known
-from ...core.similarity_evidence import Evidence, largest_entry
+from ...array.arrays import is_numpy, optional_module, reader, to_numpy
+from ...data.constraints import Known
+from ...engine.similarity_evidence import Evidence, largest_entry
 from ...numerics import simplex
 from ...numerics.eigen import dtype_of, leading_eigenvectors
 from ...numerics.operators import like

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core import loop
-from ...core.arrays import device, is_numpy, namespace, to_numpy
-from ...core.types import Array
+from ...array.arrays import device, is_numpy, namespace, to_numpy
+from ...array.types import Array
+from ...engine import loop
 from ...numerics import simplex
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors, normalized_operator

@@ -9,16 +9,16 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from ...core import loop
-from ...core.arrays import as_dense, namespace, to_numpy
-from ...core.constrained_similarity import ConstrainedSimilarityClusterer
-from ...core.constraints import Known, match_columns, matching
-from ...core.docs import documented
-from ...core.objects import chained, joined, merged
-from ...core.similarity_evidence import Evidence
-from ...core.types import Array, ArrayLike, RandomState
-from ...core.validation import as_generator, check_choice, check_number
-from ...core.warn import warn
+from ...array.arrays import as_dense, namespace, to_numpy
+from ...array.docs import documented
+from ...array.types import Array, ArrayLike, RandomState
+from ...array.validation import as_generator, check_choice, check_number
+from ...array.warn import warn
+from ...data.constraints import Known, match_columns, matching
+from ...engine import loop
+from ...engine.constrained_similarity import ConstrainedSimilarityClusterer
+from ...engine.objects import chained, joined, merged
+from ...engine.similarity_evidence import Evidence
 from ...numerics import kmeans as kernel
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import Spectrum, leading_eigenvectors

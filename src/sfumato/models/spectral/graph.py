@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.arrays import namespace
-from ...core.constraints import Known
-from ...core.similarity_evidence import Evidence
-from ...core.types import Array, Similarity
+from ...array.arrays import namespace
+from ...array.types import Array, Similarity
+from ...data.constraints import Known
+from ...engine.similarity_evidence import Evidence
 from ...numerics.eigen import Spectrum
 from ...numerics.operators import Shifted, degrees, diagonal_of, dtype_of, magnitudes
 from ...similarity import ClusterKernel

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core import loop
-from ...core.arrays import namespace, native
+from ...array.arrays import namespace, native
+from ...engine import loop
 from ...numerics import kmeans as kernel
 
 __all__ = ["best_of_starts"]

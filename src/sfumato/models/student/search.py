@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core import acceleration, loop
-from ...core.base import weight_of
-from ...core.mixture_features import FeatureMixture
-from ...core.rows import Rows, one_blas_thread
-from ...core.validation import as_generator
+from ...array.rows import Rows, one_blas_thread
+from ...array.validation import as_generator
+from ...engine import acceleration, loop
+from ...engine.base import weight_of
+from ...engine.mixture_features import FeatureMixture
 from . import kernel
 
 __all__ = ["FamilySearch"]

@@ -1,0 +1,66 @@
+"""Names from files and users (objects, columns, clusters), made safe to show and to write."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = ["from_cell", "plain", "to_cell"]
+
+_DIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
+_TRIGGERS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def plain(name: object, width: int = 60) -> str:
+    """``name`` on one line of at most ``width`` characters.
+
+    Control and text-direction characters are spelled out.
+
+    Examples
+    --------
+    >>> from sfumato.array.text import plain
+    >>> plain("two\\nlines"), plain("abcdefghij", width=5)
+    ('two\\\\nlines', 'ab…ij')
+    """
+    text = "".join(_spelled(character) for character in str(name)[: 4 * width])
+    if len(str(name)) > 4 * width or len(text) > width:
+        tail = "".join(_spelled(character) for character in str(name)[-width:])
+        half = (width - 1) // 2
+        text = f"{text[: width - 1 - half]}…{tail[len(tail) - half :]}"
+    return text
+
+
+def _spelled(character: str) -> str:
+    if character in _DIRECTIONAL or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+        return character.encode("unicode_escape").decode("ascii")
+    return character
+
+
+def to_cell(name: str) -> str:
+    """``name`` as a table cell that no spreadsheet takes for a formula: a leading apostrophe where
+    one is needed.
+
+    Examples
+    --------
+    >>> from sfumato.array.text import to_cell
+    >>> to_cell("=cmd()"), to_cell("-5.2"), to_cell("cell 7")
+    ("'=cmd()", '-5.2', 'cell 7')
+    """
+    if (name.startswith(_TRIGGERS) and not _NUMBER.fullmatch(name)) or (
+        name.startswith("'") and name.lstrip("'").startswith(_TRIGGERS)
+    ):
+        return "'" + name
+    return name
+
+
+def from_cell(cell: str) -> str:
+    """The name that ``to_cell`` wrote.
+
+    Examples
+    --------
+    >>> from sfumato.array.text import from_cell
+    >>> from_cell("'=cmd()"), from_cell("'tis")
+    ('=cmd()', "'tis")
+    """
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_TRIGGERS) else cell

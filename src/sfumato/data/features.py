@@ -1,0 +1,357 @@
+"""Features as models read them: data frames, missing values, arrays of other libraries.
+
+Every message names the column or the row, and the fix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, timedelta
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import validate_data
+
+from ..array.arrays import is_numpy, namespace, reader
+from ..array.rows import Rows, has_holes
+from ..array.types import Array, ArrayLike, Estimator, Weights
+from ..array.validation import largest_size, refuse_mask, refuse_overflow
+from ..array.warn import warn
+
+__all__ = [
+    "check_features",
+    "check_observed",
+    "check_width",
+    "empty_rows",
+    "held_by",
+    "observed_only",
+    "refuse_same_names",
+    "refuse_spread",
+    "refuse_strange",
+    "refuse_tensors",
+    "refuse_unseen",
+    "warn_of_empty",
+    "without_empty",
+]
+
+# What to do with a dask array that a model cannot read; tests/dask compares it with the models.
+STREAMING = (
+    "choose one that streams: FuzzyCMeans, GaussianMixture, StudentMixture, FactorMixture, "
+    "MixedMixture, DirectionalMixture, DiscriminativeClustering, EvidenceAccumulation() or "
+    "MixtureEnsemble of features, PairwiseProbabilisticClustering(similarity='precomputed') of a "
+    "similarity"
+)
+
+# Beginnings of the names that pandas, polars and narwhals give to types, in small letters.
+TYPES = {
+    "datetime": "dates",
+    "date": "dates",
+    "period": "dates",
+    "timestamp": "dates",
+    "timedelta": "spans of time",
+    "duration": "spans of time",
+    "time": "times of day",
+    "interval": "intervals",
+    "list": "lists",
+    "array": "lists",
+    "struct": "records",
+    "unknown": "values of a type that has no name",
+}
+
+TENSORS = ("torch", "cupy")  # what an estimator reads that does not say it reads every library
+
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
+
+
+def check_features(
+    estimator: Estimator, X: Any, *, reset: bool, missing: bool = False, sparse: bool = True
+) -> Any:
+    """Features (n, p): finite, real, float32 or float64; CSR if sparse.
+
+    Torch and other arrays stay where they are.
+    """
+    refuse_mask(X, "X")
+    refuse_spread(estimator, X)
+    if hasattr(X, "columns") or getattr(getattr(X, "dtype", None), "kind", "f") in "Mm":
+        refuse_same_names(X, "X")
+        refuse_strange(X, "X", type(estimator).__name__)
+    foreign = reader(X)
+    if foreign is not None:
+        return foreign.check_features(estimator, X, reset, missing)
+    if (
+        not is_numpy(X)
+        and not sp.issparse(X)
+        and not hasattr(X, "__dataframe__")
+        and not hasattr(X, "iloc")
+    ):
+        return _check_foreign(estimator, X, reset)
+    with _explained(estimator), np.errstate(invalid="ignore", over="ignore"):
+        X = validate_data(  # infinities are refused, not warned of
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if sparse else False,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan" if missing else True,
+            ensure_min_samples=1,
+        )
+    refuse_overflow(X, "X")
+    if reset and missing and isinstance(X, np.ndarray):
+        refuse_unseen(X, getattr(estimator, "feature_names_in_", None))
+    if reset:
+        estimator._largest_fitted = largest_size(X)
+    else:
+        _refuse_far(X, getattr(estimator, "_largest_fitted", np.inf))
+    return X
+
+
+@contextmanager
+def _explained(estimator: Estimator) -> Iterator[None]:
+    """Says which models take missing values and words, where this one does not."""
+    name = type(estimator).__name__
+    try:
+        yield
+    except ValueError as error:
+        if "contains NaN" in str(error):
+            raise ValueError(
+                f"X contains NaN, missing values, which {name} as it is set does not take. "
+                "GaussianMixture and the other mixtures, EvidenceAccumulation(), FuzzyCMeans and "
+                "DiscriminativeClustering do, and so do models of similarities with "
+                "similarity='knn'; or drop or fill in what is missing"
+            ) from error
+        word = re.search(r"could not convert string to float: (?:np\.str_\()?('[^']*')", str(error))
+        if word is None:
+            raise
+        labelings = getattr(estimator, "ensemble", "precomputed") != "precomputed"
+        hint = "; labels of several clusterings need ensemble='precomputed'" if labelings else ""
+        fix = "MixedMixture takes categories as they are"
+        if name == "MixedMixture":
+            fix = "it takes words in the columns of a data frame, pd.DataFrame(X)"
+        raise ValueError(
+            f"X holds words such as {word[1]}, where {name} takes numbers: {fix}{hint}"
+        ) from error
+
+
+def check_observed(estimator: Estimator, X: Any, *, reset: bool) -> Any:
+    """Features (n, p) that may miss values, if they are a dense array here."""
+    X = check_features(estimator, X, reset=reset, missing=reader(X) is None)
+    if sp.issparse(X) and np.isnan(X.data).any():
+        raise ValueError(
+            "X is sparse and contains NaN: missing values are taken in dense arrays, X.toarray()"
+        )
+    return X
+
+
+def refuse_unseen(X: Any, names: Sequence[Any] | None = None) -> None:
+    """Refuse features of which no object has a value; a few rows tell of most that they have."""
+    gone = np.flatnonzero(np.isnan(X[:100]).all(axis=0)) if len(X) else np.empty(0, dtype=int)
+    unseen = next((column for column in gone if np.isnan(X[:, column]).all()), None)
+    if unseen is not None:
+        named = "" if names is None else f" ({names[int(unseen)]!r})"
+        raise ValueError(
+            f"X has no value at all in feature {unseen}{named}, only NaN: drop that feature"
+        )
+
+
+def empty_rows(X: Any) -> np.ndarray | None:
+    """Objects (n,) of which nothing was observed; None where there are none."""
+    if not has_holes(Rows(X)):
+        return None
+    empty = np.isnan(X).all(axis=1)
+    return empty if empty.any() else None
+
+
+def warn_of_empty(X: Any) -> np.ndarray | None:
+    """The same, with a warning that names how many there are."""
+    empty = empty_rows(X)
+    if empty is not None:
+        n = int(empty.sum())
+        warn(
+            f"{n} object{' has' if n == 1 else 's have'} no observed value (first: row "
+            f"{int(empty.argmax())}): nothing is known there, and the memberships are the mean of "
+            "those of the fitted objects"
+        )
+    return empty
+
+
+def without_empty(X: Any, mass: Weights) -> Weights:
+    """Weights of the objects to fit, zero where nothing was observed, of which it warns."""
+    empty = warn_of_empty(X)
+    if empty is None:
+        return mass
+    weights = np.where(empty, 0.0, 1.0 if mass is None else mass)
+    if not weights.any():
+        raise ValueError(
+            "X has no object with an observed value and a positive weight: nothing can be learnt"
+        )
+    return weights
+
+
+def observed_only(fit: _Fit) -> _Fit:
+    """The ``fit`` without the objects that have no value at all.
+
+    They say nothing, but rows with holes take another way through a fit than complete ones, and one
+    more object changes what is drawn. Afterwards they get what ``predict_proba`` gives them. Known
+    labels and links keep them: these say something about others too.
+    """
+
+    @wraps(fit)
+    def wrapped(self: Any, X: Any, y: Any = None, sample_weight: Any = None, **given: Any) -> Any:
+        told = y is not None or any(value is not None for value in given.values())
+        seen = None if told else _observed(X)
+        if seen is None or np.shape(sample_weight) not in ((), (len(X),)):
+            return fit(self, X, y, sample_weight, **given)
+        mass = None if sample_weight is None else np.asarray(sample_weight)[seen]
+        fit(self, X[seen], y, mass, **given)
+        memberships = np.empty((len(X), self.n_clusters_), self.memberships_.dtype)
+        memberships[seen] = self.memberships_
+        try:
+            memberships[~seen] = self.predict_proba(X[~seen])
+        except ValueError:  # a model of complete objects, which says so by itself
+            return fit(self, X, y, sample_weight, **given)
+        self.memberships_, self.labels_ = memberships, memberships.argmax(axis=1)
+        return self
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _observed(X: Any) -> np.ndarray | None:
+    """Objects (n,) with some value, where there are others; None where all have one, or none."""
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind != "f" or not X.shape[1]:
+        return None
+    seen = ~np.isnan(X[:, 0])
+    if seen.all():
+        return None
+    rows = np.flatnonzero(~seen)
+    seen[rows] = ~np.isnan(X[rows]).all(axis=1)
+    return None if seen.all() or not seen.any() else seen
+
+
+def refuse_spread(estimator: Estimator, X: Any) -> None:
+    """Refuse a dask array where the estimator needs all objects in one place."""
+    if reader(X) is None or estimator._streams():
+        return
+    raise TypeError(
+        f"{type(estimator).__name__} with these parameters does not read dask arrays: pass "
+        f"X.compute() if it fits in memory, or {STREAMING}"
+    )
+
+
+def _refuse_far(X: Any, reach: float) -> None:
+    """Refuse new objects whose squares, in units of the fit, would not be numbers.
+
+    Objects at zero alone have no unit: one is taken.
+    """
+    largest = largest_size(X)
+    if (reach or 1.0) < largest / float(np.finfo(X.dtype).max) ** 0.455:
+        raise ValueError(
+            f"X has values as large as {largest:.0e}, where the model was fitted to values up to "
+            f"{reach:.0e}: squares of such distances overflow; check the units of X"
+        )
+
+
+def _check_foreign(estimator: Estimator, X: Array, reset: bool) -> Any:
+    """Features on another array library: checked there, without a copy."""
+    library = type(X).__module__.partition(".")[0]
+    if (
+        library not in TENSORS
+        and hasattr(X, "ndim")
+        and not getattr(estimator, "_any_library", False)
+    ):
+        raise TypeError(
+            f"{type(estimator).__name__} reads arrays of NumPy, PyTorch and CuPy, not those of "
+            f"{library}: pass np.asarray(X)"
+        )
+    xp = namespace(X)
+    check_width(estimator, X, reset)
+    if not xp.isdtype(X.dtype, "real floating"):
+        X = xp.astype(X, xp.float64)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("X contains NaN or infinity: drop or impute those rows")
+    return X
+
+
+def refuse_tensors(estimator: Estimator, X: Any) -> None:
+    """Refuse arrays of PyTorch and other libraries where the estimator reads NumPy alone."""
+    plain = is_numpy(X) or sp.issparse(X) or reader(X) is not None
+    if plain or not hasattr(X, "ndim") or hasattr(X, "iloc") or hasattr(X, "__dataframe__"):
+        return
+    library = type(X).__module__.split(".")[0]
+    raise TypeError(
+        f"{type(estimator).__name__} with these parameters reads NumPy arrays, not those of "
+        f"{library}: pass np.asarray(X), X.cpu().numpy() for a tensor; FuzzyCMeans, "
+        "GaussianMixture, DirichletProcessMixture, DiscriminativeClustering and "
+        "EvidenceAccumulation() take PyTorch tensors (the page 'what works on what')"
+    )
+
+
+def check_width(estimator: Estimator, X: Array, reset: bool) -> None:
+    """Refuse features that are not two-dimensional, or not as many as were fitted."""
+    if X.ndim != 2:
+        raise ValueError(
+            "X must be two-dimensional (n_samples, n_features), got an array of shape "
+            f"{tuple(X.shape)}"
+        )
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} was fitted with "
+            f"{estimator.n_features_in_}"
+        )
+
+
+def held_by(kind: object, value: object = None) -> str | None:
+    """What a column holds that is neither numbers nor words, from its type and a value; or None."""
+    name = str(kind).lower()
+    for beginning, words in TYPES.items():
+        if name.startswith(beginning):
+            return words
+    if isinstance(value, (list, tuple, set, dict, np.ndarray)):
+        return "records" if isinstance(value, dict) else "lists"
+    if isinstance(value, date) or type(value).__name__ == "Period":
+        return "dates"
+    return "spans of time" if isinstance(value, timedelta) else None
+
+
+def refuse_same_names(X: Any, name: str) -> None:
+    """Refuse a pandas data frame in which two columns have one name."""
+    columns = getattr(X, "columns", None)
+    if columns is None or getattr(columns, "is_unique", True):
+        return
+    same = ", ".join(repr(column) for column in columns[columns.duplicated()].unique()[:8])
+    raise ValueError(
+        f"{name} has several columns called {same}: rename them, or drop all but one of a name"
+    )
+
+
+def refuse_strange(X: Any, name: str, taker: str) -> None:
+    """Refuse dates, lists and the like, in arrays and in columns of data frames."""
+    if isinstance(X, np.ndarray):
+        _refuse(held_by(X.dtype), name, taker)
+        return
+    kinds = getattr(X, "dtypes", None)
+    if kinds is None or not hasattr(X, "columns"):
+        return
+    for column, kind in zip(X.columns, kinds, strict=False):
+        value = _first(X[column]) if str(kind).lower() == "object" else None
+        _refuse(held_by(kind, value), f"{name}, column {column!r}", taker)
+
+
+def _refuse(found: str | None, place: str, taker: str) -> None:
+    if found is not None:
+        raise TypeError(
+            f"{place} holds {found}, where {taker} takes numbers: drop it or make numbers of it"
+        )
+
+
+def _first(column: ArrayLike) -> object:
+    """The first value of a column that is there."""
+    for value in np.asarray(column):
+        if value is not None and type(value).__name__ not in ("NAType", "NaTType", "float"):
+            return value
+    return None

@@ -1,0 +1,1 @@
+"""Loops, searches, levels, the structure test, and the base classes of estimators."""

@@ -1,0 +1,260 @@
+"""Base class of models whose statistics add up over row blocks.
+
+``InductiveClusterer``: models of features whose statistics add up over row blocks. Hooks:
+``_start``, ``_summarize``, ``_update``, ``_assign``. ``Clusterer`` alone: models that bring their
+own ``_fit`` (pairwise models, consensus, samplers).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..array.docs import documented
+from ..array.rows import Rows, one_blas_thread
+from ..array.types import Array, ArrayLike
+from ..array.validation import as_generator, check_n_clusters, check_weights
+from ..data.features import check_features
+from . import acceleration, loop
+from .clusterer import Clusterer
+
+__all__ = ["Clusterer", "InductiveClusterer"]
+
+
+class InductiveClusterer(Clusterer):
+    """Models of features with additive statistics: a step is ``_update`` of the sum of
+    ``_summarize`` over row blocks.
+
+    The statistics are a NamedTuple whose entry ``objective`` is the objective of the state they
+    were taken at. Models that can be accelerated also have ``_pack`` and ``_unpack`` (see
+    ``acceleration.Squarem``). Columns of the rows after the weights (classes, partial labels) reach
+    ``_summarize`` and ``_assign`` as further arguments.
+    """
+
+    _larger = False  # whether the objective is maximised
+    _relative = True  # whether ``tol`` is relative to the objective or per unit of weight
+    # Number of rows in a sample on which the starts are compared; the best goes on with all rows.
+    # None: the starts are compared on all rows.
+    _screen: int | None = None
+
+    def _streams(self) -> bool:
+        return True
+
+    @abstractmethod
+    def _start(self, rows: Rows, rng: np.random.Generator) -> Any:
+        """A first state."""
+
+    @abstractmethod
+    def _summarize(self, block: np.ndarray, weights: Any, state: Any) -> Any:
+        """Statistics of a block of rows at a state."""
+
+    @abstractmethod
+    def _update(self, stats: Any, state: Any) -> Any:
+        """The next state."""
+
+    @abstractmethod
+    def _assign(self, block: Array, state: Any) -> Any:
+        """Memberships of a block of rows."""
+
+    def _step(self, rows: Rows) -> loop.Step:
+        def step(state: Any) -> tuple[Any, float]:
+            stats = self._sum(rows, state)
+            return self._update(stats, state), stats.objective
+
+        return step
+
+    def _ready(self, state: Any) -> Any:
+        """What a pass over the rows needs of a state, made once for all blocks.
+
+        ``_summarize`` and ``_assign`` get it as their state.
+        """
+        return state
+
+    def _sum(self, rows: Rows, state: Any) -> Any:
+        ready = self._ready(state)
+        return rows.sum(
+            lambda block, weights, *columns: self._summarize(block, weights, ready, *columns)
+        )
+
+    def _run(self, rows: Rows, state: Any, total: float) -> loop.Run:
+        """Iterate from one start; ``objective`` of the run is that of its last state."""
+        step = self._step(rows)
+        # In float32, rounding alone moves the objective by so much.
+        tol = max(self.tol, 5e-7) if "float32" in str(rows.dtype) else self.tol
+        relative_to = None if self._relative else total
+        iterate = partial(loop.iterate, max_iter=self.max_iter, tol=tol, relative_to=relative_to)
+        if hasattr(self, "_pack"):
+            accelerated = acceleration.Squarem.accelerate(
+                step, self._pack, self._unpack, larger=self._larger
+            )
+            run = iterate(accelerated, acceleration.Squarem(state))
+            return run._replace(state=run.state.settled)
+        return iterate(step, state)
+
+    def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
+        """Validated features and weights, ready to be cut into blocks.
+
+        Models that centre or scale do it here.
+        """
+        X = check_features(self, X, reset=True)
+        return Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
+
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """Learn memberships from features.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+            Features.
+        y : ignored
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object.
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        if isinstance(self.n_clusters, str) and hasattr(self, "_fit_automatic"):
+            return self._fit_automatic(X, sample_weight)
+        self._check_parameters()
+        self._check_room(X)
+        rows = self._prepare(X, sample_weight)
+        check_n_clusters(self.n_clusters, rows.shape[0])
+        self._finish(rows, self._ordered(self._best_run(rows)))
+        return self
+
+    # What is not cut into blocks is small: threads would only wait for each other
+    @one_blas_thread()
+    def _best_run(self, rows: Rows) -> loop.Run:
+        """The best of ``n_init`` runs.
+
+        With many rows the starts compete on a sample and the winner goes on with all of them.
+        """
+        seeds: Any = as_generator(self.random_state).integers(2**63, size=self.n_init)
+        total = weight_of(rows)
+        if self._screen is None or rows.shape[0] <= 2 * self._screen:
+            return loop.best(self._runs(rows, seeds, total), larger=self._larger)
+        few = rows.sample(self._screen, np.random.default_rng(seeds[0]))
+        state = loop.best(self._runs(few, seeds, float(self._screen)), larger=self._larger).state
+        return self._run(rows, state, total)
+
+    def _ordered(self, run: loop.Run) -> loop.Run:
+        """The run with its clusters in an order that does not depend on the start, for models that
+        have one.
+        """
+        return run
+
+    def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
+        return [
+            self._run(rows, self._start(rows, np.random.default_rng(seed)), total) for seed in seeds
+        ]
+
+    def _check_parameters(self) -> None:
+        """Check what ``__init__`` stored; models add their own."""
+        self._check_loop_parameters()
+
+    def _finish(self, rows: Rows, run: loop.Run) -> None:
+        """Publish the fitted attributes of the winning run."""
+        self._state = run.state
+        objective = self._objective(rows, run.state)
+        total = weight_of(rows)
+        self._publish(
+            self._memberships_of(rows, run.state),
+            run._replace(history=self._outer(run.history, total)),
+            self._outer(objective, total),
+        )
+
+    def _memberships_of(self, rows: Rows, state: Any) -> Any:
+        """Memberships (n, k) of the fitted rows."""
+        ready = self._ready(state)
+        return rows.map(lambda block, weights, *columns: self._assign(block, ready, *columns))
+
+    def _absorb(self, rows: Rows, first: bool) -> None:
+        """One step of stochastic approximation (Cappe and Moulines 2009): statistics per unit of
+        weight, averaged over batches.
+
+        The first batch, to which the model has just been fitted, only leaves its statistics.
+        """
+        state, total = self._state, weight_of(rows)
+        stats = self._sum(rows, state)
+        self._batches_ = blended(getattr(self, "_batches_", None), stats, total)
+        if not first:
+            past, n_iter = self.history_, self.n_iter_
+            state = self._update(self._batches_.stats, state)
+            self._finish(rows, loop.Run(state, stats.objective / total, np.empty(0), 1, True))
+            self.history_, self.n_iter_ = np.append(past, self.history_), n_iter + 1
+
+    def _objective(self, rows: Rows, state: Any) -> float:
+        """Objective of a state on these rows, in the model's own coordinates."""
+        return self._sum(rows, state).objective
+
+    def _outer(self, objective: float | np.ndarray, total: float) -> Any:
+        """Objectives in the units of the data, for models that work in coordinates of their own."""
+        return objective
+
+    def _rows(self, X: ArrayLike, *columns: ArrayLike) -> Rows:
+        """Features as the fitted model sees them."""
+        return Rows(X, *columns, n_jobs=self.n_jobs)
+
+    @documented
+    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
+        """Memberships of new objects.
+
+        %(new_objects)s
+        """
+        self._check_fitted()
+        checked = check_features(self, X, reset=False)
+        ready = self._ready(self._state)
+        U = self._rows(checked).map(lambda block: self._assign(block, ready))
+        return self._new_at(U, n_clusters, X)
+
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Objective per unit of weight at the fitted state, with the sign that makes higher
+        better.
+        """
+        self._check_fitted()
+        X = check_features(self, X, reset=False)
+        weights = check_weights(sample_weight, X)
+        rows = self._rows(X, weights)
+        total = weight_of(rows)
+        return (
+            float(self._outer(self._objective(rows, self._state), total))
+            / total
+            * (1.0 if self._larger else -1.0)
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Batches(NamedTuple):
+    """What a model remembers of earlier batches: statistics per unit of weight, and the weight."""
+
+    n_batches: int
+    stats: Any
+    total: float
+
+
+def blended(past: Batches | None, stats: Any, total: float) -> Batches:
+    """Statistics of a batch averaged into those of earlier ones, with a decreasing rate."""
+    stats = type(stats)(*(part / total for part in stats))
+    if past is None:
+        return Batches(1, stats, total)
+    rate = (past.n_batches + 1) ** -0.6
+    mixed = ((1.0 - rate) * a + rate * b for a, b in zip(past.stats, stats, strict=True))
+    return Batches(past.n_batches + 1, type(stats)(*mixed), past.total + total)
+
+
+def weight_of(rows: Rows) -> float:
+    """Total weight of rows whose first column holds the weights."""
+    return float(rows.shape[0] if rows.columns[0] is None else rows.columns[0].sum())

@@ -1,0 +1,251 @@
+"""Base class of all estimators: checks, the memory guard, fitted attributes, labels from
+memberships.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from ..array.arrays import free_memory, namespace, reader
+from ..array.memory import InputSize, require
+from ..array.types import ArrayLike, RandomState
+from ..array.validation import check_number
+from ..array.warn import warn
+from ..data.features import refuse_spread
+from . import loop, structure
+from .levels import Leveled
+
+__all__ = ["Clusterer", "Iterative", "most_clusters"]
+
+
+class Iterative(BaseEstimator):
+    """Estimators that iterate from several starts: the parameters that steer this."""
+
+    def __init__(self, n_init: int, max_iter: int, tol: float, random_state: RandomState) -> None:
+        self.n_init, self.max_iter, self.tol = n_init, max_iter, tol
+        self.random_state = random_state
+
+    def _check_loop_parameters(self) -> None:
+        check_number(self.max_iter, "max_iter", low=1, integer=True)
+        check_number(self.tol, "tol", low=0)
+        check_number(self.n_init, "n_init", low=1, integer=True)
+        if getattr(self, "n_jobs", None) is not None:
+            check_number(self.n_jobs, "n_jobs", integer=True)
+            if self.n_jobs == 0:
+                raise ValueError(
+                    "n_jobs must be None (every core), a positive number of threads, or -1, -2, "
+                    "...; got 0"
+                )
+
+
+class Clusterer(
+    Leveled, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Iterative, ABC
+):
+    """Base class of all estimators with memberships.
+
+    ``fit`` drops what an earlier fit learnt, checks parameters and data, fits, and sets the fitted
+    attributes. Labels and ``transform`` follow from ``predict_proba``.
+    """
+
+    # What the command line must know of a model, as attributes of its class.
+    needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
+    # "auto": the model has a criterion for ``n_clusters="auto"``; "never": choose_n_clusters has
+    # one; "always": the model infers the number; "given": no criterion knows it, give a number
+    chooses_n_clusters: ClassVar[str] = "never"
+    _evidence_: Any  # kept from the beginning of a fit until memberships are published
+
+    def __init__(
+        self, n_clusters: Any, n_init: int, max_iter: int, tol: float, random_state: RandomState
+    ) -> None:
+        super().__init__(n_init, max_iter, tol, random_state)
+        self.n_clusters = n_clusters
+
+    @property
+    def unit_free(self) -> bool:
+        """Whether the answer is the same whatever the units of each feature."""
+        return False
+
+    @abstractmethod
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Any:
+        """Learn memberships."""
+
+    @abstractmethod
+    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
+        """Memberships of new objects."""
+
+    def fit_predict(
+        self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any
+    ) -> np.ndarray:
+        """Fit, and the label of every object.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The evidence, as in ``fit``.
+        y : ignored, unless ``fit`` uses it
+
+        Returns
+        -------
+        labels : array of shape (n,)
+        """
+        return self.fit(X, y, **fit_params).labels_
+
+    def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any) -> Any:
+        """Fit, and the memberships (n, n_clusters) of the fitted objects."""
+        return self.fit(X, y, **fit_params).memberships_
+
+    def transform(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
+        """Memberships (n_new, n_clusters) of new objects: the same as ``predict_proba``."""
+        return self.predict_proba(X, n_clusters=n_clusters)
+
+    def predict(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
+        """Label of every new object: the cluster of its largest membership."""
+        memberships = self.predict_proba(X, n_clusters=n_clusters)
+        return namespace(memberships).argmax(memberships, axis=1)
+
+    @property
+    def probabilities_(self) -> Any:
+        """Memberships of the fitted objects, by the name under which topic models look for them."""
+        return self.memberships_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "memberships_")
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.memberships_.shape[1]
+
+    def _streams(self) -> bool:
+        """Whether the evidence may be a dask array, whose blocks stay on the workers."""
+        return False
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit learnt, so that a failed fit leaves an unfitted estimator."""
+        for name in [
+            name for name in vars(self) if name.endswith("_") and not name.startswith("__")
+        ]:
+            delattr(self, name)
+
+    def _check_room(self, X: ArrayLike) -> None:
+        """Refuse a fit that needs more memory than there is.
+
+        Keep the evidence until memberships are published.
+        """
+        refuse_spread(self, X)
+        self._evidence_ = X
+        size = InputSize.of(X)
+        if size is not None:
+            budget = free_memory(X) if getattr(X, "is_cuda", False) else None
+            require(
+                f"{type(self).__name__}.fit",
+                self._memory_needed(size),
+                self._smaller_alternatives(size),
+                budget,
+            )
+
+    def _memory_needed(self, size: InputSize) -> dict[str, float]:
+        """Names and bytes of what a fit holds at one time besides the evidence.
+
+        A lower bound: a fit that has room is never refused.
+        """
+        k = min(most_clusters(self.n_clusters), size.n)
+        return {
+            "a copy of X": size.copy(),
+            "memberships": size.n * k * size.itemsize,
+            "labels": 8 * size.n,
+        }
+
+    def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
+        """Ways to fit the same objects in less memory, and the bytes they take."""
+        if size.itemsize == 8:
+            yield (
+                "convert it with .astype('float32')",
+                sum(self._memory_needed(size.halved()).values()) + 4 * size.stored,
+            )
+        if hasattr(self, "partial_fit"):
+            yield "use partial_fit on batches", 0
+            yield (
+                "give a dask array (sfumato.dask.shards), whose memberships stay on its workers",
+                0,
+            )
+        yield "fit a sample of the objects, then predict_proba of the others in batches", 0
+
+    def _publish(self, memberships: Any, run: loop.Run, objective: float | None = None) -> None:
+        """Set the fitted attributes that every estimator has."""
+        xp = namespace(memberships)
+        self._drop_levels()
+        self.n_clusters_ = int(memberships.shape[1])
+        self.objective_ = float(run.objective if objective is None else objective)
+        self.history_ = (
+            run.history if objective is None else np.append(run.history, self.objective_)
+        )
+        self.n_iter_ = run.n_iter
+        self.converged_ = run.converged
+        self.labels_ = xp.argmax(memberships, axis=1)
+        self.memberships_ = memberships
+        self._assess_structure(memberships)
+        if not run.converged:
+            warn(
+                f"{type(self).__name__} did not converge in max_iter={self.max_iter} iterations: "
+                f"raise max_iter, or tol={self.tol:g}",
+                ConvergenceWarning,
+            )
+
+    def _assess_structure(self, memberships: ArrayLike) -> None:
+        """Set ``structure_``, and warn where the evidence does not support confident
+        memberships.
+        """
+        given = self.__dict__.pop("_evidence_", None)
+        evidence, kind = (None, "") if given is None else self._structure_evidence(given)
+        if evidence is None:
+            return
+        noise = getattr(self, "noise", None) is not None
+        self.structure_ = structure.assess(evidence, memberships, kind=kind, noise=noise)
+        self._warn_about_structure()
+
+    def _warn_about_structure(self) -> None:
+        found = getattr(self, "structure_", None)
+        if found is not None:
+            clusters = self.n_clusters_ - (getattr(self, "noise", None) is not None)
+            structure.warn_about_structure(found, self.memberships_, clusters)
+
+    def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
+        """The evidence as the structure test reads it, and its kind; None where none applies."""
+        return plain_features(evidence), "features"
+
+
+def most_clusters(n_clusters: int | str | Sequence[int]) -> int:
+    """The number of clusters, the largest of several; 1 where it is not known yet."""
+    several = n_clusters if isinstance(n_clusters, (list, tuple, range)) else [n_clusters]
+    return max((int(k) for k in several if isinstance(k, Integral) and int(k) > 0), default=1)
+
+
+def plain_features(X: Any) -> Any:
+    """Features whose rows can be taken; None for words, and for arrays on other machines."""
+    if reader(X) is not None:
+        return None
+    if isinstance(X, np.ndarray) or hasattr(X, "is_cuda"):
+        return X if str(X.dtype).rpartition(".")[2][:3] in ("flo", "int", "uin", "boo") else None
+    if sp.issparse(X):
+        return sp.csr_array(X)
+    try:
+        return np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None

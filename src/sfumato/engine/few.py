@@ -1,0 +1,131 @@
+"""The number of clusters of a few objects, too few for densities to be compared.
+
+    z_k = ( mean log W_k - log W_k ) / deviation
+
+W_k: scatter within k clusters of Ward's tree relative to the scatter of all; mean and deviation are
+those of uniform objects in the box around the principal axes (the gap statistic of Tibshirani,
+Walther and Hastie 2001, standardised). There are clusters where the largest z exceeds what it is in
+95 of 100 uniform clouds, and also in 95 of 100 skewed clouds of one group, whose axes have gamma
+distributions: the long tail of one group is far from the rest as well. Their number is the one
+whose last split lowers log W most beyond what it does in uniform clouds (largest z would split the
+45 flowers of a third of iris into 9, this into 2). Of 12 to 49 objects in 1 to 5 dimensions it cut
+0.2 % of normal, 1.5 % of uniform, 4 % of exponential and 24 % of log-normal noise (480 draws each;
+without the skewed clouds 10 % and 45 % of the latter two). ``SKEWED`` was chosen on exponential
+noise, groups eight deviations apart and iris, of other draws; the rule for the number on the latter
+two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.cluster.hierarchy import linkage
+
+from ..array.warn import warn
+from .structure import FEWEST, LEVEL, SMALLEST
+
+__all__ = ["distinct_rows", "few_scores", "has_few", "number_of_few"]
+
+DRAWS = 99
+SKEWED = 1.5  # times the skewness of few objects, which lies below that of what they come from
+LEAST_SKEWED, MOST_SKEWED = 0.1, 2.0  # nearly normal, and exponential
+OBJECTS = 5  # least mean number of objects in a cluster
+MOST = 20  # clusters
+LOOK = 1000  # rows that are compared first
+
+
+def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
+    """Scores of 1, 2, ... clusters: by how much more the last split lowers log W than in noise.
+
+    One cluster has score zero, and is the only one with a score where nothing is beyond noise.
+    """
+    X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+    if weights is not None:
+        copies = np.rint(weights) if np.all(weights == np.rint(weights)) else weights > 0
+        X = np.repeat(X, np.minimum(copies, len(X)).astype(int), axis=0)
+    S = _principal(X)
+    largest = min(max(2, min(len(S) // OBJECTS, MOST)), len(np.unique(S, axis=0)))
+    if largest < 2 or len(S) < 3:
+        return np.zeros(1)
+    low, high = S.min(axis=0), S.max(axis=0)
+    below, clustered = _beside(S, largest, lambda rng: rng.uniform(low, high, S.shape))
+    if not clustered or not _beside(S, largest, _skewed_clouds(S))[1]:
+        return np.zeros(1)
+    return np.append(0.0, np.diff(below, prepend=0.0))
+
+
+def _beside(
+    S: np.ndarray, largest: int, draw: Callable[[np.random.Generator], np.ndarray]
+) -> tuple[np.ndarray, bool]:
+    """By how much log W lies below that of the clouds drawn, and whether beyond 95 of 100."""
+    rng = np.random.default_rng(0)
+    null = np.array([_scatter(draw(rng), largest) for _ in range(DRAWS)])
+    mean, deviation = null.mean(axis=0), np.maximum(null.std(axis=0, ddof=1), 1e-12)
+    highest = ((mean - null) / deviation).max(axis=1)
+    below = mean - _scatter(S, largest)
+    bound = np.quantile(highest, 1 - LEVEL, method="higher")
+    return below, bool((below / deviation).max() > bound)
+
+
+def _skewed_clouds(S: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]:
+    """Draws clouds of one group with the deviations and about the skewness of the axes."""
+    deviation = S.std(axis=0)
+    unit = S / np.maximum(deviation, np.finfo(float).tiny)
+    skewness = np.abs(np.mean(unit**3, axis=0))
+    # The gamma distribution of shape 4 / g^2 has skewness g; its sign does not change scatter.
+    shape = 4.0 / np.clip(SKEWED * skewness, LEAST_SKEWED, MOST_SKEWED) ** 2
+    scale = deviation / np.sqrt(shape)
+    return lambda rng: rng.gamma(shape, scale, S.shape)
+
+
+def has_few(X: Any) -> bool:
+    """Whether there are too few objects, or different ones, for densities to be compared."""
+    return X.shape[0] < FEWEST or distinct_rows(X, SMALLEST) < SMALLEST
+
+
+def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
+    """The number of clusters of a few objects; a warning where it is one."""
+    step = max(1, X.shape[0] // LOOK)  # many objects are copies here
+    scores = few_scores(X[::step], None if weights is None else weights[::step])
+    found = int(np.argmax(scores)) + 1
+    if found == 1 < X.shape[0]:
+        warn(
+            f"{X.shape[0]} objects lie no closer in clusters than noise would: one cluster is the "
+            "answer"
+        )
+    return found
+
+
+def _principal(X: np.ndarray) -> np.ndarray:
+    """Objects on their principal axes, in units of the largest reach; missing values in the
+    middle.
+    """
+    seen = ~np.isnan(X)
+    X = X / max(float(np.abs(X[seen]).max(initial=0.0)), np.finfo(float).tiny)
+    mean = np.where(seen, X, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+    X = np.where(seen, X - mean, 0.0)
+    X = X[:, (X[:1] != X).any(axis=0)]
+    if not X.size:
+        return X
+    reach = float(np.abs(X).max())
+    return X / reach @ np.linalg.svd(X / reach, full_matrices=False)[2].T
+
+
+def _scatter(S: np.ndarray, largest: int) -> np.ndarray:
+    """Logarithms of the share of the scatter within 2, ..., ``largest`` clusters."""
+    within = np.append(np.cumsum(linkage(S, "ward")[:, 2] ** 2)[::-1], 0.0)
+    return np.log(np.maximum(within[1:largest] / within[0], 1e-12))
+
+
+def distinct_rows(X: Any, most: int) -> int:
+    """Number of different rows, or ``most`` where there are more."""
+    if not isinstance(X, np.ndarray):
+        return most
+    for rows in (X[:LOOK], X):
+        found = len(np.unique(rows, axis=0))
+        if found >= most:
+            return most
+    return found

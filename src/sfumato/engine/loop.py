@@ -1,0 +1,221 @@
+"""One loop for every model.
+
+Tolerance, history, progress, checkpoints, and the best of several runs.
+
+A *step* is ``step(state) -> (state, objective)`` and never makes the objective worse. ``objective``
+belongs to the state that comes back or, where knowing that would cost another pass over the data
+(EM), to the state that went in; the loop works with either. An objective may also be a vector, one
+entry for each of several runs that share their passes.
+
+``acceleration`` has wrappers around a step that need fewer of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..array.types import ArrayLike
+
+__all__ = [
+    "Moving",
+    "Run",
+    "at_once",
+    "best",
+    "checkpoints",
+    "iterate",
+    "progress",
+    "replay",
+    "tell",
+]
+
+Step = Callable[[Any], tuple[Any, Any]]
+
+_listener: ContextVar[Callable[[int, int, float], None] | None] = ContextVar(
+    "sfumato_progress", default=None
+)
+_keeper: ContextVar[Any] = ContextVar("sfumato_checkpoints", default=None)
+
+
+class Run(NamedTuple):
+    """What a loop leaves: the last state, its history of objectives, and why it stopped."""
+
+    state: Any
+    objective: Any
+    history: np.ndarray
+    n_iter: int
+    converged: bool
+
+
+@contextmanager
+def progress(listener: Callable[[int, int, float], None]) -> Iterator[None]:
+    """Within this context every loop reports ``listener(iteration, max_iter, objective)``."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+@contextmanager
+def checkpoints(keeper: Any) -> Iterator[None]:
+    """Within this context every outermost loop starts from ``keeper.recall(state)`` and reports its
+    states to ``keeper``.
+
+    ``recall`` gives the number of the loop among those with such a state, and the state and history
+    to go on from; ``keep(number, state, history)`` is called after every step. Loops inside a step
+    are part of that step.
+    """
+    token = _keeper.set(keeper)
+    try:
+        yield
+    finally:
+        _keeper.reset(token)
+
+
+def tell(done: int, total: int, value: float) -> None:
+    """Report part of something that is no loop of steps to whoever listens."""
+    report = _listener.get()
+    if report is not None:
+        report(done, total, value)
+
+
+def iterate(
+    step: Step,
+    state: Any,
+    *,
+    max_iter: int,
+    tol: float,
+    relative_to: float | np.ndarray | Callable[[Any], Any] | None = None,
+    horizon: float = np.inf,
+    settled: Callable[[Any], bool] | None = None,
+) -> Run:
+    """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
+
+    ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the
+    objective itself. With several runs, all minimised, a run is given up if at its present pace it
+    would not reach the best one within ``horizon`` steps. ``settled(state)``, if given, decides
+    when to stop instead of the objective (see ``Moving``).
+    """
+    report, keeper = _listener.get(), _keeper.get()
+    history: list[Any] = []
+    if keeper is not None:
+        place, state, history = keeper.recall(state)
+
+    def done() -> bool:
+        return settled(state) if settled else _settled(history, tol, relative_to, horizon)
+
+    with checkpoints(None):
+        while len(history) < max_iter and not done():
+            state, objective = step(state)
+            history.append(np.asarray(objective, dtype=np.float64))
+            if report is not None:
+                report(len(history), max_iter, float(history[-1].min()))
+            if keeper is not None:
+                keeper.keep(place, state, history)
+    return Run(state, history[-1] if history else np.inf, np.asarray(history), len(history), done())
+
+
+class Moving(NamedTuple):
+    """A state, and how far the last step took it: for rules that stop by movement."""
+
+    state: Any
+    distance: float = np.inf
+
+    @classmethod
+    def watch(
+        cls, step: Step, distance: Callable[[Any, Any], float]
+    ) -> Callable[[Moving], tuple[Moving, Any]]:
+        """The step of states whose ``distance(before, after)`` is watched."""
+
+        def watched(moving: Moving) -> tuple[Moving, Any]:
+            after, value = step(moving.state)
+            return cls(after, distance(moving.state, after)), value
+
+        return watched
+
+
+def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any], Any]) -> Run:
+    """``solve(evaluate)``, for solvers that do not show their state.
+
+    The values of ``evaluate`` are kept instead. A deterministic solver that is started again
+    evaluates the same points in the same order; it is given the stored values at once, and so
+    arrives where it was stopped.
+    """
+    report, keeper = _listener.get(), _keeper.get()
+    place, known, history = (0, None, []) if keeper is None else keeper.recall(None)
+    if isinstance(known, Run):
+        return known
+    given: list[Any] = list(known or ())
+    # Calls of ``evaluate`` by this solver; the first len(given) of them are answered from storage.
+    asked = 0
+
+    def answer(question: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked > len(given):
+            given.append(evaluate(question))
+            history.append(np.asarray(asked, dtype=np.float64))
+            if report is not None:
+                # The number of evaluations is not known in advance: the bar is never more than half
+                # full.
+                report(asked, max(2 * asked, 100), float(np.ravel(given[-1][0])[0]))
+            if keeper is not None:
+                keeper.keep(place, tuple(given), history)
+        return given[asked - 1]
+
+    with checkpoints(None):
+        run = solve(answer)
+    if keeper is not None:
+        history.append(np.asarray(asked, dtype=np.float64))
+        keeper.keep(place, run, history)
+    return run
+
+
+def at_once(compute: Callable[[], Run]) -> Run:
+    """A run without steps that can be observed, such as a compiled loop.
+
+    It is shown and kept when it is done, as one step.
+    """
+    report, keeper = _listener.get(), _keeper.get()
+    place, known, history = (0, None, []) if keeper is None else keeper.recall(None)
+    if isinstance(known, Run):
+        return known
+    with checkpoints(None):
+        run = compute()
+    if report is not None:
+        report(run.n_iter, run.n_iter, float(run.objective))
+    if keeper is not None:
+        keeper.keep(place, run, [*history, np.asarray(run.objective, dtype=np.float64)])
+    return run
+
+
+def _settled(history: list[Any], tol: float, relative_to: Any, horizon: float) -> bool:
+    if len(history) < 2:
+        return False
+    size = np.abs(history[-1]) if relative_to is None else relative_to
+    size = size(history[-1]) if callable(size) else size
+    change = np.abs(history[-1] - history[-2])
+    behind = history[-1] - history[-1].min()
+    # A run that gains ``change`` per step needs behind / change steps to reach the best one.
+    return bool(np.all((change <= tol * size) | (behind / horizon > change)))
+
+
+def best(runs: list[Run], *, larger: bool) -> Run:
+    """The run with the largest (or smallest) objective."""
+    return runs[earliest_best([run.objective for run in runs], larger=larger)]
+
+
+def earliest_best(objectives: ArrayLike, *, larger: bool) -> int:
+    """Index of the largest (or smallest) objective: of those that agree with it to one part in a
+    million, the earliest.
+
+    Starts that end in the same optimum differ by rounding, and rounding must not choose among them.
+    """
+    values = np.asarray(objectives, dtype=np.float64) * (-1.0 if larger else 1.0)
+    lowest = values.min()
+    return int(np.argmax(values <= lowest + 1e-6 * np.abs(lowest)))

@@ -1,0 +1,334 @@
+"""Which rows of the evidence are one object, and samples of objects that do not depend on their
+order.
+
+Copies are one object, and so are rows linked by the user; rows without weight are none.
+
+Similarity models fit the objects; every row then takes the memberships of its object.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator
+
+from ..array.arrays import is_numpy, to_numpy
+from ..array.rows import Rows, has_holes
+from ..array.types import Array, ArrayLike, Weights
+from ..array.validation import check_weights
+from ..numerics.operators import dtype_of
+from ..similarity.operators import Factored
+
+__all__ = [
+    "Averaged",
+    "Objects",
+    "chained",
+    "distinct_rows",
+    "distinct_sample",
+    "joined",
+    "merged",
+    "object_weights",
+    "objects_of",
+    "present_rows",
+    "sample_objects",
+]
+
+
+ABSENT, UNKNOWN = -1, -2
+
+
+class Objects(NamedTuple):
+    """Objects behind ``n`` rows.
+
+    ``group`` (n,) is the object of each row, negative for a row left out (``ABSENT``: weight zero,
+    ``UNKNOWN``: no evidence); None if every row is its own object. ``weights`` (g,) are those of
+    the objects, None if all are one. ``row_weights`` (n,) are those of the rows.
+    """
+
+    n: int
+    group: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    row_weights: np.ndarray | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of objects."""
+        return self.n if self.group is None else int(self.group.max()) + 1
+
+    def first(self) -> np.ndarray:
+        """The first row of every object, (g,)."""
+        assert self.group is not None
+        rows = np.flatnonzero(self.group >= 0)
+        return rows[np.unique(self.group[rows], return_index=True)[1]]
+
+    def in_units(self) -> Objects:
+        """The same objects, the median of whose weights is one.
+
+        Neighbours are counted by weight: weights that sum to one, or ten copies of every row,
+        must give the graph of the objects themselves.
+        """
+        if self.weights is None:
+            return self
+        unit = float(np.sort(self.weights)[len(self.weights) // 2])
+        weights = self.weights / unit
+        return self._replace(weights=None if (weights == 1.0).all() else weights)
+
+    def averages(self) -> sp.csr_array:
+        """T (n, g): column g averages the rows of object g by weight, so that T'WT holds mean
+        similarities.
+        """
+        assert self.group is not None
+        rows = np.flatnonzero(self.group >= 0)
+        own = np.ones(self.n) if self.row_weights is None else self.row_weights
+        mass = np.bincount(self.group[rows], own[rows], minlength=self.size)
+        shares = own[rows] / mass[self.group[rows]]
+        return sp.csr_array((shares, (rows, self.group[rows])), shape=(self.n, self.size))
+
+    def average(self, W: Any) -> Any:
+        """T'WT of a similarity (n, n): an array, a sparse array, a factored operator or an
+        operator.
+        """
+        if self.group is None:
+            return W
+        T = self.averages().astype(dtype_of(W))
+        if hasattr(W, "factor"):
+            factor = T.T @ W.factor
+            return Factored(sp.csr_array(factor) if sp.issparse(factor) else factor)
+        if sp.issparse(W):
+            return sp.csr_array(T.T @ W @ T)
+        if isinstance(W, np.ndarray):
+            return np.ascontiguousarray(T.T @ (T.T @ W).T)
+        return Averaged(W, T)
+
+
+class Averaged(LinearOperator):
+    """T'WT for a W that only multiplies."""
+
+    def __init__(self, W: Any, T: Any) -> None:
+        super().__init__(dtype_of(W), (T.shape[1], T.shape[1]))
+        self.inner, self.T_rows = W, T
+
+    def _matmat(self, X: Any) -> Any:
+        return self.T_rows.T @ np.asarray(self.inner @ (self.T_rows @ X))
+
+    def _matvec(self, x: Any) -> Any:
+        return self._matmat(x.reshape(-1, 1))[:, 0]
+
+    def _adjoint(self) -> Averaged:
+        return self
+
+
+def present_rows(n: int, weights: np.ndarray | None) -> Objects:
+    """Every row of positive weight as its own object."""
+    if weights is None:
+        return Objects(n)
+    if weights.min() > 0:
+        return Objects(n, None, weights, weights)
+    present = weights > 0
+    group = np.where(present, np.cumsum(present) - 1, -1)
+    return Objects(n, group, weights[present], weights)
+
+
+def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
+    """Equal rows as one object of their joint weight.
+
+    With weights or equal rows the objects are sorted by their features, so that weights give the
+    same objects in the same order as copies do, wherever these stand.
+    """
+    n = X.shape[0]
+    codes = _sparse_codes(X) if sp.issparse(X) else _dense_codes(X)
+    if codes is None and weights is None:
+        return Objects(n)
+    codes = np.arange(n) if codes is None else codes
+    own = np.ones(n) if weights is None else weights
+    present = np.flatnonzero(own > 0)
+    # Copies and weights must give the same objects in the same order.
+    used, where = np.unique(codes[present], return_inverse=True)
+    rank = np.empty(used.size, dtype=np.intp)
+    rank[_sorted(X[used])] = np.arange(used.size)
+    group = np.full(n, ABSENT)
+    group[present] = rank[where]
+    return Objects(n, group, np.bincount(group[present], own[present]), weights)
+
+
+def _sorted(X: Any) -> np.ndarray:
+    """The order of different rows by their entries."""
+    if not sp.issparse(X):
+        return np.lexsort(X.T[::-1])
+    return np.array(sorted(range(X.shape[0]), key=lambda i: _key(X, i)), dtype=np.intp)
+
+
+def _key(X: Any, i: int) -> bytes:
+    """Entries of a CSR row, zeros left out."""
+    part = slice(X.indptr[i], X.indptr[i + 1])
+    stored = X.data[part] != 0
+    indices = X.indices[part][stored].astype(np.int64)
+    return indices.tobytes() + b"|" + X.data[part][stored].tobytes()
+
+
+def _dense_codes(X: np.ndarray) -> np.ndarray | None:
+    """Numbers that equal rows share, None where all rows differ.
+
+    Columns are compared until no rows are tied.
+    """
+    codes, tied = np.zeros(X.shape[0], dtype=np.intp), np.arange(X.shape[0])
+    for column in range(X.shape[1]):
+        values = X[tied, column]
+        order = np.lexsort((values, codes[tied]))
+        ranked = tied[order]
+        new = np.ones(ranked.size, dtype=bool)
+        new[1:] = (np.diff(codes[ranked]) != 0) | (np.diff(values[order]) != 0)
+        starts = np.flatnonzero(new)
+        sizes = np.diff(np.append(starts, ranked.size))
+        codes[ranked] = np.repeat(ranked[starts], sizes)  # rows take the number of one among them
+        # Continuous features are told apart by their first column, so later columns are rarely
+        # read.
+        tied = ranked[np.repeat(sizes > 1, sizes)]
+        if tied.size == 0:
+            return None
+    return codes
+
+
+def _sparse_codes(X: Any) -> np.ndarray | None:
+    """As ``_dense_codes``, for CSR rows."""
+    X = X if X.has_canonical_format else X.copy()
+    X.sum_duplicates()
+    found: dict[bytes, int] = {}
+    rows = range(X.shape[0])
+    codes = np.array([found.setdefault(_key(X, i), i) for i in rows], dtype=np.intp)
+    return None if len(found) == X.shape[0] else codes
+
+
+def chained(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:
+    """The object of each row after objects have been numbered anew by ``second``."""
+    if first is None:
+        return second
+    return np.where(first >= 0, second[np.maximum(first, 0)], first)
+
+
+def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
+    """The component of each of ``size`` objects, where rows of one object or of one ``component``
+    (n,) belong together.
+    """
+    rows = np.flatnonzero(group >= 0)
+    # A graph of objects and components: what any chain of rows connects is one.
+    whole = size + int(component.max()) + 1
+    links = sp.coo_array(
+        (np.ones(rows.size), (group[rows], size + component[rows])), shape=(whole, whole)
+    )
+    return connected_components(links, directed=False)[1][:size]
+
+
+def merged(weights: np.ndarray | None, component: np.ndarray) -> Objects:
+    """Objects (g,) of these weights joined where ``component`` (g,) is equal, in order of first
+    appearance.
+    """
+    _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.intp)
+    rank[np.argsort(first, kind="stable")] = np.arange(first.size)
+    group = rank[inverse]
+    own = np.ones(group.size) if weights is None else weights
+    return Objects(group.size, group, np.bincount(group, own), own)
+
+
+def objects_of(X: Any, weights: np.ndarray | None, least: Any = 1) -> Objects:
+    """Equal rows as one object, unless fewer objects than ``least`` (a number) would be left."""
+    objects = distinct_rows(X, weights)
+    few = isinstance(least, Integral) and objects.size < int(least)
+    return present_rows(X.shape[0], weights) if few else objects
+
+
+def object_weights(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None:
+    """The weights of the objects, or None if every object counts once."""
+    weights = check_weights(sample_weight, X)
+    return None if weights is None or bool((weights == 1.0).all()) else weights
+
+
+def distinct_sample(
+    X: Any, size: int, rng: np.random.Generator, weights: Weights = None, least: Any = 1
+) -> tuple[Any, Weights]:
+    """At most ``size`` different objects in canonical order, and their weights (None: all one).
+
+    Equal rows are one object of their joint weight, unless fewer than ``least`` would be left.
+    """
+    if weights is None:
+        points = sample_objects(X, size, rng)
+    else:
+        seed, kept = rng.integers(2**63), np.flatnonzero(weights > 0)
+        if isinstance(X, np.ndarray):
+            if kept.size > size:
+                # The smallest hashes are a random sample that does not depend on the order of the
+                # rows.
+                smallest = np.argpartition(_hashes(X[kept], seed), size)[:size]
+                kept = kept[np.sort(smallest)]
+            points, weights = np.asarray(X[kept]), weights[kept]
+        elif kept.size <= size:
+            points, weights = _on_host(X[kept]), weights[kept]
+        else:
+            points, weights = _on_host(Rows(X, weights).sample(size, _generator(seed)).X), None
+    objects = objects_of(_comparable(points), weights, least)
+    if objects.group is None:
+        return points, objects.weights
+    return points[objects.first()], objects.weights
+
+
+def _comparable(points: Any) -> Any:
+    """Rows that are equal where the objects are: NaN is not equal to itself."""
+    if not has_holes(Rows(points)):
+        return points
+    return np.hstack([np.nan_to_num(points), np.isnan(points)])
+
+
+def sample_objects(X: Array, size: int, rng: np.random.Generator) -> Any:
+    """At most ``size`` rows of ``X``, as NumPy or CSR, in an order that depends on their numbers
+    alone.
+
+    Which rows are drawn depends on their numbers too: those whose hash is smallest. Arrays of other
+    libraries and sparse arrays are sampled along their rows.
+    """
+    seed = rng.integers(2**63)
+    if X.shape[0] <= size:
+        few = X[:] if isinstance(X, np.memmap) else X
+    elif isinstance(X, np.ndarray):
+        few = np.asarray(X[np.sort(np.argpartition(_hashes(X, seed), size)[:size])])
+    else:
+        few = Rows(X, None).sample(size, _generator(seed)).X
+    few = _on_host(few)
+    return few[_canonical_order(few)]
+
+
+def _generator(seed: Any) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def _on_host(few: Any) -> Any:
+    return few if is_numpy(few) or sp.issparse(few) else to_numpy(few)
+
+
+def _hashes(X: np.ndarray, seed: Any) -> np.ndarray:
+    """Pseudo-random numbers (n,), one for each row, that are functions of its bits and the seed."""
+    odd = np.random.default_rng(seed).integers(2**63, size=X.shape[1], dtype=np.uint64) * 2 + 1
+
+    def mix(block: np.ndarray) -> np.ndarray:
+        # Adding zero makes -0.0 equal to 0.0, whose bits differ.
+        bits = np.ascontiguousarray(block + 0.0, dtype=np.float64).view(np.uint64)
+        total = np.bitwise_xor(bits >> np.uint64(29), bits) * odd
+        total = np.sum(total ^ (total >> np.uint64(32)), axis=1, dtype=np.uint64)
+        total *= np.uint64(0x9E3779B97F4A7C15)
+        return total ^ (total >> np.uint64(31))
+
+    return Rows(X).map(mix)
+
+
+def _canonical_order(X: Array) -> np.ndarray:
+    """Indices (n,) that sort the rows by their numbers: the same objects in the same order, however
+    they came.
+    """
+    if sp.issparse(X):
+        # Two fixed projections order sparse rows without making them dense.
+        X = X @ np.random.default_rng(0).standard_normal((X.shape[1], 2))
+    return np.lexsort(np.asarray(X)[:, 15::-1].T) if X.shape[1] else np.arange(X.shape[0])

@@ -1,0 +1,299 @@
+"""A similarity with all that goes along.
+
+Weights of objects and of pairs, gaps, objects without evidence.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator
+
+from ..array.arrays import is_numpy
+from ..array.types import ArrayLike, Similarity
+from ..array.validation import refuse_mask
+from ..numerics.operators import degrees, diagonal_of
+from ..similarity.operators import Factored
+from .objects import Objects
+
+__all__ = [
+    "Evidence",
+    "extreme_unit",
+    "has_gaps",
+    "in_units",
+    "isolated",
+    "largest_entry",
+    "measured",
+    "similarity_of_distances",
+    "smaller_pieces",
+    "take_rows",
+    "without_gaps",
+]
+
+# The largest weight of a pair: times squares of similarities in the units of ``extreme_unit``, and
+# summed over all pairs, these are still numbers.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-20, 1e20
+LARGEST_DENSE = 5000  # objects up to which unconnected pieces of a dense similarity are looked for
+
+
+class Evidence(NamedTuple):
+    """Similarity ``W`` among g objects.
+
+    ``weights`` (g,) of the objects, None if all are one; ``pairs`` (g, g), weights of pairs, None
+    if all are one. ``extra`` (g, g), sparse: similarities of linked pairs, to be added.
+    ``self_pairs``: for merged objects, the self pairs of their members and the similarities of
+    those, both (g,) and for each unit of weight.
+    """
+
+    W: Any
+    weights: np.ndarray | None = None
+    pairs: Any = None
+    self_pairs: tuple[np.ndarray, np.ndarray] | None = None
+    extra: Any = None
+
+    def merge(self, joints: Objects) -> Evidence:
+        """Linked objects as one: mean similarities, joint weights."""
+        assert joints.group is not None
+        assert joints.row_weights is not None
+        assert joints.weights is not None
+        out = joints.row_weights * np.minimum(joints.row_weights, 1.0)
+        total = joints.weights
+        left = np.bincount(joints.group, out) / total
+        similarity = np.bincount(joints.group, out * diagonal_of(self.W)) / total
+        if self.pairs is None:
+            return Evidence(joints.average(self.W), total, None, (left, similarity))
+        mean = joints.average(self.pairs)
+        W = joints.average(self.pairs * self.W) / np.where(mean > 0, mean, 1.0)
+        return Evidence(W, total, mean, (left, similarity))
+
+    def take(self, kept: np.ndarray) -> Evidence:
+        """The evidence on some of the objects."""
+        index = np.flatnonzero(kept)
+        group = np.full(kept.size, -1)
+        group[index] = np.arange(index.size)
+        selection = Objects(kept.size, group)
+        weights = None if self.weights is None else self.weights[index]
+        pairs = None if self.pairs is None else self.pairs[np.ix_(index, index)]
+        left = None
+        if self.self_pairs is not None:
+            left = self.self_pairs[0][index], self.self_pairs[1][index]
+        return Evidence(selection.average(self.W), weights, pairs, left)
+
+
+def largest_entry(W: Any) -> float:
+    """The largest similarity: of an operator, that on its diagonal."""
+    if sp.issparse(W):
+        return float(abs(W.data).max(initial=0.0)) or 1.0
+    values = W if isinstance(W, np.ndarray) else np.asarray(diagonal_of(W))
+    return float(np.abs(values).max(initial=0.0)) or 1.0
+
+
+def extreme_unit(W: Any) -> float:
+    """The largest entry of a similarity whose squares would overflow or underflow; else 1.
+
+    Of an operator, the largest sum of a row.
+    """
+    if isinstance(W, LinearOperator) and W.dtype is not None and W.dtype.kind == "f":
+        with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused later
+            W = np.asarray(W @ np.ones((W.shape[1], 1), dtype=W.dtype))
+    if not (isinstance(W, np.ndarray) or sp.issparse(W)) or W.dtype.kind != "f":
+        return 1.0
+    values = W.tocoo().data if sp.issparse(W) else W
+    if values.size == 0 or isinstance(W, np.ma.MaskedArray):
+        return 1.0
+    largest = float(max(values.max(), -values.min()))
+    limits = np.finfo(W.dtype)
+    low = max(float(limits.tiny) ** 0.5 * 1e9, float(limits.tiny) ** 0.4)
+    high = min(float(limits.max) ** 0.5 / 1e9, float(limits.max) ** 0.4) / W.shape[0]
+    return largest if np.isfinite(largest) and largest > 0 and not low < largest < high else 1.0
+
+
+def in_units(W: Any, unit: float) -> Any:
+    """W / unit; an operator is written out, since 1 / unit may be too large a number."""
+    if isinstance(W, LinearOperator):
+        W = W @ np.eye(W.shape[1])
+    return W / unit if isinstance(W, np.ndarray) or sp.issparse(W) else np.asarray(W) / unit
+
+
+def has_gaps(W: Any) -> bool:
+    """Whether a matrix of real numbers holds NaN."""
+    if sp.issparse(W):
+        W = W.tocoo().data if W.format in ("dok", "lil", "dia") else W.data
+    elif type(W).__module__.partition(".")[0] == "pandas":  # whose NA no array of numbers holds
+        return bool(W.isna().to_numpy().any())
+    elif hasattr(W, "to_numpy"):
+        W = W.to_numpy()
+    if not isinstance(W, (np.ndarray, list, tuple)) or isinstance(W, np.ma.MaskedArray):
+        return False
+    try:
+        values = np.asarray(W)
+        if values.dtype == object:
+            values = values.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return values.dtype.kind == "f" and bool(np.isnan(values).any())
+
+
+def without_gaps(W: Any) -> np.ndarray:
+    """W with 0 where it is NaN; infinities stay, and are refused."""
+    W = np.asarray(W)
+    return np.where(np.isnan(W), W.dtype.type(0), W)
+
+
+def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, Any]:
+    """The similarity with 0 where it is NaN, and the weights of its pairs (n, n), 0 there.
+
+    None if all pairs count alike.
+    """
+    gaps = has_gaps(W)
+    if pair_weight is None and not gaps:
+        return W, None
+    dense = _dense(W, "W")
+    if dense.ndim != 2 or dense.shape[0] != dense.shape[1]:
+        return W, None
+    missing = np.isnan(dense)
+    Q = np.ones(dense.shape) if pair_weight is None else _dense(pair_weight, "pair_weight")
+    if Q.shape != dense.shape:
+        raise ValueError(
+            f"pair_weight must have the shape of W, {dense.shape}, got {tuple(Q.shape)}"
+        )
+    if not np.isfinite(Q).all() or Q.min() < 0:
+        raise ValueError("pair_weight must be finite and nonnegative; 0 means not measured")
+    if Q.size and Q.max() > 0 and not LEAST_WEIGHT <= Q.max() <= MOST_WEIGHT:
+        raise ValueError(
+            f"pair_weight is too large or too small to be summed (largest {Q.max():g}): divide it "
+            "by its largest value"
+        )
+    Q = np.where(missing | missing.T, 0.0, (Q + Q.T) / 2)
+    # Where only one of w_ij and w_ji is measured, it stands for both.
+    dense = np.where(missing, dense.T, dense)
+    one_sided = missing ^ missing.T
+    if one_sided.any():
+        given = np.ones(dense.shape) if pair_weight is None else _dense(pair_weight, "pair_weight")
+        Q = np.where(one_sided, np.where(missing, given.T, given), Q)
+    dense = without_gaps(dense)
+    if Q.max() <= 0:
+        raise ValueError("no pair is measured: W is NaN, or pair_weight 0, everywhere")
+    return dense, Q
+
+
+def _dense(W: Any, name: str) -> np.ndarray:
+    """Numbers (n, n) written out: weights of pairs need every pair."""
+    refuse_mask(W, name)
+    if hasattr(W, "toarray"):
+        W = W.toarray()
+    elif hasattr(W, "__matmul__") and not hasattr(W, "__array__") and hasattr(W, "shape"):
+        W = W @ np.eye(W.shape[1])
+    try:
+        return np.asarray(W, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must hold numbers: {error}") from error
+
+
+def isolated(W: Any, pairs: Any = None) -> np.ndarray:
+    """Which objects (n,) have no similarity to any other."""
+    if pairs is not None:
+        W = np.abs(W) * pairs
+    if isinstance(W, Factored) or hasattr(W, "factor"):
+        factor = W.factor
+        if not is_numpy(factor) and not sp.issparse(factor):
+            return np.zeros(W.shape[0], dtype=bool)
+        return np.asarray(abs(factor).sum(axis=1)).ravel() == 0
+    if sp.issparse(W):
+        if W.format == "csr" and W.has_canonical_format and W.data.all():
+            return np.diff(W.indptr) - (W.diagonal() != 0) == 0
+        return np.asarray((W != 0).sum(axis=1)).ravel() - (W.diagonal() != 0) == 0
+    if isinstance(W, np.ndarray):
+        return np.count_nonzero(W, axis=1) - (W.diagonal() != 0) == 0
+    if not is_numpy(W):
+        return np.zeros(W.shape[0], dtype=bool)
+    degree = np.abs(np.asarray(degrees(W)))
+    rest = degree - np.abs(diagonal_of(W))
+    return np.abs(rest) <= 1e-14 * degree.max(initial=0.0)
+
+
+def smaller_pieces(
+    W: Any, weights: np.ndarray | None, dropped: np.ndarray, n_clusters: int
+) -> np.ndarray:
+    """Which objects (n,) lie in unconnected pieces beyond the ``n_clusters`` heaviest.
+
+    Of equal ones the first stay.
+    """
+    dense = isinstance(W, np.ndarray) and W.shape[0] <= LARGEST_DENSE
+    if not (dense or sp.issparse(W)) or n_clusters < 2:
+        return np.zeros(dropped.size, dtype=bool)
+    piece = _pieces(W) if dense else connected_components(W, directed=False)[1]
+    own = np.where(dropped, 0.0, 1.0 if weights is None else weights)
+    mass = np.bincount(piece, own)
+    alive = np.flatnonzero(mass > 0)
+    if alive.size <= n_clusters:
+        return np.zeros(dropped.size, dtype=bool)
+    heaviest = alive[np.argsort(-mass[alive], kind="stable")[:n_clusters]]
+    return ~np.isin(piece, heaviest) & ~dropped
+
+
+def _pieces(W: np.ndarray) -> np.ndarray:
+    """The unconnected piece (n,) of every object of a dense similarity; every row is read once at
+    most, and there is no copy.
+    """
+    n = W.shape[0]
+    piece, size, number = np.full(n, -1), max(1, 2**18 // n), -1
+    for start in range(n):
+        if piece[start] >= 0:
+            continue
+        number += 1
+        piece[start], waiting = number, np.array([start])
+        while waiting.size and (piece < 0).any():
+            rows, waiting = waiting[:size], waiting[size:]
+            near = (W[rows] != 0).any(axis=0) | (W[:, rows] != 0).any(axis=1)
+            found = np.flatnonzero(near & (piece < 0))
+            piece[found] = number
+            waiting = np.concatenate([waiting, found])
+    return piece
+
+
+def take_rows(X: Any, index: np.ndarray) -> Any:
+    """Some rows of an array, a sparse array, a frame, a list or an operator."""
+    if hasattr(X, "iloc"):
+        return X.iloc[index]
+    if isinstance(X, np.ndarray) or sp.issparse(X):
+        return sp.csr_array(X)[index] if sp.issparse(X) else X[index]
+    if hasattr(X, "__matmul__") and not hasattr(X, "__array__"):
+        columns = np.zeros((X.shape[0], index.size))
+        columns[index, np.arange(index.size)] = 1.0
+        return np.asarray(X @ columns).T
+    return np.asarray(X)[index]
+
+
+def similarity_of_distances(
+    D: Any, scales: np.ndarray | None = None, *, n_neighbors: int = 7
+) -> tuple[np.ndarray, np.ndarray]:
+    """exp(-d^2 / (s_i s_j)) of distances, s the distance to the n-th neighbour, and s of the rows.
+
+    Distances (n, n) among known objects or, with their ``scales`` (n,), those (n_new, n) of new
+    objects to them.
+    """
+    D = _dense(D, "the distances")
+    if D.ndim != 2 or (scales is None and D.shape[0] != D.shape[1]):
+        raise ValueError(f"similarity='distance' needs distances (n, n), got shape {D.shape}")
+    if scales is not None and D.shape[1] != scales.size:
+        raise ValueError(
+            f"distances of new objects must be (n_new, {scales.size}), got shape {D.shape}"
+        )
+    if np.isnan(D).any() or D.min(initial=0.0) < 0:
+        raise ValueError("distances must be nonnegative numbers without NaN")
+    own = D if scales is not None else D + np.diag(np.full(len(D), np.inf))
+    rank = min(n_neighbors, D.shape[1] - (scales is None)) - 1
+    if rank < 0:
+        return np.ones_like(D), np.ones(len(D))
+    reach = np.partition(own, rank, axis=1)[:, rank]
+    finite = reach[np.isfinite(reach) & (reach > 0)]
+    reach = np.where(
+        np.isfinite(reach) & (reach > 0), reach, finite.min(initial=1.0) if finite.size else 1.0
+    )
+    known = reach if scales is None else scales
+    with np.errstate(over="ignore"):
+        return np.exp(-((D / reach[:, None]) * (D / known[None, :]))), reach

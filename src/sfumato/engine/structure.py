@@ -1,0 +1,434 @@
+"""The structure test after every fit: are there clusters, and do the data separate all of them.
+
+Features: do sparse regions lie between the clusters? Objects are placed on the directions that
+separate the clusters (eigenvectors of S_w^-1 S_b). With r_m(y) the distance to the m-th neighbour
+of a point y in q dimensions, log density is -q log r_m(y) up to a constant, with standard deviation
+1 / sqrt(m) whatever q is. For two clusters a and b that are neighbours in the graph of nearest
+neighbours,
+
+    z_ab = sqrt(m) ( min(g_a, g_b) - g_ab )
+
+where g_a is the median log density in a, and g_ab that of the border: the midpoints of the edges
+from a to b. Every object of the side with fewer border objects counts once, by the median over its
+edges: a single stray inside the other cluster has many edges. A valley gives a large z; a cut
+through one cloud gives z near or below 0. Where the density is flat, the least favourable case
+without clusters, z of one pair is about normal. All clusters stand apart only if every pair does,
+so the p value is that of the shallowest valley: the hypothesis that some two clusters are one cloud
+is rejected at a level only if each pair is (an intersection-union test, which needs no correction
+for the number of pairs).
+
+Similarities and labelings: of the space of the k leading eigenvectors of the normalised similarity,
+the share of its worst direction that the labels leave unexplained. Blocks leave almost nothing.
+The eigenvectors of a continuum are smooth waves and those of noise are noise: labels leave a fifth
+of them unexplained, or more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigh
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+from scipy.special import ndtr, ndtri
+
+from ..array.arrays import is_bfloat16, is_numpy, native, to_numpy
+from ..array.types import ArrayLike
+from ..array.warn import warn
+from ..numerics.blocks import Blocks
+from ..numerics.clear_groups import median
+
+__all__ = ["LEVEL", "PREFIX", "SEARCH_TESTS", "Structure", "Valleys", "assess", "convinces"]
+__all__ += [
+    "discriminating_coordinates",
+    "leading_coordinates",
+    "valleys",
+    "warn_about_structure",
+]
+__all__ += ["without_ties"]
+
+LEVEL = 0.05  # accepted rate of false alarms
+# These come from ``python -m benchmarks.calibration``, on uniform clouds.
+# Mean and standard deviation of z for two clusters of one cloud by k-means, mixtures and Ward's
+# method, 2, 5 and 10 dimensions, 100 to 400 objects. Other noise has smaller z (docs/choose.md).
+FLAT = (-0.2, 0.82)
+# Independent tests that a search over all numbers of clusters counts as: its candidates are alike.
+SEARCH_TESTS = 3
+# The same of the unexplained share, for spectral clusterings of neighbour graphs of uniform clouds
+# in the plane, 2 clusters, 150 objects. More clusters, and random similarities, leave more.
+WAVES = (0.215, 0.045)
+FEWEST = 50  # least number of objects to compare densities
+SMALLEST = 5  # least number of objects of a cluster that is compared with another
+# Objects for each coordinate in which two of many clusters are compared by themselves. Between 10
+# and 15, which had the fewest errors of 6, 8, 10, 15 and 20 on nine groups and on cut groups.
+PER_COORDINATE = 12
+LARGEST = 2000  # objects that are looked at: a fixed sample of more
+CONFIDENT = 0.75  # mean largest membership above which a warning is given
+PREFIX = "structure test: "
+
+# Of the valleys.
+FEW_VALUES = 5  # least number of different values of a column that is taken as continuous
+# Principal axes that are kept of wider data: ten, or one for every fifty objects, since along some
+# direction among many even noise comes apart. ``benchmarks alarms`` reports on other draws.
+MOST_AXES, PER_AXIS = 10, 50
+# Dimensions in which distances to neighbours still show the density of some hundred objects.
+MOST_DIMENSIONS = 4
+BORDER = 200  # edges of a border that are looked at: the median needs no more
+# Edges that are used first, and the z above which these are enough: the median over so few is off
+# by 0.8 (standard deviation, 2000 objects in 8 groups), and no threshold in use is above 1.6.
+FIRST_LOOK, CLEAR = 64, 4.0
+NEIGHBOURS = 0.8  # times sqrt(n): of 0.5, 0.8 and 1.2 the most powerful on blobs and moons, n = 200
+# Of the smaller of two clusters, a quarter are neighbours at most: more would reach beyond it. Set
+# on groups of sizes 6:3:1, of 2, 3 and 4.
+QUARTER = 4
+LEAST_NEIGHBOURS = 5  # neighbours that a density needs
+# Share of the smaller cluster that may be outliers in the other; never as many as the m / 2 objects
+# on either side of a cut through a thread.
+STRAYS = 0.1
+
+
+class Structure(NamedTuple):
+    """What speaks for the clusters: a statistic, the threshold it must pass, and the p value.
+
+    ``p_value`` is the probability of such a statistic without clusters. ``n_apart`` is the number
+    of groups that the evidence tells apart, ``supported`` whether these are all the clusters of
+    the fit. ``split`` is a cluster that falls into separate pieces, or None.
+    """
+
+    statistic: float
+    threshold: float
+    p_value: float
+    n_apart: int
+    supported: bool
+    split: int | None
+
+
+def convinces(found: Structure) -> bool:
+    """Whether the clusters are supported though several numbers of clusters were tried."""
+    return found.supported and found.p_value <= LEVEL / SEARCH_TESTS
+
+
+def assess(
+    evidence: np.ndarray, memberships: Any, *, kind: str, noise: bool = False
+) -> Structure | None:
+    """Whether the evidence supports the clusters of these memberships.
+
+    Parameters
+    ----------
+    evidence : features (n, p), or a similarity (n, n): an array, a sparse array or an operator
+    memberships : array of shape (n, k)
+    kind : {"features", "similarity"}
+    noise : bool
+        Whether the last column is noise, whose objects are left out.
+
+    Returns
+    -------
+    structure : Structure or None
+        None where nothing can be said: one cluster, fewer than 50 objects, or evidence elsewhere.
+    """
+    n, k = memberships.shape[0], memberships.shape[1] - noise
+    if n < FEWEST or k < 2 or not _readable(evidence):
+        return None
+    few = _sample(n, evidence, kind)
+    labels = to_numpy(memberships if few is None else memberships[few]).argmax(axis=1)
+    sizes = np.bincount(labels, minlength=k)[:k]
+    if (sizes >= SMALLEST).sum() < 2:
+        return Structure(-np.inf, 0.0, 1.0, 1, False, None)
+    if kind == "similarity":
+        return _of_similarity(evidence, few, labels, sizes)
+    large = np.append(sizes >= SMALLEST, [False] * noise)
+    kept = np.flatnonzero(large[labels])
+    X = _rows(evidence, kept if few is None else few[kept])
+    complete = np.isfinite(X).all(axis=1)
+    if complete.sum() < FEWEST:
+        return None
+    return _of_features(X[complete], labels[kept][complete], k)
+
+
+def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
+    names, codes = np.unique(labels, return_inverse=True)
+    X = leading_coordinates(without_ties(X), max(MOST_AXES, len(X) // PER_AXIS))
+    if X.shape[1] == 0 or len(names) < 2:
+        return Structure(-np.inf, 0.0, 1.0, 1, False, None)
+    found = valleys(discriminating_coordinates(X, codes), codes)
+    split = np.flatnonzero(found.pieces > 1)
+    first = int(names[split[0]]) if len(split) else None
+    if len(found.z) == 0:
+        return Structure(np.inf, 0.0, 0.0, len(names), len(names) == k, first)
+    threshold = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL))
+    if len(names) - 1 > MOST_DIMENSIONS:
+        _look_along_own_axes(X, codes, found, threshold)
+    least = float(found.z.min())
+    p_value = float(ndtr(-(least - FLAT[0]) / FLAT[1]))
+    shallow = found.pairs[found.z <= threshold]
+    joined = sp.csr_array((np.ones(len(shallow)), shallow.T), shape=(len(names), len(names)))
+    apart = int(connected_components(joined, directed=False)[0])
+    return Structure(least, threshold, p_value, apart, apart == k, first)
+
+
+def _look_along_own_axes(
+    X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float
+) -> None:
+    """Put the valleys of shallow pairs in coordinates of their own where these are deeper.
+
+    Few common coordinates may hide the gap between two of many clusters. The shallowest pairs come
+    first; two clusters that others join already need no look.
+    """
+    shallow = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL / SEARCH_TESTS))
+    group = np.arange(int(codes.max()) + 1)
+    for at in np.argsort(found.z, kind="stable")[: int((found.z <= shallow).sum())]:
+        one, other = group[found.pairs[at]]
+        if one != other:
+            found.z[at] = max(found.z[at], _between(X, codes, found.pairs[at]))
+            if found.z[at] <= threshold:
+                group[group == other] = one
+
+
+def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
+    """Valley between two clusters in coordinates of their own."""
+    rows = np.isin(codes, pair)
+    two = (codes[rows] == pair[1]).astype(int)
+    own = leading_coordinates(X[rows], max(1, int(rows.sum()) // PER_COORDINATE))
+    Y = discriminating_coordinates(own, two)
+    return float(valleys(Y, two, strays=False).z.min(initial=np.inf))
+
+
+class Valleys(NamedTuple):
+    """Pairs of clusters that touch (m, 2), their z values (m,), and the pieces of every cluster.
+
+    ``pieces`` counts, for each cluster, the parts of at least a tenth of it (and more objects than
+    neighbours) that no edge of the neighbour graph joins.
+    """
+
+    pairs: np.ndarray
+    z: np.ndarray
+    pieces: np.ndarray
+
+
+def leading_coordinates(X: np.ndarray, k: int = MOST_AXES) -> np.ndarray:
+    """Uncorrelated coordinates of variance one: the leading principal axes, ``k`` at most.
+
+    Columns are standardised before that if their spreads differ more than tenfold, so that units do
+    not decide which axes lead.
+    """
+    X = X - X.mean(axis=0)
+    spread = X.std(axis=0)
+    X, spread = X[:, spread > 1e-12 * spread.max(initial=0.0)], spread[spread > 0]
+    if X.shape[1] == 0:
+        return X
+    if spread.max() > 10 * spread.min():
+        X = X / X.std(axis=0)
+    n, p = X.shape
+    few = min(k, n, p)
+    if p <= n:
+        values, axes = eigh(X.T @ X, subset_by_index=[p - few, p - 1])
+        scores = X @ axes
+    else:
+        values, scores = eigh(X @ X.T, subset_by_index=[n - few, n - 1])
+    scores = scores[:, values > 1e-10 * values[-1]]
+    return scores / np.sqrt((scores**2).mean(axis=0))
+
+
+def without_ties(X: np.ndarray) -> np.ndarray:
+    """Features whose rounded columns are spread evenly, up to half-way to the nearest value.
+
+    Copies of a value have no distance to each other, so counts would fall into pieces. Columns of
+    fewer than five values are left alone: what lies between two categories is empty.
+    """
+    rng, X = np.random.default_rng(0), X.copy()
+    ordered = np.sort(X.T, axis=1)
+    counts = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
+    rounded = (counts >= FEW_VALUES) & (counts <= len(X) / 2)
+    for place in np.flatnonzero(rounded):
+        column = X[:, place]
+        values, places = np.unique(column, return_inverse=True)
+        gaps = np.diff(values)
+        reach = np.minimum(np.append(gaps, np.inf), np.append(np.inf, gaps))
+        column += reach[places] * (rng.random(len(column)) - 0.5)
+    return X
+
+
+def discriminating_coordinates(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Coordinates in which clusters are round: up to 4, those that separate the clusters.
+
+    Scaled by the covariance within clusters, so any invertible linear map of X gives the same.
+    """
+    n, p = X.shape
+    k = int(labels.max()) + 1
+    sizes = np.bincount(labels, minlength=k)
+    sums = np.zeros((k, p))
+    np.add.at(sums, labels, X)
+    means = sums / np.maximum(sizes, 1)[:, None]
+    residuals = X - means[labels]
+    within, between = residuals.T @ residuals / n, (means * sizes[:, None]).T @ means / n
+    total = float(np.trace(within) + np.trace(between))
+    ridge = 1e-3 * float(np.trace(within)) / p + 1e-9 * total / p
+    axes = eigh(between, within + ridge * np.eye(p))[1][:, ::-1]
+    return X @ (axes if p <= MOST_DIMENSIONS else axes[:, : max(2, min(k - 1, MOST_DIMENSIONS))])
+
+
+def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valleys:
+    """Depth of the valleys between clusters that touch, for objects at Y (n, q), labels (n,).
+
+    Clusters touch where more than a few strays have neighbours in the other one; without
+    ``strays`` where any object has, and then pieces are not looked for.
+    """
+    n = len(Y)
+    k = int(labels.max()) + 1
+    m = int(np.clip(round(NEIGHBOURS * np.sqrt(n)), 3, n - 1))
+    tree = cKDTree(Y)
+    distances, neighbours = native("neighbours").neighbours(tree.data, tree.indices, m)
+    parts, (i, j) = native("neighbours").connected_pieces(neighbours, labels)
+    pieces = _pieces(parts, labels, k, m) if strays else np.ones(k, dtype=int)
+    first = labels[i] < labels[j]
+    lower, upper = np.where(first, i, j), np.where(first, j, i)
+    key = labels[lower] * k + labels[upper]
+    found = np.unique(key)
+    sizes = np.bincount(labels, minlength=k)
+    for side in (lower, upper):  # a few outliers inside another cluster are no border
+        owner, counts = np.unique(np.unique(key * n + side) // n, return_counts=True)
+        least = np.minimum(sizes[owner // k], sizes[owner % k]) * STRAYS
+        few = np.clip(least, 2, max(2, m / 3)) if strays else 0
+        found = np.intersect1d(found, owner[counts > few])
+    pairs = np.column_stack([found // k, found % k])
+    few = _few_of_each(key, BORDER)
+    lower, upper, key = lower[few], upper[few], key[few]
+    members = [np.flatnonzero(labels == c) for c in range(k)]
+    z = np.empty(len(found))
+    for at, (pair, code) in enumerate(zip(pairs, found, strict=True)):
+        edges = np.flatnonzero(key == code)
+        both = [members[c] for c in pair]
+        own = int(np.clip(min(map(len, both)) // QUARTER, min(LEAST_NEIGHBOURS, m), m))
+        inside = max(median(distances[rows, own - 1]) for rows in both)
+        border = _border(tree, lower[edges], upper[edges], own, inside)
+        z[at] = _depth(border, inside, own, Y.shape[1])
+    return Valleys(pairs, z, pieces)
+
+
+def _depth(border: float, inside: float, m: int, q: int) -> float:
+    """The valley z, from distances to the m-th neighbour on the border and inside."""
+    tiny = 1e-12 * max(inside, border, np.finfo(float).tiny)
+    return float(np.sqrt(m) * q * (np.log(max(border, tiny)) - np.log(max(inside, tiny))))
+
+
+def _border(tree: cKDTree, lower: np.ndarray, upper: np.ndarray, m: int, inside: float) -> float:
+    """Distance to the m-th neighbour half-way along the edges, the median over objects.
+
+    Over some of the edges where these show a valley that is deep beyond doubt.
+    """
+    Y, n = tree.data, len(lower)
+    evenly = np.argsort(np.arange(n) % max(1, n // FIRST_LOOK), kind="stable")
+    lower, upper = lower[evenly], upper[evenly]
+    middle = (Y[lower] + Y[upper]) / 2
+    radius, value = np.empty(0), 0.0
+    for stop in (FIRST_LOOK, n):
+        more = tree.query(middle[len(radius) : stop], [m])[0][:, 0]
+        radius = np.concatenate([radius, more])
+        ends = (lower[: len(radius)], upper[: len(radius)])
+        side = min(ends, key=lambda side: len(np.unique(side)))
+        value = median(_medians(radius, side))
+        if len(radius) == n or _depth(value, inside, m, Y.shape[1]) > CLEAR:
+            break
+    return value
+
+
+def _medians(values: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """Median of the values of every owner."""
+    order = np.lexsort((values, owner))
+    values, starts = values[order], np.flatnonzero(np.diff(owner[order], prepend=-1))
+    sizes = np.diff(np.append(starts, len(values)))
+    return (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
+
+
+def _few_of_each(key: np.ndarray, most: int) -> np.ndarray:
+    """Positions of a limited number of every value, drawn with a fixed seed."""
+    if len(key) <= most:
+        return np.arange(len(key))
+    order = np.random.default_rng(0).permutation(len(key))
+    order = order[np.argsort(key[order], kind="stable")]
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    rank = np.arange(len(key)) - np.repeat(starts, np.diff(np.append(starts, len(key))))
+    return np.sort(order[rank < most])
+
+
+def _pieces(parts: np.ndarray, labels: np.ndarray, k: int, m: int) -> np.ndarray:
+    sizes, sizes_of_clusters = np.bincount(parts), np.bincount(labels, minlength=k)
+    cluster = np.zeros(len(sizes), dtype=int)
+    cluster[parts] = labels
+    large = sizes >= np.maximum(m + 1, 0.1 * sizes_of_clusters[cluster])
+    return np.bincount(cluster[large], minlength=k)
+
+
+def _of_similarity(
+    W: Any, few: np.ndarray | None, labels: np.ndarray, sizes: np.ndarray
+) -> Structure:
+    W = W if few is None else _part(W, few)
+    W = W.float() if is_bfloat16(W) else W
+    k, large = len(sizes), sizes >= SMALLEST
+    blocks = Blocks.of(W, labels, k)
+    left = blocks.unexplained(k)
+    threshold = WAVES[0] + WAVES[1] * float(ndtri(LEVEL))
+    p_value = float(ndtr((left - WAVES[0]) / WAVES[1]))
+    apart = blocks.n_apart(k, threshold) if left >= threshold else int(large.sum())
+    return Structure(left, threshold, p_value, apart, apart == k, None)
+
+
+def _readable(evidence: ArrayLike) -> bool:
+    """Whether rows can be taken here, rather than on a cluster of machines."""
+    return is_numpy(evidence) or type(evidence).__module__.split(".")[0] == "torch"
+
+
+def _sample(n: int, evidence: ArrayLike, kind: str) -> np.ndarray | None:
+    """A fixed sample of many objects, or None for all; a graph falls apart when it is cut."""
+    dense = isinstance(evidence, np.ndarray) or not is_numpy(evidence)
+    divisible = dense or hasattr(evidence, "table")
+    if n <= LARGEST or (kind == "similarity" and not divisible):
+        return None
+    return np.sort(np.random.default_rng(0).choice(n, LARGEST, replace=False))
+
+
+def _rows(X: Any, rows: np.ndarray) -> np.ndarray:
+    part = X[rows]
+    part = (part.toarray() if sp.issparse(part) else to_numpy(part)).astype(np.float64)
+    largest = float(np.nanmax(np.abs(part), initial=0.0))
+    return part / (largest or 1.0)  # so that no square overflows
+
+
+def _part(W: Any, rows: np.ndarray) -> Any:
+    return type(W)(W.table.objects(rows)) if hasattr(W, "table") else W[rows][:, rows]
+
+
+def _used(memberships: np.ndarray) -> int:
+    """Number of clusters that are the main cluster of some object."""
+    return len(np.unique(to_numpy(memberships).argmax(axis=1)))
+
+
+def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: int) -> None:
+    """Warn where confident memberships are not supported, or where a cluster falls into pieces."""
+    if float(to_numpy(memberships).max(axis=1).mean()) < CONFIDENT:
+        return
+    p = f"p = {found.p_value:.2g}"
+    if found.n_apart == 1:
+        warn(
+            f"{PREFIX}the data show no separate clusters ({p}): the memberships cut a "
+            "continuum, or noise; do not read them as groups"
+        )
+    elif not found.supported and _used(memberships) == found.n_apart < n_clusters:
+        # What is there stands apart: the p value would speak for clusters that are empty.
+        warn(
+            f"{PREFIX}only {found.n_apart} of the {n_clusters} clusters are the main cluster of "
+            f"some object, and these stand apart: try n_clusters={found.n_apart}"
+        )
+    elif not found.supported:
+        warn(
+            f"{PREFIX}of {n_clusters} clusters, the data separate only {found.n_apart} groups "
+            f"({p}; a small p would speak for {n_clusters}): some clusters are parts of one group, "
+            "or hold a few outliers; try fewer clusters"
+        )
+    elif found.split is not None:
+        warn(
+            f"{PREFIX}cluster {found.split} falls into pieces with an empty region between them: "
+            "try more clusters, or a model of clusters of any shape"
+        )
