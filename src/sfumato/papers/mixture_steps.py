@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 
 from .. import datasets, plot
+from ..components.gaussian import Start
 from ..models.gaussian.estimator import GaussianMixture
 from .outcome import Outcome
 from .shelf import Shelf
@@ -54,9 +55,7 @@ def one_iteration(
     model = GaussianMixture(
         len(weights),
         covariance_type="full",
-        weights_init=weights,
-        means_init=means,
-        covariances_init=covariances,
+        init=Start(weights, means, covariances),
         n_init=1,
         max_iter=1,
         tol=0.0,

@@ -183,7 +183,7 @@ default="euclidean"
         known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
         self._frame = None
         if not self._needs_memory(X, known):
-            return super().fit(X, None, sample_weight)
+            return super().fit(X, None, sample_weight=sample_weight)
         self._check_room(X)
         self._fit_in_memory(X, sample_weight, known)
         return self
