@@ -71,7 +71,9 @@ class AutomaticClusters:
         links = {name: pairs for name, pairs in links.items() if pairs is not None}
         if least or links:
             k = max(choice.n_clusters, least)
-            fitted = clone(self).set_params(n_clusters=k).fit(X, y, sample_weight, **links)
+            fitted = (
+                clone(self).set_params(n_clusters=k).fit(X, y, sample_weight=sample_weight, **links)
+            )
         self._take_over(fitted)
         self.selection_ = choice._replace(estimator=None)
         return self
