@@ -201,9 +201,9 @@ class DirichletProcessMixture(Clusterer):
         prior = self._check_parameters()
         self._check_room(X)
         try:
-            n = X.shape[0] if hasattr(X, "shape") else len(X)
-            known = Known.of(must_link, cannot_link, y, X, n)
-            X, rows, component = self._prepare(X, sample_weight, prior, known)
+            X = check_features(self, X, reset=True, missing=True)
+            known = Known.of(must_link, cannot_link, y, X, X.shape[0])
+            rows, component = self._prepare(X, sample_weight, prior, known)
             # Clusters change places during a fit: labels only say which rows belong together.
             links = LinkedRows.of(known._replace(labels=None), rows)
         except (ValueError, TypeError):
@@ -249,9 +249,8 @@ class DirichletProcessMixture(Clusterer):
 
     def _prepare(
         self, X: Any, sample_weight: ArrayLike | None, prior: Concentration, known: Known
-    ) -> tuple[Any, Rows, Any]:
-        """Checked features, their rows with weights, and the component with its prior."""
-        X = check_features(self, X, reset=True, missing=True)
+    ) -> tuple[Rows, Any]:
+        """Rows with weights, and the component with its prior."""
         self._refuse_missing(X)
         with np.errstate(over="ignore"):
             weights = check_weights(sample_weight, X)
@@ -277,7 +276,7 @@ class DirichletProcessMixture(Clusterer):
                 q = component.features(X[:1]).shape[0]
                 self.prior_ = priors.publish(chosen, np.zeros((1, q)))[0]
             component = chosen
-        return X, rows, component
+        return rows, component
 
     def _approximate(
         self,
