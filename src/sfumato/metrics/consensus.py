@@ -52,7 +52,7 @@ def consensus_distribution(coassociations: Mapping[int, Any]) -> ConsensusDistri
     >>> two = np.kron(np.eye(2), np.ones((3, 3)))
     >>> found = consensus_distribution({2: two, 3: 0.5 * two})
     >>> found.area.round(2)
-    array([0.6, 0.3])
+    array([1. , 0.5])
     """
     if not isinstance(coassociations, Mapping) or not coassociations:
         raise TypeError(
