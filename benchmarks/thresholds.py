@@ -177,15 +177,12 @@ THRESHOLDS = [
     ),
     *(
         Threshold(
-            f"{MODELS}discriminative.starts", name, discriminative.__doc__ or "", discriminative
+            f"{MODELS}discriminative.problem",
+            f"TUNING.{name}",
+            discriminative.__doc__ or "",
+            discriminative,
         )
-        for name in ("GAIN", "CHANCE")
-    ),
-    *(
-        Threshold(
-            f"{MODELS}discriminative.estimator", name, discriminative.__doc__ or "", discriminative
-        )
-        for name in ("EVIDENT", "ABOVE_CHANCE")
+        for name in ("gain", "chance", "evident", "above_chance")
     ),
     Threshold(f"{MODELS}consensus.evidence", "REGULARIZATION", consensus.__doc__ or "", consensus),
     Threshold("sfumato.numerics.axes", "RIDGE", consensus.__doc__ or "", consensus),

@@ -63,6 +63,7 @@ class AutomaticClusters:
         choice = choose_n_clusters(
             clone(self).set_params(n_clusters=2),
             X,
+            None if isinstance(self.n_clusters, str) else self.n_clusters,
             max_clusters=self.max_clusters,
             sample_weight=sample_weight,
             random_state=0,
@@ -79,7 +80,8 @@ class AutomaticClusters:
         return self
 
     def _check_automatic(self, X: Any) -> None:
-        check_choice(self.n_clusters, "n_clusters (an integer or 'auto')", ("auto",))
+        if isinstance(self.n_clusters, str):
+            check_choice(self.n_clusters, "n_clusters (numbers or 'auto')", ("auto",))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         if reader(X) is not None:
             raise TypeError(

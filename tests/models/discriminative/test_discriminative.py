@@ -638,7 +638,9 @@ def test_minus_one_is_unlabelled():
     np.testing.assert_allclose(model.cluster_centers_, alone.cluster_centers_, atol=1e-6)
     np.testing.assert_allclose(model.predict_proba(X), model.memberships_, atol=1e-12)
     assert model.score(X, y) == pytest.approx(model.score(X[~unknown], c[~unknown]))
-    weighted = DiscriminativeClustering(3, random_state=0).fit(X, y, np.full(len(y), 2.0))
+    weighted = DiscriminativeClustering(3, random_state=0).fit(
+        X, y, sample_weight=np.full(len(y), 2.0)
+    )
     assert weighted.table_.sum() == pytest.approx(2.0 * np.sum(~unknown))
 
 
@@ -648,7 +650,7 @@ def test_unlabelled_objects_only_are_refused():
         DiscriminativeClustering(2).fit(X, np.full(len(c), -1))
     y = np.where(np.arange(len(c)) < 20, c, -1)
     with pytest.raises(ValueError, match="wherever sample_weight is positive"):
-        DiscriminativeClustering(2).fit(X, y, np.where(y < 0, 1.0, 0.0))
+        DiscriminativeClustering(2).fit(X, y, sample_weight=np.where(y < 0, 1.0, 0.0))
     with pytest.warns(EvidenceWarning, match="-1 means unlabelled"):
         class_rows(np.array([1, -1, 1]), 3)
 

@@ -8,6 +8,7 @@ a running mean of the steps' (Polyak and Juditsky 1992).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,17 @@ from ...numerics import contingency
 from ...numerics.coordinates import Coordinates, measure
 from . import kernel
 
-__all__ = ["TUNING", "Frame", "Online", "Problem", "ascend", "learn", "mass_of", "online_pass"]
+__all__ = [
+    "TUNING",
+    "Frame",
+    "Online",
+    "Problem",
+    "ascend",
+    "climb",
+    "learn",
+    "mass_of",
+    "online_pass",
+]
 
 
 class Tuning(NamedTuple):
@@ -202,36 +213,53 @@ class Problem(NamedTuple):
         return self.rows.sum(pull)[0] - self.precision * (centers - self.frame.middle)
 
     def ascend(self, centers: np.ndarray, bandwidth: float, max_iter: int, tol: float) -> loop.Run:
-        """Prototypes by L-BFGS at one bandwidth; the solver sees the objective per unit of
-        weight.
-        """
+        """Prototypes by L-BFGS at one bandwidth."""
 
-        def descent(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            M = flat.reshape(centers.shape)
+        def value_and_slope(M: np.ndarray) -> tuple[float, np.ndarray]:
             r = self.table(M, bandwidth)
-            slope = self.gradient(r, M, bandwidth).ravel()
-            return -self.objective(r, M) / self.total, -slope / self.total
+            return self.objective(r, M), self.gradient(r, M, bandwidth)
 
-        def solve(descent: Any) -> loop.Run:
-            history = [self.objective(self.table(centers, bandwidth), centers)]
+        return climb(value_and_slope, centers, self.total, max_iter, tol)
 
-            def record(intermediate_result: Any) -> None:
-                history.append(-intermediate_result.fun * self.total)
 
-            limits = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": min(tol, 1e9)}
-            found = minimize(
-                descent,
-                centers.ravel(),
-                jac=True,
-                method="L-BFGS-B",
-                callback=record,
-                options=limits | {"gtol": tol},
-            )
-            state = found.x.reshape(centers.shape)
-            done = found.status != 1
-            return loop.Run(state, history[-1], np.array(history), len(history), done)
+def climb(
+    value_and_slope: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    start: np.ndarray,
+    total: float,
+    max_iter: int,
+    tol: float,
+) -> loop.Run:
+    """The maximum of an objective by L-BFGS, which sees it per unit of the ``total`` weight."""
 
-        return loop.replay(solve, descent)
+    def descent(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = value_and_slope(flat.reshape(start.shape))
+        return -value / total, -slope.ravel() / total
+
+    def solve(descent: Any) -> loop.Run:
+        history: list[float] = []
+
+        def first_recorded(flat: np.ndarray) -> Any:
+            answer = descent(flat)
+            if not history:
+                history.append(-answer[0] * total)
+            return answer
+
+        def record(intermediate_result: Any) -> None:
+            history.append(-intermediate_result.fun * total)
+
+        limits = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": min(tol, 1e9), "gtol": tol}
+        found = minimize(
+            first_recorded,
+            start.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            callback=record,
+            options=limits,
+        )
+        state, done = found.x.reshape(start.shape), found.status != 1
+        return loop.Run(state, history[-1], np.array(history), len(history), done)
+
+    return loop.replay(solve, descent)
 
 
 def ascend(
