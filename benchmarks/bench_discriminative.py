@@ -124,7 +124,7 @@ def gap(name: str, make: Callable[[], tuple[np.ndarray, np.ndarray]], k: int) ->
             warnings.simplefilter("ignore")
             values[algorithm] = (
                 DiscriminativeClustering(
-                    k, algorithm=algorithm, max_iter=max_iter, tol=1e-6, random_state=0, n_jobs=1
+                    k, algorithm=algorithm, max_iter=max_iter, tol=1e-6, random_state=0
                 )
                 .fit(X, c)
                 .objective_

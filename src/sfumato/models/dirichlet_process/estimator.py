@@ -40,6 +40,7 @@ from ...engine.growth import GROWTH
 from ...engine.kept import publish_kept
 from ...engine.linked import LinkedRows
 from ...numerics import seeding
+from ...numerics.distances import largest_first
 from . import priors, sampling, variational
 from .kernel import Concentration
 
@@ -237,8 +238,10 @@ class DirichletProcessMixture(Clusterer):
             if links is not None:
                 assert isinstance(self._posterior, variational.Approximation)
                 memberships[links.links.rows] = self._posterior.linked(links)
-            self.weights_ = np.average(to_numpy(memberships), axis=0, weights=weights)
-            order = np.argsort(-self.weights_, kind="stable")
+            U = to_numpy(memberships)
+            self.weights_ = np.average(U, axis=0, weights=weights)
+            keys = (X.T @ U).T if sp.issparse(X) else U.T @ np.nan_to_num(to_numpy(X))
+            order = largest_first(self.weights_, keys)
             if labels is not None:
                 _, first = np.unique(labels[labels >= 0], return_index=True)
                 told = memberships[np.flatnonzero(labels >= 0)[first]].argmax(axis=1)

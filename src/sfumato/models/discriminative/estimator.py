@@ -21,6 +21,7 @@ from ...data.features import check_features
 from ...engine import loop
 from ...engine.base import Clusterer
 from ...numerics import contingency
+from ...numerics.distances import largest_first
 from . import kernel
 from .classes import class_rows, known_classes, prior_counts, weighted, weights_as_counts
 from .problem import TUNING, Frame, Online, Problem, ascend, learn, online_pass
@@ -190,7 +191,7 @@ class DiscriminativeClustering(Clusterer):
         self._k = self._number(problem, rng)
         run, bandwidth = self._best(problem, rng, self.n_init, self.bandwidth)
         sizes = problem.table(run.state, bandwidth).sum(axis=1)
-        order = np.argsort(-sizes, kind="stable")  # the largest cluster first
+        order = largest_first(sizes, run.state)
         self._finish(problem, run._replace(state=run.state[order]), bandwidth)
         self._warn_if_chance(problem, P, weights, rng)
         return self

@@ -37,6 +37,7 @@ from ...engine.base import Clusterer, weight_of
 from ...engine.kernel_space import KernelSpace
 from ...numerics import seeding
 from ...numerics.coordinates import Coordinates, measure
+from ...numerics.distances import largest_first
 from ...numerics.simplex import softmax
 from ...selection.automatic import AutomaticClusters
 from .problem import climb
@@ -250,7 +251,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
 
     def _finish(self, objective: Objective, run: loop.Run, X: Any) -> None:
         sizes = objective.sizes(Classifier(run.state))
-        order = np.argsort(-sizes, kind="stable")
+        order = largest_first(sizes, run.state)
         self._state, self.weights_ = Classifier(run.state[order]), sizes[order]
         W, b = self._state.slopes[:, :-1], self._state.slopes[:, -1]
         self.information_ = run.objective + self.penalty * float(np.sum(W**2))
