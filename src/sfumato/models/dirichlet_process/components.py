@@ -163,7 +163,7 @@ class FullComponent(_NormalComponent):
         """Log predictive density (k, b) of the objects with features ``Z`` (q, b)."""
         xp = namespace(Z)
         if self._seen(Z) is not None:
-            return self._log_marginal(*parameters[1:], Z)
+            return self._log_marginal(parameters[1], parameters[2], Z)
         constant, exponent, C = (
             xp.asarray(part, device=getattr(Z, "device", None)) for part in parameters
         )

@@ -86,7 +86,9 @@ def build(prior: Any, rows: Rows) -> Any:
     Normal components work in units in which the data have variance 1.
     """
     p = rows.shape[1]
-    vector = {NormalInverseWishart: "mean", DirichletMultinomial: "concentration"}.get(type(prior))
+    vector = {"NormalInverseWishart": "mean", "DirichletMultinomial": "concentration"}.get(
+        type(prior).__name__
+    )
     if vector is not None and getattr(prior, vector).shape != (p,):
         raise ValueError(
             f"component must be a single prior for {p} features, got {vector} of shape "

@@ -169,7 +169,7 @@ class Ascent(NamedTuple):
         rows = self.rows if links is None else links.apart(self.rows)
 
         def step(state: kernel.State) -> tuple[kernel.State, float]:
-            def block(X: Any, weights: Weights, *free: Any) -> kernel.Summary:
+            def block(X: Any, weights: Any, *free: Any) -> kernel.Summary:
                 weights = free_weights(X.shape[0], weights, *free) if free else weights
                 return kernel.summarize(self.component, state, X, weights)
 
@@ -201,7 +201,8 @@ class Ascent(NamedTuple):
             R, Z = (U * weights[:, None]).T, self.component.features(X)
             return self.component.expected_sums(R, state.coefficients, Z), R.sum(axis=1)
 
-        return kernel.Summary(*links.sum(U, sums), value)
+        total, counts = links.sum(U, sums)
+        return kernel.Summary(total, counts, value)
 
     def _losses(self, state: kernel.State, pairs: list[tuple[int, int]]) -> np.ndarray:
         """Entropy that unions of two clusters give up; infinite where links keep them apart."""

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from ...array.arrays import asarray_like, namespace, to_numpy
 from ...array.docs import documented
 from ...array.rows import Rows
-from ...array.types import Array, ArrayLike, RandomState
+from ...array.types import ArrayLike, RandomState
 from ...array.validation import (
     as_generator,
     check_choice,
@@ -295,7 +295,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
 def _start(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
     """Weights and constants (k, r + 1) of round clusters around the centers of k-means."""
 
-    def dense(block: Array) -> Any:
+    def dense(block: Any) -> Any:
         return block.toarray() if sp.issparse(block) else block
 
     X, weights, _ = seeding.sorted_sample(rows, max(2000, 100 * k), rng, features=dense)
