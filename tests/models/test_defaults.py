@@ -14,7 +14,7 @@ from sfumato import models
 from sfumato.cli.models import make, parse_clusters
 
 GROUPS = np.arange(60) % 3
-X = np.random.default_rng(0).normal(size=(60, 2)) + 12 * np.eye(3, 2)[GROUPS]
+X = np.random.default_rng(0).normal(size=(60, 3)) + 12 * np.eye(3)[GROUPS]
 COUNTS = np.random.default_rng(1).poisson(1 + 30 * np.eye(3)[GROUPS]).astype(float)
 CLUSTERERS = [model for model in models.MODELS if model.command]
 CHOOSING = [model for model in CLUSTERERS if model.name != "DiscriminativeClustering"]
