@@ -5,22 +5,36 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..array.text import plain
 from ..io import Table
-from ..io.columns import MOST_CATEGORIES, Column
+from ..io._tables import quoted
+from ..io.columns import RULES as COLUMNS
+from ..io.columns import Column
 
 __all__ = ["advice", "explained_by_one"]
 
 _CLASSES = re.compile(
     r"(?i)(.*[\s_.-])?(class|classes|label|labels|target|species|diagnosis|outcome|y|cluster|group)"
 )
-CODES = 5  # different whole numbers up to which a column may hold codes of categories
-ALONE = 0.95  # share of the objects whose cluster one column must tell to explain the clusters
-ROWS, COLUMNS = 2000, 60  # that are looked at for that
+
+
+class Rules(NamedTuple):
+    """By which advice is given."""
+
+    # Different whole numbers up to which a column may hold codes of categories.
+    codes: int = 5
+    # Share of the objects whose cluster one column must tell to explain the clusters, ...
+    alone: float = 0.95
+    # ... and the rows and columns that are looked at for that.
+    rows: int = 2000
+    columns: int = 60
+
+
+RULES = Rules()
 
 
 def advice(table: Table) -> list[str]:
@@ -32,13 +46,8 @@ def advice(table: Table) -> list[str]:
         ("{} holds few whole numbers: if they are codes, write them as words", _coded(numbers)),
         ("{} is different in every row, as ids are: --drop leaves it out", _unique(numbers)),
     ]
-    said = [text.format(_named(names)) for text, names in found if names]
+    said = [text.format(quoted(names, 4)) for text, names in found if names]
     return said + _classes(table, used) + _repeated(table)
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(f"'{plain(name, 30)}'" for name in names[:4]) + more
 
 
 def _present(column: Column) -> np.ndarray:
@@ -52,7 +61,7 @@ def _zeros(columns: Sequence[Column]) -> list[str]:
     for column in columns:
         values = _present(column)
         others = values[values != 0]
-        if len(others) == len(values) or len(np.unique(others)) <= 2 * CODES:
+        if len(others) == len(values) or len(np.unique(others)) <= 2 * RULES.codes:
             continue
         if others.min() > 0 and others.min() > 0.2 * np.median(others):
             found.append(column.name)
@@ -67,7 +76,7 @@ def _coded(columns: Sequence[Column]) -> list[str]:
     found = []
     for column in columns:
         values = np.unique(_present(column))
-        if 2 <= len(values) <= CODES and _whole(values) and values.tolist() != [0.0, 1.0]:
+        if 2 <= len(values) <= RULES.codes and _whole(values) and values.tolist() != [0.0, 1.0]:
             found.append(column.name)
     return found
 
@@ -77,14 +86,14 @@ def _unique(columns: Sequence[Column]) -> list[str]:
     found = []
     for column in columns:
         values = _present(column)
-        if len(values) > MOST_CATEGORIES and _whole(values) and np.abs(values).min() >= 1000:
+        if len(values) > COLUMNS.categories and _whole(values) and np.abs(values).min() >= 1000:
             found += [column.name] * (len(np.unique(values)) == len(values))
     return found
 
 
 def _classes(table: Table, used: Sequence[Column]) -> list[str]:
     """The column that looks like known classes: by its name, else a category."""
-    few = [c for c in used if _levels(c) <= MOST_CATEGORIES]
+    few = [c for c in used if _levels(c) <= COLUMNS.categories]
     named = [c.name for c in few if _CLASSES.fullmatch(c.name.strip())]
     names = named + [c.name for c in few if c.kind == "category"]
     if not names or table.classes is not None:
@@ -116,9 +125,9 @@ def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
 
     used = [column for column in table.fields or [] if column.used]
     k = len(np.unique(labels))
-    if k < 2 or not 2 < len(used) <= COLUMNS:
+    if k < 2 or not 2 < len(used) <= RULES.columns:
         return []
-    few = np.random.default_rng(0).permutation(len(labels))[:ROWS]
+    few = np.random.default_rng(0).permutation(len(labels))[: RULES.rows]
     y = labels[few]
     best: tuple[float, Any] = (0.0, None)
     for column in used:
@@ -127,7 +136,7 @@ def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
         leaves = k if column.codes is None else max(k, len(column.categories))
         tree = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0).fit(x, y)
         best = max(best, (float(tree.score(x, y)), column.name), key=lambda pair: pair[0])
-    if best[0] < max(ALONE, np.bincount(y).max() / len(y) + 0.01):
+    if best[0] < max(RULES.alone, np.bincount(y).max() / len(y) + 0.01):
         return []
     name = plain(best[1], 30)
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,62 +14,57 @@ from ..array.text import plain
 from ..array.types import Estimator
 from ..io import InputError, Roles, Table
 from ..io.columns import encode as encode_columns
-from ..io.sniffing import MISSING
+from ..io.written import NO_WORD
 from .advice import advice
+from .models import Request
 from .scaling import rescale, restored, scaled
 from .terminal import Terminal
 
 __all__ = ["as_fitted", "on_one_scale", "prepare", "roles_of_fitted", "set_aside"]
 __all__ += ["with_class"]
 
-MIXED = "mixed-mixture"  # the model that takes categories as they are
-# Skewness above which a positive column is taken for log-normal: that of the exponential
-# distribution.
-SKEWED = 2.0
-# Different whole numbers up to which a column is taken for the answers on a scale, which a normal
-# distribution would fit with spikes. Ten-point scales are the longest in common use.
-ANSWERS = 10
+
+class Rules(NamedTuple):
+    """By which a column of numbers is given a distribution in the mixture of mixed columns."""
+
+    # Skewness above which a positive column is log-normal: that of the exponential distribution.
+    skewed: float = 2.0
+    # Different whole numbers up to which a column holds the answers on a scale, which a normal
+    # distribution would fit with spikes. Ten-point scales are the longest in common use.
+    answers: int = 10
 
 
-def on_one_scale(
-    table: Table,
-    asked: str,
-    model: str,
-    estimator: Estimator,
-    similarity: str | None,
-    terminal: Terminal,
-) -> Table:
+RULES = Rules()
+
+
+def on_one_scale(table: Table, request: Request, estimator: Estimator, terminal: Terminal) -> Table:
     """The table ready for a model.
 
     Missing cells filled in and columns scaled where that is needed, and said.
     """
-    original, table = table, _as_they_are(table, model)
-    if model == MIXED and table.fields is not None and estimator.columns is None:
-        estimator.set_params(columns=_kinds(table))
-    scaling = rescale(table, asked, model, estimator, similarity)
-    notes = [*_labelings(table), *set_aside(table), *advice(original), *scaling.notes]
+    original, table = table, _as_they_are(table, request.model)
+    if request.model == "mixed-mixture" and table.fields is not None and estimator.columns is None:
+        used = [column for column in table.fields if column.used]
+        estimator.set_params(columns={i: _distribution(column) for i, column in enumerate(used)})
+    scaling, said = rescale(table, request.scale, request.model, estimator, request.similarity)
+    notes = [*_labelings(table), *set_aside(table), *advice(original), *said]
     if not estimator.needs_classes:
         notes += _unclassed(table)
     for note in notes:
         terminal.remark(note)
     if any(column.name == table.id_column for column in table.fields or []):
         notes.insert(0, f"ids are taken from column '{table.id_column}'")
-    kept = {
-        "kind": scaling.kind,
-        "center": scaling.center,
-        "scale": scaling.scale,
-        "fill": scaling.fill,
-        "joint": None if scaling.joint is None else scaling.joint.as_lists(),
-    }
-    changed = scaling.kind != "none" or scaling.fill is not None
-    return scaled(table, scaling)._replace(
-        original=table.values, scaling=kept if changed else None, notes=tuple(notes)
+    return table._replace(
+        values=scaled(table.values, scaling),
+        original=table.values,
+        scaling=scaling.kept(),
+        notes=tuple(notes),
     )
 
 
 def _as_they_are(table: Table, model: str) -> Table:
     """The table with codes for categories, for the model that takes them; else unchanged."""
-    if model != MIXED or table.fields is None:
+    if model != "mixed-mixture" or table.fields is None:
         return table
     used = [column for column in table.fields if column.used]
     return table._replace(
@@ -77,28 +72,16 @@ def _as_they_are(table: Table, model: str) -> Table:
     )
 
 
-def _kinds(table: Table) -> dict[int, str]:
-    """The distribution of each column, by position."""
-    used = [column for column in table.fields or [] if column.used]
-    return {place: _distribution(column) for place, column in enumerate(used)}
-
-
 def _distribution(column: Any) -> str:
     """The distribution that a column is given within clusters."""
     if column.kind in ("category", "yes/no"):
         return "categorical" if column.kind == "category" else "binary"
     values = column.numbers[~np.isnan(column.numbers)]
-    if len(np.unique(values)) <= ANSWERS and np.array_equal(values, np.round(values)):
+    if len(np.unique(values)) <= RULES.answers and np.array_equal(values, np.round(values)):
         return "categorical"
-    return "log-normal" if _skewed(values) else "normal"
-
-
-def _skewed(values: np.ndarray) -> bool:
-    """Whether a column is positive with a long tail to the right, like incomes and prices."""
-    if values.min() <= 0:
-        return False
     centred = values - values.mean()
-    return bool((centred**3).mean() > SKEWED * (centred**2).mean() ** 1.5)
+    skewed = (centred**3).mean() > RULES.skewed * (centred**2).mean() ** 1.5
+    return "log-normal" if skewed and values.min() > 0 else "normal"
 
 
 def set_aside(table: Table) -> list[str]:
@@ -106,27 +89,22 @@ def set_aside(table: Table) -> list[str]:
     fields = [column for column in table.fields or [] if column.name != table.id_column]
     if all(column.used and column.kind == "number" and not column.note for column in fields):
         return []  # nothing is to be said of a table of plain numbers
-    aside = [f"'{plain(c.name, 30)}' ({c.note})" for c in fields if not c.used]
-    encoded = [f"'{plain(c.name, 30)}' ({c.note})" for c in fields if c.used and c.categories]
-    yes = [f"'{plain(c.name, 30)}'" for c in fields if c.used and c.kind == "yes/no"]
-    numbers = [
-        f"'{plain(c.name, 30)}'{f' ({c.note})' * bool(c.note)}"
-        for c in fields
-        if c.used and c.kind in ("number", "date")
-    ]
-    said = {
-        "numbers": numbers,
-        "yes and no are read as 1 and 0": yes,
-        "categories": encoded,
-        "set aside": aside,
+    said: dict[str, list[str]] = {
+        "numbers": [],
+        "yes and no are read as 1 and 0": [],
+        "categories": [],
+        "set aside": [],
     }
+    for c in fields:
+        place = 3 if not c.used else 2 if c.categories else 1 if c.kind == "yes/no" else 0
+        note = f" ({c.note})" if c.note and place != 1 else ""
+        said[list(said)[place]].append(f"'{plain(c.name, 30)}'{note}")
     return [f"{what}: {_some(names)}" for what, names in said.items() if names]
 
 
 def with_class(classes: Sequence[str]) -> np.ndarray:
     """Which objects (n,) have a known class: an empty cell, NA and the like are none."""
-    absent = MISSING - {"none"}  # among words "none" is an answer
-    return np.array([str(name).strip().lower() not in absent for name in classes], dtype=bool)
+    return np.array([str(name).strip().lower() not in NO_WORD for name in classes], dtype=bool)
 
 
 def _unclassed(table: Table) -> list[str]:
@@ -181,7 +159,7 @@ def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal
         terminal.remark(f"warning: column{'s' * (len(names) > 1)} {_some(names)}: {note}")
     table = _as_they_are(table, model)
     scaling = restored(held, table.values.shape[1])
-    return table.values if scaling is None else scaled(table, scaling).values
+    return table.values if scaling is None else scaled(table.values, scaling)
 
 
 def prepare(
@@ -206,7 +184,8 @@ def prepare(
     values = table.values
     if roles.labels:
         estimator.set_params(ensemble="precomputed")
-    if not sp.issparse(values) and values.dtype.kind == "f" and not _takes_missing(estimator):
+    takes_missing = estimator.__sklearn_tags__().input_tags.allow_nan
+    if not sp.issparse(values) and values.dtype.kind == "f" and not takes_missing:
         _refuse_missing(table)
     return values, extra
 
@@ -224,10 +203,6 @@ def _refuse_unclassed(table: Table, model: str) -> None:
 
 def _whose(table: Table, row: int) -> str:
     return f"object '{table.ids[row]}'" if table.ids is not None else f"row {row + 1}"
-
-
-def _takes_missing(estimator: Estimator) -> bool:
-    return bool(estimator.__sklearn_tags__().input_tags.allow_nan)
 
 
 def _refuse_missing(table: Table) -> None:

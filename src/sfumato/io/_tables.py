@@ -11,17 +11,8 @@ import numpy as np
 
 from ..array.text import plain
 
-__all__ = [
-    "ID_TITLES",
-    "InputError",
-    "Roles",
-    "Table",
-    "archive_holds",
-    "assign_roles",
-    "column_index",
-    "without_absent",
-]
-
+__all__ = ["ID_TITLES", "InputError", "Roles", "Table", "archive_holds", "assign_roles"]
+__all__ += ["listed", "quoted", "without_absent"]
 
 ID_TITLES = frozenset({"id", "ids", "index"})
 
@@ -41,9 +32,7 @@ class Roles(NamedTuple):
     header: bool | None = None
     delimiter: str | None = None
     encoding: str | None = None
-    keep: tuple[str, ...] | None = (
-        None  # the columns that are evidence, in this order; None means all others
-    )
+    keep: tuple[str, ...] | None = None  # the evidence, in this order; None: all other columns
     mixed: bool = False  # columns may be text, dates or identifiers: io.columns says what each is
     reading: tuple[dict[str, Any], ...] | None = None  # how a fitted model's columns were read
     sheet: str | None = None  # of an Excel workbook
@@ -64,9 +53,7 @@ class Table(NamedTuple):
     source: str = ""
     kind: str = ""
     digest: str = ""
-    label_names: list[list[str]] | None = (
-        None  # with labels: what each code stands for, column by column
-    )
+    label_names: list[list[str]] | None = None  # of labels: what each code stands for, by column
     fields: list[Any] | None = None  # each column of the file as an io.columns.Column, if judged
     original: Any = None  # the values before they were scaled; None where they were not
     scaling: dict[str, Any] | None = None  # how they were scaled, as kept with a result
@@ -82,7 +69,7 @@ def archive_holds(path: Path, name: str) -> bool:
         return False
 
 
-def column_index(name: str, columns: Sequence[str], what: str, source: str) -> int:
+def _column_index(name: str, columns: Sequence[str], what: str, source: str) -> int:
     """Place of the column called ``name``.
 
     Numbers count columns from 0 where no column has that name.
@@ -95,30 +82,27 @@ def column_index(name: str, columns: Sequence[str], what: str, source: str) -> i
         return list(columns).index(name)
     if name.isdigit() and int(name) < len(columns):
         return int(name)
-    raise InputError(f"{source}: {what} '{plain(name)}' is not a column: it has {_quoted(columns)}")
+    raise InputError(f"{source}: {what} '{plain(name)}' is not a column: it has {quoted(columns)}")
 
 
-def _quoted(names: Sequence[str]) -> str:
-    more = ", ..." if len(names) > 8 else ""
-    return ", ".join(f"'{plain(name, 20)}'" for name in list(names)[:8]) + more
+def quoted(names: Sequence[str], most: int = 8) -> str:
+    """Some names, for a message."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(f"'{plain(name, 30)}'" for name in list(names)[:most]) + more
 
 
 def _column_indices(
     names: Sequence[str], columns: Sequence[str], what: str, source: str
 ) -> list[int]:
     """Places of several columns; an error names all that are not there."""
-    held = set(columns)
-    absent = [
-        name
-        for name in names
-        if name not in held and not (name.isdigit() and int(name) < len(columns))
-    ]
+    held = {*columns, *map(str, range(len(columns)))}
+    absent = [name for name in names if name not in held]
     if len(absent) > 1:
         several = what if what.endswith("s") else f"{what}s"
         raise InputError(
-            f"{source}: {several} {_quoted(absent)} are not columns: it has {_quoted(columns)}"
+            f"{source}: {several} {quoted(absent)} are not columns: it has {quoted(columns)}"
         )
-    return [column_index(name, columns, what, source) for name in names]
+    return [_column_index(name, columns, what, source) for name in names]
 
 
 def listed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
@@ -149,15 +133,15 @@ def assign_roles(
     named = {"id": roles.id, "weight": roles.weight, "classes": roles.classes}
     option = {"id": "--id-column", "weight": "--weight-column", "classes": "--class-column"}
     special = {
-        role: column_index(name, columns, option[role], source)
+        role: _column_index(name, columns, option[role], source)
         for role, name in named.items()
         if name is not None
     }
     dropped = {
-        column_index(name, columns, "--drop", source) for name in listed(roles.drop, columns)
+        _column_index(name, columns, "--drop", source) for name in listed(roles.drop, columns)
     }
     if roles.keep is not None:
-        if list(roles.keep) == list(columns):
+        if roles.keep == tuple(columns):  # also where two columns have one name
             return special, list(range(len(columns)))
         places = {name: place for place, name in enumerate(columns)}
         if len(places) == len(columns) and places.keys() >= set(roles.keep):

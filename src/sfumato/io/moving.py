@@ -13,7 +13,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["exchange", "keep_beside", "rename_new", "sync", "sync_tree", "temporary", "whole_file"]
+__all__ = [
+    "REPLACED",
+    "exchange",
+    "keep_beside",
+    "rename_new",
+    "sync",
+    "sync_tree",
+    "temporary",
+    "whole_file",
+]
+
+REPLACED = ".replaced"  # ends the name of what was moved aside and may be somebody's
 
 _NOREPLACE, _EXCHANGE, _HERE = 1, 2, -100  # RENAME_NOREPLACE, RENAME_EXCHANGE and AT_FDCWD of Linux
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
@@ -34,12 +45,14 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def sync_tree(folder: Path) -> None:
-    """Wait until everything in a folder is on the disk."""
-    for root, _, files in os.walk(folder):
+def sync_tree(path: Path) -> None:
+    """Wait until a file, or everything in a folder, is on the disk."""
+    for root, _, files in os.walk(path):
         for name in files:
             sync(Path(root, name))
         sync(Path(root))
+    if path.is_file():
+        sync(path)
 
 
 def temporary(folder: Path, token: str) -> Path:
@@ -73,16 +86,13 @@ def rename_new(source: Path, target: Path) -> None:
     if _renameat2(source, target, _NOREPLACE):
         return
     if source.is_dir():
-        os.mkdir(
-            target
-        )  # takes the name, or fails; a rename replaces only a folder that is still empty
+        # takes the name, or fails; a rename replaces only a folder that is still empty
+        os.mkdir(target)
         try:
             source.rename(target)
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                raise FileExistsError(
-                    errno.EEXIST, os.strerror(errno.EEXIST), str(target)
-                ) from error
+                raise FileExistsError(errno.EEXIST, "File exists", str(target)) from error
             target.rmdir()
             raise
         return
@@ -121,7 +131,7 @@ def exchange(source: Path, target: Path) -> Path:
     """
     if _renameat2(source, target, _EXCHANGE):
         return source
-    aside = source.with_name(f"{source.name}.replaced")
+    aside = source.with_name(source.name + REPLACED)
     target.rename(aside)
     try:
         rename_new(source, target)

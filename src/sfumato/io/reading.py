@@ -10,6 +10,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,11 +18,16 @@ from ..array.memory import budget_for
 from ..array.text import plain
 from ._tables import InputError, Roles, Table, archive_holds
 
-__all__ = ["kind_of", "read"]
+__all__ = ["kind_of", "read", "version"]
 
-_PART = 2**20
-_NOT_TEXT = (".npy", ".npz", ".parquet", ".xlsx", ".h5ad")
-_PICKLES = tuple(bytes((0x80, protocol)) for protocol in range(1, 6))
+_READERS = {  # by kind: the module and its function, which is imported when it is needed
+    "npy": ("arrays", "read_npy"),
+    "npz": ("arrays", "read_npz"),
+    "matrix-market": ("arrays", "read_matrix_market"),
+    "parquet": ("frames", "read_parquet"),
+    "excel": ("frames", "read_excel"),
+    "anndata": ("frames", "read_anndata"),
+}
 
 
 def kind_of(path: Path) -> str:
@@ -42,10 +48,11 @@ def kind_of(path: Path) -> str:
         b"%%MatrixMarket": "matrix-market",
         b"\x89HDF": "anndata",
     }
-    kind = next(
-        (kind for mark, kind in signatures.items() if start.startswith(mark)),
-        "pickle" if start.startswith(_PICKLES) else "json" if _is_json(path) else "text",
-    )
+    kind = next((kind for mark, kind in signatures.items() if start.startswith(mark)), "text")
+    if kind == "text" and start[:1] == b"\x80" and start[1:2] in b"\1\2\3\4\5":
+        return "pickle"
+    if kind == "text" and _is_json(path):
+        return "json"
     # A damaged archive is left to the reader of arrays, which says what is wrong.
     return "excel" if kind == "npz" and archive_holds(path, "xl/workbook.xml") else kind
 
@@ -120,7 +127,7 @@ def _read_pipe(
     """
     with tempfile.NamedTemporaryFile(prefix="sfumato-") as spool:
         try:
-            while part := pipe.read(_PART):
+            while part := pipe.read(2**20):
                 spool.write(part)
                 if report is not None:
                     report(0.0, f"{spool.tell() / 2**20:,.0f} MiB received")
@@ -135,6 +142,12 @@ def _read_pipe(
         return _read(Path(spool.name), source, roles, report)
 
 
+def version(path: Path) -> tuple[int, int, int]:
+    """What changes when a file is written to."""
+    facts = path.stat()
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
 def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
     try:
         before = path.stat()
@@ -144,16 +157,11 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
             )
         if before.st_size == 0:
             raise InputError(f"{source} is empty: there is no table in it")
-        kind = kind_of(path)
+        begun, kind = version(path), kind_of(path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         table = _by_kind(kind, path, source, roles, report)._replace(kind=kind, digest=digest)
-        after = path.stat()
-        if (before.st_ino, before.st_size, before.st_mtime_ns) != (
-            after.st_ino,
-            after.st_size,
-            after.st_mtime_ns,
-        ):
+        if version(path) != begun:
             raise InputError(
                 f"{source} changed while it was read: wait until it is complete, or copy it first"
             )
@@ -175,20 +183,6 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
 def _by_kind(
     kind: str, path: Path, source: str, roles: Roles, report: Callable[..., None] | None
 ) -> Table:
-    if kind == "text":
-        return _read_text(path, source, roles, report)
-    if kind == "parquet":
-        from .frames import read_parquet
-
-        return read_parquet(path, source, roles)
-    if kind == "excel":
-        from .frames import read_excel
-
-        return read_excel(path, source, roles)
-    if kind == "anndata":
-        from .frames import read_anndata
-
-        return read_anndata(path, source, roles)
     if kind == "json":
         raise InputError(f"{source} is JSON, which is not read here: save it as CSV or Parquet")
     if kind == "pickle":
@@ -196,24 +190,15 @@ def _by_kind(
             f"{source} is a Python pickle, which can run code when it is read: save the data as "
             "CSV, NPY or Parquet"
         )
-    if kind == "matrix-market":
-        from .matrix_market import read_matrix_market
-
-        return read_matrix_market(path, source, roles)
-    from . import arrays
-
-    reader = arrays.read_npy if kind == "npy" else arrays.read_npz
-    return reader(path, source, roles)
-
-
-def _read_text(path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
-    """The table in a text file; where there is none, the name of the file may say why."""
+    if kind != "text":
+        room, reader = _READERS[kind]
+        return getattr(import_module(f"{__package__}.{room}"), reader)(path, source, roles)
     from .text import read_text
 
     try:
         return read_text(path, source, roles, report)
-    except InputError as error:
-        if path.suffix.lower() not in _NOT_TEXT:
+    except InputError as error:  # the name of the file may say why there is no table
+        if path.suffix.lower() not in (".npy", ".npz", ".parquet", ".xlsx", ".h5ad"):
             raise
         raise InputError(
             f"{error}. It is called {path.suffix}, but holds text: save it as CSV, NPY or Parquet"

@@ -8,20 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..array.text import plain
 from ._tables import InputError
-from .written import written_number
+from .written import number, written_number
 
-__all__ = ["MISSING", "Dialect", "number", "sniff"]
+__all__ = ["Dialect", "sniff"]
 
-MISSING = frozenset(
-    {"", "na", "n/a", "n.a.", "nan", "null", "none", "?", ".", "-", "--"}
-    | {"#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!"}  # as spreadsheets write them
-)
-_ROWS = 200
-_DELIMITERS = (",", "\t", ";", "|", " ")
 _NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spreadsheets write it
 
 
@@ -35,17 +29,6 @@ class Dialect(NamedTuple):
     header: bool
     columns: list[str]
     above: int = 0
-
-
-def number(cell: str, decimal: str = ".") -> float | None:
-    """The number in a cell, NaN for a missing one, ``None`` for text."""
-    cell = cell.strip()
-    if cell.lower() in MISSING:
-        return float("nan")
-    try:
-        return float(cell.replace(",", ".") if decimal == "," else cell)
-    except ValueError:
-        return None
 
 
 def sniff(
@@ -65,7 +48,7 @@ def sniff(
             f"--delimiter must be one character that may stand between cells, got "
             f"{plain(repr(delimiter), 20)}: leave it out, and it is found (a tab is $'\\t')"
         )
-    candidates = (delimiter,) if delimiter else _DELIMITERS
+    candidates = delimiter or ",\t;| "
     choices = [
         (_fitness(rows, mark), -place, mark, rows)
         for place, mark in enumerate(candidates)
@@ -88,7 +71,7 @@ def sniff(
 
 def _title_lines(sample: str, delimiter: str, width: int) -> tuple[int, int]:
     """Lines above the table, and how many of them hold text: a title, in one cell of many."""
-    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, skipinitialspace=True)
+    reader = _reader(sample, delimiter)
     lines = titles = 0
     for row in islice(reader, 20):
         filled = sum(bool(cell.strip()) for cell in row)
@@ -98,11 +81,16 @@ def _title_lines(sample: str, delimiter: str, width: int) -> tuple[int, int]:
     return 0, 0
 
 
+def _reader(sample: str, delimiter: str) -> Any:
+    text = io.StringIO(sample, newline="")
+    return csv.reader(text, delimiter=delimiter, skipinitialspace=True)
+
+
 def _cut(sample: str, delimiter: str) -> list[list[str]]:
     """Some rows of the sample, cut into cells."""
-    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, skipinitialspace=True)
+    rows = islice(_reader(sample, delimiter), 200)
     try:
-        return [row for row in islice(reader, _ROWS) if any(cell.strip() for cell in row)]
+        return [row for row in rows if any(cell.strip() for cell in row)]
     except csv.Error:
         return []
 
@@ -117,14 +105,11 @@ def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
     if width == 1:
         return 0.0, 0.0, 1
     cells = [cell for row in body for cell in row]
-    numeric = sum(_is_number(cell, "." if delimiter == "," else ",") for cell in cells) / len(cells)
-    if delimiter == " " and numeric < 0.5:
+    marks = "." if delimiter == "," else ".,"
+    numeric = sum(any(number(cell, mark) is not None for mark in marks) for cell in cells)
+    if delimiter == " " and numeric < 0.5 * len(cells):
         return 0.0, 0.0, 0
-    return steady / len(body), numeric, width
-
-
-def _is_number(cell: str, decimal: str) -> bool:
-    return any(number(cell, mark) is not None for mark in {".", decimal})
+    return steady / len(body), numeric / len(cells), width
 
 
 def _decimals(rows: list[list[str]], delimiter: str, width: int) -> list[str]:
@@ -158,10 +143,8 @@ def _has_header(rows: list[list[str]], decimals: list[str]) -> bool:
         return not any(map(says, first))
     if len(body[0]) == len(first) + 1 or (not first[0].strip() and len(first) > 1):
         return True
-    if len(first) > 2 and [cell.strip() for cell in first] in (
-        [str(i) for i in range(len(first))],
-        [str(i + 1) for i in range(len(first))],
-    ):
+    counted = [[str(start + i) for i in range(len(first))] for start in (0, 1)]
+    if len(first) > 2 and [cell.strip() for cell in first] in counted:
         return True
     columns = list(zip(*(row for row in body if len(row) == len(first)), strict=True))
     if not columns:

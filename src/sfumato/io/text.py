@@ -17,17 +17,16 @@ from typing import Any
 import numpy as np
 
 from ..array.memory import SHARE, memory_budget, reserve
-from ..array.text import from_cell, plain
+from ..array.text import from_cell
 from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles, listed, without_absent
-from .columns import Cells
-from .mixed import mixed_table
-from .sniffing import MISSING, Dialect, number, sniff
+from .columns import Cells, mixed_table, no_number
+from .sniffing import Dialect, sniff
+from .written import MISSING, number
 
 __all__ = ["read_stream", "read_text"]
 
-_BLOCK, _CELLS = 20_000, 2_000_000  # rows, and cells, that are text at the same time
+_BLOCK = 20_000  # rows that are text at the same time
 _SAMPLE, _LONGEST = 2**18, 2**26  # characters from which the dialect is told: at least, and at most
-_ENOUGH = 3  # lines that the sample holds to their end, however long: the header and some rows
 
 
 def read_text(
@@ -102,7 +101,7 @@ def _encoding(start: bytes) -> str:
 def _beginning(text: io.TextIOBase, source: str) -> tuple[str, bool]:
     """The first lines, the header among them whatever its length, and whether they are all."""
     sample = text.read(_SAMPLE)
-    while len(sample) >= _SAMPLE and _complete(sample) < _ENOUGH:
+    while len(sample) >= _SAMPLE and _complete(sample) < 3:  # the header and some rows
         if len(sample) > _LONGEST:
             if not _complete(sample):
                 raise InputError(
@@ -131,68 +130,70 @@ def _lines(sample: str, rest: io.TextIOBase) -> Iterator[str]:
     """Lines of the file, of which ``sample`` has been read."""
     start = io.StringIO(sample, newline="")
     for line in start:
-        if line.endswith(("\n", "\r")) and not (
-            line.endswith("\r") and start.tell() == len(sample)
-        ):
-            yield line
-        else:
-            yield line + rest.readline()
+        cut = line.endswith("\r") and start.tell() == len(sample)
+        yield line + rest.readline() if cut or not line.endswith(("\n", "\r")) else line
     yield from rest
 
 
 def _collect(
     reader: Any, dialect: Dialect, roles: Roles, source: str, progress: Callable[[str], None] | None
 ) -> Table:
-    rows = _Rows(reader, dialect, source)
-    roles = _with_ids(rows, without_absent(roles, dialect.columns))
-    special, evidence = assign_roles(dialect.columns, roles, source)
-    kept: dict[str, list[Any]] = {role: [] for role in special}
-    coders: list[dict[str, int]] = [{} for _ in evidence]
-    read = [Cells(dialect.columns[place], dialect.decimals[place]) for place in evidence]
-    blocks, total, most = [], 0, 0
+    rows, titles = _Rows(reader, dialect, source), dialect.columns
+    roles = _with_ids(rows, without_absent(roles, titles))
+    special, evidence = assign_roles(titles, roles, source)
+    names: dict[str, list[str]] = {role: [] for role in special if role != "weight"}
+    coders: list[dict[str, int]] = [{} for _ in evidence if roles.labels]
+    numeric = [*([] if roles.labels else evidence), *(special[r] for r in special if r == "weight")]
+    read = {
+        place: Cells(
+            titles[place], dialect.decimals[place], words=roles.mixed and place in evidence
+        )
+        for place in numeric
+    }
+    labels, total, most = [], 0, 0
     for block in rows:
         total += len(block)
-        reserve(
-            (2 * total, len(evidence)),
-            np.float64,
-            f"the table in {source}",
-            "use a smaller file, or NPY, which is mapped, not read",
-        )
+        instead = "use a smaller file, or NPY, which is mapped, not read"
+        reserve((2 * total, len(evidence)), np.float64, f"the table in {source}", instead)
         cells = list(zip(*block, strict=True))
-        for role, place in special.items():
-            kept[role].append(
-                rows.numbers(cells[place], place)
-                if role == "weight"
-                else [from_cell(cell) for cell in cells[place]]
-            )
-        if roles.mixed:
-            for place, column in zip(evidence, read, strict=True):
-                column.add(cells[place], rows.line_of)
-        elif roles.labels:
+        for role in names:
+            names[role] += map(from_cell, cells[special[role]])
+        for place, column in read.items():
+            column.add(cells[place], rows.line_of)
+            if column.strange and not column.words:
+                _refuse(column, source)
+        if roles.labels:
             coded = zip(evidence, coders, strict=True)
-            blocks.append(np.column_stack([_codes(cells[place], coder) for place, coder in coded]))
-        else:
-            blocks.append(
-                np.column_stack([rows.numbers(cells[place], place) for place in evidence])
-            )
+            labels.append(np.column_stack([_codes(cells[place], coder) for place, coder in coded]))
         if progress is not None:
             most = most or int(SHARE * memory_budget() / (16 * len(evidence)))
             progress(f"{total:,} rows; memory holds at most {most:,}")
     if not total:
         raise InputError(f"{source} has a header but no rows")
+    raws = {place: column.finish() for place, column in read.items()}
+    held: dict[str, Any] = {**names}
+    if "weight" in special:
+        held["weight"] = raws[special["weight"]].numbers
     if roles.mixed:
-        special_names = {role: dialect.columns[place] for role, place in special.items()}
-        return mixed_table([column.finish() for column in read], kept, special_names, roles, source)
+        by_role = {role: titles[place] for role, place in special.items()}
+        return mixed_table([raws[place] for place in evidence], held, by_role, roles, source)
     return Table(
-        np.concatenate(blocks),
-        [dialect.columns[place] for place in evidence],
-        [name for part in kept["id"] for name in part] if "id" in kept else None,
-        dialect.columns[special["id"]] if "id" in special else None,
-        np.concatenate(kept["weight"]) if "weight" in kept else None,
-        [name for part in kept["classes"] for name in part] if "classes" in kept else None,
+        np.concatenate(labels)
+        if roles.labels
+        else np.column_stack([np.asarray(raws[place].numbers) for place in evidence]),
+        [titles[place] for place in evidence],
+        held.get("id"),
+        titles[special["id"]] if "id" in special else None,
+        held.get("weight"),
+        held.get("classes"),
         source,
         label_names=[list(coder) for coder in coders] if roles.labels else None,
     )
+
+
+def _refuse(column: Cells, source: str) -> None:
+    fix = "make it a number, or leave the column out with --drop, --id-column or --class-column"
+    raise InputError(f"{source}, {no_number(column.finish())}: {fix}")
 
 
 def _with_ids(rows: _Rows, roles: Roles) -> Roles:
@@ -213,11 +214,8 @@ def _with_ids(rows: _Rows, roles: Roles) -> Roles:
     if not first:
         return roles
     if roles.keep is not None and (roles.reading is not None or not roles.mixed):
-        return (
-            roles
-            if columns[0] in roles.keep
-            else roles._replace(id="0" if columns[0] == "" else columns[0])
-        )
+        named = columns[0] in roles.keep
+        return roles if named else roles._replace(id=columns[0] or "0")
     untitled = rows.dialect.header and columns[0] == ""
     marks = rows.dialect.decimals
     texts = [number(cell, mark) is None for cell, mark in zip(first, marks, strict=False)]
@@ -258,7 +256,7 @@ class _Rows:
 
     def __iter__(self) -> Iterator[list[list[str]]]:
         width = len(self.dialect.columns)
-        size = min(_BLOCK, 1 + _CELLS // max(width, 1))
+        size = min(_BLOCK, 1 + 100 * _BLOCK // max(width, 1))
         while block := self.waiting + self._take(size):
             self.waiting, self.block = [], block
             self.line = self.next_line
@@ -283,43 +281,8 @@ class _Rows:
         return self._line_of([at for at, row in enumerate(self.block) if row][index])
 
     def _line_of(self, index: int) -> int:
-        return (
-            self.line
-            + index
-            + sum(cell.count("\n") for row in self.block[:index] for cell in row if "\n" in cell)
-        )
-
-    def numbers(self, cells: tuple[str, ...], place: int) -> np.ndarray:
-        """Cells of a column as numbers, missing ones as NaN."""
-        try:
-            if self.dialect.decimals[place] == ",":
-                return self._finite(
-                    np.array([float(cell.replace(",", ".")) for cell in cells]), cells, place
-                )
-            return self._finite(
-                np.fromiter(map(float, cells), np.float64, len(cells)), cells, place
-            )
-        except ValueError:
-            values = [number(cell, self.dialect.decimals[place]) for cell in cells]
-        if None in values:
-            self._refuse(cells, place, values.index(None))
-        return self._finite(np.array(values, dtype=np.float64), cells, place)
-
-    def _finite(self, values: np.ndarray, cells: tuple[str, ...], place: int) -> np.ndarray:
-        if np.isinf(values).any():
-            self._refuse(cells, place, int(np.isinf(values).argmax()))
-        return values
-
-    def _refuse(self, cells: tuple[str, ...], place: int, index: int) -> None:
-        rows = [at for at, row in enumerate(self.block) if row]
-        where = (
-            f"line {self._line_of(rows[index])}, column {place + 1} "
-            f"('{plain(self.dialect.columns[place], 40)}')"
-        )
-        fix = "make it a number, or leave the column out with --drop, --id-column or --class-column"
-        raise InputError(
-            f"{self.source}, {where}: '{plain(cells[index], 40)}' is not a finite number: {fix}"
-        )
+        breaks = sum(cell.count("\n") for row in self.block[:index] for cell in row)
+        return self.line + index + breaks
 
 
 def _codes(cells: tuple[str, ...], coder: dict[str, int]) -> np.ndarray:
