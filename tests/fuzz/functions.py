@@ -95,7 +95,6 @@ def _of_pairs(rng: np.random.Generator) -> Call:
         (metrics.partition_entropy, (U,), {**weight, **interval}),
         (metrics.fuzzy_silhouette, (X, U), {**weight, **interval}),
         (metrics.xie_beni, (X, U), {**weight, **interval}),
-        (metrics.stability, ([left, right, U],), weight),
         (metrics.contingency_bayes_factor, (table,), {}),
     )
 

@@ -16,11 +16,28 @@ Thing = TypeVar("Thing")
 PLACE = re.compile(r"^( *)%\((\w+)\)s$", re.MULTILINE)
 
 TEXTS = {
-    "sides": """\
-reference, clustering : labels of shape (n,) or memberships of shape (n, k)""",
-    "pair_weight": """\
+    "pairs": """\
+Parameters
+----------
+reference, clustering : labels of shape (n,) or memberships of shape (n, k)
 sample_weight : array of shape (n,), optional
-    A pair counts as often as the product of its two weights.""",
+    A pair counts as often as the product of its two weights.
+unseen : {"ignore", "cluster"}
+    Labels of -1 mean that a clustering did not see the object: it is left out, or such
+    objects count as one more cluster.
+interval : float, optional
+    Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+    ``Estimate(value, low, high)``.
+random_state : None, int or Generator
+    Of the bootstrap.""",
+    "objects": """\
+Parameters
+----------
+reference, clustering : labels of shape (n,) or memberships of shape (n, k)
+sample_weight : array of shape (n,), optional
+    A weight of w counts as w copies of the object.
+unseen, interval, random_state
+    As for ``rand_index``.""",
     "sample_weight": """\
 sample_weight : array of shape (n,), optional
     A weight of w counts as w copies of the object.""",
@@ -29,16 +46,27 @@ y : array of shape (n,), optional
     Labels of some objects, -1 for the others. Labelled objects belong to the cluster of their
     label, the clusters being numbered by the sorted labels. A ``y`` without any -1 is ignored, as
     in other clusterers.""",
-    "unseen": """\
-unseen : {"ignore", "cluster"}
-    Labels of -1 mean that a clustering did not see the object: it is left out, or such
-    objects count as one more cluster.""",
     "bootstrap": """\
 interval : float, optional
     Level of a bootstrap interval over objects, such as 0.95; the answer is then an
     ``Estimate(value, low, high)``.
 random_state : None, int or Generator
     Of the bootstrap.""",
+    "axes": """\
+ax : matplotlib axes, optional
+
+Returns
+-------
+ax : matplotlib axes""",
+    "simulated": """\
+noise : float
+    Standard deviation of the noise in both coordinates.
+random_state : None, int or Generator
+
+Returns
+-------
+simulated : Simulated
+    Features (n_objects, 2), one-hot memberships, labels.""",
     "learning_spectral": """\
 References
 ----------

@@ -7,8 +7,7 @@ import numpy as np
 from ..array.types import ArrayLike, RandomState
 from ..memberships import check_memberships, one_hot
 from ..numerics.simplex import draw
-from ._arguments import check_counts, check_numbers
-from .features import Simulated
+from .features import Simulated, check_counts, check_numbers
 
 __all__ = ["make_block_similarity", "make_labelings", "make_memberships", "make_similarity"]
 

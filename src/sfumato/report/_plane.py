@@ -58,11 +58,7 @@ class Plane(NamedTuple):
 
 
 def plane(
-    X: Any,
-    *,
-    columns: Sequence[Any] | None = None,
-    limit: int = OBJECTS,
-    random_state: int = 0,
+    X: Any, *, columns: Sequence[Any] | None = None, limit: int = OBJECTS, random_state: int = 0
 ) -> Plane:
     """Two coordinates for a sample of the objects, with the names of the axes."""
     n = X.shape[0]

@@ -41,11 +41,7 @@ def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | Non
     names = [name for group in encoded_names(columns) for name in group]
     hot = [len(group) > 1 for group in encoded_names(columns) for _ in group]
     found = _leaves(model.tree_, 0, {}, names, hot, model.classes_)
-    return {
-        "accuracy": float((model.predict(X) == y).mean()),
-        "objects": len(y),
-        "rules": found,
-    }
+    return {"accuracy": float((model.predict(X) == y).mean()), "objects": len(y), "rules": found}
 
 
 def _leaves(

@@ -391,11 +391,5 @@ def reported(found: own.Search, progress: Callable[[int, int], None] | None = No
     else:
         table = _with_probabilities(table, found.criterion)
     return Choice(
-        found.n_clusters,
-        best,
-        found.criterion,
-        table,
-        structure,
-        supported,
-        found.estimator,
+        found.n_clusters, best, found.criterion, table, structure, supported, found.estimator
     )
