@@ -61,21 +61,6 @@ def test_an_exchange_gives_the_old_one_back(tmp_path, ways):
     assert len(names(tmp_path)) == 2
 
 
-def test_a_file_system_without_links_is_written_to_as_well(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.EPERM, "no links here")
-
-    monkeypatch.setattr(moving, "_libc", lambda: None)
-    monkeypatch.setattr(os, "link", refuse)
-    (tmp_path / "a").write_text("new")
-    rename_new(tmp_path / "a", tmp_path / "b")
-    assert (names(tmp_path), (tmp_path / "b").read_text()) == (["b"], "new")
-    (tmp_path / "a").write_text("newer")
-    with pytest.raises(FileExistsError):
-        rename_new(tmp_path / "a", tmp_path / "b")
-    assert (tmp_path / "b").read_text() == "new"
-
-
 @pytest.mark.parametrize("force", [False, True])
 def test_a_folder_that_appears_meanwhile_stays_and_the_result_lies_beside(tmp_path, ways, force):
     target = tmp_path / "r"

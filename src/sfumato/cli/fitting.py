@@ -27,8 +27,7 @@ from ..io.reading import version
 from ..io.results import check_target, has_noise, least_size, write_memberships, write_result
 from ..io.saving import Checkpoint, check_checkpoint
 from ..io.written import number
-from .advice import explained_by_one
-from .evidence import on_one_scale, prepare
+from .evidence import explained_by_one, on_one_scale, prepare
 from .models import Request, check_model, first_choice, make, parse_clusters
 from .stopping import NotConvergedError, StoppedError, damaged, rescued
 from .terminal import Terminal

@@ -11,11 +11,10 @@ import scipy.sparse as sp
 from .. import models
 from ..array.text import plain
 from ..io import Roles, Table, read
-from ..io._tables import archive_holds, quoted
+from ..io.reading import archive_holds, quoted
 from ..io.results import read_summary
 from ..io.saving import untrusted
-from .advice import advice
-from .evidence import set_aside
+from .evidence import advice, set_aside
 from .models import ALIASES
 from .scaling import missing
 from .terminal import Terminal

@@ -339,7 +339,7 @@ def _show_levels(summary: dict[str, Any], terminal: Terminal) -> None:
     rows = [
         [level["n_clusters"], level["score"], "worth a look" * level["worth_a_look"]]
         for level in levels
-        if level["worth_a_look"] or level["n_clusters"] == summary["n_clusters"]
+        if level["worth_a_look"] or level["n_clusters"] == len(summary["sizes"])
     ]
     terminal.table("Levels, coarse to fine", ["clusters", "score", ""], rows)
     terminal.say(

@@ -13,8 +13,8 @@ from ..array.labels import encode
 from ..array.text import plain
 from ..array.types import Array
 from ..io import InputError, Roles, Table, read, read_result
-from ..io._tables import quoted
 from ..io.output import Output, check_file
+from ..io.reading import quoted
 from ..io.results import has_noise, read_memberships, read_summary, write_memberships
 from ..io.saving import load
 from ..memberships import check_memberships

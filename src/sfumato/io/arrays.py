@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from ..array.memory import reserve
 from ..array.text import plain
 from ..array.types import Array
-from ._tables import InputError, Roles, Table, assign_roles, quoted
+from .reading import InputError, Roles, Table, assign_roles, quoted
 
 __all__ = ["read_matrix_market", "read_npy", "read_npz"]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..array.text import from_cell, plain
-from ._tables import InputError, Roles, Table
+from .reading import InputError, Roles, Table
 from .written import NO_WORD, as_day, number, truth_words, written_number
 
 __all__ = ["RULES", "Cells", "Column", "Raw", "encode", "encoded_names", "mixed_table"]
@@ -78,11 +78,8 @@ class Cells:
         self.strange: list[tuple[str, int]] = []
         self.odd: list[dict[int, str]] = []  # by block: cells of a block of numbers that are none
 
-    def add(self, cells: Sequence[str], line_of: Any) -> None:
-        """Add the cells of a block.
-
-        ``line_of(index)`` is asked only for cells that are no numbers.
-        """
+    def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
+        """Add the cells of a block, which stood on these lines."""
         try:
             if self.decimal == ",":
                 values = np.array([float(cell.replace(",", ".")) for cell in cells])
@@ -94,9 +91,9 @@ class Cells:
                 return
         except ValueError:
             pass
-        self._add_written(cells, line_of)
+        self._add_written(cells, lines)
 
-    def _add_written(self, cells: Sequence[str], line_of: Any) -> None:
+    def _add_written(self, cells: Sequence[str], lines: Sequence[int]) -> None:
         found = [self._value(cell) for cell in cells]
         odd = [place for place, value in enumerate(found) if value is None]
         present = len(cells) - sum(value is not None and np.isnan(value) for value in found)
@@ -112,7 +109,7 @@ class Cells:
             return
         self.odd.append({place: cells[place] for place in odd})
         if odd and not self.strange:
-            self.strange = [(cells[odd[0]], line_of(odd[0]))]
+            self.strange = [(cells[odd[0]], lines[odd[0]])]
         values = [np.nan if value is None else value for value in found]
         self.blocks.append(np.array(values, dtype=np.float64))
 

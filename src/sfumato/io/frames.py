@@ -11,7 +11,8 @@ import numpy as np
 
 from ..array.memory import reserve
 from ..array.text import plain
-from ._tables import (
+from .columns import Cells, Raw, mixed_table
+from .reading import (
     ID_TITLES,
     InputError,
     Roles,
@@ -21,7 +22,6 @@ from ._tables import (
     quoted,
     without_absent,
 )
-from .columns import Cells, Raw, mixed_table
 from .text import read_stream
 
 __all__ = ["read_anndata", "read_excel", "read_parquet"]
@@ -91,7 +91,8 @@ def _raw(column: Any, name: str, pa: Any) -> Raw:
     if types.is_dictionary(kind):
         column = column.cast(kind.value_type)
     cells = Cells(name, ".")
-    cells.add(["" if cell is None else str(cell) for cell in column.to_pylist()], lambda at: at + 1)
+    words = ["" if cell is None else str(cell) for cell in column.to_pylist()]
+    cells.add(words, range(1, len(words) + 1))
     return cells.finish()
 
 

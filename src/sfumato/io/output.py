@@ -21,8 +21,8 @@ from types import TracebackType
 from typing import Any
 
 from ..array.text import plain
-from ._tables import InputError
 from .moving import REPLACED, exchange, keep_beside, rename_new, sync, sync_tree, temporary
+from .reading import InputError
 
 __all__ = ["Output", "check_file", "check_folder"]
 

@@ -16,9 +16,8 @@ import numpy as np
 from ..array.text import plain, to_cell
 from ..array.types import Estimator
 from ..memberships import check_memberships
-from ._tables import InputError, Roles
 from .output import check_folder
-from .reading import kind_of, read
+from .reading import InputError, Roles, kind_of, read
 
 __all__ = [
     "SCHEMA",

@@ -20,8 +20,8 @@ from typing import Any
 
 from ..array.memory import reserve
 from ..array.text import plain
-from ._tables import InputError, archive_holds
 from .moving import whole_file
+from .reading import InputError, archive_holds
 
 __all__ = ["Checkpoint", "check_checkpoint", "load", "save", "skops", "untrusted"]
 
