@@ -17,8 +17,9 @@ from ..data.constraints import Known, known_labels
 from ..engine.growth import GROWTH
 from ..engine.kept import publish_kept
 from ..engine.numbers import noise_level, number_scores
-from .choose import NEAR, Choice, choose_n_clusters, reported
-from .own import SPECTRUM, Search, of_mixture
+from ._evidence import TUNING
+from .choose import Choice, choose_n_clusters, reported
+from .own import Search, of_mixture
 
 __all__ = ["AutomaticClusters", "AutomaticMixture", "AutomaticSimilarity"]
 
@@ -100,7 +101,7 @@ class AutomaticSimilarity(AutomaticClusters):
     with the best of them follows. One cluster is the answer where no score is above that of noise.
     """
 
-    own_criterion: ClassVar[str] = SPECTRUM
+    own_criterion: ClassVar[str] = "penalized-eigengap"
     _scores_: dict[int, float]  # of numbers of clusters
 
     def _fit_automatic(
@@ -131,14 +132,8 @@ class AutomaticSimilarity(AutomaticClusters):
             publish_kept(model, known)
         self._take_over(model)
         # One cluster has the score that noise would have.
-        table = Search(
-            SPECTRUM,
-            [1, *scores],
-            np.array([least, *scores.values()]),
-            [""] * (1 + len(scores)),
-            found,
-            self,
-        )
+        values, reasons = np.array([least, *scores.values()]), [""] * (1 + len(scores))
+        table = Search(self.own_criterion, [1, *scores], values, reasons, found, self)
         self._scores_, self.selection_ = scores, reported(table)._replace(estimator=None)
         return self
 
@@ -154,7 +149,7 @@ class AutomaticSimilarity(AutomaticClusters):
             scores = number_scores(W, evidence.weights, largest)
             best = max(scores, key=lambda k: scores[k], default=1)
             few = scores.get(best, 0.0) <= noise_level(_total(evidence)) and 2 * largest <= twice
-            if largest == most or (best < NEAR * largest and not few):
+            if largest == most or (best < TUNING.near * largest and not few):
                 return scores
             largest *= 2
 
