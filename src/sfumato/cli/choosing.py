@@ -11,7 +11,7 @@ import numpy as np
 from ..array.types import Estimator
 from ..io import InputError, Roles, Table, read
 from ..io.output import Output, check_file
-from ..report._curve import curve_of_choice
+from ..report._facts import curve_of_choice
 from ..selection import verdict
 from .evidence import on_one_scale, prepare
 from .models import check_model, first_choice, make

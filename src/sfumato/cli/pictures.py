@@ -29,7 +29,9 @@ def pictures(request: Any, estimator: Estimator, table: Table, U: np.ndarray) ->
             "shown": found.shown.tolist(),
             "coordinates": found.coordinates.round(6).tolist(),
             "axes": found.names,
-            "description": _described(table, U, found.shown),
+            "description": _described(
+                table, U, found.shown, getattr(estimator, "noise", None) is not None
+            ),
         }
     means = _similarity(request, estimator, table, U)
     if means is not None:
@@ -64,9 +66,10 @@ def _similarity(
     return plot.block_means(Factored(H, H), U[some], blocks=100)
 
 
-def _described(table: Table, U: np.ndarray, shown: np.ndarray) -> dict[str, Any]:
+def _described(table: Table, U: np.ndarray, shown: np.ndarray, noise: bool) -> dict[str, Any]:
     """The clusters in terms of the columns as they stand in the file."""
     if table.fields is not None:
-        return report.describe([column for column in table.fields if column.used], U, shown=shown)
+        used = [column for column in table.fields if column.used]
+        return report.describe(used, U, shown=shown, noise=noise)
     values = table.values if table.original is None else table.original
-    return report.describe(values, U, columns=table.columns, shown=shown)
+    return report.describe(values, U, columns=table.columns, shown=shown, noise=noise)

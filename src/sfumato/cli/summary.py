@@ -19,7 +19,7 @@ from ..io.columns import reading
 from ..io.results import has_noise
 from ..io.summaries import SCHEMA
 from ..memberships import margin, sizes
-from ..report._curve import curve_of_model
+from ..report._facts import curve_of_model
 from ..selection import stability, verdict
 from .evidence import with_class
 from .models import commands
@@ -206,28 +206,27 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         "time": f"{summary['seconds']:.1f} s, {summary['created']}",
         "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
     }
-    report.write(
-        path,
-        result.memberships,
-        title=title or f"Soft clustering of {summary['input']['name']}",
-        names=result.ids,
+    facts = report.Facts(
         noise=has_noise(summary),
         coordinates=held.get("coordinates"),
         shown=held.get("shown"),
         axes=held.get("axes"),
         description=held.get("description"),
-        notes=summary["input"].get("notes") or (),
         similarity=held.get("similarity"),
         scale=held.get("scale", 1.0),
         history=held.get("history"),
-        classes=classes,
-        class_title=held.get("class_title") or "class",
         selection=held.get("selection"),
         converged=summary["converged"],
-        warnings=summary["warnings"],
         verdict=summary.get("verdict"),
+        warnings=summary["warnings"],
+        notes=summary["input"].get("notes") or (),
         metrics=summary["metrics"],
         made=made,
+        class_title=held.get("class_title") or "class",
+    )
+    title = title or f"Soft clustering of {summary['input']['name']}"
+    report.write(
+        path, result.memberships, title=title, names=result.ids, classes=classes, facts=facts
     )
 
 
