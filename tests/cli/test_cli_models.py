@@ -41,7 +41,7 @@ CASES = {
     "online": ("discriminative", X, ("algorithm=online", "max_iter=20", "n_init=2")),
     "Baum-Eagon": ("pairwise", X, ("solver=baum-eagon", "max_iter=20")),
     "uncertainty": ("consensus", L, ("ensemble=precomputed", "n_bootstrap=3", "n_init=2")),
-    "full and noise": ("fuzzy-c-means", X, ("covariance_type=full", "noise=0.5", "n_init=2")),
+    "full and noise": ("fuzzy-c-means", X, ("metric=mahalanobis", "noise=0.5", "n_init=2")),
     "deterministic annealing": ("information-bottleneck", COUNTS, ("beta=50", "n_init=2")),
 }
 
@@ -140,9 +140,9 @@ def test_unknown_names_and_settings_are_refused():
     with pytest.raises(ValueError, match="--set takes parameter=value"):
         make("pairwise", 3, seed=0, settings=["n_clusters=4"])
     model = make(
-        "fuzzy-c-means", 3, seed=0, settings=["fuzzifier=1.5", "noise=None", "covariance_type=full"]
+        "fuzzy-c-means", 3, seed=0, settings=["fuzzifier=1.5", "noise=None", "metric=cosine"]
     )
-    assert (model.fuzzifier, model.noise, model.covariance_type) == (1.5, None, "full")
+    assert (model.fuzzifier, model.noise, model.metric) == (1.5, None, "cosine")
     assert make("fuzzy-c-means", 3, seed=0, settings=["fuzzifier=auto"]).fuzzifier == "auto"
 
 

@@ -160,9 +160,12 @@ def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Memberships (n, k) of unit rows: a rotation takes k directions to the corners of the simplex.
 
     The directions are those of k rows far from each other (Damle, Minden and Ying 2019), moved to
-    the means of the rows next to them.
+    the means of the rows next to them. Of equally far rows the one closest to all others is
+    taken, so that their order does not choose.
     """
-    C, weighted = Z[qr(Z.T, mode="r", pivoting=True)[1][: Z.shape[1]]], weights[:, None] * Z
+    weighted = weights[:, None] * Z
+    close = Z @ weighted.sum(axis=0) / weights.sum()
+    C = Z[qr((Z * (1.0 + 1e-3 * close)[:, None]).T, mode="r", pivoting=True)[1][: Z.shape[1]]]
     clusters, labels = np.arange(len(C)), np.full(len(Z), -1)
     for _ in range(SWEEPS):
         before, labels = labels, (Z @ C.T).argmax(axis=1)

@@ -123,9 +123,10 @@ class AutomaticSimilarity(AutomaticClusters):
         model.set_params(n_clusters=max(found, _number_of_labels(y)))
         known = Known.of(links.get("must_link"), links.get("cannot_link"), y, X, model.n_clusters)
         with one_warning():
-            if found < best:
+            if found == 1 < rows.n:
+                highest = f"{scores[best]:.2f}" if scores else "there are too few objects"
                 warn(
-                    f"no number of clusters scores above noise ({scores[best]:.2f}, noise up to "
+                    f"no number of clusters scores above noise ({highest}, noise up to "
                     f"{least:.2f}): one cluster is the answer; give n_clusters to see others"
                 )
             model._fit(model._prepared(evidence, rows, known), known, X)

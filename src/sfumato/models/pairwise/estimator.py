@@ -33,8 +33,8 @@ from .pairs import Pairs
 __all__ = ["PairwiseProbabilisticClustering"]
 
 HORIZON = 50  # sweeps; a start that would need more to catch up with the best one is given up
-# Of the memberships of all starts: now, before, extrapolated, products, gradients, differences
-COPIES = 6
+# Of the memberships of all starts: now, before, extrapolated, products, gradients
+COPIES = 5
 # Largest membership that some object of every cluster should have: rows with entries of at most
 # 2 / k lie in the ball inside the simplex, where any rotation leaves u_i'u_j as they are. Three
 # clusters have 2 / 3; the rest is margin.
