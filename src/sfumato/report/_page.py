@@ -29,7 +29,7 @@ def fill(**content: Any) -> str:
         ) from error
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["name"] = lambda name, width=80: plain(name, width)
-    environment.filters["amount"] = amount
+    environment.filters["mean"] = shown_mean
     style, script, template = (
         files(__package__).joinpath(name).read_text(encoding="utf-8")
         for name in ("style.css", "script.js", "template.html")

@@ -136,7 +136,11 @@ def _of_facts(U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any) 
         yield "Reconstruction", caption, rebuilt, 4.2, ""
     if classes is not None:
         kinds, table = _table(classes, U)
-        names = {"row_names": kinds, "column_names": labels, "row_title": facts.class_title}
+        names: dict[str, Any] = {
+            "row_names": kinds,
+            "column_names": labels,
+            "row_title": facts.class_title,
+        }
         if len(kinds) <= 30:
             caption = "Objects of each known class, shared out by membership."
             height = max(3.1, 1.2 + 0.35 * len(kinds))
