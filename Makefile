@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := plot,cli,io,dask
 
-.PHONY: demo test test-native test-all test-oldest test-core test-rounding mutate coverage fuzz lint bench bench-compare bench-peers docs release clean
+.PHONY: demo test test-native test-all test-oldest test-core test-rounding mutate coverage fuzz figures lint bench bench-compare bench-peers docs release clean
 
 # What pip builds without isolation: a change of a native source is then built again at the next import.
 NATIVE := $(wildcard src/sfumato/native/*) meson.build meson.options backend/sfumato_build.py
@@ -99,6 +99,10 @@ release: $(VENV)/.installed
 	cd build/release && bin/sfumato demo --out demo --force
 	cd build/release && bin/python -m pytest -q -p no:cacheprovider -c /dev/null --doctest-modules --ignore-glob='*/cuda*.py' --ignore-glob='*_torch.py' --pyargs sfumato
 	@$(PYTHON) .ci/changes.py
+
+# Lines, files and module constants of src.
+figures:
+	@$(PYTHON) .ci/figures.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks

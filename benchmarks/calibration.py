@@ -3,10 +3,10 @@
 ``python -m benchmarks.calibration`` prints them. Uniform clouds are the least favourable kind of
 features without clusters; ``benchmarks noise`` reports on other kinds and other draws.
 
-    FLAT          mean and standard deviation of the valley z between two clusters of one cloud
+    TUNING.flat   mean and standard deviation of the valley z between two clusters of one cloud
     SEARCH_TESTS  number of independent tests that a search counts as: the smallest p value of all
                   numbers of clusters is at most LEVEL / SEARCH_TESTS in a share LEVEL of the clouds
-    WAVES         mean and standard deviation of the share that labels leave unexplained of the
+    TUNING.waves  mean and standard deviation of the share that labels leave unexplained of the
                   eigenvectors of neighbour graphs of clouds in the plane
 """
 
@@ -22,7 +22,7 @@ from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.mixture import GaussianMixture
 
 import sfumato
-from sfumato.engine.structure import FLAT, LEVEL, assess
+from sfumato.engine.structure import LEVEL, TUNING, assess
 from sfumato.memberships import one_hot
 from sfumato.similarity import knn
 
@@ -60,7 +60,7 @@ def _valleys(X: np.ndarray) -> dict[str, dict[int, float]]:
 def _features() -> None:
     searches = [values for X in _clouds() for values in _valleys(X).values()]
     two = np.array([values[2] for values in searches if np.isfinite(values[2])])
-    print(f"FLAT = ({two.mean():.2f}, {two.std():.2f}) from {len(two)} clusterings in two")
+    print(f"flat = ({two.mean():.2f}, {two.std():.2f}) from {len(two)} clusterings in two")
     print(f"  above the threshold at {LEVEL}: {np.mean(_p_values(two) <= LEVEL):.3f}")
     smallest = _p_values(np.array([max(values.values()) for values in searches]))
     print(
@@ -69,7 +69,7 @@ def _features() -> None:
 
 
 def _p_values(z: np.ndarray) -> np.ndarray:
-    return np.asarray(ndtr((FLAT[0] - z) / FLAT[1]))
+    return np.asarray(ndtr((TUNING.flat[0] - z) / TUNING.flat[1]))
 
 
 def _consensus() -> None:
@@ -89,7 +89,7 @@ def _similarities() -> None:
         W = knn(np.random.default_rng([SEED, draw]).random((150, 2)))
         model = sfumato.SpectralClustering(2, similarity="precomputed", random_state=0).fit(W)
         shares.append(model.structure_.statistic)
-    print(f"WAVES = ({np.mean(shares):.3f}, {np.std(shares):.3f}) from {len(shares)} graphs")
+    print(f"waves = ({np.mean(shares):.3f}, {np.std(shares):.3f}) from {len(shares)} graphs")
 
 
 def main() -> None:

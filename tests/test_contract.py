@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 
 from cases import CASES
 from sfumato import memberships as ms
+from sfumato.array import rows
 from tolerances import settled, stopped
 
 every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -102,6 +103,20 @@ def test_the_objective_never_gets_worse(case):
 @every
 def test_same_seed_same_answer(case):
     np.testing.assert_array_equal(case.fit(0).memberships_, fitted(case).memberships_)
+
+
+@subset(features)
+def test_the_number_of_threads_does_not_matter(case, monkeypatch):
+    def small_blocks(data):
+        n = data.shape[0]
+        return [slice(start, min(start + 16, n)) for start in range(0, n, 16)]
+
+    monkeypatch.setattr(rows.Rows, "slices", property(small_blocks))
+    found = []
+    for number in (1, 3):
+        monkeypatch.setattr(rows, "cpu_count", lambda number=number: number)
+        found.append(case.fit(0).memberships_)
+    np.testing.assert_array_equal(*found)
 
 
 @every
@@ -232,7 +247,7 @@ def test_a_weight_of_zero_equals_absence(case):
 
 
 def takes_links(case):
-    refused = ("operator", "baum-eagon", "coassociation", "average-linkage")
+    refused = ("operator", "baum-eagon", "coassociation", "average-linkage", "gibbs")
     named = "must_link" in inspect.signature(case.make(0).fit).parameters
     return named and not any(setting in case.name for setting in refused)
 

@@ -74,7 +74,7 @@ def test_the_conda_recipe_asks_for_what_the_package_asks_for():
         for requirement in map(Requirement, re.findall(r"- (.+)", run))
     }
     wanted = {r.name: str(r.specifier) for r in REQUIRED if r.name in found}
-    groups = [Requirement(line).name for g in ("", "fast", "plot", "cli") for line in GROUPS[g]]
+    groups = [Requirement(line).name for g in ("", "plot", "cli") for line in GROUPS[g]]
     assert found == wanted | {"python": PROJECT["requires-python"]}
     assert set(groups) <= set(found)
 

@@ -225,13 +225,13 @@ def test_the_distortion_is_mutual_information_of_class_given_cluster():
     assert np.ptp(printed) > 0.01
 
 
-def test_the_fuzzifier_is_above_one():
-    """Printed: m >= 1. The memberships have m - 1 in a denominator.
-
-    m = 1 is k-means, another algorithm.
-    """
-    with pytest.raises(ValueError, match="fuzzifier must lie in"):
-        FuzzyCMeans(2, fuzzifier=1.0).fit(np.arange(6.0)[:, None])
+def test_the_limit_of_the_fuzzifier_is_hard():
+    """Printed: m >= 1. The memberships have m - 1 in a denominator, so that m = 1 is a limit."""
+    line = np.append(np.arange(3.0), 10.0 + np.arange(3.0))[:, None]
+    hard = FuzzyCMeans(2, fuzzifier=1.0, random_state=0).fit(line)
+    assert set(hard.memberships_.ravel()) == {0.0, 1.0}
+    with pytest.raises(ValueError, match="fuzzifier"):
+        FuzzyCMeans(2, fuzzifier=0.99).fit(line)
 
 
 def test_the_fuzzy_exponent():

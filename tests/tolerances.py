@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 FLAT_AND_SLOW = 100.0
-LAST = 1e-14  # sums of some hundred terms carry this much: what changes F by less is rounding
+LAST = 1e-13  # sums of some hundred terms carry this much: what changes F by less is rounding
 
 
 def stopped(model: Any) -> float:
@@ -27,7 +27,7 @@ def stopped(model: Any) -> float:
 
 
 def settled(model: Any, last: float = LAST) -> Any:
-    """``model``, made to go on until only rounding is left: ``stopped`` is then 1e-5.
+    """``model``, made to go on until only rounding is left: ``stopped`` is then 3e-5.
 
     A descent that refuses worse steps can be asked for less than ``LAST``. Mixtures cannot: the sum
     over objects wavers in its last digits.

@@ -145,7 +145,8 @@ def test_products_and_sweeps_with_a_spread_similarity_are_those_with_the_matrix(
 @pytest.mark.parametrize("lose_a_worker", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_similarity_split_over_processes_gives_the_answer_of_one_process(client, lose_a_worker):
     """One process goes row by row, several by panels of rows: both stop where a step gains one part
-    in 1e10, which leaves the root of that in the memberships.
+    in 1e10, which leaves the root of that in the chances to belong together. Memberships that no
+    object has in full may turn without changing these, so it is these that are compared.
     """
     W = block_similarity()
     for solver, settings in (
@@ -160,12 +161,13 @@ def test_a_similarity_split_over_processes_gives_the_answer_of_one_process(clien
         if lose_a_worker:
             timer.start()
         spread = model.fit(da.from_array(W, chunks=(45, 120)))
-        memberships, objective = spread.memberships_, spread.objective_
+        together, objective = spread.memberships_ @ spread.memberships_.T, spread.objective_
         assert bool(lost) == lose_a_worker
         timer.cancel()
         alone = model.fit(W)
         assert objective == pytest.approx(alone.objective_, rel=1e-8)
-        np.testing.assert_allclose(memberships, alone.memberships_, atol=1e-4)
+        one = alone.memberships_ @ alone.memberships_.T
+        np.testing.assert_allclose(together, one, atol=1e-4)
 
 
 def test_a_lost_worker_changes_nothing_in_sums_of_statistics(client, data):
@@ -409,16 +411,16 @@ def test_a_task_takes_the_blocks_of_one_worker(client, data, monkeypatch):
     assert sorted(np.concatenate(groups)) == list(range(len(features.blocks)))
     assert all(len({min(home) for home in each}) == 1 for each in homes)
     assert len(features.groups) < len(features.blocks)
-    monkeypatch.setattr(_features, "MOST", 1)
+    monkeypatch.setattr(_features.Features, "most", 1)
     features._groups = None
     assert len(features.groups) == len(features.blocks)
 
 
 def _faults_of_temporaries():
-    """Pages that the system clears for arrays made and freed: before, in a task, and after it."""
+    """Pages that the system clears for arrays that a task makes and frees."""
     import resource
 
-    from sfumato.dask._heap import keeping_temporaries
+    from sfumato.dask._cluster import keep_temporaries
 
     def faults():
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -426,17 +428,15 @@ def _faults_of_temporaries():
             np.zeros(2**18, dtype=np.int8).fill(1)
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-    first = faults()
-    with keeping_temporaries():
-        faults()
-        meanwhile = faults()
-    return first, meanwhile, faults()
+    keep_temporaries()
+    faults()
+    return faults()
 
 
 @pytest.mark.skipif("linux" not in sys.platform, reason="the settings of glibc")
-def test_a_task_uses_its_temporary_arrays_again_and_a_worker_gives_them_back(client):
-    for before, meanwhile, after in client.run(_faults_of_temporaries).values():
-        assert meanwhile < 200 < 2000 < min(before, after)  # 64 pages for each of 50 arrays
+def test_a_task_uses_its_temporary_arrays_again(client):
+    for faults in client.run(_faults_of_temporaries).values():
+        assert faults < 200  # 64 pages for each of 50 arrays where memory is given back
 
 
 def test_the_check_of_features_finds_their_extremes_and_holes(client, data):

@@ -77,7 +77,7 @@ def test_different_rows_are_counted_up_to_a_bound():
 def test_auto_of_a_few_objects(model):
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(40, 2))
-    with pytest.warns(UserWarning, match="40 objects lie no closer"):
+    with pytest.warns(UserWarning, match="one cluster is the answer"):
         assert model(random_state=0).fit(noise).n_clusters_ == 1
     groups = noise + 12.0 * (np.arange(40) % 2)[:, None]
     assert model(random_state=0).fit(groups).n_clusters_ == 2

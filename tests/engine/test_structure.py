@@ -94,7 +94,7 @@ def test_too_many_clusters_of_a_similarity_are_counted():
 
 def test_labelings():
     model = EvidenceAccumulation(3, ensemble="precomputed", consensus="average")
-    good = make_labelings(120, 3, n_partitions=30, noise=0.1, random_state=0).evidence
+    good = make_labelings(120, 3, n_members=30, noise=0.1, random_state=0).evidence
     assert heard(model, good) == []
     assert model.structure_.supported
     random = np.random.default_rng(0).integers(4, size=(120, 30))
@@ -198,3 +198,19 @@ def test_clear_groups_are_seen_in_many_features_whatever_the_coordinates(kind):
     assert model.structure_.n_apart == 5
     whitened = X @ np.linalg.inv(np.linalg.cholesky(np.cov(X.T))).T
     assert assess(whitened, model.memberships_, kind="features").supported
+
+
+def test_what_labels_leave_of_a_similarity_is_that_of_a_projection_by_lstsq():
+    rng, truth = np.random.default_rng(0), np.repeat([0, 1, 2], (20, 15, 30))
+    W = np.where(truth[:, None] == truth, 1.0, 0.3) * rng.uniform(0.5, 1.0, (65, 65))
+    W += W.T
+    labels = np.random.default_rng(1).integers(3, size=65)
+    root = np.sqrt(W.sum(axis=1))
+    V = np.linalg.eigh(W / np.outer(root, root))[1][:, ::-1][:, :3]
+    indicators = (labels[:, None] == np.arange(3)) * root[:, None]
+    fitted = indicators @ np.linalg.lstsq(indicators, V, rcond=None)[0]
+    worst = np.linalg.eigvalsh(V.T @ (V - fitted))[-1]
+    found = assess(W, one_hot(labels), kind="similarity")
+    assert found.statistic == pytest.approx(worst, abs=1e-3)
+    assert found.n_apart == 1
+    assert assess(W, one_hot(truth), kind="similarity").n_apart == 3

@@ -8,6 +8,7 @@ import numpy as np
 
 import sfumato
 from sfumato import conjugate, datasets, growth, memberships, metrics, selection, similarity
+from sfumato.selection import trials
 
 from . import evidence
 from .judge import attempt, no_nan
@@ -37,7 +38,7 @@ ROWS = (
     "strongest",
     "check_memberships",
 )
-CRITERIA = (*selection.CRITERIA, "auto")
+CRITERIA = (*trials.CRITERIA, "auto")
 
 
 def function(rng: np.random.Generator) -> str:
@@ -95,7 +96,6 @@ def _of_pairs(rng: np.random.Generator) -> Call:
         (metrics.partition_entropy, (U,), {**weight, **interval}),
         (metrics.fuzzy_silhouette, (X, U), {**weight, **interval}),
         (metrics.xie_beni, (X, U), {**weight, **interval}),
-        (metrics.stability, ([left, right, U],), weight),
         (metrics.contingency_bayes_factor, (table,), {}),
     )
 

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import gammaln
 from scipy.stats import betabinom, dirichlet_multinomial
 
-from sfumato.metrics.contingency import contingency_bayes_factor
+from sfumato.metrics import contingency_bayes_factor
 
 
 def log_sequence_probability(row, prior):

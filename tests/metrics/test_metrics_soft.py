@@ -242,18 +242,6 @@ def test_fuzzy_silhouette_weighs_by_margin_and_copies():
     assert metrics.fuzzy_silhouette(X, np.ones((30, 1))) == 0
 
 
-def test_stability():
-    U = soft(0, n=60)
-    rng = np.random.default_rng(0)
-    assert metrics.stability([U, U[:, ::-1], U]) == pytest.approx(1)
-    random = [rng.integers(3, size=60) for _ in range(6)]
-    assert abs(metrics.stability(random)) < 0.1
-    estimate = metrics.stability([U, harden(U)], interval=0.95)
-    assert estimate.low < estimate.value < estimate.high
-    with pytest.raises(ValueError, match="at least two"):
-        metrics.stability([U])
-
-
 def test_input_is_not_written_to():
     U, V, w = soft(0), soft(1), np.ones(30)
     for array in (U, V, w):

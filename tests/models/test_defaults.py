@@ -14,7 +14,7 @@ from sfumato import models
 from sfumato.cli.models import make, parse_clusters
 
 GROUPS = np.arange(60) % 3
-X = np.random.default_rng(0).normal(size=(60, 2)) + 12 * np.eye(3, 2)[GROUPS]
+X = np.random.default_rng(0).normal(size=(60, 3)) + 12 * np.eye(3)[GROUPS]
 COUNTS = np.random.default_rng(1).poisson(1 + 30 * np.eye(3)[GROUPS]).astype(float)
 CLUSTERERS = [model for model in models.MODELS if model.command]
 CHOOSING = [model for model in CLUSTERERS if model.name != "DiscriminativeClustering"]
@@ -27,9 +27,7 @@ def default_of(model):
 @pytest.mark.parametrize("model", CLUSTERERS, ids=lambda model: model.command)
 def test_the_default_lets_the_data_decide_wherever_they_can(model):
     kind = getattr(sfumato, model.name)
-    if kind.chooses_n_clusters == "always":
-        assert default_of(model) is None  # a number would be no more than a cap
-    elif kind.needs_classes:
+    if kind.needs_classes:
         assert default_of(model) == 8  # the use of the clusters decides, no criterion
     else:
         assert default_of(model) == "auto"
@@ -65,9 +63,9 @@ def test_what_a_search_cannot_read_asks_for_a_number(kind):
     model = kind(similarity="precomputed")
     with pytest.raises(TypeError, match="n_clusters='auto' reads arrays .* give the number"):
         model.fit(aslinearoperator(W))
-    with pytest.raises(ValueError, match="no labels of some objects.* give the number"):
-        model.fit(W, np.where(np.arange(60) < 6, GROUPS, -1))
     assert not hasattr(model, "memberships_")
+    some = np.where(np.arange(60) < 6, GROUPS, -1)
+    np.testing.assert_array_equal(model.fit(W, some).labels_, GROUPS)
 
 
 def test_numbers_below_that_of_the_known_labels_are_not_tried():

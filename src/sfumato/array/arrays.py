@@ -11,7 +11,6 @@ of CUDA devices are compiled by Triton, in modules that are imported where it is
 from __future__ import annotations
 
 import os
-import sys
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -153,10 +152,17 @@ def free_memory(array: Any) -> int:
 
 
 def cpu_count() -> int:
-    """Cores this process may run on."""
-    if sys.platform == "linux":
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
+    """Threads that the environment allows: affinity, quota of the container, OMP_NUM_THREADS."""
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    cores = _cores()
+    return min(cores, max(1, int(asked))) if asked.isdigit() else cores
+
+
+@lru_cache(maxsize=1)
+def _cores() -> int:
+    from joblib import cpu_count
+
+    return max(1, cpu_count())
 
 
 @lru_cache

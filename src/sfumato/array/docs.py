@@ -16,11 +16,28 @@ Thing = TypeVar("Thing")
 PLACE = re.compile(r"^( *)%\((\w+)\)s$", re.MULTILINE)
 
 TEXTS = {
-    "sides": """\
-reference, clustering : labels of shape (n,) or memberships of shape (n, k)""",
-    "pair_weight": """\
+    "pairs": """\
+Parameters
+----------
+reference, clustering : labels of shape (n,) or memberships of shape (n, k)
 sample_weight : array of shape (n,), optional
-    A pair counts as often as the product of its two weights.""",
+    A pair counts as often as the product of its two weights.
+unseen : {"ignore", "cluster"}
+    Labels of -1 mean that a clustering did not see the object: it is left out, or such
+    objects count as one more cluster.
+interval : float, optional
+    Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+    ``Estimate(value, low, high)``.
+random_state : None, int or Generator
+    Of the bootstrap.""",
+    "objects": """\
+Parameters
+----------
+reference, clustering : labels of shape (n,) or memberships of shape (n, k)
+sample_weight : array of shape (n,), optional
+    A weight of w counts as w copies of the object.
+unseen, interval, random_state
+    As for ``rand_index``.""",
     "sample_weight": """\
 sample_weight : array of shape (n,), optional
     A weight of w counts as w copies of the object.""",
@@ -29,16 +46,27 @@ y : array of shape (n,), optional
     Labels of some objects, -1 for the others. Labelled objects belong to the cluster of their
     label, the clusters being numbered by the sorted labels. A ``y`` without any -1 is ignored, as
     in other clusterers.""",
-    "unseen": """\
-unseen : {"ignore", "cluster"}
-    Labels of -1 mean that a clustering did not see the object: it is left out, or such
-    objects count as one more cluster.""",
     "bootstrap": """\
 interval : float, optional
     Level of a bootstrap interval over objects, such as 0.95; the answer is then an
     ``Estimate(value, low, high)``.
 random_state : None, int or Generator
     Of the bootstrap.""",
+    "axes": """\
+ax : matplotlib axes, optional
+
+Returns
+-------
+ax : matplotlib axes""",
+    "simulated": """\
+noise : float
+    Standard deviation of the noise in both coordinates.
+random_state : None, int or Generator
+
+Returns
+-------
+simulated : Simulated
+    Features (n_objects, 2), one-hot memberships, labels.""",
     "learning_spectral": """\
 References
 ----------
@@ -53,9 +81,10 @@ n_clusters : int or "auto", default="auto"
 max_clusters : int, default=20
     Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.""",
     "spectrum": """\
-n_clusters : int or "auto", default="auto"
-    Number of clusters. ``"auto"``: where the eigengap of the normalised similarity, less what
-    clusters do not reproduce of its eigenvectors, is largest; one where no number is above noise.
+n_clusters : int, sequence of int or "auto", default="auto"
+    Number of clusters, or numbers to choose from. The one is chosen whose eigengap in the
+    normalised similarity, less what clusters do not reproduce of the eigenvectors, is largest;
+    one cluster where no number is above noise.
 max_clusters : int, default=20
     Largest number that ``"auto"`` tries at first; more while the best is near the largest.""",
     "similarity": """\
@@ -94,7 +123,12 @@ search_ : ModelSearch
     Every candidate, its criteria, or the reason why it failed; prints as a table.
 selection_ : Choice
     The best candidate of every number of clusters, if several were tried.""",
-    "similarity_links": """\
+    "similarity_known": """\
+y : array of shape (n,), optional
+    Labels of some objects, -1 for the others. Labelled objects belong to the cluster of their
+    label, the clusters being numbered by the sorted labels. A ``y`` without any -1 is ignored.
+sample_weight : array of shape (n,), optional
+    A weight of w counts as w copies of the object, 0 as if it were not there.
 must_link : array of shape (m, 2) or (m, 3), optional
     Pairs of rows that belong together: they share one row of memberships. With a third
     column of weights they are only drawn together, as the notes on the class say.

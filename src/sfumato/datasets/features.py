@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
+from ..array.docs import documented
 from ..array.types import RandomState, Weights
+from ..array.validation import check_number
 from ..memberships import one_hot
 from ..numerics.simplex import softmax
-from ._arguments import check_counts, check_numbers
 
 __all__ = [
     "Simulated",
@@ -33,6 +35,18 @@ class Simulated(NamedTuple):
     evidence: np.ndarray
     memberships: np.ndarray
     labels: np.ndarray
+
+
+def check_counts(**given: int) -> None:
+    """Refuse what is not a whole number of at least 1, by name."""
+    for name, value in given.items():
+        check_number(value, name, low=1, high=math.inf, integer=True)
+
+
+def check_numbers(low: float = 0.0, high: float = 1e100, **given: float) -> None:
+    """Refuse what is not a number from ``low`` to ``high``, by name."""
+    for name, value in given.items():
+        check_number(value, name, low=low, high=high)
 
 
 def make_gaussians(
@@ -121,6 +135,7 @@ def _posterior(
         return softmax(np.log(shares) - np.square(whitened).sum(axis=2).T / 2)[0]
 
 
+@documented
 def make_rings(
     n_objects: int = 300,
     n_clusters: int = 3,
@@ -133,14 +148,7 @@ def make_rings(
     Parameters
     ----------
     n_objects, n_clusters : int
-    noise : float
-        Standard deviation of the noise in both coordinates.
-    random_state : None, int or Generator
-
-    Returns
-    -------
-    simulated : Simulated
-        Features (n_objects, 2), one-hot memberships, labels.
+    %(simulated)s
 
     Examples
     --------
@@ -156,6 +164,7 @@ def make_rings(
     return _circles(rng, radii, labels, noise)
 
 
+@documented
 def make_spirals(
     n_objects: int = 300,
     n_clusters: int = 2,
@@ -170,15 +179,8 @@ def make_spirals(
     ----------
     n_objects, n_clusters : int
     turns : float
-        How often an arm goes round.
-    noise : float
-        Standard deviation of the noise in both coordinates; neighbouring arms lie 1 apart.
-    random_state : None, int or Generator
-
-    Returns
-    -------
-    simulated : Simulated
-        Features (n_objects, 2), one-hot memberships, labels.
+        How often an arm goes round; neighbouring arms lie 1 apart.
+    %(simulated)s
 
     Examples
     --------
@@ -216,6 +218,7 @@ def _curve(
     return Simulated(X + rng.normal(scale=noise, size=X.shape), one_hot(labels, n_clusters), labels)
 
 
+@documented
 def make_moons(
     n_objects: int = 300, *, noise: float = 0.08, random_state: RandomState = None
 ) -> Simulated:
@@ -224,14 +227,7 @@ def make_moons(
     Parameters
     ----------
     n_objects : int
-    noise : float
-        Standard deviation of the noise in both coordinates.
-    random_state : None, int or Generator
-
-    Returns
-    -------
-    simulated : Simulated
-        Features (n_objects, 2), one-hot memberships, labels.
+    %(simulated)s
 
     Examples
     --------
@@ -249,6 +245,7 @@ def make_moons(
     return Simulated(X + rng.normal(scale=noise, size=X.shape), one_hot(labels, 2), labels)
 
 
+@documented
 def make_circles(
     n_objects: int = 300,
     *,
@@ -263,14 +260,7 @@ def make_circles(
     n_objects : int
     factor : float
         Radius of the inner circle; the outer one has radius 1.
-    noise : float
-        Standard deviation of the noise in both coordinates.
-    random_state : None, int or Generator
-
-    Returns
-    -------
-    simulated : Simulated
-        Features (n_objects, 2), one-hot memberships, labels.
+    %(simulated)s
 
     Examples
     --------

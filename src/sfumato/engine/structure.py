@@ -37,56 +37,53 @@ from scipy.special import ndtr, ndtri
 from ..array.arrays import is_bfloat16, is_numpy, native, to_numpy
 from ..array.types import ArrayLike
 from ..array.warn import warn
-from ..numerics.blocks import Blocks
-from ..numerics.clear_groups import median
+from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
 
 __all__ = ["LEVEL", "PREFIX", "SEARCH_TESTS", "Structure", "Valleys", "assess", "convinces"]
-__all__ += [
-    "discriminating_coordinates",
-    "leading_coordinates",
-    "valleys",
-    "warn_about_structure",
-]
-__all__ += ["without_ties"]
+__all__ += ["discriminating_coordinates", "leading_coordinates", "valleys"]
+__all__ += ["warn_about_structure", "without_ties"]
 
 LEVEL = 0.05  # accepted rate of false alarms
-# These come from ``python -m benchmarks.calibration``, on uniform clouds.
-# Mean and standard deviation of z for two clusters of one cloud by k-means, mixtures and Ward's
-# method, 2, 5 and 10 dimensions, 100 to 400 objects. Other noise has smaller z (docs/choose.md).
-FLAT = (-0.2, 0.82)
 # Independent tests that a search over all numbers of clusters counts as: its candidates are alike.
 SEARCH_TESTS = 3
-# The same of the unexplained share, for spectral clusterings of neighbour graphs of uniform clouds
-# in the plane, 2 clusters, 150 objects. More clusters, and random similarities, leave more.
-WAVES = (0.215, 0.045)
 FEWEST = 50  # least number of objects to compare densities
 SMALLEST = 5  # least number of objects of a cluster that is compared with another
-# Objects for each coordinate in which two of many clusters are compared by themselves. Between 10
-# and 15, which had the fewest errors of 6, 8, 10, 15 and 20 on nine groups and on cut groups.
-PER_COORDINATE = 12
 LARGEST = 2000  # objects that are looked at: a fixed sample of more
 CONFIDENT = 0.75  # mean largest membership above which a warning is given
 PREFIX = "structure test: "
 
-# Of the valleys.
-FEW_VALUES = 5  # least number of different values of a column that is taken as continuous
-# Principal axes that are kept of wider data: ten, or one for every fifty objects, since along some
-# direction among many even noise comes apart. ``benchmarks alarms`` reports on other draws.
-MOST_AXES, PER_AXIS = 10, 50
-# Dimensions in which distances to neighbours still show the density of some hundred objects.
-MOST_DIMENSIONS = 4
+
+class Tuning(NamedTuple):
+    """What the statistics are without clusters, and how borders are read (docs/thresholds.md).
+
+    ``flat`` and ``waves`` come from ``python -m benchmarks.calibration``, on uniform clouds.
+    """
+
+    # Mean and standard deviation of z for two clusters of one cloud by k-means, mixtures and Ward's
+    # method, 2, 5 and 10 dimensions, 100 to 400 objects. Other noise has smaller z.
+    flat: tuple[float, float] = (-0.2, 0.82)
+    # The same of the unexplained share, for spectral clusterings of neighbour graphs of uniform
+    # clouds in the plane, 2 clusters, 150 objects. More clusters, and random similarities, leave
+    # more.
+    waves: tuple[float, float] = (0.215, 0.045)
+    # Objects for each coordinate in which two of many clusters are compared by themselves. Between
+    # 10 and 15, which had the fewest errors of 6 to 20 on nine groups and on cut groups.
+    per_coordinate: int = 12
+    # Principal axes that are kept of wider data: ten, or one for every fifty objects, since along
+    # some direction among many even noise comes apart.
+    axes: int = 10
+    per_axis: int = 50
+    dimensions: int = 4  # in which neighbours still show the density of some hundred objects
+    neighbours: float = 0.8  # times sqrt(n): of 0.5, 0.8 and 1.2 the most powerful, n = 200
+    # Of the smaller of two clusters this share are neighbours at most: more would reach beyond it.
+    part: float = 0.25
+    # Share of the smaller cluster that may be outliers in the other; never as many as the m / 2
+    # objects on either side of a cut through a thread.
+    strays: float = 0.1
+
+
+TUNING = Tuning()
 BORDER = 200  # edges of a border that are looked at: the median needs no more
-# Edges that are used first, and the z above which these are enough: the median over so few is off
-# by 0.8 (standard deviation, 2000 objects in 8 groups), and no threshold in use is above 1.6.
-FIRST_LOOK, CLEAR = 64, 4.0
-NEIGHBOURS = 0.8  # times sqrt(n): of 0.5, 0.8 and 1.2 the most powerful on blobs and moons, n = 200
-# Of the smaller of two clusters, a quarter are neighbours at most: more would reach beyond it. Set
-# on groups of sizes 6:3:1, of 2, 3 and 4.
-QUARTER = 4
-LEAST_NEIGHBOURS = 5  # neighbours that a density needs
-# Share of the smaller cluster that may be outliers in the other; never as many as the m / 2 objects
-# on either side of a cut through a thread.
-STRAYS = 0.1
 
 
 class Structure(NamedTuple):
@@ -149,23 +146,26 @@ def assess(
 
 def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     names, codes = np.unique(labels, return_inverse=True)
-    X = leading_coordinates(without_ties(X), max(MOST_AXES, len(X) // PER_AXIS))
+    X = leading_coordinates(without_ties(X), max(TUNING.axes, len(X) // TUNING.per_axis))
     if X.shape[1] == 0 or len(names) < 2:
         return Structure(-np.inf, 0.0, 1.0, 1, False, None)
     found = valleys(discriminating_coordinates(X, codes), codes)
     split = np.flatnonzero(found.pieces > 1)
     first = int(names[split[0]]) if len(split) else None
-    if len(found.z) == 0:
-        return Structure(np.inf, 0.0, 0.0, len(names), len(names) == k, first)
-    threshold = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL))
-    if len(names) - 1 > MOST_DIMENSIONS:
+    threshold = _flat(LEVEL)
+    if len(names) - 1 > TUNING.dimensions:
         _look_along_own_axes(X, codes, found, threshold)
-    least = float(found.z.min())
-    p_value = float(ndtr(-(least - FLAT[0]) / FLAT[1]))
+    least = float(found.z.min(initial=np.inf))
+    p_value = float(ndtr((TUNING.flat[0] - least) / TUNING.flat[1]))
     shallow = found.pairs[found.z <= threshold]
     joined = sp.csr_array((np.ones(len(shallow)), shallow.T), shape=(len(names), len(names)))
     apart = int(connected_components(joined, directed=False)[0])
     return Structure(least, threshold, p_value, apart, apart == k, first)
+
+
+def _flat(level: float) -> float:
+    """The z that two clusters of one cloud exceed at this rate."""
+    return TUNING.flat[0] + TUNING.flat[1] * float(ndtri(1 - level))
 
 
 def _look_along_own_axes(
@@ -176,7 +176,7 @@ def _look_along_own_axes(
     Few common coordinates may hide the gap between two of many clusters. The shallowest pairs come
     first; two clusters that others join already need no look.
     """
-    shallow = FLAT[0] + FLAT[1] * float(ndtri(1 - LEVEL / SEARCH_TESTS))
+    shallow = _flat(LEVEL / SEARCH_TESTS)
     group = np.arange(int(codes.max()) + 1)
     for at in np.argsort(found.z, kind="stable")[: int((found.z <= shallow).sum())]:
         one, other = group[found.pairs[at]]
@@ -190,7 +190,7 @@ def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
     """Valley between two clusters in coordinates of their own."""
     rows = np.isin(codes, pair)
     two = (codes[rows] == pair[1]).astype(int)
-    own = leading_coordinates(X[rows], max(1, int(rows.sum()) // PER_COORDINATE))
+    own = leading_coordinates(X[rows], max(1, int(rows.sum()) // TUNING.per_coordinate))
     Y = discriminating_coordinates(own, two)
     return float(valleys(Y, two, strays=False).z.min(initial=np.inf))
 
@@ -207,7 +207,7 @@ class Valleys(NamedTuple):
     pieces: np.ndarray
 
 
-def leading_coordinates(X: np.ndarray, k: int = MOST_AXES) -> np.ndarray:
+def leading_coordinates(X: np.ndarray, k: int = TUNING.axes) -> np.ndarray:
     """Uncorrelated coordinates of variance one: the leading principal axes, ``k`` at most.
 
     Columns are standardised before that if their spreads differ more than tenfold, so that units do
@@ -240,7 +240,7 @@ def without_ties(X: np.ndarray) -> np.ndarray:
     rng, X = np.random.default_rng(0), X.copy()
     ordered = np.sort(X.T, axis=1)
     counts = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
-    rounded = (counts >= FEW_VALUES) & (counts <= len(X) / 2)
+    rounded = (counts >= 5) & (counts <= len(X) / 2)
     for place in np.flatnonzero(rounded):
         column = X[:, place]
         values, places = np.unique(column, return_inverse=True)
@@ -266,7 +266,8 @@ def discriminating_coordinates(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     total = float(np.trace(within) + np.trace(between))
     ridge = 1e-3 * float(np.trace(within)) / p + 1e-9 * total / p
     axes = eigh(between, within + ridge * np.eye(p))[1][:, ::-1]
-    return X @ (axes if p <= MOST_DIMENSIONS else axes[:, : max(2, min(k - 1, MOST_DIMENSIONS))])
+    most = TUNING.dimensions
+    return X @ (axes if p <= most else axes[:, : max(2, min(k - 1, most))])
 
 
 def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valleys:
@@ -277,7 +278,7 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
     """
     n = len(Y)
     k = int(labels.max()) + 1
-    m = int(np.clip(round(NEIGHBOURS * np.sqrt(n)), 3, n - 1))
+    m = int(np.clip(round(TUNING.neighbours * np.sqrt(n)), 3, n - 1))
     tree = cKDTree(Y)
     distances, neighbours = native("neighbours").neighbours(tree.data, tree.indices, m)
     parts, (i, j) = native("neighbours").connected_pieces(neighbours, labels)
@@ -289,49 +290,29 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
     sizes = np.bincount(labels, minlength=k)
     for side in (lower, upper):  # a few outliers inside another cluster are no border
         owner, counts = np.unique(np.unique(key * n + side) // n, return_counts=True)
-        least = np.minimum(sizes[owner // k], sizes[owner % k]) * STRAYS
+        least = np.minimum(sizes[owner // k], sizes[owner % k]) * TUNING.strays
         few = np.clip(least, 2, max(2, m / 3)) if strays else 0
         found = np.intersect1d(found, owner[counts > few])
-    pairs = np.column_stack([found // k, found % k])
-    few = _few_of_each(key, BORDER)
-    lower, upper, key = lower[few], upper[few], key[few]
-    members = [np.flatnonzero(labels == c) for c in range(k)]
-    z = np.empty(len(found))
-    for at, (pair, code) in enumerate(zip(pairs, found, strict=True)):
-        edges = np.flatnonzero(key == code)
-        both = [members[c] for c in pair]
-        own = int(np.clip(min(map(len, both)) // QUARTER, min(LEAST_NEIGHBOURS, m), m))
-        inside = max(median(distances[rows, own - 1]) for rows in both)
-        border = _border(tree, lower[edges], upper[edges], own, inside)
-        z[at] = _depth(border, inside, own, Y.shape[1])
+    pairs, z = np.column_stack([found // k, found % k]), np.empty(len(found))
+    for at, (a, b) in enumerate(pairs):
+        edges = np.flatnonzero(key == found[at])
+        if len(edges) > BORDER:
+            edges = np.random.default_rng(0).choice(edges, BORDER, replace=False)
+        own = int(np.clip(TUNING.part * min(sizes[a], sizes[b]), min(5, m), m))
+        inside = max(np.median(distances[labels == c, own - 1]) for c in (a, b))
+        border = _border(tree, lower[edges], upper[edges], own)
+        tiny = 1e-12 * max(inside, border, np.finfo(float).tiny)
+        z[at] = np.sqrt(own) * Y.shape[1] * np.log(max(border, tiny) / max(inside, tiny))
     return Valleys(pairs, z, pieces)
 
 
-def _depth(border: float, inside: float, m: int, q: int) -> float:
-    """The valley z, from distances to the m-th neighbour on the border and inside."""
-    tiny = 1e-12 * max(inside, border, np.finfo(float).tiny)
-    return float(np.sqrt(m) * q * (np.log(max(border, tiny)) - np.log(max(inside, tiny))))
-
-
-def _border(tree: cKDTree, lower: np.ndarray, upper: np.ndarray, m: int, inside: float) -> float:
-    """Distance to the m-th neighbour half-way along the edges, the median over objects.
-
-    Over some of the edges where these show a valley that is deep beyond doubt.
+def _border(tree: cKDTree, lower: np.ndarray, upper: np.ndarray, m: int) -> float:
+    """Distance to the m-th neighbour half-way along the edges, the median over the objects of the
+    side that has fewer of them.
     """
-    Y, n = tree.data, len(lower)
-    evenly = np.argsort(np.arange(n) % max(1, n // FIRST_LOOK), kind="stable")
-    lower, upper = lower[evenly], upper[evenly]
-    middle = (Y[lower] + Y[upper]) / 2
-    radius, value = np.empty(0), 0.0
-    for stop in (FIRST_LOOK, n):
-        more = tree.query(middle[len(radius) : stop], [m])[0][:, 0]
-        radius = np.concatenate([radius, more])
-        ends = (lower[: len(radius)], upper[: len(radius)])
-        side = min(ends, key=lambda side: len(np.unique(side)))
-        value = median(_medians(radius, side))
-        if len(radius) == n or _depth(value, inside, m, Y.shape[1]) > CLEAR:
-            break
-    return value
+    radius = tree.query((tree.data[lower] + tree.data[upper]) / 2, [m])[0][:, 0]
+    side = min((lower, upper), key=lambda side: len(np.unique(side)))
+    return float(np.median(_medians(radius, side)))
 
 
 def _medians(values: np.ndarray, owner: np.ndarray) -> np.ndarray:
@@ -340,17 +321,6 @@ def _medians(values: np.ndarray, owner: np.ndarray) -> np.ndarray:
     values, starts = values[order], np.flatnonzero(np.diff(owner[order], prepend=-1))
     sizes = np.diff(np.append(starts, len(values)))
     return (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
-
-
-def _few_of_each(key: np.ndarray, most: int) -> np.ndarray:
-    """Positions of a limited number of every value, drawn with a fixed seed."""
-    if len(key) <= most:
-        return np.arange(len(key))
-    order = np.random.default_rng(0).permutation(len(key))
-    order = order[np.argsort(key[order], kind="stable")]
-    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
-    rank = np.arange(len(key)) - np.repeat(starts, np.diff(np.append(starts, len(key))))
-    return np.sort(order[rank < most])
 
 
 def _pieces(parts: np.ndarray, labels: np.ndarray, k: int, m: int) -> np.ndarray:
@@ -364,15 +334,21 @@ def _pieces(parts: np.ndarray, labels: np.ndarray, k: int, m: int) -> np.ndarray
 def _of_similarity(
     W: Any, few: np.ndarray | None, labels: np.ndarray, sizes: np.ndarray
 ) -> Structure:
+    """Directions of the k leading eigenvectors that the labels explain, each by its share."""
     W = W if few is None else _part(W, few)
     W = W.float() if is_bfloat16(W) else W
-    k, large = len(sizes), sizes >= SMALLEST
-    blocks = Blocks.of(W, labels, k)
-    left = blocks.unexplained(k)
-    threshold = WAVES[0] + WAVES[1] * float(ndtri(LEVEL))
-    p_value = float(ndtr((left - WAVES[0]) / WAVES[1]))
-    apart = blocks.n_apart(k, threshold) if left >= threshold else int(large.sum())
-    return Structure(left, threshold, p_value, apart, apart == k, None)
+    k, tiny = len(sizes), np.finfo(float).tiny
+    degree = np.maximum(to_numpy(degrees(W)).astype(np.float64), tiny)
+    vectors = to_numpy(leading_eigenvectors(normalized_operator(W), k, tol=1e-3).vectors)
+    sums = np.zeros((k, k))
+    np.add.at(sums, labels, np.sqrt(degree)[:, None] * vectors)
+    mass = np.maximum(np.bincount(labels, degree, k), tiny)
+    left = 1.0 - np.linalg.svd(sums / np.sqrt(mass)[:, None], compute_uv=False) ** 2
+    mean, deviation = TUNING.waves
+    threshold, worst = mean + deviation * float(ndtri(LEVEL)), float(left[-1])
+    apart = max(1, min(int((left < threshold).sum()), int((sizes >= SMALLEST).sum())))
+    p_value = float(ndtr((worst - mean) / deviation))
+    return Structure(worst, threshold, p_value, apart, apart == k, None)
 
 
 def _readable(evidence: ArrayLike) -> bool:

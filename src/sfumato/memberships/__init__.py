@@ -5,8 +5,7 @@ where the memberships came from, and, ``align`` and ``average`` apart, nothing d
 (the order) of the clusters beyond permuting the answer with them.
 """
 
-from .alignment import align, average
-from .pairs import cooccurrence
+from .combined import align, average, cooccurrence, predict_strongest, strongest
 from .rows import (
     check_memberships,
     entropy,
@@ -17,7 +16,6 @@ from .rows import (
     project_simplex,
     sizes,
 )
-from .sparse import predict_strongest, strongest
 
 __all__ = [
     "align",

@@ -1,16 +1,17 @@
 """Measures of clusterings, hard or soft: every one takes labels or memberships on either side."""
 
 from ._sides import Estimate
-from .calibration import CalibrationCurve, brier_score, calibration_curve, stability
-from .consensus import ConsensusDistribution, consensus_distribution
-from .contingency import contingency_bayes_factor
 from .information import (
     adjusted_mutual_information,
+    contingency_bayes_factor,
     matched_accuracy,
     normalized_mutual_information,
 )
 from .pairs import (
+    CalibrationCurve,
     adjusted_rand_index,
+    brier_score,
+    calibration_curve,
     pair_confusion,
     pair_f1,
     pair_precision,
@@ -18,6 +19,8 @@ from .pairs import (
     rand_index,
 )
 from .validity import (
+    ConsensusDistribution,
+    consensus_distribution,
     fuzzy_silhouette,
     partition_coefficient,
     partition_entropy,
@@ -46,6 +49,5 @@ __all__ = [
     "partition_entropy",
     "rand_index",
     "silhouette",
-    "stability",
     "xie_beni",
 ]

@@ -18,14 +18,13 @@ from ..array.arrays import to_numpy
 from ..array.docs import documented
 from ..array.labels import encode
 from ..array.types import ArrayLike, RandomState
-from ..array.validation import check_choice
+from ..array.validation import check_choice, check_weights
 from ..memberships import check_memberships
 
 __all__ = [
     "Estimate",
     "as_side",
     "as_sides",
-    "as_weights",
     "bootstrap_weights",
     "comparison",
     "is_hard",
@@ -36,21 +35,18 @@ __all__ = [
     "total",
 ]
 
-_BLOCK = 2**15
-_RESAMPLES = 400
-
 Side = Any
 
 
 class Estimate(NamedTuple):
-    """A measure with its bootstrap interval."""
+    """A number, or an array of numbers, with its bootstrap interval."""
 
-    value: float
-    low: float
-    high: float
+    value: Any
+    low: Any
+    high: Any
 
     def __float__(self) -> float:
-        return self.value
+        return float(self.value)
 
 
 def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
@@ -94,7 +90,7 @@ def as_sides(
                     "unseen='cluster' to count them as a cluster"
                 )
             reference, clustering = left[seen], right[seen]
-            weights = as_weights(sample_weight, len(seen))
+            weights = check_weights(sample_weight, seen)
             sample_weight = None if weights is None else weights[seen]
     sides = as_side(reference, "reference"), as_side(clustering, "clustering")
     if sides[0].shape[0] != sides[1].shape[0]:
@@ -110,26 +106,6 @@ def _seen(values: np.ndarray) -> np.ndarray:
     if values.ndim == 1 and values.dtype.kind in "if":
         return values != -1
     return np.ones(len(values), dtype=bool)
-
-
-def as_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray | None:
-    """Nonnegative finite weights (n,) with a positive sum, or ``None``."""
-    if sample_weight is None:
-        return None
-    weights = to_numpy(sample_weight).astype(np.float64)
-    if weights.shape != (n,):
-        raise ValueError(
-            f"sample_weight must hold one weight for each of the {n} objects, got shape "
-            f"{weights.shape}"
-        )
-    if not (np.isfinite(weights).all() and weights.min() >= 0 and weights.max() > 0):
-        raise ValueError("sample_weight must be finite and nonnegative, with a positive sum")
-    if not 1e-150 <= weights.sum() <= 1e150:  # pairs count by the product of their weights
-        raise ValueError(
-            f"sample_weight sums to {weights.sum():g}, whose square is no number: divide it by its "
-            "largest value"
-        )
-    return weights
 
 
 def is_hard(side: Side) -> bool:
@@ -155,8 +131,8 @@ def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
     if is_hard(right):
         return overlap(right, left, weights).T
     table = np.zeros((left.shape[1], right.shape[1]))
-    for start in range(0, left.shape[0], _BLOCK):
-        rows = slice(start, start + _BLOCK)
+    for start in range(0, left.shape[0], 2**15):
+        rows = slice(start, start + 2**15)
         block = right[rows].astype(np.float64, copy=False)
         block = block if weights is None else block * weights[rows, None]
         table += left[rows].T.astype(np.float64, copy=False) @ block
@@ -198,7 +174,7 @@ def measure(
 
     Objects are resampled as multinomial counts that multiply the weights.
     """
-    weights = as_weights(sample_weight, n)
+    weights = check_weights(sample_weight, np.empty((n, 0)))
     value = float(function(weights))
     if interval is None:
         return value
@@ -234,13 +210,7 @@ def comparison(formula: Callable[[Side, Side, np.ndarray | None], float]) -> Com
 
     @wraps(formula)
     def agreement(
-        reference,
-        clustering,
-        *,
-        sample_weight=None,
-        unseen="ignore",
-        interval=None,
-        random_state=0,
+        reference, clustering, *, sample_weight=None, unseen="ignore", interval=None, random_state=0
     ):
         left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
         n = left.shape[0]
@@ -259,7 +229,7 @@ def bootstrap_weights(
         raise ValueError(
             f"interval must be a level between 0 and 1, such as 0.95, or None; got {interval!r}"
         )
-    for _ in range(_RESAMPLES):
+    for _ in range(400):
         counts = np.bincount(rng.integers(n, size=n), minlength=n).astype(np.float64)
         resampled = counts if weights is None else counts * weights
         # A draw may hit objects of weight zero only.

@@ -1,22 +1,107 @@
-"""Agreement about pairs of objects, for labels and memberships alike; formulas in ``_pairs``."""
+"""Agreement about pairs of objects, for labels and memberships alike.
+
+p_ij = u_i'u_j is the chance that the clustering under test puts i and j together, q_ij = v_i'v_j
+that of the reference; sums run over
+pairs i < j, each counted w_i w_j times. With  T = V'WU:
+
+    sum p q = (|T|^2 - sum_i w_i^2 |u_i|^2 |v_i|^2) / 2
+            sum p = (|U'w|^2 - sum_i w_i^2 |u_i|^2) / 2
+
+so that nothing n x n is needed: O(n k k'). On labels the measures are the classical ones; on
+memberships the counts are expectations over labels drawn independently from both sides.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import scipy.sparse as sp
 
 from ..array.docs import documented
-from ..array.types import ArrayLike
-from ._pairs import adjusted_rand, count_pairs
-from ._sides import Side, as_sides, as_weights, comparison
+from ..array.types import ArrayLike, RandomState
+from ..array.validation import check_weights
+from ..memberships import cooccurrence
+from ._sides import (
+    Side,
+    as_sides,
+    bootstrap_weights,
+    comparison,
+    is_hard,
+    overlap,
+    self_overlap,
+    squared_norms,
+    total,
+)
 
 __all__ = [
+    "CalibrationCurve",
     "adjusted_rand_index",
+    "brier_score",
+    "calibration_curve",
     "pair_confusion",
     "pair_f1",
     "pair_precision",
     "pair_recall",
     "rand_index",
 ]
+
+
+class Pairs(NamedTuple):
+    """Expected numbers of pairs.
+
+    Apart in both, together in the clustering only, in the reference only, in both; Sum p(1-p) +
+    q(1-q).
+    """
+
+    tn: float
+    fp: float
+    fn: float
+    tp: float
+    vagueness: float
+
+    @property
+    def all(self) -> float:
+        return self.tn + self.fp + self.fn + self.tp
+
+
+def count_pairs(
+    reference: Side, clustering: Side, weights: np.ndarray | None, *, squares: bool = False
+) -> Pairs:
+    """Expected pair counts; with ``squares`` also the sum of p(1-p) + q(1-q), which costs two more
+    tables on memberships.
+    """
+    w2 = np.ones(reference.shape[0]) if weights is None else weights**2
+    mass = float(reference.shape[0] if weights is None else weights.sum())
+    v2, u2 = squared_norms(reference), squared_norms(clustering)
+    table = overlap(reference, clustering, weights)
+    entries = table.data if sp.issparse(table) else table
+    tp = (np.square(entries).sum() - np.sum(w2 * v2 * u2)) / 2
+    q, p = (
+        (np.square(total(side, weights)).sum() - np.sum(w2 * norm)) / 2
+        for side, norm in ((reference, v2), (clustering, u2))
+    )
+    pairs = (mass**2 - w2.sum()) / 2
+    vagueness = 0.0
+    for side, norm, together in ((reference, v2, q), (clustering, u2, p)):
+        if squares and not is_hard(side):
+            vagueness += together - (self_overlap(side, weights) - np.sum(w2 * norm**2)) / 2
+    return Pairs(
+        *(max(0.0, float(count)) for count in (pairs - p - q + tp, p - tp, q - tp, tp, vagueness))
+    )
+
+
+def adjusted_rand(c: Pairs) -> float:
+    p, q = c.tp + c.fp, c.tp + c.fn
+    above = c.tp * c.tn - c.fp * c.fn
+    below = (p * (c.all - q) + q * (c.all - p) - c.all * c.vagueness) / 2
+    if below <= 1e-14 * c.all**2:
+        return 1.0 if brier(c) <= 1e-14 else 0.0
+    return above / below
+
+
+def brier(c: Pairs) -> float:
+    return max(0.0, c.fp + c.fn - c.vagueness) / c.all if c.all > 0 else 0.0
 
 
 @documented
@@ -32,9 +117,8 @@ def pair_confusion(
 
     Parameters
     ----------
-    %(sides)s
-    %(pair_weight)s
-    %(unseen)s
+    reference, clustering, sample_weight, unseen
+        As for ``rand_index``.
 
     Returns
     -------
@@ -50,7 +134,7 @@ def pair_confusion(
            [1., 1.]])
     """
     left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
-    counts = count_pairs(left, right, as_weights(sample_weight, left.shape[0]))
+    counts = count_pairs(left, right, check_weights(sample_weight, left))
     return np.array([[counts.tn, counts.fp], [counts.fn, counts.tp]])
 
 
@@ -61,12 +145,7 @@ def rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
     On memberships the expectation over independently drawn labels, so a soft clustering agrees with
     itself less than perfectly (``1 - brier_score`` is the form that does).
 
-    Parameters
-    ----------
-    %(sides)s
-    %(pair_weight)s
-    %(unseen)s
-    %(bootstrap)s
+    %(pairs)s
 
     Returns
     -------
@@ -92,12 +171,7 @@ def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> 
     The index of Hubert and Arabie (1985) on labels; on memberships 1 for a soft clustering against
     itself.
 
-    Parameters
-    ----------
-    %(sides)s
-    %(pair_weight)s
-    %(unseen)s
-    %(bootstrap)s
+    %(pairs)s
 
     Returns
     -------
@@ -118,12 +192,7 @@ def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float
     """Of the pairs the clustering puts together, the share the reference puts together too (1 if it
     puts none together).
 
-    Parameters
-    ----------
-    %(sides)s
-    %(pair_weight)s
-    %(unseen)s
-    %(bootstrap)s
+    %(pairs)s
 
     Returns
     -------
@@ -144,12 +213,7 @@ def pair_recall(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Of the pairs the reference puts together, the share the clustering puts together too (1 if
     there are none).
 
-    Parameters
-    ----------
-    %(sides)s
-    %(pair_weight)s
-    %(unseen)s
-    %(bootstrap)s
+    %(pairs)s
 
     Returns
     -------
@@ -169,12 +233,7 @@ def pair_recall(left: Side, right: Side, weights: np.ndarray | None) -> float:
 def pair_f1(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Harmonic mean of pair precision and pair recall:  2 TP / (2 TP + FP + FN).
 
-    Parameters
-    ----------
-    %(sides)s
-    %(pair_weight)s
-    %(unseen)s
-    %(bootstrap)s
+    %(pairs)s
 
     Returns
     -------
@@ -188,3 +247,148 @@ def pair_f1(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """
     c = count_pairs(left, right, weights)
     return 2 * c.tp / (2 * c.tp + c.fp + c.fn) if c.tp + c.fp + c.fn > 0 else 1.0
+
+
+@comparison
+def brier_score(left: Side, right: Side, weights: np.ndarray | None) -> float:
+    """Mean squared difference of co-occurrences,  mean over pairs of (p_ij - q_ij)^2.
+
+     0 is perfect.
+
+    Against labels it is a proper score of the probabilities that two objects belong together: its
+    expected value is least for the true probabilities. Nothing n x n is made.
+
+    %(pairs)s
+
+    Returns
+    -------
+    score : float or Estimate
+        On labels, one minus the Rand index.
+
+    Examples
+    --------
+    >>> from sfumato.metrics import brier_score
+    >>> brier_score([0, 1], [[0.5, 0.5], [0.5, 0.5]])
+    0.25
+    """
+    return brier(count_pairs(left, right, weights, squares=True))
+
+
+class CalibrationCurve(NamedTuple):
+    """Pairs binned by the chance the clustering gives them.
+
+    Mean chance, mean truth, weight, and the interval of the truth.
+
+    Arrays over the bins that hold pairs; ``low`` and ``high`` are ``None`` unless an interval was
+    asked for.
+    """
+
+    predicted: np.ndarray
+    observed: np.ndarray
+    weight: np.ndarray
+    low: np.ndarray | None
+    high: np.ndarray | None
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error: mean of |predicted - observed| over pairs."""
+        return float(np.average(np.abs(self.predicted - self.observed), weights=self.weight))
+
+
+@documented
+def calibration_curve(
+    reference: ArrayLike,
+    clustering: ArrayLike,
+    *,
+    n_bins: int = 10,
+    n_pairs: int = 1_000_000,
+    sample_weight: ArrayLike | None = None,
+    unseen: str = "ignore",
+    interval: float | None = None,
+    random_state: RandomState = 0,
+) -> CalibrationCurve:
+    """How often pairs that should be together with chance p are together in the reference.
+
+    A calibrated clustering lies on the diagonal: of the pairs it gives p = 0.7, seven in ten are
+    together.
+
+    Parameters
+    ----------
+    reference, clustering, sample_weight, unseen
+        As for ``rand_index``.
+    n_bins : int
+        Bins of equal width on [0, 1]; empty ones are left out.
+    n_pairs : int
+        Where there are more pairs than that, so many are drawn at random.
+    interval : float, optional
+        Level of bootstrap intervals over objects for the observed shares, such as 0.95.
+    random_state : None, int or Generator
+        Of the drawn pairs and the bootstrap.
+
+    Returns
+    -------
+    curve : CalibrationCurve
+        Arrays ``predicted``, ``observed``, ``weight``, ``low``, ``high`` over bins, and ``error``.
+
+    Examples
+    --------
+    >>> from sfumato.metrics import calibration_curve
+    >>> curve = calibration_curve([0, 0, 1, 1], [[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]])
+    >>> round(curve.error, 3)
+    0.097
+    """
+    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
+    n = left.shape[0]
+    if n < 2:
+        raise ValueError("calibration needs pairs: give at least two objects")
+    rng = np.random.default_rng(random_state)
+    pairs = _pairs(rng, n, n_pairs)
+    truth, chance = _together(left, pairs), _together(right, pairs)
+    # A chance of exactly 1 belongs to the last bin.
+    bins = np.minimum((chance * n_bins).astype(int), n_bins - 1)
+    weights = check_weights(sample_weight, left)
+
+    def shares(weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        pair_weight = (
+            np.ones(len(pairs)) if weights is None else weights[pairs[:, 0]] * weights[pairs[:, 1]]
+        )
+        weight, predicted, observed = (
+            np.bincount(bins, pair_weight * value, minlength=n_bins)
+            for value in (1.0, chance, truth)
+        )
+        # NaN in empty bins, which are dropped below.
+        filled = np.where(weight > 0, weight, np.nan)
+        return weight, predicted / filled, observed / filled
+
+    weight, predicted, observed = shares(weights)
+    used = weight > 0
+    if not used.any():
+        raise ValueError(
+            "calibration needs pairs: give at least two objects a sample_weight above 0"
+        )
+    low = high = None
+    if interval is not None:
+        draws = np.stack(
+            [
+                shares(resampled)[2][used]
+                for resampled in bootstrap_weights(rng, n, weights, interval)
+            ]
+        )
+        low, high = np.nanquantile(draws, [(1 - interval) / 2, (1 + interval) / 2], axis=0)
+    return CalibrationCurve(predicted[used], observed[used], weight[used], low, high)
+
+
+def _pairs(rng: np.random.Generator, n: int, n_pairs: int) -> np.ndarray:
+    """All pairs i < j, or ``n_pairs`` of them at random."""
+    if n * (n - 1) // 2 <= n_pairs:
+        return np.stack(np.triu_indices(n, 1), axis=1)
+    first = rng.integers(n, size=n_pairs)
+    # An offset of 1 to n - 1 never pairs an object with itself.
+    return np.stack([first, (first + rng.integers(1, n, size=n_pairs)) % n], axis=1)
+
+
+def _together(side: Side, pairs: np.ndarray) -> np.ndarray:
+    if is_hard(side):
+        return (side.indices[pairs[:, 0]] == side.indices[pairs[:, 1]]).astype(np.float64)
+    # Rounding may leave [0, 1] by a bit or two.
+    return np.clip(cooccurrence(side, pairs), 0.0, 1.0)

@@ -40,7 +40,7 @@ BY_COPIES = (
     *HYPERGRAPHS,
 )
 # Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
-COPIES = 7
+COPIES = 6
 
 
 def memory_needed(consensus: Any, n: int, k: int, n_init: int) -> dict[str, float]:
