@@ -178,7 +178,7 @@ class Gaussian(Component):
         """Families of one kind and one sort of coordinates see rows alike."""
         return self.kind, self.family in AFFINE, self.apart
 
-    def rows(self, X: Any, *columns: Any) -> Rows:
+    def rows(self, X: Array, *columns: Any) -> Rows:
         """Inner coordinates of the rows, or quadratic features of them where these have room."""
         rows, kind = Rows(X, *columns, view=self.coordinates.inner), self.kind
         room = X.shape[0] * distances.width(self.n_features, kind) <= MOST_KEPT and is_numpy(X)
@@ -325,6 +325,14 @@ class Gaussian(Component):
         if self.prior is None:
             return 0.0
         return float(self.prior.log_density(state.means, state.covariances, self.family))
+
+    def uncounted(self, state: State) -> float:
+        """The density of the prior.
+
+        It depends on how covariances are written, and is highest where a cluster shrinks onto a
+        few objects: among maxima of the posterior it would choose such ones.
+        """
+        return self.log_prior(state)
 
     def unpack(self, vector: np.ndarray, like: State) -> State:
         """The state of a vector, with the values that stay fixed."""

@@ -67,7 +67,7 @@ class Component(ABC):
         return False
 
     @abstractmethod
-    def rows(self, X: Any, *columns: Any) -> Rows:
+    def rows(self, X: Array, *columns: Any) -> Rows:
         """Rows of ``X`` as this component sees them."""
 
     def log_volumes(self, block: Array) -> Any:
@@ -107,6 +107,10 @@ class Component(ABC):
 
     def log_prior(self, state: State) -> float:
         """Logarithm of the prior density of a state."""
+        return 0.0
+
+    def uncounted(self, state: State) -> float:
+        """Part of the objective that does not count where maxima are compared."""
         return 0.0
 
     def unpack(self, vector: np.ndarray, like: State) -> Any:

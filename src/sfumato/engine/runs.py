@@ -139,13 +139,10 @@ def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:
 
 
 def merit(likelihood: Likelihood, run: loop.Run) -> float:
-    """Log-likelihood of a run, by which maxima are compared, with a prior too.
-
-    The density of a prior depends on how covariances are written, and is highest where a cluster
-    shrinks onto a few objects: among maxima of the posterior it would choose such ones. Of a run
-    that ended beyond numbers it is the least of all.
+    """The value by which maxima are compared; the least of all for a run that ended beyond
+    numbers.
     """
-    value = float(run.objective - likelihood.component.log_prior(run.state))
+    value = float(run.objective - likelihood.component.uncounted(run.state))
     return value if np.isfinite(value) else -np.inf
 
 
@@ -154,7 +151,7 @@ def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> lis
     component, ranked = likelihood.component, []
     for i, state in enumerate(states):
         end, value = likelihood.steps(state, n_steps)
-        value = float(value - component.log_prior(end))
+        value = float(value - component.uncounted(end))
         value = value if np.isfinite(value) else -np.inf
         ranked.append((component.has_small(end, likelihood.count), -value, i, end))
     ranked.sort(key=lambda one: one[:3])

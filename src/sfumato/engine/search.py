@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..array.rows import Rows
+from ..array.types import Array
 from ..numerics import seeding
 from . import loop
 from .component import Component, Fit, Likelihood
@@ -50,7 +51,7 @@ class Objects:
     numbers). ``linked`` are linked rows with their features and weights.
     """
 
-    X: Any
+    X: Array
     weights: np.ndarray | None
     total: float
     count: float
@@ -60,7 +61,7 @@ class Objects:
 
     @classmethod
     def of(
-        cls, X: Any, weights: np.ndarray | None, links: Linked | None = None, *columns: Any
+        cls, X: Array, weights: np.ndarray | None, links: Linked | None = None, *columns: Any
     ) -> Objects:
         """Objects with weights (n,) or None, and rows that the user linked."""
         total = float(X.shape[0] if weights is None else weights.sum())
