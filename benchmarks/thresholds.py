@@ -92,7 +92,7 @@ def labelings() -> str:
     found = []
     for seed in range(6):
         L = datasets.make_labelings(
-            len(sizes), 4, memberships=truth, n_partitions=30, random_state=seed
+            len(sizes), 4, memberships=truth, n_members=30, random_state=seed
         ).evidence
         model = sfumato.EvidenceAccumulation(
             "auto", ensemble="precomputed", selection="eigengap", random_state=0
