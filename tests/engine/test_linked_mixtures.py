@@ -61,7 +61,9 @@ def test_memberships_and_objective_are_sums_over_all_allowed_labellings(make):
     must, cannot, soft = [[0, 1]], [[2, 30]], [[0, 2, 1.3]]
     y = np.full(40, -1)
     y[[5, 35]] = [0, 1]
-    model = quietly(make(2), X, y, weights, must_link=[[0, 1]], cannot_link=[[2, 30, 1e3], *soft])
+    model = quietly(
+        make(2), X, y, sample_weight=weights, must_link=[[0, 1]], cannot_link=[[2, 30, 1e3], *soft]
+    )
     L = weights[:, None] * (np.log(model.predict_proba(X)) + model.score_samples(X)[:, None])
     rows = [0, 1, 2, 30]
     values, labels = [], list(itertools.product(range(2), repeat=4))
@@ -91,7 +93,7 @@ def test_weights_of_links_equal_copies_of_linked_rows(make):
     weights[[3, 40]] = 2.0
     copied = np.vstack([X, X[[3, 40]]])
     one, two = make(2).set_params(tol=1e-12), make(2).set_params(tol=1e-12)
-    quietly(one, X, None, weights, must_link=[[3, 40]], cannot_link=[[3, 50]])
+    quietly(one, X, sample_weight=weights, must_link=[[3, 40]], cannot_link=[[3, 50]])
     links = {"must_link": [[3, 40], [3, 60], [40, 61]], "cannot_link": [[3, 50]]}
     quietly(two, copied, **links)
     np.testing.assert_allclose(one.memberships_, two.memberships_[:60], atol=1e-6)

@@ -154,7 +154,7 @@ def kmeans(
 
 def lloyd(X: np.ndarray, weights: np.ndarray, centers: np.ndarray, n_steps: int) -> np.ndarray:
     """Labels (n,) after a few steps of Lloyd's algorithm."""
-    return native("kmeans").few_steps(X, weights, centers, n_steps)
+    return native("kmeans").lloyd(X, weights, centers, n_steps, 0.0)[1]
 
 
 def agglomerate(X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
