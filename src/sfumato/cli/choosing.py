@@ -16,7 +16,7 @@ from ..selection import verdict
 from ..selection.own import POSTERIOR
 from .evidence import on_one_scale, prepare
 from .models import Request, check_model, first_choice, make
-from .terminal import Terminal
+from .terminal import Terminal, finite
 
 __all__ = ["automatic", "choose"]
 
@@ -97,35 +97,20 @@ def _chosen(asked: Request, candidates: range | None, criterion: str, terminal: 
 
 
 def _show(choice: Any, terminal: Terminal) -> None:
-    rows = [
-        [row.n_clusters, row.score, *_sureness(row, choice), _mark(row, choice)]
-        for row in choice.table
-    ]
-    terminal.table(
-        f"Score: {choice.score_name} (higher is better)",
-        ["clusters", "score", "standard error", "probability", ""],
-        rows,
-    )
+    rows = []
+    for row in choice.table:
+        mark = "chosen" if row.n_clusters == choice.n_clusters else ""
+        rows.append([row.n_clusters, row.score, *_sureness(row, choice), row.failure or mark])
+    headings = ["clusters", "score", "standard error", "probability", ""]
+    terminal.table(f"Score: {choice.score_name} (higher is better)", headings, rows)
     found = verdict(choice.estimator, structure=choice.structure, automatic=True)
     if choice.n_clusters != choice.preferred:
         terminal.say(f"The score alone would take {choice.preferred}.")
     terminal.say(f"Chosen: {choice.n_clusters}. {found.text}")
-    scores = [
-        {
-            "n_clusters": row.n_clusters,
-            "score": _finite(row.score),
-            "standard_error": _finite(row.standard_error),
-            "probability": _finite(row.probability),
-        }
-        for row in choice.table
-    ]
-    answer = {
-        "n_clusters": choice.n_clusters,
-        "preferred": choice.preferred,
-        "criterion": choice.criterion,
-        "supported": choice.supported,
-        "verdict": found._asdict(),
-    }
+    parts = ("n_clusters", "score", "standard_error", "probability")
+    scores = [{part: finite(getattr(row, part)) for part in parts} for row in choice.table]
+    parts = ("n_clusters", "preferred", "criterion", "supported")
+    answer = {part: getattr(choice, part) for part in parts} | {"verdict": found._asdict()}
     p_value = None if choice.structure is None else choice.structure.p_value
     terminal.record({**answer, "p_value": p_value, "table": scores})
 
@@ -137,14 +122,6 @@ def _sureness(row: Any, choice: Any) -> list[float | None]:
         choice.criterion == POSTERIOR or any(each.standard_error > 0 for each in choice.table)
     )
     return [error, row.probability if known else None]
-
-
-def _mark(row: Any, choice: Any) -> str:
-    return row.failure or ("chosen" if row.n_clusters == choice.n_clusters else "")
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _draw(path: Path, form: str, choice: Any) -> None:

@@ -297,7 +297,7 @@ def _classes(table: Table, used: Sequence[Column]) -> list[str]:
     if not names or table.classes is not None:
         return []
     first = shlex.quote(plain(names[0], 30))
-    what = "looks like known classes" if named else "is clustered like a number"
+    what = "looks like known classes" if named else "is a category and clustered too"
     return [
         f"'{plain(names[0], 30)}' {what}: --class-column {first} only compares the clusters with "
         f"it, and --drop {first} leaves it out"
@@ -313,8 +313,8 @@ def _repeated(table: Table) -> list[str]:
     if not isinstance(values, np.ndarray) or isinstance(values, np.memmap) or table.label_names:
         return []
     count = len(values) - len(np.unique(values, axis=0)) if values.size <= 5_000_000 else 0
-    are = "row repeats another" if count == 1 else "rows repeat others"
-    return [f"{count:,} {are}: leave them out if the same object was entered twice"] * bool(count)
+    are = "row repeats another: leave it" if count == 1 else "rows repeat others: leave them"
+    return [f"{count:,} {are} out if the same object was entered twice"] * bool(count)
 
 
 def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:

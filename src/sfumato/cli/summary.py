@@ -23,7 +23,7 @@ from ..selection import stability, verdict
 from ..similarity import Factored
 from .evidence import with_class
 from .models import Request, commands
-from .terminal import Terminal
+from .terminal import Terminal, finite
 
 __all__ = ["agreement", "measures", "show", "summarize", "write_report"]
 
@@ -112,12 +112,8 @@ def summarize(
 
 
 def _level(level: Any) -> dict[str, Any]:
-    held = {"n_clusters": level.n_clusters, "score": _finite(level.score)}
+    held = {"n_clusters": level.n_clusters, "score": finite(float(level.score))}
     return held | {"worth_a_look": bool(level.shown)}
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _structure(estimator: Estimator) -> dict[str, Any] | None:
