@@ -6,16 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..array.types import Estimator
 from ..io import InputError, Table, read
 from ..io.output import Output, check_file
 from ..report._curve import curve_of_choice
 from ..selection import verdict
 from ..selection.own import POSTERIOR
-from .evidence import on_one_scale, prepare
-from .models import Request, check_model, first_choice, make
+from .evidence import agreement_of_resamples, on_one_scale, prepare
+from .models import Request, check_model, estimator_of, first_choice
 from .terminal import Terminal, finite
 
 __all__ = ["automatic", "choose"]
@@ -55,7 +53,7 @@ def _search(
     with terminal.heard() as said, terminal.progress("trying numbers of clusters") as advance:
         choice = choose_n_clusters(
             estimator,
-            np.asarray(table.values) if isinstance(table.values, np.memmap) else table.values,
+            table.loaded,
             candidates,
             criterion=criterion,
             sample_weight=table.weights,
@@ -75,35 +73,39 @@ def choose(asked: Request, candidates: range | None, criterion: str, plot: Path 
         raise InputError(f"--plot writes PNG, SVG or PDF files, got '{plot.name}'")
     terminal = Terminal(as_json=asked.as_json, quiet=asked.quiet)
     if plot is None:
-        _show(_chosen(asked, candidates, criterion, terminal), terminal)
+        _show(*_chosen(asked, candidates, criterion, terminal), terminal)
         return
     with Output(plot, check_file("--plot"), force=asked.force, option="--plot") as output:
-        choice = _chosen(asked, candidates, criterion, terminal)
-        _show(choice, terminal)
+        choice, agreed = _chosen(asked, candidates, criterion, terminal)
+        _show(choice, agreed, terminal)
         with output.file() as partial:
             _draw(partial, plot.suffix[1:].lower(), choice)
 
 
-def _chosen(asked: Request, candidates: range | None, criterion: str, terminal: Terminal) -> Any:
+def _chosen(
+    asked: Request, candidates: range | None, criterion: str, terminal: Terminal
+) -> tuple[Any, float | None]:
     with terminal.progress("reading") as advance:
         table = read(asked.data, asked.roles, advance)
     asked = replace(asked, model=asked.model or first_choice(table))
-    estimator = make(
-        asked.model, None, seed=asked.seed, similarity=asked.similarity, settings=asked.settings
-    )
+    estimator = estimator_of(asked, None)
     table = on_one_scale(table, asked, estimator, terminal)
     prepare(estimator, table, asked.model, asked.roles)
-    return _search(estimator, table, asked.model, candidates, criterion, terminal)[0]
+    choice, _ = _search(estimator, table, asked.model, candidates, criterion, terminal)
+    with terminal.progress("comparing with resamples"):
+        return choice, agreement_of_resamples(choice.estimator, table, asked.seed)
 
 
-def _show(choice: Any, terminal: Terminal) -> None:
+def _show(choice: Any, agreed: float | None, terminal: Terminal) -> None:
     rows = []
     for row in choice.table:
         mark = "chosen" if row.n_clusters == choice.n_clusters else ""
-        rows.append([row.n_clusters, row.score, *_sureness(row, choice), row.failure or mark])
+        rows.append(
+            [row.n_clusters, finite(row.score), *_sureness(row, choice), row.failure or mark]
+        )
     headings = ["clusters", "score", "standard error", "probability", ""]
     terminal.table(f"Score: {choice.score_name} (higher is better)", headings, rows)
-    found = verdict(choice.estimator, structure=choice.structure, automatic=True)
+    found = verdict(choice.estimator, structure=choice.structure, stability=agreed, automatic=True)
     if choice.n_clusters != choice.preferred:
         terminal.say(f"The score alone would take {choice.preferred}.")
     terminal.say(f"Chosen: {choice.n_clusters}. {found.text}")
