@@ -9,9 +9,8 @@ from typing import Any
 from ..array.types import Estimator
 from ..io import InputError, Table, read
 from ..io.output import Output, check_file
-from ..report._curve import curve_of_choice
+from ..report._facts import curve_of_choice
 from ..selection import verdict
-from ..selection.own import POSTERIOR
 from .evidence import agreement_of_resamples, on_one_scale, prepare
 from .models import Request, check_model, estimator_of, first_choice
 from .terminal import Terminal, finite
@@ -121,7 +120,7 @@ def _sureness(row: Any, choice: Any) -> list[float | None]:
     """Standard error and probability, where the scores vary and decide."""
     error = row.standard_error if row.standard_error > 0 else None
     known = choice.n_clusters == choice.preferred and (
-        choice.criterion == POSTERIOR or any(each.standard_error > 0 for each in choice.table)
+        choice.criterion == "posterior" or any(each.standard_error > 0 for each in choice.table)
     )
     return [error, row.probability if known else None]
 

@@ -18,7 +18,7 @@ from ..io import Result, Table
 from ..io.columns import reading
 from ..io.results import SCHEMA, has_noise
 from ..memberships import margin, sizes
-from ..report._curve import curve_of_model
+from ..report._facts import curve_of_model
 from ..selection import verdict
 from ..similarity import Factored
 from .evidence import agreement_of_resamples, with_class
@@ -185,7 +185,9 @@ def _pictures(
             "shown": found.shown.tolist(),
             "coordinates": found.coordinates.round(6).tolist(),
             "axes": found.names,
-            "description": _described(table, U, found.shown),
+            "description": _described(
+                table, U, found.shown, getattr(estimator, "noise", None) is not None
+            ),
         }
     means = _similarity(request, estimator, table, U)
     if means is not None:
@@ -220,12 +222,13 @@ def _similarity(
     return plot.block_means(Factored(H, H), U[some], blocks=100)
 
 
-def _described(table: Table, U: np.ndarray, shown: np.ndarray) -> dict[str, Any]:
+def _described(table: Table, U: np.ndarray, shown: np.ndarray, noise: bool) -> dict[str, Any]:
     """The clusters in terms of the columns as they stand in the file."""
     if table.fields is not None:
-        return report.describe([column for column in table.fields if column.used], U, shown=shown)
+        used = [column for column in table.fields if column.used]
+        return report.describe(used, U, shown=shown, noise=noise)
     values = table.values if table.original is None else table.original
-    return report.describe(values, U, columns=table.columns, shown=shown)
+    return report.describe(values, U, columns=table.columns, shown=shown, noise=noise)
 
 
 def write_report(path: Path, result: Result, title: str | None = None) -> None:
@@ -250,28 +253,27 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         "time": f"{summary['seconds']:.1f} s, {summary['created']}",
         "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
     }
-    report.write(
-        path,
-        result.memberships,
-        title=title or f"Soft clustering of {summary['input']['name']}",
-        names=result.ids,
+    facts = report.Facts(
         noise=has_noise(summary),
         coordinates=held.get("coordinates"),
         shown=held.get("shown"),
         axes=held.get("axes"),
         description=held.get("description"),
-        notes=summary["input"].get("notes") or (),
         similarity=held.get("similarity"),
         scale=held.get("scale", 1.0),
         history=held.get("history"),
-        classes=classes,
-        class_title=held.get("class_title") or "class",
         selection=held.get("selection"),
         converged=summary["converged"],
-        warnings=summary["warnings"],
         verdict=summary.get("verdict"),
+        warnings=summary["warnings"],
+        notes=summary["input"].get("notes") or (),
         metrics=summary["metrics"],
         made=made,
+        class_title=held.get("class_title") or "class",
+    )
+    title = title or f"Soft clustering of {summary['input']['name']}"
+    report.write(
+        path, result.memberships, title=title, names=result.ids, classes=classes, facts=facts
     )
 
 
@@ -300,9 +302,7 @@ def show(result: Result, terminal: Terminal) -> None:
     for row, cluster in zip(rows, summary.get("clusters") or [], strict=False):
         terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
     if tree := summary.get("tree"):
-        terminal.say(
-            f"A decision tree of depth 3 reproduces {tree['accuracy']:.0%} of the clusters."
-        )
+        terminal.say(f"A small decision tree reproduces {tree['accuracy']:.0%} of the clusters.")
     _show_levels(summary, terminal)
     shared = int((margin(U) < 0.2).sum()) if U.shape[1] > 1 else 0
     measured = ", ".join(f"{name} {value:.3f}" for name, value in summary["metrics"].items())
