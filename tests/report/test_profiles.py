@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from sfumato import report
-from sfumato.report._columns import as_columns
 from sfumato.report._description import _condition, rules
-from sfumato.report._profiles import contrasts, sentence
+from sfumato.report._profiles import as_columns, contrasts, sentence
 
 
 def soft(n, k, seed=0):
@@ -76,8 +75,6 @@ def test_the_tree_says_what_made_the_labels():
         {"size": rng.uniform(0, 10, 300), "kind": rng.choice(["a", "b", "c"], 300)}
     )
     labels = np.where(frame["kind"] == "a", 2, (frame["size"] > 4).astype(int))
-    from sfumato.report._columns import as_columns
-
     found = rules(as_columns(frame), labels)
     assert found["accuracy"] == 1.0
     said = {tuple(sorted(rule["conditions"])): rule["cluster"] for rule in found["rules"]}

@@ -255,9 +255,7 @@ def show(result: Result, terminal: Terminal) -> None:
     for row, cluster in zip(rows, summary.get("clusters") or [], strict=False):
         terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
     if tree := summary.get("tree"):
-        terminal.say(
-            f"A small decision tree reproduces {tree['accuracy']:.0%} of the clusters."
-        )
+        terminal.say(f"A small decision tree reproduces {tree['accuracy']:.0%} of the clusters.")
     shared = int((margin(U) < 0.2).sum()) if U.shape[1] > 1 else 0
     measured = ", ".join(f"{name} {value:.3f}" for name, value in summary["metrics"].items())
     between = f"{shared:,} object{'' if shared == 1 else 's'} shared by two clusters"

@@ -14,9 +14,18 @@ from ..array.text import plain
 from ..engine.levels import regroup
 from ..io.columns import Column, encode, encoded_names
 from ..memberships import margin
-from ._columns import amount, as_columns, missing, shown_value, title
 from ._facts import levels_of
-from ._profiles import contrasts, profiles, sentence, telling
+from ._profiles import (
+    amount,
+    as_columns,
+    contrasts,
+    missing,
+    profiles,
+    sentence,
+    shown_value,
+    telling,
+    title,
+)
 
 __all__ = ["Plane", "describe", "plane", "rules"]
 
