@@ -25,6 +25,7 @@ from ._profiles import (
     shown_value,
     telling,
     title,
+    with_ratios,
 )
 
 __all__ = ["Plane", "describe", "plane", "rules"]
@@ -78,6 +79,7 @@ def _told(
 ) -> dict[str, Any]:
     """The clusters of one level."""
     own = U.argmax(axis=1)
+    found = with_ratios(table, U, list(found))
     return {
         "clusters": [
             {

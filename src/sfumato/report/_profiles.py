@@ -6,6 +6,7 @@ Columns come from an array, a data frame, or what a file was read into.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
     "shown_value",
     "telling",
     "title",
+    "with_ratios",
 ]
 
 # Cohen (1988), Statistical Power Analysis: a difference of half a standard deviation is visible to
@@ -99,6 +101,30 @@ def profiles(
             for cluster, profile in enumerate(_of_category(column, U)):
                 found[cluster].append(profile)
     return [sorted(group, key=lambda profile: -profile.separation) for group in found]
+
+
+def with_ratios(
+    table: Sequence[Column], U: np.ndarray, found: list[list[ColumnProfile]]
+) -> list[list[ColumnProfile]]:
+    """The profiles, with ratios of two columns where no column alone tells a cluster apart.
+
+    Of animals of all sizes, for instance, sexes differ in proportions only.
+    """
+    numbers = [c for c in table if c.kind == "number"]
+    numbers = [c for c in numbers if (np.nan_to_num(np.asarray(c.numbers), nan=1.0) > 0).all()][:10]
+    weak = [c for c, group in enumerate(found) if group and group[0].separation < LARGE]
+    if len(numbers) < 2 or not weak or U.shape[1] < 2:
+        return found
+    ratios = [
+        Column(f"{a.name} / {b.name}", "number", True, "", np.divide(a.numbers, b.numbers))  # type: ignore[arg-type]
+        for a, b in combinations(numbers, 2)
+    ]
+    more, kept = profiles(ratios, U), list(found)
+    for cluster in weak:
+        best, first = found[cluster][0].separation, more[cluster][:2]
+        better = [part for part in first if part.separation > max(VISIBLE, 1.5 * best)]
+        kept[cluster] = better + found[cluster]
+    return kept
 
 
 def _check_length(table: Sequence[Column], n: int) -> None:
