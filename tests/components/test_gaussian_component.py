@@ -7,31 +7,44 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from sfumato import GaussianMixture, datasets
-from sfumato.models.gaussian import candidate, kernel, search
-from sfumato.models.gaussian.candidate import collapsed, small
+from sfumato.components import kernel
+from sfumato.components.gaussian import Gaussian, Measured
+from sfumato.engine import mixture, search
 from sfumato.numerics import families
-from tolerances import stopped
+from sfumato.numerics.coordinates import Coordinates
 
 
 def recorded(monkeypatch, model, X):
-    """The fits of a model, with the data they were made on."""
+    """The fits of a model."""
     found = []
     choose = search.choose
 
-    def note(data, fits, criterion):
-        found[:] = [data, list(fits)]
-        return choose(data, fits, criterion)
+    def note(fits, criterion):
+        found[:] = list(fits)
+        return choose(fits, criterion)
 
-    monkeypatch.setattr(search, "choose", note)
+    monkeypatch.setattr(mixture, "choose", note)
     model.fit(X)
     return found
+
+
+def doubt(fit):
+    return fit.likelihood.component.doubt(fit.run.state, fit.likelihood.count)
+
+
+def component(state, thinnest=1.0):
+    """The component of a state, in the coordinates of the data."""
+    d = state.means.shape[1]
+    plain = Coordinates(np.zeros(d), np.ones(d), None, np.full(d, thinnest), thinnest)
+    measured = Measured(plain, 60.0, False)
+    return Gaussian(len(state.means), state.family, measured, state.floor)
 
 
 @pytest.mark.parametrize("covariance_type", ["VVV", "VVI", "VII"])
 def test_doubt_is_the_likelihood_that_blurred_covariances_lose(covariance_type, monkeypatch):
     X, _, _ = datasets.make_gaussians(90, 2, n_features=3, separation=40, random_state=0)
     model = GaussianMixture(2, covariance_type=covariance_type, random_state=0)
-    data, (fit,) = recorded(monkeypatch, model, X)
+    (fit,) = recorded(monkeypatch, model, X)
     scale = np.cov(X.T) / 2 ** (2 / 3)
     if covariance_type == "VVI":
         scale = np.diag(np.diag(scale))
@@ -43,18 +56,18 @@ def test_doubt_is_the_likelihood_that_blurred_covariances_lose(covariance_type, 
         blurred = S + scale / len(group)
         lost += np.sum(multivariate_normal(mean, S).logpdf(group))
         lost -= np.sum(multivariate_normal(mean, blurred).logpdf(group))
-    assert search.doubt(data, fit) == pytest.approx(2.0 * lost, rel=1e-3)
+    assert doubt(fit) == pytest.approx(2.0 * lost, rel=1e-3)
 
 
 def test_ordinary_components_raise_no_doubt(monkeypatch):
     X, _, _ = datasets.make_gaussians(600, 3, separation=4, random_state=0)
-    data, fits = recorded(monkeypatch, GaussianMixture(3, random_state=0), X)
-    chosen = search.choose(data, fits, "bic")
+    fits = recorded(monkeypatch, GaussianMixture(3, random_state=0), X)
+    chosen = search.choose(fits, "bic")
     assert chosen.candidate.bic == min(fit.candidate.bic for fit in fits)
-    assert search.doubt(data, chosen) < 0.1
+    assert doubt(chosen) < 0.1
 
 
-@pytest.mark.filterwarnings("ignore:3 components describe")
+@pytest.mark.filterwarnings("ignore:one cluster describes")
 def test_components_that_hold_a_few_objects_near_a_line_are_not_chosen():
     """Two components of about ten objects on lines have the best BIC of all, and mean nothing."""
     X, posterior, labels = datasets.make_gaussians(300, 3, separation=2.0, random_state=1009)
@@ -62,7 +75,7 @@ def test_components_that_hold_a_few_objects_near_a_line_are_not_chosen():
     assert model.search_.best(1)[0].covariance_type == "VVE"
     assert model.covariance_type_ == "EII"
     assert model.weights_.min() > 0.25
-    averaged = GaussianMixture(3, average=True, random_state=0).fit(X)
+    averaged = GaussianMixture(3, covariance_type="average", random_state=0).fit(X)
     assert np.abs(averaged.memberships_ - model.memberships_).max() < 0.2
 
 
@@ -74,9 +87,9 @@ def test_spikes_are_told_from_components():
         "VVV",
         1e-9,
     )
-    np.testing.assert_array_equal(collapsed(state, 1000.0, 1.0), [False, True])
-    np.testing.assert_array_equal(collapsed(state, 100.0, 0.0), [False, True])
-    np.testing.assert_array_equal(collapsed(state, 1000.0, 0.0), [False, False])
+    np.testing.assert_array_equal(component(state)._collapsed(state, 1000.0), [False, True])
+    np.testing.assert_array_equal(component(state, 0.0)._collapsed(state, 100.0), [False, True])
+    np.testing.assert_array_equal(component(state, 0.0)._collapsed(state, 1000.0), [False, False])
 
 
 @pytest.mark.parametrize("family", families.FAMILIES)
@@ -88,8 +101,8 @@ def test_components_want_as_many_objects_as_fix_a_shape(family):
     )
     for held, expected in ((wanted - 1, True), (wanted, False)):
         state = unit._replace(weights=np.array([500 - held, held]) / 500)
-        np.testing.assert_array_equal(small(state, 500.0), [False, expected])
-    assert collapsed(unit, 8.0, 1.0).all() == (family in ("VVV", "EVV"))
+        assert component(state).has_small(state, 500.0) == expected
+    assert component(unit)._collapsed(unit, 8.0).all() == (family in ("VVV", "EVV"))
 
 
 def clusters(shape, seed, n=240, d=3, k=3):
@@ -108,34 +121,37 @@ def clusters(shape, seed, n=240, d=3, k=3):
 
 @pytest.mark.parametrize("criterion", ["bic", "icl", "aic"])
 @pytest.mark.parametrize("shape", ["round", "common", "free"])
-def test_what_is_passed_over_could_not_have_been_chosen(shape, criterion, monkeypatch):
-    X = clusters(shape, seed=len(shape))
-    settings = {"criterion": criterion, "tol": 1e-10, "random_state": 0}
+def test_what_is_ruled_out_could_not_have_been_chosen(shape, criterion, monkeypatch):
+    X = clusters(shape, seed=len(shape), n=600)
+    settings = {"criterion": criterion, "random_state": 0}
     few = GaussianMixture(3, **settings).fit(X)
-    averaged = GaussianMixture(3, average=True, **settings).fit(X)
-    monkeypatch.setattr(candidate, "BEHIND", np.inf)
+    monkeypatch.setattr(search, "BEHIND", np.inf)
     every = GaussianMixture(3, **settings).fit(X)
     assert all(np.isfinite(row.bic) for row in every.search_)
     assert [row.covariance_type for row in few.search_] == list(families.FAMILIES)
     assert few.covariance_type_ == every.covariance_type_
-    np.testing.assert_allclose(few.memberships_, every.memberships_, atol=stopped(few))
+    np.testing.assert_allclose(few.memberships_, every.memberships_, atol=1e-3)
     passed = 0
     for row, full in zip(few.search_, every.search_, strict=True):
         assert row.n_parameters == full.n_parameters
         if row.reason:
             bound = float(row.reason.split(" at least")[0].split()[-1])
-            assert getattr(full, criterion) >= bound - 0.1
+            assert getattr(full, criterion) >= bound - 0.5
             passed += 1
-        else:
-            assert row.bic == pytest.approx(full.bic, abs=0.05)
     assert passed >= 4 or criterion == "aic"  # whose cost for a parameter rules out little
-    other = GaussianMixture(3, average=True, **settings).fit(X)
-    np.testing.assert_allclose(averaged.memberships_, other.memberships_, atol=2e-3)
 
 
-def test_a_search_over_numbers_keeps_the_rows_of_families_that_are_passed_over():
-    model = GaussianMixture(random_state=0, max_clusters=4).fit(clusters("round", 0))
-    assert model.n_clusters_ == 3
-    rows = [row for row in model.search_ if row.n_clusters == 3]
-    assert len(rows) == 14
-    assert all(np.isfinite(row.bic) for row in rows)
+def test_order_and_type_do_not_matter_where_a_sample_is_drawn():
+    rng = np.random.default_rng(0)
+    centers = 6.0 * rng.normal(size=(5, 4))
+    X = centers[rng.integers(5, size=9000)] + rng.normal(size=(9000, 4))
+    model = GaussianMixture(covariance_type="diag", random_state=0).fit(X)
+    order = rng.permutation(len(X))
+    shuffled = GaussianMixture(covariance_type="diag", random_state=0).fit(X[order])
+    single = GaussianMixture(covariance_type="diag", random_state=0).fit(X.astype(np.float32))
+    assert model.n_clusters_ == shuffled.n_clusters_ == single.n_clusters_ == 5
+    assert model.search_.n_objects == search.SCREEN
+    np.testing.assert_allclose(shuffled.memberships_, model.memberships_[order], atol=1e-4)
+    values = [row.bic for row in model.search_]
+    np.testing.assert_allclose([row.bic for row in shuffled.search_], values, rtol=1e-6)
+    assert np.all(np.diff(values[:5]) < 0)  # one sample for all numbers: no row stands out

@@ -18,31 +18,24 @@ a mean towards the column's mean (Fraley and Raftery 2007). No parameter reaches
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
-from ...numerics.distances import columns_or_given
+from ..array.arrays import to_numpy
+from ..array.rows import Rows
+from ..array.types import Array, Weights
+from ..engine.component import Component
+from ..engine.search import SCREEN, Objects
+from ..engine.starts import Sample
+from ..numerics import seeding
+from ..numerics.distances import columns_or_given
 
-__all__ = [
-    "Layout",
-    "Prior",
-    "State",
-    "Stats",
-    "coefficients",
-    "embed",
-    "expand",
-    "log_prior",
-    "logits",
-    "n_parameters",
-    "ordered",
-    "pack",
-    "prior_of",
-    "summarize",
-    "unpack",
-    "update",
-]
+__all__ = ["Layout", "Mixed", "State", "Stats", "coefficients", "embed", "expand", "mixed_sample"]
+__all__ += ["Prior", "log_prior", "prior_of", "update"]
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 FARTHEST = 1e140  # deviations; what lies farther counts as if there, since squares would overflow
@@ -218,53 +211,105 @@ def coefficients(state: State) -> np.ndarray:
     )
 
 
-def logits(Z: np.ndarray, C: np.ndarray) -> np.ndarray:
-    """log( pi_j f(x_i) ) (k, b), clusters by objects."""
-    return C @ Z.T
-
-
-def summarize(
-    Z: np.ndarray, weights: np.ndarray | None, C: np.ndarray, given: np.ndarray | None = None
-) -> Stats:
-    """Sums over a block; the objective is the log-likelihood, without the prior.
-
-    ``given`` are memberships (b, k) instead of those of ``C``, whose log-likelihood stays out.
+@dataclass(frozen=True, eq=False)
+class Mixed(Component):
+    """Clusters of independent columns; ``overall`` (q,) are sums of z over all the data, and
+    ``smoothing`` is the weight of the prior in objects.
     """
-    U, level = columns_or_given(logits(Z, C), given)
-    if weights is not None:
-        U, level = U * weights, level * weights
-    return Stats(U @ Z, float(level.sum()))
+
+    n_clusters: int
+    layout: Layout
+    overall: np.ndarray
+    smoothing: float
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """The number of clusters."""
+        return {"n_clusters": self.n_clusters}
+
+    @cached_property
+    def prior(self) -> Prior:
+        """The prior of so many clusters."""
+        return prior_of(self.overall, self.layout, self.n_clusters, self.smoothing)
+
+    def rows(self, X: Any, *columns: Any) -> Rows:
+        """z(x) of coded rows."""
+        layout = self.layout
+        return Rows(X, *columns, view=lambda block: expand(to_numpy(block), layout))
+
+    def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> State:
+        """One M step from groups of objects, given as z(x)."""
+        return update(Stats(R @ X, 0.0), self.layout, self.prior)
+
+    def ready(self, state: State) -> np.ndarray:
+        """Coefficients of z(x)."""
+        return coefficients(state)
+
+    def logits(self, block: Array, ready: np.ndarray) -> np.ndarray:
+        """log( pi_j f(x_i) ) (k, b), clusters by objects."""
+        return ready @ np.asarray(block).T
+
+    def summarize(self, block: Any, weights: Any, ready: Any, given: Weights = None) -> Stats:
+        """Sums over a block; the objective is the log-likelihood, without the prior."""
+        U, level = columns_or_given(self.logits(block, ready), given)
+        if weights is not None:
+            U, level = U * weights, level * weights
+        return Stats(U @ np.asarray(block), float(level.sum()))
+
+    def update(self, stats: Stats, state: State) -> State:
+        """The state that maximises the expected objective."""
+        return update(stats, self.layout, self.prior)
+
+    def log_prior(self, state: State) -> float:
+        """Logarithm of the prior density at a state, without its constant."""
+        return log_prior(state, self.prior)
+
+    def n_parameters(self) -> int:
+        """Number of free parameters."""
+        layout, k = self.layout, self.n_clusters
+        each = 2 * len(layout.normal) + len(layout.counts) + int((layout.n_levels - 1).sum())
+        return k - 1 + k * each
+
+    @staticmethod
+    def pack(state: State) -> np.ndarray:
+        """The state as one vector without constraints."""
+        parts = (state.variances, state.rates, state.probabilities)
+        logs = [np.log(part).ravel() for part in parts]
+        return np.concatenate([np.log(state.weights), state.means.ravel(), *logs])
+
+    def unpack(self, vector: np.ndarray, like: State) -> State:
+        """The state that ``pack`` would make this vector of."""
+        ends = np.cumsum([part.size for part in like])[:-1]
+        cut = zip(np.split(vector, ends), like, strict=True)
+        logs, means, *rest = (part.reshape(shape.shape) for part, shape in cut)
+        # An extrapolation may go far: exponents stay where exp is a number.
+        variances, rates, shares = (np.exp(np.clip(part, -300, 300)) for part in rest)
+        weights = np.maximum(np.exp(logs - logs.max()), 1e-300)  # its logarithm is needed
+        shares = _normalized(shares, self.layout)
+        return State(weights / weights.sum(), means, variances, rates, shares)
+
+    def draw(self, state: State, labels: np.ndarray, rng: np.random.Generator) -> dict[int, Any]:
+        """Codes of every column that varies, for objects of known clusters."""
+        layout, drawn = self.layout, {}
+        for at, i in enumerate(layout.normal):
+            inner = rng.normal(state.means[labels, at], np.sqrt(state.variances[labels, at]))
+            drawn[int(i)] = inner / layout.scale[at] + layout.shift[at]
+        for at, i in enumerate(layout.counts):
+            drawn[int(i)] = rng.poisson(state.rates[labels, at])
+        ends = layout.offsets + layout.n_levels
+        for first, end, i in zip(layout.offsets, ends, layout.categorical, strict=False):
+            cumulative = np.cumsum(state.probabilities[:, first:end], axis=1)[labels]
+            codes = (rng.random(len(labels))[:, None] > cumulative).sum(axis=1)
+            drawn[int(i)] = np.minimum(codes, end - first - 1)
+        return drawn
 
 
-def n_parameters(k: int, layout: Layout) -> int:
-    """Number of free parameters of ``k`` clusters."""
-    each = 2 * len(layout.normal) + len(layout.counts) + int((layout.n_levels - 1).sum())
-    return k - 1 + k * each
+def mixed_sample(data: Objects, layout: Layout, overall: np.ndarray) -> Sample:
+    """Objects as z(x), with k-means where every column of the table has variance about one."""
+    rows = Rows(data.X, data.weights, view=lambda block: expand(to_numpy(block), layout))
 
+    def places(Z: np.ndarray) -> np.ndarray:
+        return embed(Z, overall, layout)
 
-def ordered(state: State) -> State:
-    """The same clusters, the largest first."""
-    order = np.argsort(-state.weights, kind="stable")
-    return State(*(part[order] for part in state))
-
-
-def pack(state: State) -> np.ndarray:
-    """The state as one vector without constraints."""
-    parts = (state.variances, state.rates, state.probabilities)
-    logs = [np.log(part).ravel() for part in parts]
-    return np.concatenate([np.log(state.weights), state.means.ravel(), *logs])
-
-
-def unpack(vector: np.ndarray, like: State, layout: Layout) -> State:
-    """The state that ``pack`` would make this vector of."""
-    ends = np.cumsum([part.size for part in like])[:-1]
-    parts = [
-        part.reshape(shape.shape) for part, shape in zip(np.split(vector, ends), like, strict=True)
-    ]
-    logs, means = parts[0], parts[1]
-    # An extrapolation may go far: exponents stay where exp is a number, the loop judges the rest.
-    variances, rates, probabilities = (np.exp(np.clip(part, -300, 300)) for part in parts[2:])
-    weights = np.maximum(np.exp(logs - logs.max()), 1e-300)  # its logarithm is needed
-    return State(
-        weights / weights.sum(), means, variances, rates, _normalized(probabilities, layout)
-    )
+    Z, weights, _ = seeding.sorted_sample(rows, SCREEN, np.random.default_rng(0), key=places)
+    return Sample(Z, weights, [places(Z)])

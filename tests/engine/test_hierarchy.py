@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.models.gaussian import hierarchy
+from sfumato.engine import starts as hierarchy
 
 
 def draw(seed, n, d, outlier=0.0, skewed=False):
@@ -19,9 +19,9 @@ def draw(seed, n, d, outlier=0.0, skewed=False):
 
 def both(X, weights, sizes, monkeypatch):
     """Partitions as they are, and with the determinant of every union."""
-    fast = hierarchy.hierarchy(X, weights, sizes, np.random.default_rng(0))
+    fast = {k: hierarchy.Hierarchy.of(X, weights).labels(k) for k in sizes}
     monkeypatch.setattr(hierarchy, "_only_traces", lambda *_: False)
-    return fast, hierarchy.hierarchy(X, weights, sizes, np.random.default_rng(0))
+    return fast, {k: hierarchy.Hierarchy.of(X, weights).labels(k) for k in sizes}
 
 
 @pytest.mark.parametrize(

@@ -1,65 +1,51 @@
 """Whole runs of EM in one native loop, for problems of few features in one block.
 
 The same steps, the same squared extrapolation and the same tolerance as those of
-``likelihood.Likelihood``, for quadratic features, without labels or frozen parameters.
+``engine.component.Likelihood``, for quadratic features, without links or frozen parameters.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...array.arrays import native
-from ...numerics.families import rounds
+from ..array.arrays import native
+from ..engine import loop
+from ..numerics.families import rounds
 from .kernel import State
 from .prior import Prior
 
-__all__ = ["rating", "run", "steps"]
+__all__ = ["Whole"]
 
 
-def run(
-    Z: np.ndarray,
-    weights: np.ndarray | None,
-    state: State,
-    prior: Prior | None,
-    max_iter: int,
-    threshold: float,
-) -> tuple[State, np.ndarray, bool]:
-    """Accelerated EM until a step gains at most ``threshold``.
+class Whole(NamedTuple):
+    """Quadratic features ``Z`` (q, n) of the kind of a family, weights (n,) and a prior or None."""
 
-    ``Z`` (q, n) are quadratic features of the kind of the family. Returns the last state, the
-    history of the objective, and whether it converged.
-    """
-    mixture = _mixture(Z, weights, state, prior)
-    mixture.put(*state[:3])
-    slot, history, converged = mixture.run(max_iter, threshold)
-    return _state(mixture, slot, state), history, converged
+    Z: np.ndarray
+    weights: np.ndarray | None
+    prior: Prior | None
 
-
-def steps(
-    Z: np.ndarray,
-    weights: np.ndarray | None,
-    states: list[State],
-    prior: Prior | None,
-    n_steps: int,
-) -> tuple[list[State], np.ndarray]:
-    """States after some steps each, and the objectives of the states before the last one."""
-    mixture, ends, values = _mixture(Z, weights, states[0], prior), [], np.zeros(len(states))
-    for i, state in enumerate(states):
+    def run(self, state: State, max_iter: int, least: float) -> loop.Run:
+        """Accelerated EM until a step gains at most ``least``."""
+        mixture = _mixture(self.Z, self.weights, state, self.prior)
         mixture.put(*state[:3])
-        slot, history, _ = mixture.run(n_steps, -1.0)
-        ends.append(_state(mixture, slot, state))
-        values[i] = history[-1]
-    return ends, values
+        slot, history, done = mixture.run(max_iter, least)
+        return loop.Run(_state(mixture, slot, state), history[-1], history, len(history), done)
 
+    def steps(self, state: State, n_steps: int) -> tuple[State, float]:
+        """The state after some steps, and the objective of the state before the last one."""
+        run = self.run(state, n_steps, -1.0)
+        return run.state, float(run.objective)
 
-def rating(Z: np.ndarray, weights: np.ndarray | None, state: State) -> tuple[float, float]:
-    """The log-likelihood, and the sum of the logarithms of every object's largest membership."""
-    mixture = _mixture(Z, weights, state, None)
-    mixture.put(*state[:3])
-    return mixture.levels()  # type: ignore[no-any-return]
+    def levels(self, state: State) -> tuple[float, float]:
+        """The log-likelihood, and the sum of the logarithms of every object's largest
+        membership.
+        """
+        mixture = _mixture(self.Z, self.weights, state, None)
+        mixture.put(*state[:3])
+        return mixture.levels()  # type: ignore[no-any-return]
 
 
 def _mixture(Z: np.ndarray, weights: np.ndarray | None, state: State, prior: Prior | None) -> Any:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...conjugate import NormalInverseWishart
-from ...numerics import families
-from ...numerics.coordinates import Coordinates
+from ..conjugate import NormalInverseWishart
+from ..numerics import families
+from ..numerics.coordinates import Coordinates
 
 __all__ = ["Prior", "default_prior", "inner_prior"]
 

@@ -8,8 +8,11 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture as Peer
 
-from sfumato.models.gaussian import direct, kernel, merge, missing
+from sfumato.components import kernel
+from sfumato.components.gaussian import Gaussian, Measured
+from sfumato.components.starts import complete
 from sfumato.numerics import distances, families
+from sfumato.numerics.coordinates import Coordinates
 
 TYPES = families.FAMILIES
 EXACT_FLOOR = ("EII", "VII", "EEI", "VVI", "EEE", "VVV")
@@ -25,6 +28,14 @@ def problem(covariance_type, seed=0, k=3, d=3, n=60, noise=None):
         weights, rng.normal(size=(k, d)), covariances, covariance_type, 1e-9, noise
     )
     return state, rng.normal(size=(n, d)) * 1.5, rng.random(n) + 0.5
+
+
+def component(state, missing=True):
+    """The component of a state, in the coordinates of the data."""
+    d = state.means.shape[1]
+    plain = Coordinates(np.zeros(d), np.ones(d), None, np.ones(d))
+    measured = Measured(plain, 60.0, missing)
+    return Gaussian(len(state.means), state.family, measured, state.floor)
 
 
 def slow_logits(X, state):
@@ -43,11 +54,11 @@ def test_logits_are_log_densities(covariance_type):
     ready = kernel.ready(state)
     L = kernel.logits(Z, ready)[0] + ready.peak
     np.testing.assert_allclose(L, slow_logits(X, state), rtol=1e-10)
-    np.testing.assert_allclose(direct.logits(X, state), L, rtol=1e-10)
+    np.testing.assert_allclose(component(state).logits(X, state), L, rtol=1e-10)
 
 
 @pytest.mark.parametrize("covariance_type", TYPES)
-@pytest.mark.parametrize("layout", ["features", "direct", "missing"])
+@pytest.mark.parametrize("layout", ["features", "missing"])
 def test_one_step_equals_the_m_step_on_exact_posteriors(covariance_type, layout):
     state, X, weights = problem(covariance_type)
     L = slow_logits(X, state)
@@ -62,8 +73,8 @@ def test_one_step_equals_the_m_step_on_exact_posteriors(covariance_type, layout)
             None,
         )
     else:
-        stats = {"direct": direct, "missing": missing}[layout].summarize(X, weights, state)
-        kind = "full" if layout == "direct" else missing.kind_of_sums(covariance_type)
+        stats = component(state).summarize(X, weights, state)
+        kind = "full" if families.kind_of(covariance_type) == "full" else "diag"
     after = kernel.update(stats, state, kind=kind)
     assert stats.objective == pytest.approx(weights @ logsumexp(L, axis=0), rel=1e-12)
     N = R.sum(axis=1)
@@ -118,14 +129,15 @@ def test_missing_values_count_with_their_marginal_density(covariance_type):
                 else 0.0
             )
             L[j, i] = np.log(state.weights[j]) + density
-    U, level = missing.memberships(X, state)
+    own = component(state)
+    U, level = own.posterior(X, state)
     np.testing.assert_allclose(level, logsumexp(L, axis=0), rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(U.T, np.exp(L - logsumexp(L, axis=0)), atol=1e-12)
     values = []
     for _ in range(15):
-        stats = missing.summarize(X, weights, state)
+        stats = own.summarize(X, weights, state)
         values.append(stats.objective)
-        state = kernel.update(stats, state, kind=missing.kind_of_sums(covariance_type))
+        state = own.update(stats, state)
     assert np.diff(values).min() >= -1e-9
 
 
@@ -133,12 +145,9 @@ def test_missing_values_count_with_their_marginal_density(covariance_type):
 def test_holes_in_independent_features_need_no_matrices_for_the_same_sums(covariance_type):
     state, X, weights = problem(covariance_type)
     X[np.random.default_rng(1).random(X.shape) < 0.3] = np.nan
-    apart = missing.summarize(X, weights, state)
-    whole = missing.summarize(
-        X,
-        weights,
-        state._replace(covariances=kernel.matrices(state), family="VVV"),
-    )
+    apart = component(state).summarize(X, weights, state)
+    full = state._replace(covariances=kernel.matrices(state), family="VVV")
+    whole = component(full).summarize(X, weights, full)
     assert apart.objective == pytest.approx(whole.objective, rel=1e-12)
     np.testing.assert_allclose(apart.sums[:, :4], whole.sums[:, :4], rtol=1e-10, atol=1e-10)
     second = np.diagonal(distances.moments(whole.sums, 3, "full")[2], axis1=1, axis2=2)
@@ -146,11 +155,12 @@ def test_holes_in_independent_features_need_no_matrices_for_the_same_sums(covari
 
 
 def test_expected_values_fill_holes():
-    S = np.array([[[1.0, 0.8], [0.8, 1.0]]])
-    state = kernel.State(np.ones(1), np.zeros((1, 2)), S, "VVV", 1e-9)
-    np.testing.assert_allclose(
-        missing.impute(np.array([[1.0, np.nan], [2.0, 3.0]]), state), [[1.0, 0.8], [2.0, 3.0]]
-    )
+    rng = np.random.default_rng(0)
+    X = rng.multivariate_normal([1.0, 2.0], [[1.0, 0.8], [0.8, 1.0]], size=4000)
+    X[0] = [2.0, np.nan]
+    filled = complete(X, np.ones(len(X)))
+    np.testing.assert_allclose(filled[1:], X[1:])
+    assert filled[0, 1] == pytest.approx(2.8, abs=0.05)
 
 
 @pytest.mark.parametrize("covariance_type", TYPES)
@@ -169,22 +179,6 @@ def test_steps_never_lower_the_likelihood_even_at_the_floor(covariance_type, flo
         state = kernel.update(stats, state)
     assert np.diff(values).min() >= -1e-9
     assert np.linalg.eigvalsh(kernel.matrices(state)).min() >= floor * (1 - 1e-9)
-
-
-@pytest.mark.parametrize("covariance_type", TYPES)
-def test_several_mixtures_step_together_as_each_alone(covariance_type):
-    states = [problem(covariance_type, seed=seed, noise=np.full(3, -1.0))[0] for seed in range(4)]
-    X = problem(covariance_type)[1]
-    Z = distances.features(X.T, families.kind_of(covariance_type))
-    together = kernel.stack(states)
-    stats = kernel.summarize(Z, None, kernel.ready(together))
-    after = kernel.unstack(kernel.update(stats, together))
-    for i, state in enumerate(states):
-        alone = kernel.summarize(Z, None, kernel.ready(state))
-        assert stats.objective[i] == pytest.approx(alone.objective, rel=1e-12)
-        for name in ("weights", "means", "covariances"):
-            expected = getattr(kernel.update(alone, state), name)
-            np.testing.assert_allclose(getattr(after[i], name), expected, rtol=1e-8, atol=1e-10)
 
 
 def test_raising_eigenvalues_is_the_constrained_maximum():
@@ -210,26 +204,16 @@ def test_pack_and_unpack_are_inverse(covariance_type):
         np.testing.assert_allclose(getattr(back, name), getattr(state, name), rtol=1e-10)
 
 
-@pytest.mark.parametrize("layout", ["features", "direct", "missing"])
+@pytest.mark.parametrize("layout", ["features", "missing"])
 def test_noise_is_one_more_component_of_constant_density(layout):
     state, X, _ = problem("VVV", noise=np.array([-1.0, -2.0, -0.5]))
     L = np.vstack([slow_logits(X, state), np.full(len(X), np.log(state.weights[3]) - 3.5)])
     if layout == "features":
         U, level = kernel.memberships(distances.features(X.T, "full"), kernel.ready(state))
     else:
-        U, level = {"direct": direct, "missing": missing}[layout].memberships(X, state)
+        U, level = component(state).posterior(X, state)
     np.testing.assert_allclose(level, logsumexp(L, axis=0), rtol=1e-10)
     np.testing.assert_allclose(U.T, np.exp(L - logsumexp(L, axis=0)), atol=1e-12)
-
-
-def test_known_labels_leave_one_component():
-    state, X, _ = problem("VVV")
-    labels = np.full(len(X), -1)
-    labels[:5] = 2
-    U, _ = kernel.memberships(distances.features(X.T, "full"), kernel.ready(state), labels)
-    np.testing.assert_array_equal(U[:5], np.tile([0.0, 0.0, 1.0], (5, 1)))
-    free, _ = kernel.memberships(distances.features(X.T, "full"), kernel.ready(state))
-    np.testing.assert_allclose(U[5:], free[5:])
 
 
 def test_frozen_parameters_stay_and_the_rest_is_optimal():
@@ -259,22 +243,6 @@ def test_float32_goes_over_to_float64_where_components_are_thin():
     U, _ = kernel.memberships(distances.features(x, "diag"), kernel.ready(state))
     L = slow_logits(x[:, 0].astype(float), state).ravel()
     np.testing.assert_allclose(U[0], np.exp(L - logsumexp(L)), atol=1e-5)
-
-
-def test_merging_takes_the_pair_that_overlaps():
-    U = np.array([[0.5, 0.5, 0.0], [0.4, 0.6, 0.0], [0.0, 0.05, 0.95], [0.0, 0.0, 1.0]])
-    tree = merge.merge_tree(U)
-    np.testing.assert_array_equal(tree.groups, [[0, 0, 0], [0, 0, 1], [0, 1, 2]])
-    for size, groups in enumerate(tree.groups, start=1):
-        merged = U @ np.eye(size)[groups]
-        expected = -np.sum(merged * np.log(np.where(merged > 0, merged, 1.0)))
-        assert tree.entropies[size - 1] == pytest.approx(expected, abs=1e-12)
-
-
-def test_the_elbow_is_where_two_lines_meet():
-    sizes = np.arange(1.0, 9.0)
-    assert merge.elbow(np.maximum(0.0, sizes - 3.0)) == 3
-    assert merge.elbow(np.array([0.0, 1.0])) == 2
 
 
 def test_objects_far_from_every_component_keep_finite_densities():

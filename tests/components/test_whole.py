@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from sfumato.array.arrays import native
-from sfumato.engine import loop
-from sfumato.models.gaussian import hierarchy, kernel, likelihood
-from sfumato.models.gaussian.data import MixtureData
-from sfumato.models.gaussian.prior import default_prior
+from sfumato.array.rows import Rows
+from sfumato.components import kernel
+from sfumato.components.gaussian import Gaussian, Measured
+from sfumato.engine import loop, starts
+from sfumato.engine.search import Objects
 from sfumato.numerics import families, seeding
+from sfumato.numerics.coordinates import measure
 
 
 def problem(family, seed=0, n=120, d=3, k=3, noise=None, weighted=False, outlier=False):
@@ -21,15 +23,23 @@ def problem(family, seed=0, n=120, d=3, k=3, noise=None, weighted=False, outlier
     if outlier:
         X[0] += 400.0
     weights = rng.integers(1, 4, size=n).astype(float) if weighted else None
-    data = MixtureData.measure(X, weights, None, (family,), 1)
+    data = Objects.of(X, weights)
     whole = families.reduced(np.broadcast_to(np.eye(d), (k, d, d)), family)
     shares = np.full(k + (noise is not None), 1.0 / (k + (noise is not None)))
     state = kernel.State(shares, rng.normal(size=(k, d)), np.array(whole), family, 1e-9, noise)
     return data, state
 
 
+def likelihood(data, state, prior=None):
+    plain = Rows(data.X, data.weights)
+    coordinates = measure(plain, per_feature=True, mix=families.kind_of(state.family) == "full")
+    measured, noise = Measured(coordinates, data.count, False), None if state.noise is None else 0.1
+    k = len(state.means)
+    return data.likelihood(Gaussian(k, state.family, measured, 1e-9, noise, None, prior))
+
+
 def plain(monkeypatch):
-    monkeypatch.setattr(likelihood.Likelihood, "_small", lambda self: None)
+    monkeypatch.setattr(Gaussian, "whole", lambda self, rows: None)
 
 
 def same(one, other):
@@ -44,39 +54,37 @@ def same(one, other):
 def test_a_run_equals_the_plain_run(family, noise, prior, monkeypatch):
     density = np.full(3, -1.5) if noise else None
     data, state = problem(family, noise=density, weighted=noise)
-    belief = default_prior(data.prior_scale(family, 3)) if prior else None
-    fast = data.likelihood(family, prior=belief).run(state, 40, 1e-9)
+    both = likelihood(data, state, "default" if prior else None)
+    fast = both.run(state, 40, 1e-9)
     plain(monkeypatch)
-    slow = data.likelihood(family, prior=belief).run(state, 40, 1e-9)
+    slow = both.run(state, 40, 1e-9)
     assert fast.n_iter == slow.n_iter
     assert fast.converged == slow.converged
     np.testing.assert_allclose(fast.history, slow.history, rtol=1e-10)
     same(fast.state, slow.state)
-    rating = data.likelihood(family, prior=belief).rating(slow.state)
+    rating = both.rating(slow.state)
     monkeypatch.undo()
-    np.testing.assert_allclose(data.likelihood(family, prior=belief).rating(slow.state), rating)
+    np.testing.assert_allclose(both.rating(slow.state), rating)
 
 
 @pytest.mark.parametrize("family", ["VVV", "EEI", "VII", "VEV"])
 def test_short_runs_and_one_feature_and_outliers_equal_the_plain_ones(family, monkeypatch):
     for settings in ({"d": 1}, {"outlier": True}, {"d": 5, "k": 2}):
         data, state = problem(family, **settings)
-        states = [state, state._replace(means=state.means + 0.1)]
-        fast, values = data.likelihood(family).steps(states, 5)
+        fast, value = likelihood(data, state).steps(state, 5)
         with monkeypatch.context() as patch:
             plain(patch)
-            slow, expected = data.likelihood(family).steps(states, 5)
-        np.testing.assert_allclose(values, expected, rtol=1e-10)
-        for one, other in zip(fast, slow, strict=True):
-            same(one, other)
+            slow, expected = likelihood(data, state).steps(state, 5)
+        np.testing.assert_allclose(value, expected, rtol=1e-10)
+        same(fast, slow)
 
 
 def test_whoever_watches_sees_the_end_of_a_run_and_does_not_change_it():
     data, state = problem("VVV")
     seen = []
     with loop.progress(lambda i, n, value: seen.append((i, n, value))):
-        watched = data.likelihood("VVV").run(state, 30, 1e-8)
-    alone = data.likelihood("VVV").run(state, 30, 1e-8)
+        watched = likelihood(data, state).run(state, 30, 1e-8)
+    alone = likelihood(data, state).run(state, 30, 1e-8)
     assert seen == [(alone.n_iter, alone.n_iter, alone.objective)]
     np.testing.assert_array_equal(watched.history, alone.history)
 
@@ -88,19 +96,18 @@ def determinants(a, N, W):
     return N * np.log(np.maximum(inner, np.finfo(float).tiny))
 
 
-def test_merging_equals_the_merging_of_arrays(monkeypatch):
-    def plain(mass, mean, scatter, a, sizes):
-        return seeding.merge(mass, mean, scatter, partial(determinants, a), set(sizes))
-
-    for n, d in ((40, 2), (30, 5), (400, 2)):
+def test_merging_equals_the_merging_of_arrays():
+    for n, d in ((40, 2), (30, 5), (100, 2)):
         X = np.random.default_rng(d).normal(size=(n, d))
         weights = np.ones(n)
-        fast = hierarchy.hierarchy(X, weights, [2, 3, 7], np.random.default_rng(0))
-        with monkeypatch.context() as patch:
-            patch.setattr(hierarchy, "_merged", plain)
-            slow = hierarchy.hierarchy(X, weights, [2, 3, 7], np.random.default_rng(0))
+        Z = starts._half_white(X, weights)
+        spread = np.sum((Z - Z.mean(axis=0)) ** 2) / (n * d)
+        scatter = np.zeros((n, d, d))
+        cost = partial(determinants, spread)
+        slow = seeding.merge(np.ones(n), Z.copy(), scatter, cost, {2, 3, 7})
+        fast = starts.Hierarchy.of(X, weights)
         for k in (2, 3, 7):
-            np.testing.assert_array_equal(fast[k], slow[k])
+            np.testing.assert_array_equal(fast.labels(k), slow[k])
 
 
 def test_merging_refuses_what_does_not_fit_and_survives_what_is_no_number():

@@ -7,7 +7,7 @@
 
 The logarithm of pi_j N(x | mu_j, Sigma_j) is linear in z(x) (see ``numerics.distances``): E and M
 are one product each. A noise component, one more row, has the same density everywhere (Banfield and
-Raftery 1993). Arrays of a state may have one more axis in front: several mixtures, each for itself.
+Raftery 1993).
 """
 
 from __future__ import annotations
@@ -16,35 +16,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...array.arrays import inplace, is_numpy, namespace, to_numpy
-from ...array.types import Array, ArrayLike
-from ...numerics import distances, families
+from ..array.arrays import inplace, is_numpy, namespace, to_numpy
+from ..array.types import Array, Weights
+from ..numerics import distances, families
 from .prior import Prior
 
-__all__ = [
-    "Densities",
-    "State",
-    "Stats",
-    "about",
-    "cholesky",
-    "levels",
-    "logits",
-    "matrices",
-    "memberships",
-    "ordered",
-    "pack",
-    "ready",
-    "restrict",
-    "spread",
-    "stack",
-    "summarize",
-    "unpack",
-    "unstack",
-    "update",
-]
+__all__ = ["Densities", "State", "Stats", "about", "cholesky", "expanded", "logits"]
+__all__ += ["log_weights", "matrices"]
+__all__ += ["memberships", "pack", "ready", "spread", "summarize", "unpack", "update"]
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 PIECE = 500  # objects whose quadratic features fit into the cache
+CACHED = 2**19  # numbers of these, where features are many
 INNER_STEPS = 2  # of an iterative family in one M step: the next step goes on from there
 LEAST_MASS = 1e-12  # share of all objects below which a component keeps its parameters
 
@@ -54,7 +37,8 @@ class State(NamedTuple):
 
     Weights (k,), or (k + 1,) with noise last; means (k, d); covariances (k, d, d), (k, d) or (k,)
     by the kind of the family. ``noise`` (d,) sums to the logarithm of the noise component's
-    density; ``floor`` is the least variance in any direction.
+    density; ``floor`` is the least variance in any direction. Clusters with heavy tails have
+    degrees of freedom (k,).
     """
 
     weights: np.ndarray
@@ -63,6 +47,7 @@ class State(NamedTuple):
     family: str
     floor: float
     noise: np.ndarray | None = None
+    freedom: Any = None
 
 
 class Stats(NamedTuple):
@@ -76,7 +61,7 @@ class Densities(NamedTuple):
     """Coefficients (k, q) of log pi_j N(x | mu_j, Sigma_j) - peak, one more row for noise."""
 
     rows: np.ndarray
-    peak: Any
+    peak: float
     kind: str
     n_features: int
 
@@ -86,47 +71,27 @@ def matrices(state: State) -> np.ndarray:
     return families.as_matrices(state.covariances, state.family, state.means.shape[-1])
 
 
-def stack(states: list[State]) -> State:
-    """Several states of one family and size as one."""
-    first = states[0]
-    return first._replace(
-        weights=np.stack([state.weights for state in states]),
-        means=np.stack([state.means for state in states]),
-        covariances=np.stack([state.covariances for state in states]),
-    )
-
-
-def unstack(state: State) -> list[State]:
-    """The states that ``stack`` put together."""
-    parts = zip(state.weights, state.means, state.covariances, strict=True)
-    return [state._replace(weights=w, means=m, covariances=C) for w, m, C in parts]
-
-
 def ready(state: State) -> Densities:
     """Logarithms of the weighted densities as coefficients of z(x); none exceeds ``peak``."""
-    *several, k, d = state.means.shape
+    k, d = state.means.shape
     kind = families.kind_of(state.family)
     if kind == "full":
-        C = state.covariances[..., :1, :, :] if state.family == "EEE" else state.covariances
+        C = state.covariances[:1] if state.family == "EEE" else state.covariances
         factor = np.linalg.inv(cholesky(C, state.floor))
-        precisions = np.swapaxes(factor, -1, -2) @ factor
-        log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
-        precisions = np.broadcast_to(precisions, state.covariances.shape).reshape(-1, d, d)
+        precisions = np.broadcast_to(np.swapaxes(factor, 1, 2) @ factor, state.covariances.shape)
+        log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
     else:
         precisions = 1.0 / state.covariances
-        log_det = np.sum(np.log(precisions), axis=-1) if kind == "diag" else d * np.log(precisions)
-        precisions = precisions.reshape(-1, *precisions.shape[len(several) + 1 :])
-    rows = -0.5 * distances.coefficients(state.means.reshape(-1, d), precisions, kind)
-    rows = rows.reshape(*several, k, -1)
-    heights = _log(state.weights[..., :k]) + 0.5 * (log_det - d * LOG_2PI)
-    rows[..., 0] += heights
+        log_det = np.sum(np.log(precisions), axis=1) if kind == "diag" else d * np.log(precisions)
+    rows = -0.5 * distances.coefficients(state.means, precisions, kind)
+    heights = log_weights(state.weights[:k]) + 0.5 * (log_det - d * LOG_2PI)
+    rows[:, 0] += heights
     if state.noise is not None:
-        last = np.zeros((*several, 1, rows.shape[-1]))
-        last[..., 0, 0] = _log(state.weights[..., k]) + state.noise.sum()
-        rows = np.concatenate([rows, last], axis=-2)
-        heights = np.concatenate([heights, last[..., 0]], axis=-1)
-    peak = heights.max(axis=-1)
-    rows[..., 0] -= peak[..., None]
+        last = np.zeros((1, rows.shape[1]))
+        last[0, 0] = log_weights(state.weights[k]) + state.noise.sum()
+        rows, heights = np.concatenate([rows, last]), np.append(heights, last[0, 0])
+    peak = float(heights.max())
+    rows[:, 0] -= peak
     return Densities(rows, peak, kind, d)
 
 
@@ -139,7 +104,8 @@ def cholesky(C: np.ndarray, floor: float) -> np.ndarray:
         return np.linalg.cholesky(families.raised(C, max(floor, 1e-14 * largest)))
 
 
-def _log(weights: Array) -> Any:
+def log_weights(weights: Array) -> Any:
+    """Logarithms of weights that may be zero."""
     return np.log(np.maximum(weights, np.finfo(float).tiny))
 
 
@@ -169,20 +135,7 @@ def _single_will_do(densities: Densities) -> bool:
     )
 
 
-def restrict(L: Any, labels: Any) -> Any:
-    """Logits (k, b) with minus infinity in all components but its own for an object whose label is
-    known (not -1).
-    """
-    if labels is None:
-        return L
-    other = (labels >= 0) & (np.arange(len(L))[:, None] != labels)
-    L[other] = -np.inf
-    return L
-
-
-def posterior(
-    Z: Array, densities: Densities, labels: ArrayLike | None = None
-) -> tuple[Any, Any, Any, Any]:
+def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
     """Weighted densities (k, b) relative to a level, their sums (b,), the levels (b,) or number,
     and ``Z``.
 
@@ -193,52 +146,59 @@ def posterior(
     L, Z = logits(Z, densities)
     shift = 300.0 if Z.dtype == xp.float64 else 40.0
     L += shift
-    E = inplace("exp", restrict(L, labels))
+    E = inplace("exp", L)
     total = xp.sum(E, axis=0)
-    level = float(densities.peak) - shift
+    level = densities.peak - shift
     if float(xp.min(total)) < float(xp.finfo(Z.dtype).smallest_normal) * 1e8:
-        L = restrict(logits(Z, densities)[0], labels)
+        L = logits(Z, densities)[0]
         top = xp.max(L, axis=0)
         L -= top
         E = inplace("exp", L)
-        total, level = xp.sum(E, axis=0), top + float(densities.peak)
+        total, level = xp.sum(E, axis=0), top + densities.peak
     return E, total, level, Z
 
 
-def summarize(Z: Any, weights: Any, densities: Densities, labels: Array | None = None) -> Stats:
-    """Statistics of a block, or of a block for each of several mixtures.
+def summarize(Z: Any, weights: Any, densities: Densities, given: Weights = None) -> Stats:
+    """Statistics of a block: ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None.
 
-    ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None, ``labels`` (b,), -1 for unknown, or
-    None.
+    ``given`` are memberships (b, k) instead of those of the densities, whose log-likelihood stays
+    out.
     """
-    if densities.rows.ndim == 3:
-        each = [
-            summarize(Z, weights, Densities(rows, peak, *densities[2:]), labels)
-            for rows, peak in zip(densities.rows, densities.peak, strict=True)
-        ]
-        return Stats(
-            np.stack([stats.sums for stats in each]), np.array([stats.objective for stats in each])
-        )
     xp = namespace(Z)
+    if given is not None:
+        R = given.T if weights is None else given.T * weights
+        return Stats(R @ to_numpy(expanded(Z, densities)).T.astype(np.float64), 0.0)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=Z.device)
-    if labels is None and (xp is np or densities.kind != "full"):
+    if xp is np or densities.kind != "full":
         Z = precise(Z, densities)
         fused = distances.fused_sums(Z, weights, densities.rows, densities.n_features)
         if fused is not None:
             count = float(Z.shape[1] if weights is None else xp.sum(weights, dtype=xp.float64))
-            return Stats(
-                fused[0],
-                fused[1] + float(densities.peak) * count,
-            )
-    if Z.shape[0] == densities.n_features:
-        return _in_pieces(Z, weights, densities, labels)
-    return _summarize(Z, weights, labels, densities)
+            return Stats(fused[0], fused[1] + densities.peak * count)
+    out: Any = None
+    b, parts = Z.shape[1], []
+    size = max(64, min(PIECE, CACHED // len(densities.rows[0]))) if is_numpy(Z) else b
+    if Z.shape[0] != densities.n_features:
+        return _summarize(Z, weights, densities)
+    for start in range(0, b, size):  # quadratic features are made a piece at a time
+        piece = slice(start, min(start + size, b))
+        again = out if piece.stop - start == size else None
+        out = distances.features(Z[:, piece], densities.kind, again)
+        own = None if weights is None else weights[piece]
+        parts.append(_summarize(out, own, densities))
+    sums = np.sum([part.sums for part in parts], axis=0)
+    return Stats(sums, sum(part.objective for part in parts))
 
 
-def _summarize(Z: Any, weights: Any, labels: Any, densities: Densities) -> Stats:
+def expanded(Z: Any, densities: Densities) -> Any:
+    """z(x) out of z(x) or x."""
+    return distances.features(Z, densities.kind) if Z.shape[0] == densities.n_features else Z
+
+
+def _summarize(Z: Any, weights: Any, densities: Densities) -> Stats:
     xp = namespace(Z)
-    E, total, level, Z = posterior(Z, densities, labels)
+    E, total, level, Z = posterior(Z, densities)
     value = xp.log(total) + level
     scale = 1.0 / total
     if weights is not None:
@@ -253,44 +213,18 @@ def _summarize(Z: Any, weights: Any, labels: Any, densities: Densities) -> Stats
     return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(value, dtype=xp.float64)))
 
 
-def _in_pieces(X: Any, weights: Any, densities: Densities, labels: Any) -> Stats:
-    """Statistics of objects (d, b) whose quadratic features are made a piece at a time."""
-    b, parts, Z = X.shape[1], [], None
-    size = PIECE if is_numpy(X) else b
-    for start in range(0, b, size):
-        piece = slice(start, min(start + size, b))
-        Z = distances.features(
-            X[:, piece], densities.kind, Z if piece.stop - start == size else None
-        )
-        w, y = (None if column is None else column[piece] for column in (weights, labels))
-        parts.append(_summarize(Z, w, y, densities))
-    return Stats(
-        np.sum([part.sums for part in parts], axis=0), sum(part.objective for part in parts)
-    )
-
-
-def memberships(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, Any]:
+def memberships(Z: Any, densities: Densities) -> tuple[Any, Any]:
     """Posterior probabilities (b, k), noise last, in the type of ``Z``, and log-densities (b,) of
     its columns, z(x) or x.
     """
     xp = namespace(Z)
-    Z = distances.features(Z, densities.kind) if Z.shape[0] == densities.n_features else Z
-    E, total, level, _ = posterior(Z, densities, labels)
+    E, total, level, _ = posterior(expanded(Z, densities), densities)
     E /= total
     return xp.astype(E.T, Z.dtype), xp.astype(xp.log(total) + level, Z.dtype)
 
 
-def levels(Z: Any, densities: Densities, labels: Any = None) -> tuple[Any, Any]:
-    """Log-densities (b,) and logarithms (b,) of the largest membership, of columns z(x) or x."""
-    xp = namespace(Z)
-    Z = distances.features(Z, densities.kind) if Z.shape[0] == densities.n_features else Z
-    E, total, level, _ = posterior(Z, densities, labels)
-    log_total = xp.log(total)
-    return log_total + level, xp.log(xp.max(E, axis=0)) - log_total
-
-
 def update(
-    stats: Stats,
+    stats: Any,
     state: State,
     frozen: tuple[str, ...] = (),
     kind: str | None = None,
@@ -298,31 +232,31 @@ def update(
 ) -> State:
     """The M step; ``kind`` of the sums, if it is not that of the family.
 
-    A component without mass stays as it is.
+    A component without mass stays as it is. Statistics of heavy tails have masses of their own
+    (``mass``), since their sums weigh objects by their distances.
     """
-    *several, k, d = state.means.shape
+    k, d = state.means.shape
     kind = kind or families.kind_of(state.family)
-    sums = stats.sums[..., :k, :]
-    mass, first, second = distances.moments(sums.reshape(-1, sums.shape[-1]), d, kind)
-    mass, first = mass.reshape(*several, k), first.reshape(*several, k, d)
-    second = second.reshape(*several, k, *second.shape[1:])
-    total = stats.sums[..., 0].sum(axis=-1)[..., None]
-    alive = mass > LEAST_MASS * total
-    safe = np.where(alive, mass, LEAST_MASS * total)
-    average = np.where(alive[..., None], first / safe[..., None], state.means)
+    pull, first, second = distances.moments(stats.sums[:k], d, kind)
+    masses = getattr(stats, "mass", stats.sums[:, 0])
+    total = masses.sum()
+    alive = pull > LEAST_MASS * total
+    safe = np.where(alive, pull, LEAST_MASS * total)
+    average = np.where(alive[:, None], first / safe[:, None], state.means)
     means = average if prior is None else prior.means(average, safe)
     means = state.means if "means" in frozen else means
-    weights = state.weights if "weights" in frozen else stats.sums[..., 0] / total
+    weights = state.weights if "weights" in frozen else masses / total
     covariances = state.covariances
     if "covariances" not in frozen:
         scatter = about(second, first, safe, means, kind)
         scatter = _of_family(scatter, kind, state.family)
         scatter = np.where(spread(alive, scatter), scatter, state.covariances)
         scatter = scatter * spread(safe, scatter)
+        mass = np.maximum(masses[:k], LEAST_MASS * total)
         if prior is not None:
-            scatter, safe = prior.scatter(scatter, safe, means, state.family)
+            scatter, mass = prior.scatter(scatter, mass, means, state.family)
         covariances = families.covariances(
-            state.family, scatter, safe, state.covariances, state.floor, INNER_STEPS
+            state.family, scatter, mass, state.covariances, state.floor, INNER_STEPS
         )
     return state._replace(weights=weights, means=means, covariances=covariances)
 
@@ -356,15 +290,6 @@ def _of_family(scatter: np.ndarray, kind: str, family: str) -> np.ndarray:
     return scatter
 
 
-def ordered(state: State) -> State:
-    """The same components in the order of their means, so that equal fits number them alike."""
-    order = np.lexsort(state.means.T[::-1])
-    weights = np.concatenate([state.weights[order], state.weights[len(order) :]])
-    return state._replace(
-        weights=weights, means=state.means[order], covariances=state.covariances[order]
-    )
-
-
 def pack(state: State) -> np.ndarray:
     """The state as one vector: log weights, means, logarithms or Cholesky factors of
     covariances.
@@ -377,7 +302,7 @@ def pack(state: State) -> np.ndarray:
         shape = distances.cholesky_coordinates(families.raised(covariances, 0.5 * least))
     else:
         shape = 0.5 * np.log(covariances)
-    return np.concatenate([_log(state.weights), state.means.ravel(), shape.ravel()])
+    return np.concatenate([log_weights(state.weights), state.means.ravel(), shape.ravel()])
 
 
 def unpack(vector: np.ndarray, like: State) -> State:

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from sfumato.models.factor import kernel
+from sfumato.components import factor as kernel
+from sfumato.components.factor import Factors
+from sfumato.numerics.coordinates import Coordinates
 from sfumato.numerics.distances import softmax_columns
 
 
@@ -25,9 +27,14 @@ def state(k=2, d=5, q=2, seed=0):
     )
 
 
+def component(k, d, q, floor=1e-3, shared=False):
+    plain = Coordinates(np.zeros(d), np.ones(d), None, np.ones(d))
+    return Factors(k, q, plain, floor, shared, False)
+
+
 def covariances(s):
-    return s.loadings @ np.swapaxes(s.loadings, 1, 2) + s.noise[:, :, None] * np.eye(
-        s.noise.shape[1]
+    return s.loadings @ np.swapaxes(s.loadings, 1, 2) + s.uniquenesses[:, :, None] * np.eye(
+        s.uniquenesses.shape[1]
     )
 
 
@@ -39,7 +46,7 @@ def joint(X, s):
 def test_densities_are_those_of_the_explicit_covariances():
     X, s = data(), state()
     expected = joint(X, s)
-    U, level = softmax_columns(kernel.logits(X, kernel.ready(s)))
+    U, level = softmax_columns(kernel.complete_logits(X, kernel.ready(s)))
     np.testing.assert_allclose(level, np.logaddexp.reduce(expected, axis=0), atol=1e-9)
     np.testing.assert_allclose(U, np.exp(expected - level), atol=1e-9)
 
@@ -51,7 +58,9 @@ def test_one_step_equals_a_slow_loop(shared):
     w = np.random.default_rng(1).random(len(X))
     L = joint(X, s)
     R = np.exp(L - np.logaddexp.reduce(L, axis=0)) * w
-    found = kernel.update(kernel.summarize(X, w, kernel.ready(s)), s, 1e-9, shared=shared)
+    found = kernel.update_complete(
+        kernel.summarize_complete(X, w, kernel.ready(s)), s, 1e-9, shared=shared
+    )
     noise = np.zeros((2, 5))
     for j, sigma in enumerate(covariances(s)):
         beta = s.loadings[j].T @ np.linalg.inv(sigma)
@@ -69,7 +78,7 @@ def test_one_step_equals_a_slow_loop(shared):
         np.testing.assert_allclose(found.means[j], both[:, 2], atol=1e-9)
     mass = R.sum(axis=1)
     expected = np.tile(noise.sum(axis=0) / mass.sum(), (2, 1)) if shared else noise / mass[:, None]
-    np.testing.assert_allclose(found.noise, expected, atol=1e-9)
+    np.testing.assert_allclose(found.uniquenesses, expected, atol=1e-9)
     np.testing.assert_allclose(found.weights, mass / mass.sum())
 
 
@@ -78,9 +87,9 @@ def test_one_step_equals_a_slow_loop(shared):
 def test_a_step_never_lowers_the_likelihood(seed, k, q, shared):
     X, s, values = data(seed=seed), state(k, 5, q, seed), []
     for _ in range(8):
-        stats = kernel.summarize(X, None, kernel.ready(s))
+        stats = kernel.summarize_complete(X, None, kernel.ready(s))
         values.append(stats.objective)
-        s = kernel.update(stats, s, 0.05, shared=shared)
+        s = kernel.update_complete(stats, s, 0.05, shared=shared)
     # The first state need not share its noise.
     assert np.diff(values[int(shared) :]).min() >= -1e-8 * abs(values[-1])
 
@@ -88,12 +97,16 @@ def test_a_step_never_lowers_the_likelihood(seed, k, q, shared):
 def test_a_fixed_point_is_stationary_by_finite_differences():
     X, s = data(150, 4, seed=3), state(d=4, q=1, seed=3)
     for _ in range(3000):
-        s = kernel.update(kernel.summarize(X, None, kernel.ready(s)), s, 0.01, shared=False)
-    assert s.noise.min() > 0.011
-    x = kernel.pack(s)
+        s = kernel.update_complete(
+            kernel.summarize_complete(X, None, kernel.ready(s)), s, 0.01, shared=False
+        )
+    assert s.uniquenesses.min() > 0.011
+    x = Factors.pack(s)
     for step in np.eye(len(x)):
         ends = [
-            kernel.summarize(X, None, kernel.ready(kernel.unpack(x + e * step, s, 0.01))).objective
+            kernel.summarize_complete(
+                X, None, kernel.ready(component(2, 4, 1, 0.01).unpack(x + e * step, s))
+            ).objective
             for e in (1e-5, -1e-5)
         ]
         assert abs(ends[0] - ends[1]) / 2e-5 < 5e-2
@@ -101,14 +114,14 @@ def test_a_fixed_point_is_stationary_by_finite_differences():
 
 def test_packing_is_undone_by_unpacking():
     s = state()
-    for one, other in zip(kernel.unpack(kernel.pack(s), s, 1e-3), s, strict=True):
+    for one, other in zip(component(2, 5, 2).unpack(Factors.pack(s), s), s, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 def test_parameters_are_counted():
-    assert kernel.n_parameters(1, 6, 1, shared=False) == 6 + 6 + 6
-    assert kernel.n_parameters(3, 6, 2, shared=True) == 2 + 18 + 3 * 11 + 6
-    assert kernel.n_parameters(3, 6, 2, shared=False) == 2 + 18 + 3 * 11 + 18
+    assert component(1, 6, 1, shared=False).n_parameters() == 6 + 6 + 6
+    assert component(3, 6, 2, shared=True).n_parameters() == 2 + 18 + 3 * 11 + 6
+    assert component(3, 6, 2, shared=False).n_parameters() == 2 + 18 + 3 * 11 + 18
 
 
 @pytest.mark.parametrize("d", range(1, 12))
@@ -125,7 +138,7 @@ def test_parameters_are_those_that_are_identified(d):
         ]
         by_noise = [np.diag(e)[lower] for e in np.eye(d)]
         rank = np.linalg.matrix_rank(np.array(by_loading + by_noise))
-        assert kernel.n_parameters(2, d, q, shared=False) == 1 + 2 * d + 2 * rank
+        assert component(2, d, q, shared=False).n_parameters() == 1 + 2 * d + 2 * rank
         assert (q <= kernel.most_factors(d)) == (
             rank - d * (d + 1) // 2 < 0 or q == 1 or _exact(d, q)
         )
@@ -138,7 +151,7 @@ def _exact(d, q):
 
 def test_blocks_add_up():
     X, at = data(), kernel.ready(state())
-    whole = kernel.summarize(X, None, at)
-    parts = [kernel.summarize(part, None, at) for part in (X[:25], X[25:])]
+    whole = kernel.summarize_complete(X, None, at)
+    parts = [kernel.summarize_complete(part, None, at) for part in (X[:25], X[25:])]
     for one, first, second in zip(whole, *parts, strict=True):
         np.testing.assert_allclose(one, first + second, atol=1e-9)

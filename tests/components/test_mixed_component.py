@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as ss
 
-from sfumato.models.mixed import kernel
+from sfumato.components import mixed as kernel
 from sfumato.numerics.distances import softmax_columns
 
 LAYOUT = kernel.Layout(
@@ -18,6 +18,10 @@ LAYOUT = kernel.Layout(
     categorical=np.array([3, 4]),
     n_levels=np.array([3, 2]),
 )
+
+
+def component(k):
+    return kernel.Mixed(k, LAYOUT, np.ones(1), 1.0)
 
 
 def codes(n=40, seed=0, missing=0.2):
@@ -71,19 +75,23 @@ def test_densities_are_those_of_scipy():
     slow = np.array([[loop_density(x, s, j) for j in range(3)] for x in X])
     Z = kernel.expand(X, LAYOUT)
     np.testing.assert_allclose(Z @ kernel.coefficients(s).T, slow, atol=1e-10)
-    U, level = softmax_columns(kernel.logits(Z, kernel.coefficients(s)))
+    U, level = softmax_columns(kernel.coefficients(s) @ Z.T)
     np.testing.assert_allclose(level, np.logaddexp.reduce(slow, axis=1), atol=1e-10)
     np.testing.assert_allclose(U.sum(axis=0), 1, atol=1e-12)
 
 
 def objective(s, Z, prior):
-    return kernel.summarize(Z, None, kernel.coefficients(s)).objective + kernel.log_prior(s, prior)
+    return component(len(s.weights)).summarize(
+        Z, None, kernel.coefficients(s)
+    ).objective + kernel.log_prior(s, prior)
 
 
 def settled(Z, prior, seed=1):
     s = state(2, seed)
     for _ in range(3000):
-        s = kernel.update(kernel.summarize(Z, None, kernel.coefficients(s)), LAYOUT, prior)
+        s = kernel.update(
+            component(len(s.weights)).summarize(Z, None, kernel.coefficients(s)), LAYOUT, prior
+        )
     return s
 
 
@@ -91,11 +99,11 @@ def test_a_fixed_point_is_stationary_by_finite_differences():
     Z = kernel.expand(codes(80), LAYOUT)
     prior = kernel.prior_of(Z.sum(axis=0), LAYOUT, 2, 1.0)
     s = settled(Z, prior)
-    x = kernel.pack(s)
+    x = kernel.Mixed.pack(s)
     for i in range(len(x)):
         step = np.zeros(len(x))
         step[i] = 1e-4
-        ends = [objective(kernel.unpack(x + e, s, LAYOUT), Z, prior) for e in (step, -step)]
+        ends = [objective(component(2).unpack(x + e, s), Z, prior) for e in (step, -step)]
         assert abs(ends[0] - ends[1]) / 2e-4 < 1e-3
 
 
@@ -107,13 +115,15 @@ def test_a_step_never_lowers_the_objective(seed, k, amount):
     values = []
     for _ in range(6):
         values.append(objective(s, Z, prior))
-        s = kernel.update(kernel.summarize(Z, None, kernel.coefficients(s)), LAYOUT, prior)
+        s = kernel.update(
+            component(len(s.weights)).summarize(Z, None, kernel.coefficients(s)), LAYOUT, prior
+        )
     assert np.diff(values).min() >= -1e-9 * abs(values[-1])
 
 
 def test_packing_is_undone_by_unpacking():
     s = state()
-    for one, other in zip(kernel.unpack(kernel.pack(s), s, LAYOUT), s, strict=True):
+    for one, other in zip(component(3).unpack(kernel.Mixed.pack(s), s), s, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
@@ -129,4 +139,4 @@ def test_clusters_without_objects_stay_proper():
 
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_parameters_are_counted(k):
-    assert kernel.n_parameters(k, LAYOUT) == k - 1 + k * (2 * 2 + 1 + 2 + 1)
+    assert component(k).n_parameters() == k - 1 + k * (2 * 2 + 1 + 2 + 1)
