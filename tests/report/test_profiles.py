@@ -8,8 +8,8 @@ import pytest
 
 from sfumato import report
 from sfumato.report._columns import as_columns
+from sfumato.report._description import _condition, rules
 from sfumato.report._profiles import contrasts, sentence
-from sfumato.report._tree import _condition, rules
 
 
 def soft(n, k, seed=0):
@@ -94,12 +94,13 @@ def test_the_page_tells_what_the_clusters_are():
     group = np.arange(60) % 2
     frame = pd.DataFrame({"<b>size": rng.normal(6 * group), "age": rng.normal(size=60)})
     model = FuzzyCMeans(2, random_state=0).fit(frame)
-    page = report.render(model, frame, notes=["columns are standardised"])
+    facts = report.Facts(notes=["columns are standardised"])
+    page = report.render(model, frame, facts=facts)
     assert page.index("The answer") < page.index("What the answer rests on")
     assert "Columns are standardised." in page
     assert "ery high &lt;b&gt;size" in page
     assert "<b>size" not in page
-    assert "A decision tree of depth 3 gives" in page
+    assert "A small decision tree gives" in page
     assert "Across: &lt;b&gt;size. Up: age." in page
     wide = report.render(model, np.column_stack([frame, frame[["age"]] ** 2]))
     assert "Across: first principal axis (" in wide

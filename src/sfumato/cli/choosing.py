@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..array.types import Estimator
-from ..io import InputError, Roles, Table, read
+from ..io import InputError, Table, read
 from ..io.output import Output, check_file
-from ..report._curve import curve_of_choice
+from ..report._facts import curve_of_choice
 from ..selection import verdict
-from ..selection.own import POSTERIOR
 from .evidence import on_one_scale, prepare
-from .models import check_model, first_choice, make
+from .models import Request, check_model, first_choice, make
 from .terminal import Terminal
 
-__all__ = ["Asked", "automatic", "choose"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What ``sfumato choose`` was asked for."""
-
-    data: str
-    roles: Roles
-    model: str | None
-    candidates: range | None
-    criterion: str
-    similarity: str | None
-    settings: tuple[str, ...]
-    seed: int
-    plot: Path | None
-    force: bool
-    as_json: bool
-    quiet: bool
-    scale: str = "auto"
+__all__ = ["automatic", "choose"]
 
 
 def automatic(
@@ -84,36 +64,35 @@ def _search(
     return choice, said
 
 
-def choose(asked: Asked) -> None:
-    """A table of scores, one for each number of clusters."""
+def choose(asked: Request, candidates: range | None, criterion: str, plot: Path | None) -> None:
+    """A table of scores, one for each number of clusters, and the curve as a picture."""
     if asked.model is not None:
         check_model(asked.model)
-    if asked.candidates is not None and not asked.candidates:
+    if candidates is not None and not candidates:
         raise InputError("--from must not be more than --to")
-    if asked.plot is not None and asked.plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"--plot writes PNG, SVG or PDF files, got '{asked.plot.name}'")
+    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"--plot writes PNG, SVG or PDF files, got '{plot.name}'")
     terminal = Terminal(as_json=asked.as_json, quiet=asked.quiet)
-    if asked.plot is None:
-        _show(_chosen(asked, terminal), terminal)
+    if plot is None:
+        _show(_chosen(asked, candidates, criterion, terminal), terminal)
         return
-    with Output(asked.plot, check_file("--plot"), force=asked.force, option="--plot") as output:
-        choice = _chosen(asked, terminal)
+    with Output(plot, check_file("--plot"), force=asked.force, option="--plot") as output:
+        choice = _chosen(asked, candidates, criterion, terminal)
         _show(choice, terminal)
         with output.file() as partial:
-            _draw(partial, asked.plot.suffix[1:].lower(), choice)
+            _draw(partial, plot.suffix[1:].lower(), choice)
 
 
-def _chosen(asked: Asked, terminal: Terminal) -> Any:
+def _chosen(asked: Request, candidates: range | None, criterion: str, terminal: Terminal) -> Any:
     with terminal.progress("reading") as advance:
         table = read(asked.data, asked.roles, advance)
-    categories = any(column.categories and column.used for column in table.fields or ())
-    model = asked.model or first_choice(categories=categories)
+    asked = replace(asked, model=asked.model or first_choice(table))
     estimator = make(
-        model, None, seed=asked.seed, similarity=asked.similarity, settings=asked.settings
+        asked.model, None, seed=asked.seed, similarity=asked.similarity, settings=asked.settings
     )
-    table = on_one_scale(table, asked.scale, model, estimator, asked.similarity, terminal)
-    prepare(estimator, table, model, asked.roles)
-    return _search(estimator, table, model, asked.candidates, asked.criterion, terminal)[0]
+    table = on_one_scale(table, asked, estimator, terminal)
+    prepare(estimator, table, asked.model, asked.roles)
+    return _search(estimator, table, asked.model, candidates, criterion, terminal)[0]
 
 
 def _show(choice: Any, terminal: Terminal) -> None:
@@ -154,7 +133,7 @@ def _sureness(row: Any, choice: Any) -> list[float | None]:
     """Standard error and probability, where the scores vary and decide."""
     error = row.standard_error if row.standard_error > 0 else None
     known = choice.n_clusters == choice.preferred and (
-        choice.criterion == POSTERIOR or any(each.standard_error > 0 for each in choice.table)
+        choice.criterion == "posterior" or any(each.standard_error > 0 for each in choice.table)
     )
     return [error, row.probability if known else None]
 

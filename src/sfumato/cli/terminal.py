@@ -19,12 +19,11 @@ from ..engine.structure import PREFIX
 
 __all__ = ["Terminal"]
 
-_PATIENCE = 15.0  # seconds between progress lines where there is no progress bar
-_NUMBER = re.compile(r"–|-?[\d,]+(\.\d+)?")
-
 
 class Terminal:
     """Tables for people, or one JSON object for programs."""
+
+    patience = 15.0  # seconds before the first line of progress where there is no bar
 
     def __init__(
         self, *, as_json: bool = False, quiet: bool = False, to_errors: bool = False
@@ -56,7 +55,7 @@ class Terminal:
         )
         cells = [[_shown(value, width) for value in row] for row in rows]
         for place, heading in enumerate(headings):
-            numeric = all(_NUMBER.fullmatch(row[place]) for row in cells)
+            numeric = all(re.fullmatch(r"–|-?[\d,]+(\.\d+)?", row[place]) for row in cells)
             justify: Any = "right" if numeric else "left"
             table.add_column(Text(plain(heading, 40)), justify=justify, overflow="fold")
         for row in cells:
@@ -120,7 +119,7 @@ class Terminal:
 
     def _lines(self, what: str) -> Callable[..., None]:
         """A line after a while, and then after twice that time, so that a log stays short."""
-        began, pause = time.monotonic(), _PATIENCE
+        began, pause = time.monotonic(), self.patience
 
         def advance(share: float, text: str = "") -> None:
             nonlocal pause
@@ -135,10 +134,6 @@ class Terminal:
 def _shown(value: object, width: int) -> str:
     if value is None:
         return "–"
-    return (
-        f"{value:,}"
-        if isinstance(value, int)
-        else f"{value:.3f}"
-        if isinstance(value, float)
-        else plain(value, width)
-    )
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
+    return plain(value, width)

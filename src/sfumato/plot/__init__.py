@@ -5,10 +5,10 @@ style and returns the axes. Names of objects, clusters and classes are drawn lit
 characters they hold.
 """
 
-from ._conjugate import conjugate
 from ._curves import (
     calibration,
     cluster_numbers,
+    conjugate,
     consensus_cdf,
     history,
     information,

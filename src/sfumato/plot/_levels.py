@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..array.arrays import to_numpy
+from ..array.docs import documented
 from ..engine.levels import Level
-from ._style import axes_or_new, palette
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._style import Axes, axes_or_new, palette
 
 __all__ = ["levels"]
 
 GAP = 0.03  # between neighbours, as a share of all objects
-BEND = np.linspace(0.0, 1.0, 30)  # from one level to the next
-FIRST, LAST = 0.12, 0.62  # parts of one cluster are lighter, the last one most
 
 
+@documented
 def levels(model: Any, *, ax: Axes | None = None) -> Any:
     """Clusters of every level of a model, from coarse to fine, as wide as their share of objects.
 
@@ -31,11 +28,7 @@ def levels(model: Any, *, ax: Axes | None = None) -> Any:
     ----------
     model : fitted clusterer
         Of this library: it has ``levels_`` and ``at``.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -88,7 +81,7 @@ def _colours(own: np.ndarray, order: np.ndarray) -> np.ndarray:
     base, colours = palette(int(own.max()) + 1), np.empty((len(own), 3))
     for cluster, colour in enumerate(base):
         parts = [s for s in order if own[s] == cluster]
-        light = np.linspace(FIRST, LAST, len(parts)) if len(parts) > 1 else np.zeros(1)
+        light = np.linspace(0.12, 0.62, len(parts)) if len(parts) > 1 else np.zeros(1)
         colours[parts] = colour + light[:, None] * (1.0 - colour)
     return colours
 
@@ -104,10 +97,11 @@ def _branches(
     ax: Axes, y: int, above: np.ndarray, row: np.ndarray, colours: np.ndarray, share: np.ndarray
 ) -> None:
     """The way of the finest clusters from the level above to level y."""
-    ease = (1 - np.cos(np.pi * BEND)) / 2
+    bend = np.linspace(0.0, 1.0, 30)
+    ease = (1 - np.cos(np.pi * bend)) / 2
     for start, end, width, colour in zip(above, row, share, colours, strict=True):
         path = start + (end - start) * ease
-        ys = y - 0.88 + 0.76 * BEND
+        ys = y - 0.88 + 0.76 * bend
         ax.fill_betweenx(ys, path, path + width, color=colour, alpha=0.45, linewidth=0)
 
 

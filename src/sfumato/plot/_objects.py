@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..array.types import ArrayLike
-from ..array.validation import check_weights
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 from typing import Any
 
 import numpy as np
 
 from ..array.arrays import to_numpy
+from ..array.docs import documented
+from ..array.types import ArrayLike
+from ..array.validation import check_weights
 from ._style import (
+    Axes,
     Names,
     as_memberships,
     axes_or_new,
@@ -30,9 +26,8 @@ from ._style import (
 
 __all__ = ["memberships", "profiles", "scatter", "simplex", "uncertainty"]
 
-_WIDEST = 1200  # columns: beyond it neighbouring objects share one
 
-
+@documented
 def memberships(
     memberships: ArrayLike, *, names: Names = None, ordered: bool = True, ax: Axes | None = None
 ) -> Any:
@@ -47,11 +42,7 @@ def memberships(
     ordered : bool
         Whether objects stand cluster by cluster, or as they came. Beyond 1200 objects neighbours
         share a column (their mean).
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -78,9 +69,10 @@ def _along_objects(
     U = as_memberships(memberships)
     ax = axes_or_new(ax)
     ax.set_xlabel("objects, cluster by cluster" if ordered else "objects")
-    return ax, thin(U[ordering(U)] if ordered else U, _WIDEST), *U.shape
+    return ax, thin(U[ordering(U)] if ordered else U, 1200), *U.shape
 
 
+@documented
 def profiles(
     memberships: ArrayLike, *, names: Names = None, ordered: bool = True, ax: Axes | None = None
 ) -> Any:
@@ -94,11 +86,7 @@ def profiles(
     ordered : bool
         Whether objects stand cluster by cluster, or as they came. Beyond 1200 objects the curves
         run through means of neighbours.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -122,6 +110,7 @@ def profiles(
     return ax
 
 
+@documented
 def simplex(memberships: ArrayLike, *, names: Names = None, ax: Any = None) -> Any:
     """Memberships in three clusters as points of a triangle.
 
@@ -132,11 +121,7 @@ def simplex(memberships: ArrayLike, *, names: Names = None, ax: Any = None) -> A
     memberships : array of shape (n, 3)
     names : sequence of 3 names, optional
         Names of the clusters.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -177,6 +162,7 @@ def simplex(memberships: ArrayLike, *, names: Names = None, ax: Any = None) -> A
     return ax
 
 
+@documented
 def scatter(
     X: ArrayLike,
     memberships: ArrayLike,
@@ -197,11 +183,7 @@ def scatter(
         Names of the clusters.
     axis_names : sequence of 2 names, optional
         Names of the two coordinates.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -232,6 +214,7 @@ def _size(n: int) -> float:
     return float(np.clip(9000 / max(n, 1), 4, 36))
 
 
+@documented
 def uncertainty(
     memberships: ArrayLike,
     *,
@@ -252,11 +235,7 @@ def uncertainty(
     bins : int
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------

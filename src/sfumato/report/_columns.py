@@ -15,9 +15,7 @@ from ..array.arrays import to_numpy
 from ..data.features import refuse_same_names
 from ..io.columns import Column
 
-__all__ = ["amount", "as_columns", "missing", "shown_value", "title", "units"]
-
-_WIDEST = 2000  # columns of an array that are described: of more, those of largest variance
+__all__ = ["amount", "as_columns", "missing", "shown_value", "title"]
 
 
 def as_columns(X: Any, names: Sequence[Any] | None = None) -> list[Column]:
@@ -39,8 +37,8 @@ def as_columns(X: Any, names: Sequence[Any] | None = None) -> list[Column]:
     if names is not None and len(names) != values.shape[1]:
         raise ValueError(f"columns must name {values.shape[1]} columns, got {len(names)}")
     kept = np.arange(values.shape[1])
-    if len(kept) > _WIDEST:
-        kept = np.sort(np.argsort(-_variances(values), kind="stable")[:_WIDEST])
+    if len(kept) > 2000:  # of more columns those of largest variance are described
+        kept = np.sort(np.argsort(-_variances(values), kind="stable")[:2000])
     dense = values[:, kept].toarray() if sp.issparse(values) else np.asarray(values[:, kept])
     titles = [f"column {place}" if names is None else str(names[place]) for place in kept]
     numbers = dense.astype(np.float64)
@@ -66,9 +64,8 @@ def _of_series(series: Any) -> Column:
     name, dtype = str(series.name), series.dtype
     if dtype.is_numeric():
         return Column(name, "number", True, "", np.asarray(series.to_numpy(), dtype=np.float64))
-    gaps = series.is_null().to_list()
-    values = zip(series.to_list(), gaps, strict=True)
-    words = [None if gap or value != value else str(value) for value, gap in values]
+    values = zip(series.to_list(), series.is_null().to_list(), strict=True)
+    words = [None if null or value != value else str(value) for value, null in values]
     levels = sorted({word for word in words if word is not None})
     code = {word: place for place, word in enumerate(levels)}
     codes = np.array([-1 if word is None else code[word] for word in words], dtype=np.int32)
@@ -103,10 +100,3 @@ def title(name: str) -> str:
 def amount(value: float) -> str:
     """A number as people read it."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def units(values: np.ndarray) -> np.ndarray:
-    """What to divide columns by (p,) so that their squares are numbers: mostly one."""
-    largest = np.abs(values).max(axis=0, initial=0.0)
-    odd = (largest > 1e100) | ((largest > 0) & (largest < 1e-100))
-    return np.where(odd, largest, 1.0)

@@ -10,14 +10,13 @@ import numpy as np
 from ..array.arrays import to_numpy
 from ..io.columns import Column
 from ..memberships import check_memberships
-from ._columns import as_columns, title, units
+from ._columns import as_columns, title
 
 __all__ = ["ColumnProfile", "Contrast", "contrasts", "profiles", "sentence", "telling"]
 
 # Cohen (1988), Statistical Power Analysis: a difference of half a standard deviation is visible to
 # the naked eye, one of 0.8 is large. Beyond twice that, groups hardly overlap: "very".
 VISIBLE, LARGE = 0.5, 1.6
-_SENTENCE = 4  # columns that a sentence names at most
 
 
 class ColumnProfile(NamedTuple):
@@ -99,10 +98,8 @@ def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnPro
     center = np.array(
         [np.median(v[s]) if s.any() else 0.0 for v, s in zip(values.T, seen.T, strict=True)]
     )
-    unit = units(np.where(seen, values, 0.0))
-    # About the median and in units of the column, so that sums of squares neither cancel nor
-    # overflow.
-    X = np.where(seen, values / unit - center / unit, 0.0)
+    # About the median, so that sums of squares do not cancel.
+    X = np.where(seen, values - center, 0.0)
     mass, first, second = (U.T @ part for part in (seen.astype(float), X, X * X))
     total = [part.sum(axis=0) for part in (mass, first, second)]
     mean, spread = _moments(*total)
@@ -122,8 +119,8 @@ def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnPro
                 column.name,
                 "date" if column.kind == "date" else "number",
                 None,
-                float(inner[c, j] * unit[j] + center[j]),
-                float(mean[j] * unit[j] + center[j]),
+                float(inner[c, j] + center[j]),
+                float(mean[j] + center[j]),
                 float(difference[c, j]),
                 float(separation[c, j]),
             )
@@ -139,22 +136,13 @@ def contrasts(table: Sequence[Column], U: np.ndarray, count: int) -> list[Contra
     for column in table:
         for name, kind, x in _indicators(column):
             seen = np.isfinite(x)
-            unit = float(units(x[seen][:, None])[0]) if seen.any() else 1.0
             center = float(np.median(x[seen])) if seen.any() else 0.0
-            y = np.where(seen, x / unit - center / unit, 0.0)
+            y = np.where(seen, x - center, 0.0)
             parts = [(U.T @ part)[:, None] for part in (seen.astype(float), y, y * y)]
             inner, within = (part[:, 0] for part in _moments(*parts))
             mean, spread = (float(part[0]) for part in _moments(*(p.sum(axis=0) for p in parts)))
-            found.append(
-                Contrast(
-                    name,
-                    kind,
-                    (inner * unit + center).tolist(),
-                    (within * unit).tolist(),
-                    mean * unit + center,
-                    spread * unit,
-                )
-            )
+            values, spreads = (inner + center).tolist(), within.tolist()
+            found.append(Contrast(name, kind, values, spreads, mean + center, spread))
     return sorted(found, key=lambda each: -_reach(each))[:count]
 
 
@@ -175,7 +163,7 @@ def _reach(each: Contrast) -> float:
     gap = max(each.values) - min(each.values)
     if gap <= 0:
         return 0.0
-    within = np.minimum(np.asarray(each.spreads) / gap, 1e100)  # so that no square overflows
+    within = np.asarray(each.spreads) / gap
     return 1.0 / max(float(np.sqrt(np.mean(np.square(within)))), 0.1)
 
 
@@ -235,7 +223,7 @@ def sentence(profile: Sequence[ColumnProfile]) -> str:
     'Very high size (9.2 against 5.15 overall)'
     """
     said = [_phrase(part) for part in profile if part.separation >= VISIBLE]
-    said = [text for text in said if text][:_SENTENCE]
+    said = [text for text in said if text][:4]
     text = "; ".join(said) or "close to the average in every column"
     return text[:1].upper() + text[1:]
 

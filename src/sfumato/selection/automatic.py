@@ -18,11 +18,13 @@ from ..data.constraints import Known, known_labels
 from ..engine.growth import GROWTH
 from ..engine.kept import publish_kept
 from ..engine.numbers import noise_level, number_scores
-from .choose import NEAR, Choice, choose_n_clusters, reported
-from .own import SPECTRUM, Search, of_mixture
+from ._evidence import TUNING
+from .choose import Choice, choose_n_clusters, reported
+from .own import Search, of_mixture
+
+__all__ = ["AutomaticClusters", "AutomaticMixture", "AutomaticSimilarity"]
 
 NUMBER = "n_clusters (an integer, a sequence of integers or 'auto')"
-__all__ = ["AutomaticClusters", "AutomaticMixture", "AutomaticSimilarity"]
 
 
 class AutomaticMixture:
@@ -65,6 +67,7 @@ class AutomaticClusters:
         choice = choose_n_clusters(
             clone(self).set_params(n_clusters=2),
             X,
+            None if isinstance(self.n_clusters, str) else self.n_clusters,
             max_clusters=self.max_clusters,
             sample_weight=sample_weight,
             random_state=0,
@@ -81,7 +84,8 @@ class AutomaticClusters:
         return self
 
     def _check_automatic(self, X: Any) -> None:
-        check_choice(self.n_clusters, "n_clusters (an integer or 'auto')", ("auto",))
+        if isinstance(self.n_clusters, str):
+            check_choice(self.n_clusters, "n_clusters (numbers or 'auto')", ("auto",))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         self._refuse_elsewhere(X)
 
@@ -108,7 +112,7 @@ class AutomaticSimilarity(AutomaticClusters):
     with the best of them follows. One cluster is the answer where no score is above that of noise.
     """
 
-    own_criterion: ClassVar[str] = SPECTRUM
+    own_criterion: ClassVar[str] = "penalized-eigengap"
     _scores_: dict[int, float]  # of numbers of clusters
 
     def _fit_automatic(
@@ -148,7 +152,7 @@ class AutomaticSimilarity(AutomaticClusters):
         # One cluster has the score that noise would have.
         rated = ({1: least} if one else {}) | scores
         values, notes = np.array(list(rated.values())), [""] * len(rated)
-        table = Search(SPECTRUM, list(rated), values, notes, found, self)
+        table = Search(self.own_criterion, list(rated), values, notes, found, self)
         self._scores_, self.selection_ = scores, reported(table)._replace(estimator=None)
         return self
 
@@ -177,7 +181,7 @@ class AutomaticSimilarity(AutomaticClusters):
             scores = number_scores(W, evidence.weights, largest)
             best = max(scores, key=lambda k: scores[k], default=1)
             few = scores.get(best, 0.0) <= noise_level(_total(evidence)) and 2 * largest <= twice
-            if largest == most or (best < NEAR * largest and not few):
+            if largest == most or (best < TUNING.near * largest and not few):
                 return scores
             largest *= 2
 

@@ -1,11 +1,10 @@
 """Estimators that choose the number of clusters by a criterion of their own.
 
-They are known by their parameters: mixtures have ``criterion`` (BIC, ICL or AIC, lower is better)
-and leave ``search_``, the table of candidates; the consensus has ``selection`` and leaves
-``candidates_`` with ``scores_``; models of a similarity have ``own_criterion``. Their own search is
-used as it is, so that every way of asking gives one answer.
-A Dirichlet process infers the number (``chooses_n_clusters`` is "always"): one fit has it
-with its posterior.
+They are known by their parameters: mixtures have an information criterion (BIC, ICL or AIC, lower
+is better) and leave ``search_``, the table of candidates; the consensus has another ``criterion``
+and leaves ``candidates_`` with ``scores_``; models of a similarity have ``own_criterion``. Their
+own search is used as it is, so that every way of asking gives one answer. A Dirichlet process
+infers the number (``chooses_n_clusters`` is "always"): one fit has it with its posterior.
 """
 
 from __future__ import annotations
@@ -19,13 +18,18 @@ from ..array.types import Estimator
 from ._evidence import Evidence
 from .criteria import supported_numbers
 
-__all__ = ["POSTERIOR", "Search", "criteria_of", "inferred", "infers", "of_consensus", "of_mixture"]
-__all__ += ["search"]
+__all__ = [
+    "INFORMATION",
+    "Search",
+    "criteria_of",
+    "inferred",
+    "infers",
+    "of_consensus",
+    "of_mixture",
+    "search",
+]
 
-INFORMATION = ("bic", "icl", "aic")
-LINKAGES = ("single", "average", "complete")
-POSTERIOR = "posterior"
-SPECTRUM = "penalized-eigengap"  # by which models of a similarity choose
+INFORMATION = ("bic", "icl", "aic")  # criteria that compare with one cluster themselves
 
 
 class Search(NamedTuple):
@@ -48,11 +52,10 @@ def criteria_of(estimator: Estimator) -> tuple[str, ...]:
         return (estimator.own_criterion,)
     if parameters.get("criterion") in INFORMATION:
         return INFORMATION
-    if "selection" not in parameters:
+    if "consensus" not in parameters:
         return ()
-    consensus = parameters.get("consensus")
-    linkage = isinstance(consensus, str) and consensus in LINKAGES
-    if linkage:
+    consensus = parameters["consensus"]
+    if isinstance(consensus, str) and consensus in ("single", "average", "complete"):
         return ("eigengap", "held-out", "lifetime")
     soft = parameters.get("ensemble") is None and consensus == "cluster-kernel"
     return ("structure", "eigengap", "held-out") if soft else ("eigengap", "held-out")
@@ -68,7 +71,7 @@ def inferred(
 ) -> Search:
     """One fit, with the posterior over the number of clusters as scores."""
     name = type(estimator).__name__
-    if criterion not in ("auto", POSTERIOR):
+    if criterion not in ("auto", "posterior"):
         raise ValueError(
             f"criterion must be 'auto' or 'posterior' for {name}, which infers the number of "
             f"clusters; got {criterion!r}"
@@ -80,7 +83,7 @@ def inferred(
     model = data.fit(clone(estimator))
     scores = np.asarray(model.n_clusters_posterior_, dtype=np.float64)[1:]
     numbers = list(range(1, len(scores) + 1))
-    return Search(POSTERIOR, numbers, scores, [""] * len(numbers), int(model.n_clusters_), model)
+    return Search("posterior", numbers, scores, [""] * len(numbers), int(model.n_clusters_), model)
 
 
 def search(
@@ -88,25 +91,26 @@ def search(
 ) -> Search:
     """Let the estimator choose among ``sizes``, or among its own candidates."""
     parameters = estimator.get_params(deep=False)
-    mixture = "criterion" in parameters
-    key = "criterion" if mixture else "selection"
+    mixture, own = "consensus" not in parameters, hasattr(estimator, "own_criterion")
+    key = "criterion" if "criterion" in parameters else "selection"
     model = clone(estimator).set_params(n_clusters="auto")
-    own = hasattr(estimator, "own_criterion")
-    # A consensus of features without ``selection`` is searched with the structure test.
-    if name == "structure":
-        model.set_params(selection=None)
-    elif name != "auto" and not own:
-        model.set_params(**{key: name})
-    if mixture and sizes is not None:
+    if name != "auto" and not own:
+        # A consensus of features without a criterion is searched with the structure test.
+        model.set_params(**{key: None if name == "structure" else name})
+    if mixture and not own and sizes is not None:
         model.set_params(n_clusters=sizes)
     elif sizes is not None:
         model.set_params(max_clusters=max(2, max(sizes)))
     elif largest is not None:
         model.set_params(max_clusters=largest)
     model = data.fit(model)
-    if mixture:
-        return of_mixture(model)
-    return _among(of_similarity(model) if own else of_consensus(model), data, sizes)
+    if own:
+        rows = model.selection_.table
+        scores = np.array([row.score for row in rows])
+        numbers = [row.n_clusters for row in rows]
+        found = Search(model.own_criterion, numbers, scores, [""] * len(rows), _found(model), model)
+        return _among(found, data, sizes)
+    return of_mixture(model) if mixture else _among(of_consensus(model), data, sizes)
 
 
 def of_mixture(model: Estimator) -> Search:
@@ -116,13 +120,6 @@ def of_mixture(model: Estimator) -> Search:
     scores = np.array([-float(getattr(row, name)) for row in best.values()])
     reasons = [row.reason for row in best.values()]
     return Search(name, list(best), scores, reasons, _found(model), model)
-
-
-def of_similarity(model: Estimator) -> Search:
-    """The search that a model of a similarity fitted with ``n_clusters="auto"`` has made."""
-    rows = model.selection_.table
-    numbers, scores = [row.n_clusters for row in rows], np.array([row.score for row in rows])
-    return Search(SPECTRUM, numbers, scores, [""] * len(rows), int(model.n_clusters_), model)
 
 
 def _found(model: Estimator) -> int:

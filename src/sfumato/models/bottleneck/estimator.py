@@ -5,7 +5,7 @@ Clusters of the rows of a table of counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from ...engine import acceleration, loop
 from ...engine.base import InductiveClusterer
 from ...engine.clusterer import plain_features
 from ...numerics import contingency
+from ...numerics.distances import largest_first
 from ...selection.automatic import AutomaticClusters
 from . import kernel
 
@@ -52,8 +53,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     tol : float, default 1e-9
         Change of the objective, in nats, at which to stop.
     random_state : int, Generator or None
-    n_jobs : int or None
-        Threads; ``None`` means every core.
+        Random seed.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
 
     def __init__(
         self,
-        n_clusters: int | str = "auto",
+        n_clusters: int | Sequence[int] | str = "auto",
         *,
         max_clusters: int = 20,
         beta: float = 20.0,
@@ -111,11 +111,9 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         max_iter: int = 1000,
         tol: float = 1e-9,
         random_state: RandomState = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.max_clusters = max_clusters
         self.beta, self.anneal = beta, anneal
-        self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _streams(self) -> bool:
@@ -136,7 +134,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
             self._forget()
             raise
         self._dtype = X.dtype
-        return Rows(Q, mass, n_jobs=self.n_jobs)
+        return Rows(Q, mass)
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         needed = super()._memory_needed(size)
@@ -230,6 +228,12 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         return kernel.Bottleneck(
             weights, 0.98 * state.distributions + 0.02 * first.distributions, state.beta
         )
+
+    def _ordered(self, run: loop.Run) -> loop.Run:
+        weights, distributions, beta = run.state
+        order = largest_first(weights, distributions)
+        state = kernel.Bottleneck(weights[order], distributions[order], beta)
+        return run._replace(state=state)
 
     def _sequence(self, rows: Rows, state: kernel.Bottleneck) -> loop.Run:
         Q, mass = rows.X, rows.columns[0]
@@ -325,11 +329,11 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         refuse_tensors(self, X)
         counts = check_features(self, X, reset=False)
         Q, _ = self._distributions(counts)
-        U = Rows(Q, n_jobs=self.n_jobs).map(lambda block: self._assign(block, self._state))
+        U = Rows(Q).map(lambda block: self._assign(block, self._state))
         return self._new_at(U.astype(counts.dtype, copy=False), n_clusters, X)
 
     def score(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
         """The objective of rows of counts at the fitted clusters, its sign turned so that higher is
         better.
@@ -349,7 +353,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         refuse_tensors(self, X)
         X = check_features(self, X, reset=False)
         Q, largest = self._distributions(X)
-        rows = Rows(Q, _mass(X, largest, sample_weight), n_jobs=self.n_jobs)
+        rows = Rows(Q, _mass(X, largest, sample_weight))
         if np.isinf(self._state.beta):
             return (
                 kernel.entropy(self._marginal)
