@@ -1,7 +1,7 @@
 """Estimators that choose the number of clusters by a criterion of their own.
 
 They are known by their parameters: mixtures have ``criterion`` (BIC, ICL or AIC, lower is better)
-and leave ``search_``, the table of candidates; the consensus has ``selection`` and leaves
+and leave ``search_``, the table of candidates; the consensus has ``consensus`` and leaves
 ``candidates_`` with ``scores_``; models of a similarity have ``own_criterion``. Their own search is
 used as it is, so that every way of asking gives one answer.
 A Dirichlet process infers the number (``chooses_n_clusters`` is "always"): one fit has it
@@ -17,7 +17,6 @@ from sklearn.base import clone
 
 from ..array.types import Estimator
 from ._evidence import Evidence
-from .criteria import supported_numbers
 
 __all__ = ["POSTERIOR", "Search", "criteria_of", "inferred", "infers", "of_consensus", "of_mixture"]
 __all__ += ["search"]
@@ -48,14 +47,11 @@ def criteria_of(estimator: Estimator) -> tuple[str, ...]:
         return (estimator.own_criterion,)
     if parameters.get("criterion") in INFORMATION:
         return INFORMATION
-    if "selection" not in parameters:
+    if "consensus" not in parameters:
         return ()
-    consensus = parameters.get("consensus")
+    consensus = parameters["consensus"]
     linkage = isinstance(consensus, str) and consensus in LINKAGES
-    if linkage:
-        return ("eigengap", "held-out", "lifetime")
-    soft = parameters.get("ensemble") is None and consensus == "cluster-kernel"
-    return ("structure", "eigengap", "held-out") if soft else ("eigengap", "held-out")
+    return ("eigengap", "held-out", *(["lifetime"] if linkage else []))
 
 
 def infers(estimator: Estimator) -> bool:
@@ -87,26 +83,18 @@ def search(
     estimator: Estimator, data: Evidence, sizes: list[int] | None, largest: int | None, name: str
 ) -> Search:
     """Let the estimator choose among ``sizes``, or among its own candidates."""
-    parameters = estimator.get_params(deep=False)
-    mixture = "criterion" in parameters
-    key = "criterion" if mixture else "selection"
-    model = clone(estimator).set_params(n_clusters="auto")
-    own = hasattr(estimator, "own_criterion")
-    # A consensus of features without ``selection`` is searched with the structure test.
-    if name == "structure":
-        model.set_params(selection=None)
-    elif name != "auto" and not own:
-        model.set_params(**{key: name})
-    if mixture and sizes is not None:
-        model.set_params(n_clusters=sizes)
-    elif sizes is not None:
+    own, mixture = hasattr(estimator, "own_criterion"), not hasattr(estimator, "consensus")
+    model = clone(estimator).set_params(n_clusters="auto" if sizes is None or own else sizes)
+    if name != "auto" and not own:
+        model.set_params(criterion=name)
+    if own and sizes is not None:
         model.set_params(max_clusters=max(2, max(sizes)))
-    elif largest is not None:
+    elif sizes is None and largest is not None:
         model.set_params(max_clusters=largest)
     model = data.fit(model)
-    if mixture:
-        return of_mixture(model)
-    return _among(of_similarity(model) if own else of_consensus(model), data, sizes)
+    if own:
+        return _among(of_similarity(model), data, sizes)
+    return of_mixture(model) if mixture else of_consensus(model)
 
 
 def of_mixture(model: Estimator) -> Search:
@@ -145,9 +133,6 @@ def _among(found: Search, data: Evidence, sizes: list[int] | None) -> Search:
     kept = [i for i, k in enumerate(found.sizes) if k in sizes]
     numbers, scores, model = [found.sizes[i] for i in kept], found.scores[kept], found.estimator
     if numbers and model.n_clusters_ not in sizes:
-        order = np.argsort(-scores, kind="stable")
-        best = numbers[int(order[0])]
-        if found.criterion == "structure":
-            best = next(iter(supported_numbers(numbers, scores)), best)
+        best = numbers[int(np.argmax(scores))]
         model = data.fit(clone(model).set_params(n_clusters=best))
     return Search(found.criterion, numbers, scores, [""] * len(numbers), _found(model), model)
