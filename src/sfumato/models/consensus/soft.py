@@ -3,16 +3,20 @@
     mixtures    posteriors of small Gaussian mixtures          density and orientation
     cells       fine connected k-means partitions              gaps and thin curves
     families    mixtures of k, 1.5 k and 2 k Gaussians         ellipses; few objects, many features
+    graph       communities of the neighbour graph             many features, in their own scale
 
-Each kind a has a cluster kernel Z_a Z_a' of rank k and memberships U_a, and
+The graph is the evidence of many objects with more features than mixtures see, the others of
+everything else. Each kind a has a cluster kernel Z_a Z_a' of rank k and memberships U_a, and
 
     E_ab = |Z_b Z_b' - U_a U_a'|^2 / |Z_b Z_b'|^2
 
 is how much of the kernel of kind b the answer of kind a leaves. The answer is that of the kind
 with the smallest  (c + E_aa) mean of E_ab over the other kinds:  it describes its own evidence well
 and that of the others as well as possible. Alone, the misfit E_aa prefers crisp cuts that no other
-kind sees. The number of clusters is that with the largest mean, over mixtures and cells, of the
-relative eigengap times (1 - 10 E_aa); there is one where this is no more than in noise.
+kind sees. The number of clusters is that with the largest mean, over mixtures and cells (or that of
+the graph), of the relative eigengap times (1 - 10 E_aa); there is one where this is no more than in
+noise. A number that leaves a cluster far smaller than the others has cut off strays and does not
+count.
 """
 
 from __future__ import annotations
@@ -32,12 +36,13 @@ from ...engine.growth import GROWTH
 from ...engine.numbers import reading
 from ...engine.objects import distinct_sample, sample_objects
 from ...memberships import align
-from ...numerics.axes import by_radius, fit_axes
+from ...numerics.axes import UNEQUAL, by_radius, fit_axes
 from ...numerics.distances import unit_rows
 from ...selection.criteria import eigengap, misfit, misfit_of_sums, penalized_eigengap
 from .ensemble import ClusteringEnsemble
 from .evidence import CellColumns, Factor, GivenColumns, MixtureColumns, Sums, factorize, refine
 from .families import family_mixtures
+from .graph import fit_graph
 from .mixtures import MixtureEnsemble, Stock
 from .reading import Reader, Settings, fit_reader
 from .tuning import TUNING
@@ -93,12 +98,17 @@ class FeatureEvidence:
         self.axes = fit_axes(self.points, self.mixtures.n_axes, self.mass)
         self.stock = Stock.of(self.points, self.axes, self.mass)
         self.seeds = rng.integers(2**63, size=self.mixtures.n_members)
-        self.cell_seed, self.family_seed = (int(seed) for seed in rng.integers(2**31, size=2))
+        self.cell_seed, self.family_seed, seed = (int(s) for s in rng.integers(2**31, size=3))
+        self.graph = None
+        if not self.alone and _has_many_features(self.points, self.mixtures.n_axes):
+            self.graph = fit_graph(self.points, np.random.default_rng(seed), self.mass)
 
     def kinds(self, k: int | None) -> dict[str, Any]:
         """Kinds of evidence for ``k`` clusters, or for any number."""
         if self.mixtures.members is not None:
             return {"members": MixtureColumns(self.mixtures)}
+        if self.graph is not None:
+            return {"graph": self.graph}
         mixtures = self._small_mixtures(k)
         kinds: dict[str, Any] = {"mixtures": MixtureColumns(mixtures)}
         if self.alone or k == 1:
@@ -149,6 +159,16 @@ class FeatureEvidence:
         if self.weights is None:
             return None
         return np.repeat(self.weights[kind.ensemble._fitted], np.diff(kind.offsets))
+
+
+def _has_many_features(points: Any, n_axes: int) -> bool:
+    """Whether there are many objects with more features than mixtures see, in one unit."""
+    n, p = points.shape
+    if n < TUNING.fewest_in_graph or p <= n_axes:
+        return False
+    spread = np.asarray(points.max(axis=0) - points.min(axis=0)).ravel() if is_numpy(points) else 1
+    varies = spread[spread > 0] if is_numpy(points) else np.ones(1)
+    return bool(len(varies) and varies.max() <= UNEQUAL * np.median(varies))
 
 
 class GivenEvidence:
@@ -326,6 +346,11 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
 
 
 def _score(gap: float, Z: np.ndarray, mass: np.ndarray) -> float:
-    """Eigengap less the misfit of memberships that are read off the directions of the rows."""
-    root = np.sqrt(mass)[:, None]
-    return float(penalized_eigengap(gap, misfit(root * Z, root * reading(Z, mass))))
+    """Eigengap less the misfit of memberships that are read off the directions of the rows; 0 if a
+    cluster is far smaller than the others.
+    """
+    U, root, k = reading(Z, mass), np.sqrt(mass)[:, None], Z.shape[1]
+    sizes = np.bincount(U.argmax(axis=1), mass, minlength=k)
+    if sizes.min() * k < TUNING.smallest * sizes.sum():
+        return 0.0
+    return float(penalized_eigengap(gap, misfit(root * Z, root * U)))
