@@ -311,7 +311,7 @@ class FittedMixture(Clusterer):
         """Fit the first batch; a later one may vary in features that are constant here."""
         before, self._keeps_constant = self._keeps_constant, True
         try:
-            self.fit(X, y, sample_weight)  # type: ignore[call-arg]
+            self.fit(X, y, sample_weight=sample_weight)  # type: ignore[call-arg]
         finally:
             self._keeps_constant = before
 
