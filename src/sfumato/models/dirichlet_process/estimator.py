@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ...array.arrays import is_numpy, namespace, to_numpy
+from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
 from ...array.docs import documented
 from ...array.memory import InputSize, reserve
 from ...array.rows import Rows
@@ -401,10 +401,7 @@ class DirichletProcessMixture(Clusterer):
 
     def _memberships(self, X: np.ndarray) -> Any:
         U = Rows(X).map(self._posterior.memberships)
-        xp = namespace(X)
-        if xp is np:
-            return U.astype(X.dtype, copy=False)
-        return xp.asarray(U, dtype=X.dtype, device=X.device)
+        return U.astype(X.dtype, copy=False) if namespace(X) is np else asarray_like(U, X)
 
     def _check_new(self, X: ArrayLike) -> Any:
         X = check_features(self, X, reset=False, missing=True)
