@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 
-import filelock
 import pytest
 from test_cli import ROLES, data, run  # noqa: F401
 
@@ -22,6 +21,7 @@ from sfumato.io import InputError, read_result, saving
 from sfumato.io.output import Output
 from sfumato.io.results import check_target
 
+filelock = pytest.importorskip("filelock")
 FULL = raising(lambda: OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 BROKEN = raising(lambda: OSError(errno.EIO, os.strerror(errno.EIO)))
 NO_MEMORY = raising(MemoryError)

@@ -23,7 +23,7 @@ def nested(tmp_path, monkeypatch):
 def test_levels_nest_and_are_said(nested, capsys):
     assert main(["fit", "x.csv", "-k", "4", "--levels", "--out", "r"]) == 0
     out = capsys.readouterr().out
-    assert "Levels, coarse to fine" in out
+    assert "at 1 to 4 clusters" in out
     levels = json.loads((nested / "r/summary.json").read_text())["levels"]
     assert [level["n_clusters"] for level in levels][:4] == [1, 2, 3, 4]
     assert any(level["worth_a_look"] for level in levels)

@@ -258,7 +258,8 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         if self._space is None:
             self.coef_ = W * self._coordinates.scale
             self.intercept_ = b - self.coef_ @ self._coordinates.shift
-        self._publish(objective.rows.map(lambda block, _: self._assign(block, X.dtype)), run)
+        dtype = X.dtype  # workers get no data, so the function must not refer to X
+        self._publish(objective.rows.map(lambda block, _: self._assign(block, dtype)), run)
 
     def _assign(self, block: Any, dtype: Any) -> Any:
         U = self._state.memberships(block)
