@@ -131,8 +131,10 @@ def test_no_memory_at_any_guard(run, data, tmp_path, monkeypatch, model):
         code, _, err = run("fit", data, *roles, "-m", model, "--set", "n_init=1", "--out", "r")
         if left > 0:
             break
-        if code == 0:  # the fit was done: only the halves that tell its stability found no room
-            assert json.loads((tmp_path / "r" / "summary.json").read_text())["stability"] is None
+        if code == 0:  # the fit was done: only the resamples that tell its stability found no room,
+            # or one kind of evidence of the consensus, which then does without
+            found = json.loads((tmp_path / "r" / "summary.json").read_text())
+            assert found["stability"] is None or model == "consensus"
             shutil.rmtree(tmp_path / "r")
             continue
         assert (code, "does not fit in memory" in err) == (4, True), err
