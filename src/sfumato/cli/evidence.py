@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -24,7 +25,14 @@ from .models import Request
 from .scaling import rescale, restored, scaled
 from .terminal import Terminal
 
-__all__ = ["advice", "as_fitted", "explained_by_one", "on_one_scale", "prepare"]
+__all__ = [
+    "advice",
+    "agreement_of_resamples",
+    "as_fitted",
+    "explained_by_one",
+    "on_one_scale",
+    "prepare",
+]
 __all__ += ["roles_of_fitted", "set_aside", "with_class"]
 
 
@@ -297,7 +305,7 @@ def _classes(table: Table, used: Sequence[Column]) -> list[str]:
     if not names or table.classes is not None:
         return []
     first = shlex.quote(plain(names[0], 30))
-    what = "looks like known classes" if named else "is clustered like a number"
+    what = "looks like known classes" if named else "is a category and clustered too"
     return [
         f"'{plain(names[0], 30)}' {what}: --class-column {first} only compares the clusters with "
         f"it, and --drop {first} leaves it out"
@@ -313,8 +321,8 @@ def _repeated(table: Table) -> list[str]:
     if not isinstance(values, np.ndarray) or isinstance(values, np.memmap) or table.label_names:
         return []
     count = len(values) - len(np.unique(values, axis=0)) if values.size <= 5_000_000 else 0
-    are = "row repeats another" if count == 1 else "rows repeat others"
-    return [f"{count:,} {are}: leave them out if the same object was entered twice"] * bool(count)
+    are = "row repeats another: leave it" if count == 1 else "rows repeat others: leave them"
+    return [f"{count:,} {are} out if the same object was entered twice"] * bool(count)
 
 
 def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
@@ -341,3 +349,27 @@ def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
         f"column '{name}' alone tells the cluster of {best[0]:.0%} of the objects: --drop "
         f"{shlex.quote(name)} shows what the others say"
     ]
+
+
+def agreement_of_resamples(estimator: Estimator, table: Table, seed: int) -> float | None:
+    """Agreement of resamples with the fit; None where they cannot be drawn or fitted."""
+    from ..selection import stability
+
+    clusters = estimator.n_clusters_ - (getattr(estimator, "noise", None) is not None)
+    # fewer than ten objects per cluster would not show the clusters again
+    if estimator.needs_classes or clusters < 2 or table.values.shape[0] < 10 * clusters:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = stability(
+                estimator,
+                table.loaded,
+                n_resamples=4,
+                max_objects=1000,
+                sample_weight=table.weights,
+                random_state=seed,
+            )
+        except (TypeError, ValueError):
+            return None
+    return found.agreement if np.isfinite(found.agreement) else None
