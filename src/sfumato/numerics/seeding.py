@@ -144,7 +144,7 @@ def kmeans(
 
 def lloyd(X: np.ndarray, weights: np.ndarray, centers: np.ndarray, n_steps: int) -> np.ndarray:
     """Labels (n,) after a few steps of Lloyd's algorithm."""
-    return native("kmeans").few_steps(X, weights, centers, n_steps)
+    return native("kmeans").lloyd(X, weights, centers, n_steps, 0.0)[1]
 
 
 def unit(weights: np.ndarray) -> float:
