@@ -23,10 +23,10 @@ from ..numerics.distances import softmax_columns
 from . import acceleration, loop
 from .growth import ModelCandidate
 from .linked import LinkedRows, free_weights
+from .loop import State
 
 __all__ = ["Component", "Fit", "Likelihood", "Ready", "State", "Stats"]
 
-State: TypeAlias = Any  # a NamedTuple of arrays, clusters along their first axes
 Stats: TypeAlias = Any  # a NamedTuple of sums over rows, with an entry ``objective``
 Ready: TypeAlias = Any  # what a pass over the rows needs of a state
 
