@@ -51,7 +51,7 @@ class Effort(NamedTuple):
     probes: int = 3  # starts beside the first one that are tried before all others
     probe_steps: int = 5  # that these make before they go on
     lost: int = 4  # clusters that may go, those least missed
-    cut: int = 5  # clusters that may be cut, the widest
+    cut: int = 3  # clusters that may be cut, the widest
     most_axes: int = 48  # features up to which clusters are cut
     # A candidate is not fitted if its criterion is behind the best by more than this: 2 log 1000,
     # less than a thousandth of the weight of the best one in an average. Runs that stop early are
@@ -59,7 +59,7 @@ class Effort(NamedTuple):
     behind: float = 2.0 * float(np.log(1000.0))
     # Share of the weight by which memberships that count as one may differ
     same_memberships: float = 0.002
-    donors: int = 4  # candidates of a number from whose memberships the others start
+    donors: int = 2  # candidates of a number from whose memberships the others start
     search_starts: int = 4  # of every number where several shapes are tried
     search_steps: int = 6  # that starts of a search make together
     neighbours: int = 2  # runs of every candidate from the mixtures with one cluster more or less
