@@ -20,7 +20,7 @@ from sfumato.array import rows
 
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
-    "GaussianMixture": 34,
+    "GaussianMixture": 32,
     "EvidenceAccumulation": 45,
     "FuzzyCMeans": 27,
     "PairwiseProbabilisticClustering": 36,
