@@ -36,9 +36,9 @@ __all__ = [
     "HardConsensus",
     "accumulate",
     "brier_score",
+    "criterion_of",
     "draws",
     "fit_hard",
-    "criterion_of",
     "standard_errors",
     "uniform_where_unseen",
 ]

@@ -294,7 +294,6 @@ class Stock(NamedTuple):
         return Stock(self.Y[rows], self.R[rows], mass, gaps)
 
 
-
 def _attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
     """Coefficients of a mixture of ``n`` random objects, or what went wrong: one bad member must
     not cost the ensemble.

@@ -257,9 +257,7 @@ class SoftConsensus(NamedTuple):
         for _ in range(n_draws):
             drawn = np.repeat(rng.multinomial(m, np.full(m, 1 / m)), np.diff(kind.offsets))
             again = factorize(kind, columns, k, own * drawn, self.mass)
-            reader = fit_reader(
-                unit_rows(again.coordinates(columns)), settings, start, self.mass
-            )
+            reader = fit_reader(unit_rows(again.coordinates(columns)), settings, start, self.mass)
             U = rows.map(lambda block, f=again, r=reader: r(f(block)))
             yield align(U, memberships)[:, : memberships.shape[1]]
 
@@ -271,7 +269,7 @@ def fit_soft(evidence: Any, k: int, request: Request, rng: np.random.Generator) 
     points, mass, settings = evidence.points, evidence.mass, request.settings
     kinds = evidence.kinds(k)
     step = max(1, -(-points.shape[0] // TUNING.compared))
-    few, own = points[::step], None if mass is None else mass[::step]
+    own = None if mass is None else mass[::step]
     made = {name: kind(points) for name, kind in kinds.items()}
     candidates = []
     for name, kind in kinds.items():
