@@ -15,6 +15,7 @@ from sfumato.metrics import adjusted_rand_index
 from sfumato.models.consensus.evidence import factorize
 from sfumato.models.consensus.graph import fit_graph
 from sfumato.models.consensus.reading import Settings, fit_reader
+from sfumato.numerics.distances import unit_rows
 from sfumato.selection.criteria import eigengap, penalized_eigengap
 
 from .timing import Line
@@ -53,13 +54,13 @@ def memberships(kind: Any, X: np.ndarray, k: int | None = None) -> np.ndarray:
     penalized eigengap.
     """
     columns = kind(X)
-    whole, _ = factorize((kind,), [columns], MOST if k is None else k)
+    factor = factorize(kind, columns, MOST if k is None else k)
+    whole, gaps = factor.coordinates(columns), eigengap(factor.values)
     found = []
     for number in range(2, MOST + 1) if k is None else [k]:
-        factor = whole.cut(number)
-        Z = factor.rows([columns])
+        Z = unit_rows(whole[:, :number])
         reader = fit_reader(Z, Settings(1 if k is None else 4, 500, 1e-6, 0))
-        gap = eigengap(factor.values)[number - 1]
+        gap = gaps[number - 1]
         found.append((float(penalized_eigengap(gap, reader.misfit)), number, reader(Z)))
     return max(found, key=lambda each: each[:2])[2]
 

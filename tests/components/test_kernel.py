@@ -10,7 +10,7 @@ from sklearn.mixture import GaussianMixture as Peer
 
 from sfumato.components import kernel
 from sfumato.components.gaussian import Gaussian, Measured
-from sfumato.components.starts import complete
+from sfumato.engine.starts import complete
 from sfumato.numerics import distances, families
 from sfumato.numerics.coordinates import Coordinates
 

@@ -140,30 +140,18 @@ def test_lloyd_moves_centers_like_a_slow_loop(n, d, k):
     np.testing.assert_array_equal(given, kept)
 
 
-@pytest.mark.parametrize("start", [seeding.kmeans, seeding.agglomerate])
-def test_a_weight_starts_like_copies(start):
+def test_a_weight_starts_like_copies():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(60, 2)) + np.repeat([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]], 20, axis=0)
     weights = rng.integers(1, 4, 60)
     order = seeding.sort(X, None)
     X, weights = X[order], weights[order]
-    one = start(X, weights.astype(float), 3, np.random.default_rng(0))
+    one = seeding.kmeans(X, weights.astype(float), 3, np.random.default_rng(0))
     copies, total, index = seeding.distinct(np.repeat(X, weights, axis=0), np.ones(weights.sum()))
     np.testing.assert_array_equal(copies, X)
-    other = start(copies, total, 3, np.random.default_rng(0))
+    other = seeding.kmeans(copies, total, 3, np.random.default_rng(0))
     np.testing.assert_array_equal(one, other)
     assert len(index) == weights.sum()
-
-
-def test_agglomeration_finds_ellipsoids_that_kmeans_cuts():
-    rng = np.random.default_rng(6)
-    truth = np.repeat([0, 1], 150)
-    X = np.column_stack([rng.normal(size=300) * 10, 3.0 * truth + 0.3 * rng.normal(size=300)])
-    X = X[np.argsort(truth, kind="stable")]
-    white = seeding.whiten(X, np.ones(300))
-    groups = seeding.agglomerate(white, np.ones(300), 2, rng)
-    agreement = max(np.mean(groups == truth), np.mean(groups != truth))
-    assert agreement > 0.98
 
 
 def test_unit_rows_survive_tiny_and_zero_rows():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from sfumato.numerics import kmeans
-from sfumato.similarity.spectral_cost import gaussian, neighbor_cost, scale_gradient, spectral_cost
+from sfumato.similarity.learn import gaussian, neighbor_cost, scale_gradient, spectral_cost
 
 
 def slow_cost(E, degree, labels):

@@ -305,11 +305,12 @@ def show(result: Result, terminal: Terminal) -> None:
         terminal.say(f"A small decision tree reproduces {tree['accuracy']:.0%} of the clusters.")
     _show_levels(summary, terminal)
     shared = int((margin(U) < 0.2).sum()) if U.shape[1] > 1 else 0
-    measured = ", ".join(f"{name} {value:.3f}" for name, value in summary["metrics"].items())
     between = f"{shared:,} object{'' if shared == 1 else 's'} shared by two clusters"
-    terminal.say(
-        f"Certainty {summary['certainty']:.3f}; {between}. {measured[:1].upper()}{measured[1:]}."
-    )
+    terminal.say(f"Certainty {summary['certainty']:.3f}; {between}.")
+    known = {name: value for name, value in summary["metrics"].items() if name in AGREEMENTS}
+    if known:
+        measured = ", ".join(f"{name} {value:.3f}" for name, value in known.items())
+        terminal.say(f"Against the known classes: {measured}.")
     if not summary["converged"]:
         terminal.say(f"The search did not converge in {summary['n_iter']} iterations.")
 
@@ -318,13 +319,17 @@ def _show_levels(summary: dict[str, Any], terminal: Terminal) -> None:
     levels = summary.get("levels")
     if not levels:
         return
+    own = len(summary["sizes"])
     rows = [
-        [level["n_clusters"], level["score"], "worth a look" * level["worth_a_look"]]
+        [level["n_clusters"], level["score"], "the answer" * (level["n_clusters"] == own)]
         for level in levels
-        if level["worth_a_look"] or level["n_clusters"] == len(summary["sizes"])
+        if level["worth_a_look"] or level["n_clusters"] == own
     ]
-    terminal.table("Levels, coarse to fine", ["clusters", "score", ""], rows)
+    if len(rows) > 1:
+        terminal.table("Levels worth a look, coarse to fine", ["clusters", "score", ""], rows)
+    else:
+        terminal.say("No other level stands out.")
     terminal.say(
-        f"levels.csv has every object's cluster among 1 to {levels[-1]['n_clusters']}; "
-        "sfumato predict --clusters gives the memberships."
+        f"levels.csv has the cluster of every object at 1 to {levels[-1]['n_clusters']} clusters; "
+        "sfumato predict --clusters gives memberships."
     )

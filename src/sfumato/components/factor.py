@@ -35,8 +35,8 @@ from ..array.arrays import to_numpy
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..engine.component import Component
-from ..engine.search import SCREEN, Objects
-from ..engine.starts import Sample
+from ..engine.search import Objects
+from ..engine.starts import SCREEN, Sample
 from ..numerics import seeding
 from ..numerics.coordinates import Coordinates
 from ..numerics.distances import columns_or_given
@@ -194,7 +194,7 @@ class Factors(Component):
         X = np.asarray(block)
         return seen_logits(X, ready.state) if np.isnan(X).any() else complete_logits(X, ready)
 
-    def summarize(self, block: Any, weights: Any, ready: Ready, given: Weights = None) -> Any:
+    def summarize(self, block: Array, weights: Weights, ready: Ready, given: Weights = None) -> Any:
         """Sums over a block of rows."""
         if self.missing:
             return summarize_seen(np.asarray(block), weights, ready.state, given)

@@ -5,14 +5,7 @@ they are work on whitened data, axis-parallel ones on standardised data; the oth
 units of the features and only see them centred, in one common scale.
 
 Complete rows are quadratic features z(x), of which E and M steps are one product each (``kernel``).
-With missing values an object counts with the density of what was observed of it (Ghahramani and
-Jordan 1994), and expected values take the place of the missing ones (``numerics.holes``). Errors of
-known covariance S_i (extreme deconvolution, Bovy, Hogg and Roweis 2011) widen the density of an
-object, and the expected values are those of the object without its error:
-
-    r_ij ~ pi_j N(x_i | mu_j, T_ij),      T_ij = Sigma_j + S_i
-    E[v_i | x_i, j] = mu_j + Sigma_j T_ij^-1 (x_i - mu_j),
-            Cov[v_i | x_i, j] = Sigma_j - Sigma_j T_ij^-1 Sigma_j
+With missing values or known errors of the objects, expected sums take their place (``incomplete``).
 """
 
 from __future__ import annotations
@@ -28,17 +21,16 @@ from ..array.arrays import is_numpy
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..conjugate import NormalInverseWishart
-from ..engine.component import Component
+from ..engine.component import Component, Ready
 from ..numerics import distances, families, seeding
 from ..numerics.coordinates import Coordinates
 from ..numerics.distances import columns_or_given
-from ..numerics.holes import Independent, Marginal, Patterns
 from . import kernel
-from .kernel import LOG_2PI, State, Stats
+from .incomplete import deconvolved, expected_sums, incomplete_logits, with_errors
+from .kernel import State, Stats, Whole
 from .prior import Prior, default_prior, inner_prior
-from .whole import Whole
 
-__all__ = ["Gaussian", "Measured", "Start", "marginals"]
+__all__ = ["Gaussian", "Measured", "Start"]
 
 AFFINE = ("EEE", "VEE", "EVV", "VVV")  # linear maps of the data carry the family into itself
 LEADING = ("EEE", "VVI", "VVV")  # families that try all starts where objects are many
@@ -51,8 +43,21 @@ MOST_KEPT = 2**22  # numbers of quadratic features that are kept instead of made
 class Start(NamedTuple):
     """Parameters that a Gaussian mixture begins with, in the units of the data.
 
-    Weights (k,), means (k, p), covariances shaped as ``covariances_``; those named in ``frozen``
-    keep their values.
+    Parameters
+    ----------
+    weights : array of shape (k,), optional
+    means : array of shape (k, p), optional
+    covariances : array shaped as ``covariances_``, optional
+    frozen : tuple of {"weights", "means", "covariances"}
+        Parameters that keep these values.
+
+    Examples
+    --------
+    >>> from sfumato import GaussianMixture, Start
+    >>> start = Start(means=[[0.0], [5.0]], frozen=("means",))
+    >>> model = GaussianMixture(2, init=start).fit([[-0.5], [0.6], [0.1], [4.0], [5.5], [5.2]])
+    >>> model.means_.tolist()
+    [[0.0], [5.0]]
     """
 
     weights: Any = None
@@ -265,34 +270,39 @@ class Gaussian(Component):
         """Densities as coefficients of z(x); the state itself where rows are kept as they are."""
         return state if self.apart else kernel.ready(state)
 
-    def logits(self, block: Array, ready: Any) -> Any:
+    def logits(self, block: Array, ready: Ready) -> Any:
         """Log-densities of rows: z(x), x, or x with missing values."""
         if not isinstance(ready, State):
             Z = kernel.expanded(block.T, ready)
             return kernel.logits(Z, ready)[0] + ready.peak
-        return _logits(np.asarray(block, dtype=np.float64), ready)[0]
+        return incomplete_logits(np.asarray(block, dtype=np.float64), ready)[0]
 
-    def posterior(self, block: Array, ready: Any, errors: Weights = None) -> tuple[Any, Any]:
+    def posterior(self, block: Array, ready: Ready, errors: Weights = None) -> tuple[Any, Any]:
         """Memberships, noise last, and log-densities, in the type of the block."""
         if not isinstance(ready, State):
             return kernel.memberships(block.T, ready)
         if errors is not None:
             X = np.asarray(block, dtype=np.float64)
-            U, level = _expect(X, self._inner_errors(errors), ready)[:2]
+            U, level = with_errors(X, self._inner_errors(errors), ready)[:2]
         else:
             U, level = distances.softmax_columns(self.logits(block, ready))
         return U.T.astype(block.dtype), level.astype(block.dtype)
 
     def summarize(
-        self, block: Any, weights: Any, ready: Any, given: Weights = None, errors: Weights = None
+        self,
+        block: Array,
+        weights: Weights,
+        ready: Ready,
+        given: Weights = None,
+        errors: Weights = None,
     ) -> Stats:
         """Sums of z(x), expected ones where values are missing or have errors."""
         if not isinstance(ready, State):
             return kernel.summarize(block.T, weights, ready, given)
         X = np.asarray(block, dtype=np.float64)
         if errors is not None:
-            return _deconvolved(X, self._inner_errors(errors), weights, ready)
-        L, parts = _logits(X, ready)
+            return deconvolved(X, self._inner_errors(errors), weights, ready)
+        L, parts = incomplete_logits(X, ready)
         R, level = columns_or_given(L, given)
         if weights is not None:
             R, level = R * weights, level * weights
@@ -303,7 +313,7 @@ class Gaussian(Component):
         M = self.coordinates.inner_matrix()
         return M.T @ errors @ M
 
-    def update(self, stats: Stats, state: State) -> State:
+    def update(self, stats: Any, state: State) -> State:
         """The M step of the family."""
         kind = self.kind
         if self.apart:
@@ -460,81 +470,3 @@ class Gaussian(Component):
             means=state.means @ A, covariances=A.T @ state.covariances @ A, noise=noise
         )
         return replace(self, measured=measured), apart
-
-
-def marginals(X: np.ndarray, state: State) -> list[Any]:
-    """Every cluster beside rows (b, d), NaN where a value is missing."""
-    if families.kind_of(state.family) != "full":
-        variances = np.broadcast_to(
-            state.covariances.reshape(len(state.means), -1), state.means.shape
-        )
-        return [Independent.of(X, *each) for each in zip(state.means, variances, strict=True)]
-    patterns = Patterns.of(X)
-    each = zip(state.means, state.covariances, strict=True)
-    return [Marginal.of(X, patterns, mean, covariance) for mean, covariance in each]
-
-
-def expected_sums(
-    X: np.ndarray, parts: list[Any], R: np.ndarray, spread: np.ndarray | None = None
-) -> np.ndarray:
-    """Expected sums (k, q) of z(x) with weights ``R`` (k, b), noise last.
-
-    ``spread`` (k, b) weighs what is not known of a row, if others do.
-    """
-    found = np.zeros((len(R), 0))
-    for j, part in enumerate(parts):
-        first, second = part.moments(X, R[j], None if spread is None else spread[j])
-        second = distances.pack(second[None])[0] if second.ndim == 2 else second
-        if not found.shape[1]:
-            found = np.zeros((len(R), 1 + len(first) + len(second)))
-        found[j, 1:] = np.concatenate([first, second])
-    found[:, 0] = R.sum(axis=1)
-    return found
-
-
-def _logits(X: np.ndarray, state: State) -> tuple[np.ndarray, list[Any]]:
-    """log pi_j N (k, b) of what was observed of rows, noise last, and the clusters beside them."""
-    parts, k = marginals(X, state), len(state.means)
-    L = np.empty((len(state.weights), len(X)))
-    constants = np.log(np.maximum(state.weights, np.finfo(float).tiny))
-    for j, part in enumerate(parts):
-        L[j] = constants[j] + part.log_density()
-    if state.noise is not None:
-        L[k] = constants[k] + ~np.isnan(X) @ state.noise
-    return L, parts
-
-
-def _expect(
-    X: np.ndarray, errors: np.ndarray, state: State
-) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """Posterior probabilities (k, b), log-densities (b,), and Sigma_j T^-1 (x - mu_j) (b, d) with
-    Sigma_j T^-1 (b, d, d) for every component, of objects with errors.
-    """
-    d = X.shape[1]
-    L, gains = np.empty((len(state.means), len(X))), []
-    shares = np.log(np.maximum(state.weights, np.finfo(float).tiny))
-    for j, covariance in enumerate(kernel.matrices(state)):
-        T = covariance + errors
-        factor = distances.roots(T)
-        log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
-        gap = X - state.means[j]
-        gain = np.swapaxes(np.linalg.solve(T, np.broadcast_to(covariance, T.shape)), 1, 2)
-        white = np.linalg.solve(factor, gap[:, :, None])[:, :, 0]
-        L[j] = shares[j] - 0.5 * (np.sum(white * white, axis=1) + log_det + d * LOG_2PI)
-        gains.append(((gain @ gap[:, :, None])[:, :, 0], gain))
-    return *distances.softmax_columns(L), gains
-
-
-def _deconvolved(X: np.ndarray, errors: np.ndarray, weights: Weights, state: State) -> Stats:
-    """Expected sums of (1, v, v v') and the log-likelihood of objects with errors."""
-    R, level, gains = _expect(X, errors, state)
-    if weights is not None:
-        R, level = R * weights, level * weights
-    sums = np.zeros((len(R), distances.width(X.shape[1], "full")))
-    for j, covariance in enumerate(kernel.matrices(state)):
-        shift, gain = gains[j]
-        v, mass = state.means[j] + shift, R[j].sum()
-        spread = mass * covariance - np.tensordot(R[j], gain, 1) @ covariance
-        second = (v.T * R[j]) @ v + (spread + spread.T) / 2.0
-        sums[j] = np.concatenate([[mass], R[j] @ v, distances.pack(second[None])[0]])
-    return Stats(sums, float(level.sum()))

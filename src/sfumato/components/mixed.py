@@ -29,8 +29,8 @@ from ..array.arrays import to_numpy
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..engine.component import Component
-from ..engine.search import SCREEN, Objects
-from ..engine.starts import Sample
+from ..engine.search import Objects
+from ..engine.starts import SCREEN, Sample
 from ..numerics import seeding
 from ..numerics.distances import columns_or_given
 
@@ -249,7 +249,9 @@ class Mixed(Component):
         """log( pi_j f(x_i) ) (k, b), clusters by objects."""
         return ready @ np.asarray(block).T
 
-    def summarize(self, block: Any, weights: Any, ready: Any, given: Weights = None) -> Stats:
+    def summarize(
+        self, block: Array, weights: Weights, ready: np.ndarray, given: Weights = None
+    ) -> Stats:
         """Sums over a block; the objective is the log-likelihood, without the prior."""
         U, level = columns_or_given(self.logits(block, ready), given)
         if weights is not None:

@@ -31,7 +31,8 @@ from ..engine.component import Component
 from ..numerics import distances
 from ..numerics.distances import columns_or_given
 from . import kernel
-from .gaussian import Gaussian, expected_sums, marginals
+from .gaussian import Gaussian
+from .incomplete import expected_sums, marginals
 from .kernel import State, matrices
 
 __all__ = ["BOUNDS", "Stats", "Student", "around"]
@@ -133,7 +134,12 @@ class Student(Gaussian):
         return Component.posterior(self, block, ready)
 
     def summarize(
-        self, block: Any, weights: Any, ready: State, given: Weights = None, errors: Weights = None
+        self,
+        block: Array,
+        weights: Weights,
+        ready: State,
+        given: Weights = None,
+        errors: Weights = None,
     ) -> Any:
         """Sums over a block; NaN is missing."""
         parts, joint, delta, seen = self._look(block, ready)

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,10 +21,14 @@ from ..array.rows import Rows, add
 from ..array.types import Array, Weights
 from ..numerics.distances import softmax_columns
 from . import acceleration, loop
+from .growth import ModelCandidate
 from .linked import LinkedRows, free_weights
-from .model_search import ModelCandidate
 
-__all__ = ["Component", "Fit", "Likelihood"]
+__all__ = ["Component", "Fit", "Likelihood", "Ready", "State", "Stats"]
+
+State: TypeAlias = Any  # a NamedTuple of arrays, clusters along their first axes
+Stats: TypeAlias = Any  # a NamedTuple of sums over rows, with an entry ``objective``
+Ready: TypeAlias = Any  # what a pass over the rows needs of a state
 
 SINGLE = 5e-7  # gain per object that is rounding alone in float32
 DOUBLE = 1e-13  # and in float64
@@ -80,32 +84,32 @@ class Component(ABC):
         one object, ``shrink`` whether small groups lean on the others.
         """
 
-    def ready(self, state: Any) -> Any:
+    def ready(self, state: State) -> Any:
         """What a pass over the rows needs of a state, made once for all blocks."""
         return state
 
     @abstractmethod
-    def summarize(self, block: Any, weights: Any, ready: Any, given: Weights = None) -> Any:
+    def summarize(self, block: Array, weights: Weights, ready: Ready, given: Weights = None) -> Any:
         """Statistics of a block, by its own memberships or by ``given`` ones (b, k)."""
 
     @abstractmethod
-    def update(self, stats: Any, state: Any) -> Any:
+    def update(self, stats: Stats, state: State) -> Any:
         """The state that maximises the expected objective."""
 
     @abstractmethod
-    def logits(self, block: Array, ready: Any) -> Any:
+    def logits(self, block: Array, ready: Ready) -> Any:
         """log( pi_j f_j(x_i) ) (k, b) of a block, to be overwritten."""
 
-    def posterior(self, block: Array, ready: Any) -> tuple[Any, Any]:
+    def posterior(self, block: Array, ready: Ready) -> tuple[Any, Any]:
         """Memberships (b, k) and log-densities (b,) of a block."""
         U, level = softmax_columns(self.logits(block, ready))
         return U.T, level
 
-    def log_prior(self, state: Any) -> float:
+    def log_prior(self, state: State) -> float:
         """Logarithm of the prior density of a state."""
         return 0.0
 
-    def unpack(self, vector: np.ndarray, like: Any) -> Any:
+    def unpack(self, vector: np.ndarray, like: State) -> Any:
         """The state that ``pack`` made a vector of."""
         raise NotImplementedError
 
@@ -117,33 +121,33 @@ class Component(ABC):
     def n_parameters(self) -> int:
         """Number of free parameters."""
 
-    def failure(self, state: Any, count: float) -> str:
+    def failure(self, state: State, count: float) -> str:
         """Why a state of ``count`` objects must not be chosen, or "" if it may."""
         return ""
 
-    def is_sound(self, state: Any, count: float) -> bool:
+    def is_sound(self, state: State, count: float) -> bool:
         """Whether no cluster has collapsed; of several runs the sound ones are preferred."""
         return not self.failure(state, count)
 
-    def has_small(self, state: Any, count: float) -> bool:
+    def has_small(self, state: State, count: float) -> bool:
         """Whether a cluster has so few objects that runs without such clusters are preferred."""
         return False
 
     @abstractmethod
-    def draw(self, state: Any, labels: np.ndarray, rng: np.random.Generator) -> Any:
+    def draw(self, state: State, labels: np.ndarray, rng: np.random.Generator) -> Any:
         """One object, in the units of the data, from the cluster of each label."""
 
-    def doubt(self, state: Any, count: float) -> float:
+    def doubt(self, state: State, count: float) -> float:
         """Twice the log-likelihood that a state owes to thin clusters of few objects."""
         return 0.0
 
-    def ordered(self, state: Any) -> Any:
+    def ordered(self, state: State) -> Any:
         """The same clusters, the largest first; of equal ones the first by its parameters."""
         keys = [part.reshape(len(part), -1).T for part in state[1:] if np.ndim(part)]
         order = np.lexsort([*np.concatenate(keys)[::-1], -state[0]])
         return self.permuted(state, order)
 
-    def permuted(self, state: Any, order: np.ndarray) -> Any:
+    def permuted(self, state: State, order: np.ndarray) -> Any:
         """The clusters in another order."""
         return type(state)(*(part[order] for part in state))
 
@@ -162,7 +166,7 @@ class Likelihood:
     count: float
     linked: LinkedRows | None = None
 
-    def sum(self, state: Any) -> Any:
+    def sum(self, state: State) -> Any:
         """Statistics of all rows at a state; their objective is the log-likelihood."""
         summarize, ready = self.component.summarize, self.component.ready(state)
 
@@ -176,7 +180,7 @@ class Likelihood:
         own = self.linked.sum(U, lambda block, w, given: summarize(block, w, ready, given))
         return add(stats, own._replace(objective=value))
 
-    def _couple(self, ready: Any) -> tuple[np.ndarray, float]:
+    def _couple(self, ready: Ready) -> tuple[np.ndarray, float]:
         """Memberships (m, k) of linked rows, and their part of the log-likelihood."""
         assert self.linked is not None
 
@@ -185,13 +189,13 @@ class Likelihood:
 
         return self.linked.couple(logits)
 
-    def step(self, state: Any) -> tuple[Any, float]:
+    def step(self, state: State) -> tuple[Any, float]:
         """One step of EM, and the objective of the state that went in."""
         stats = self.sum(state)
         objective = stats.objective + self.component.log_prior(state)
         return self.component.update(stats, state), objective
 
-    def run(self, state: Any, max_iter: int, tol: float) -> loop.Run:
+    def run(self, state: State, max_iter: int, tol: float) -> loop.Run:
         """Accelerated EM until a step gains less than ``tol`` for each unit of weight."""
         tol = max(tol, SINGLE if "float32" in str(self.rows.dtype) else DOUBLE)
         if (whole := self._whole()) is not None:
@@ -204,7 +208,7 @@ class Likelihood:
         run = iterate(step, acceleration.Squarem(state))
         return run._replace(state=run.state.settled)
 
-    def steps(self, state: Any, n_steps: int) -> tuple[Any, float]:
+    def steps(self, state: State, n_steps: int) -> tuple[Any, float]:
         """The state after some plain steps, and the objective one step before the end."""
         if (whole := self._whole()) is not None:
             return whole.steps(state, n_steps)
@@ -216,7 +220,7 @@ class Likelihood:
     def _whole(self) -> Any:
         return None if self.linked is not None else self.component.whole(self.rows)
 
-    def memberships(self, state: Any, dtype: Any = None) -> Any:
+    def memberships(self, state: State, dtype: Any = None) -> Any:
         """Memberships (n, k) of all rows."""
         posterior, ready = self.component.posterior, self.component.ready(state)
 
@@ -244,7 +248,7 @@ class Likelihood:
 
         return float(self.rows.sum(part)[0])
 
-    def rating(self, state: Any) -> tuple[float, float]:
+    def rating(self, state: State) -> tuple[float, float]:
         """The log-likelihood without the change of coordinates, and the sum of the logarithms of
         every object's largest membership, both weighted.
         """

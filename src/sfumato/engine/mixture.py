@@ -29,11 +29,11 @@ from ..data.constraints import Known
 from ..data.features import check_features, observed_only, refuse_tensors
 from .clusterer import Clusterer
 from .component import Component, Fit
-from .growth import first_sizes, more_sizes
+from .growth import ModelSearch, first_sizes, more_sizes
 from .kept import publish_kept
 from .linked import Linked
-from .model_search import ModelSearch
-from .search import SCREEN, Objects, Plan, choose, fit_all, fit_growing, on_all
+from .search import Objects, Plan, choose, fit_all, fit_growing, on_all
+from .starts import SCREEN
 
 __all__ = ["Mixture"]
 

@@ -25,7 +25,7 @@ from ..array.arrays import to_numpy
 from ..data.constraints import matching
 from ..numerics.distances import softmax_columns
 from . import loop
-from .component import Component, Fit, Likelihood
+from .component import Component, Fit, Likelihood, State
 from .starts import Sample
 
 __all__ = ["Limits", "Problem", "best_run", "fewer", "merit", "more", "moved_run"]
@@ -85,12 +85,12 @@ class Problem:
         first = [self.state(R[0], shrink=False)] if plain else []
         return first + [self.state(one) for one in R]
 
-    def logits(self, state: Any) -> np.ndarray:
+    def logits(self, state: State) -> np.ndarray:
         """log( pi_j f_j ) (k, n) of the sample, without noise."""
         L = self.component.logits(self.X, self.component.ready(state))
         return to_numpy(L)[: self.component.n_clusters].astype(np.float64)
 
-    def memberships(self, state: Any) -> np.ndarray:
+    def memberships(self, state: State) -> np.ndarray:
         """Weighted memberships (k, n) of the sample, without noise."""
         return softmax_columns(self.logits(state))[0] * self.sample.weights
 
@@ -101,7 +101,7 @@ class Problem:
 
 def best_run(
     likelihood: Likelihood,
-    states: Sequence[Any],
+    states: Sequence[State],
     limits: Limits,
     incumbent: loop.Run | None = None,
 ) -> tuple[loop.Run, bool]:
@@ -149,7 +149,7 @@ def merit(likelihood: Likelihood, run: loop.Run) -> float:
     return value if np.isfinite(value) else -np.inf
 
 
-def _short(likelihood: Likelihood, states: Sequence[Any], n_steps: int) -> list[Any]:
+def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> list[Any]:
     """Different states after a few steps: those without small clusters first, then by objective."""
     component, ranked = likelihood.component, []
     for i, state in enumerate(states):
@@ -185,7 +185,7 @@ def moved_run(problem: Problem, best: loop.Run, limits: Limits) -> loop.Run:
     return best
 
 
-def _swaps(problem: Problem, state: Any) -> Iterator[np.ndarray]:
+def _swaps(problem: Problem, state: State) -> Iterator[np.ndarray]:
     """Groups (k, n) in which one cluster left its place to half of another."""
     L, weights = problem.logits(state), problem.sample.weights
     for j in least_missed(L, weights)[:LOST]:
@@ -202,14 +202,14 @@ def _swaps(problem: Problem, state: Any) -> Iterator[np.ndarray]:
                 yield halves
 
 
-def fewer(problem: Problem, state: Any) -> Iterator[np.ndarray]:
+def fewer(problem: Problem, state: State) -> Iterator[np.ndarray]:
     """Weighted memberships (k - 1, n) of mixtures that lost a cluster, those least missed."""
     L, weights = problem.logits(state), problem.sample.weights
     for j in least_missed(L, weights)[:CUT]:
         yield softmax_columns(np.delete(L, j, axis=0))[0] * weights
 
 
-def more(problem: Problem, state: Any) -> Iterator[np.ndarray]:
+def more(problem: Problem, state: State) -> Iterator[np.ndarray]:
     """Weighted memberships (k + 1, n) of mixtures one cluster of which is cut in two."""
     R = problem.memberships(state)
     sides, spread = _sides(problem.sample.spaces[0], R)

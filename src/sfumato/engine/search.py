@@ -18,14 +18,13 @@ from ..array.rows import Rows
 from ..numerics import seeding
 from . import loop
 from .component import Component, Fit, Likelihood
+from .growth import ModelCandidate, ModelSearch
 from .linked import Linked, LinkedRows
-from .model_search import ModelCandidate, ModelSearch
 from .runs import Limits, Problem, best_run, fewer, merit, more, moved_run
-from .starts import Sample
+from .starts import SCREEN, Sample
 
 __all__ = ["Objects", "Plan", "choose", "fit_all", "fit_growing", "on_all"]
 
-SCREEN = 4096  # objects on which candidates compete where there are more
 # A candidate is not fitted if its criterion is behind the best by more than this: 2 log 1000, less
 # than a thousandth of the weight of the best one in an average. Runs that stop early are off by a
 # tenth of it.

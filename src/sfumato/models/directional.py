@@ -24,8 +24,8 @@ from ..array.types import Array, RandomState, Weights
 from ..array.warn import warn
 from ..engine.component import Component
 from ..engine.mixture import Mixture
-from ..engine.search import SCREEN, Objects, Plan
-from ..engine.starts import Sample
+from ..engine.search import Objects, Plan
+from ..engine.starts import SCREEN, Sample
 from ..numerics import seeding
 from ..numerics.distances import columns_or_given, unit_rows
 from ..selection.automatic import AutomaticMixture
@@ -131,7 +131,9 @@ class Directions(Component):
         constant = np.log(ready.weights) + log_constant(self.n_features, ready.concentrations)
         return constant[:, None] + (ready.concentrations[:, None] * ready.means) @ X.T
 
-    def summarize(self, block: Any, weights: Any, ready: State, given: Weights = None) -> Stats:
+    def summarize(
+        self, block: Array, weights: Weights, ready: State, given: Weights = None
+    ) -> Stats:
         """Masses and sums of directions."""
         X = np.asarray(block)
         R, level = columns_or_given(self.logits(X, ready), given)

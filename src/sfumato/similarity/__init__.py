@@ -4,8 +4,7 @@ from .cluster_kernel import ClusterKernel, cluster_kernel
 from .coassociation import Coassociation, coassociation
 from .doubly_stochastic import doubly_stochastic
 from .graphs import cosine, gaussian, knn, self_tuning
-from .learn import learn_scales, spectral_cost_gradient
-from .learn_pairs import pair_cost_gradient
+from .learn import learn_scales, pair_cost_gradient, spectral_cost_gradient
 from .operators import Factored
 
 __all__ = [

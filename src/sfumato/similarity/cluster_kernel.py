@@ -23,7 +23,7 @@ from ..numerics.eigen import (
     normalized_operator,
 )
 from ..numerics.operators import Symmetric, magnitudes
-from .neighbors import known_weights
+from .graphs import known_weights
 
 __all__ = ["ClusterKernel", "cluster_kernel"]
 

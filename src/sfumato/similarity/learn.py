@@ -1,4 +1,17 @@
-"""Learn which features matter, and how much, from data whose clusters are known."""
+"""Learn a similarity from labels or pairs of some objects: costs of the spectral embedding, and
+their gradients (Bach and Jordan 2006).
+
+    J(W) = 1/2 |P - Pi|^2 = k - tr(P Pi),
+            P = E E',  E the k leading eigenvectors of A = D^-1/2 W D^-1/2,
+    Pi = sum_r q_r q_r' / v_r,
+            q_r = sqrt(d) on cluster r and 0 elsewhere,  v_r = sum of d over the cluster
+
+    dP = sum_{a <= k < b} (e_b'dA e_a) / (lambda_a - lambda_b) (e_a e_b' + e_b e_a'),  and d = W 1
+    moves A and Pi too.
+
+For the Gaussian similarity  W_ij = exp(-1/2 sum_f s_f^2 (x_if - x_jf)^2)  the chain ends in the
+logarithms of the scales s.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +26,21 @@ from ..array.docs import documented
 from ..array.labels import check_labelings
 from ..array.types import ArrayLike, Similarity
 from ..array.validation import check_number, refuse_overflow, refuse_underflow
+from ..array.warn import warn
+from ..data.constraints import check_pairs
 from ..data.matrices import check_similarity
 from ..numerics.operators import as_dense
 from ..numerics.waiting import waited
-from .spectral_cost import Cost, neighbor_cost, scale_gradient, spectral_cost
 
-__all__ = ["learn_scales", "spectral_cost_gradient"]
+__all__ = [
+    "gaussian",
+    "learn_scales",
+    "neighbor_cost",
+    "pair_cost_gradient",
+    "scale_gradient",
+    "spectral_cost",
+    "spectral_cost_gradient",
+]
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 START_WIDTHS = (1.0, 2.0, 4.0)
@@ -221,3 +243,182 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
             f"{[features.shape[1] for features, _ in sets]}"
         )
     return sets
+
+
+ABSENT = 1e-24  # squared length of a row of the embedding that is zero but for rounding
+LEAST_GAP = 1e-10  # between eigenvalues; the derivative of the leading eigenvectors divides by it
+
+
+@documented
+def pair_cost_gradient(
+    W: Similarity,
+    n_clusters: int,
+    *,
+    must_link: ArrayLike | None = None,
+    cannot_link: ArrayLike | None = None,
+) -> tuple[float, np.ndarray]:
+    """Cost of known pairs in the spectral embedding, and its derivative by every similarity.
+
+    With e_i the rows of the leading eigenvectors of the normalised similarity and c_ij the cosine
+    of e_i and e_j, the cost is the weighted mean of (1 - c_ij)^2 over pairs that belong together
+    and of c_ij^2 over pairs that belong apart. It is 0 where spectral clustering into
+    ``n_clusters`` satisfies all pairs. With its derivative any similarity that depends smoothly on
+    parameters can be learnt from pairs, as with ``spectral_cost_gradient`` from labels.
+
+    Parameters
+    ----------
+    W : array or sparse array of shape (n, n)
+        Symmetric, nonnegative similarities; every object has some to another. Costs O(n^3).
+        Where W falls into more unconnected pieces than ``n_clusters``, objects that the leading
+        eigenvectors leave out count as orthogonal to the others, with a warning.
+    n_clusters : int
+        Number of leading eigenvectors, at least 2 and fewer than n.
+    must_link, cannot_link : array of shape (m, 2) or (m, 3), optional
+        Pairs of rows that belong together and apart; a third column holds positive weights, which
+        are 1 by default. At least one pair is needed.
+
+    Returns
+    -------
+    cost : float
+    %(similarity_gradient)s
+
+    %(learning_spectral)s
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.similarity import pair_cost_gradient
+    >>> W = np.kron(np.eye(2), np.ones((3, 3))) + 0.1
+    >>> cost, G = pair_cost_gradient(W, 2, must_link=[(0, 1)], cannot_link=[(1, 4)])
+    >>> bool(cost < 1e-12), G.shape
+    (True, (6, 6))
+    """
+    dense: np.ndarray = as_dense(check_similarity(W)).astype(np.float64)
+    n = len(dense)
+    if n < 3:
+        raise ValueError(
+            f"W holds similarities of {n} object{'s' * (n > 1)}: pairs are learnt from 3 or more"
+        )
+    check_number(n_clusters, "n_clusters", low=2, high=n - 1, integer=True)
+    pairs, wanted, weights = _known(must_link, cannot_link, n)
+    degree = dense.sum(axis=1)
+    if not (degree > 1e-100 * max(degree.max(), 1.0)).all():
+        raise ValueError(f"object {degree.argmin()} has no similarity to any other: leave it out")
+    s = degree**-0.5
+    values, V = waited(np.linalg.eigh, s[:, None] * dense * s)
+    E, rest = V[:, -n_clusters:], V[:, :-n_clusters]
+    P = E @ E.T
+    _warn_of_absent(P.diagonal(), pairs, n_clusters)
+    cost, G = _of_projection(P, pairs, wanted, weights)
+    gaps = np.maximum(values[-n_clusters:] - values[:-n_clusters, None], LEAST_GAP)
+    G = rest @ (2.0 * (rest.T @ G @ E) / gaps) @ E.T
+    G = (G + G.T) / 2
+    by_degree = -((G * dense) @ s) * degree**-1.5
+    return cost, G * s[:, None] * s + (by_degree[:, None] + by_degree) / 2
+
+
+def _known(
+    must_link: ArrayLike | None, cannot_link: ArrayLike | None, n: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All pairs (m, 2), the cosine that is wanted of each, and weights that sum to one."""
+    none = np.empty((0, 2))
+    together, first = check_pairs(none if must_link is None else must_link, n, "must_link")
+    apart, second = check_pairs(none if cannot_link is None else cannot_link, n, "cannot_link")
+    pairs = np.concatenate([together, apart])
+    if not len(pairs):
+        raise ValueError("must_link or cannot_link must hold a pair of rows, got none")
+    weights = np.nan_to_num(np.concatenate([first, second]), nan=1.0)
+    return pairs, np.repeat([1.0, 0.0], [len(together), len(apart)]), weights / weights.sum()
+
+
+def _warn_of_absent(own: np.ndarray, pairs: np.ndarray, n_clusters: int) -> None:
+    """Warn of objects of pairs whose row of the embedding is zero."""
+    absent = np.unique(pairs)[own[np.unique(pairs)] <= ABSENT]
+    if absent.size:
+        shown = ", ".join(map(str, absent[:5])) + (", ..." if absent.size > 5 else "")
+        warn(
+            f"objects {shown} of the pairs do not appear in the {n_clusters} leading eigenvectors: "
+            "W has more pieces that are not connected than n_clusters. Their pairs count as "
+            "orthogonal and have no derivative; widen the similarity"
+        )
+
+
+def _of_projection(
+    P: np.ndarray, pairs: np.ndarray, wanted: np.ndarray, weights: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """The cost for the projection P on the leading eigenvectors, and its derivative by P."""
+    i, j = pairs.T
+    there = np.minimum(P.diagonal()[i], P.diagonal()[j]) > ABSENT
+    own = np.where(P.diagonal() > ABSENT, P.diagonal(), 1.0)
+    size = np.sqrt(own[i] * own[j])
+    cosine = np.where(there, P[i, j] / size, 0.0)
+    miss = cosine - wanted
+    slope = np.where(there, 2.0 * weights * miss, 0.0)
+    G = np.zeros_like(P)
+    np.add.at(G, (i, j), slope / size / 2)
+    np.add.at(G, (j, i), slope / size / 2)
+    for one in (i, j):
+        np.add.at(G, (one, one), -slope * cosine / (2 * own[one]))
+    return float(weights @ miss**2), G
+
+
+Cost = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
+
+
+def spectral_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
+    """J of the partition ``labels`` (n,) in 0, ..., k - 1, all used, and dJ/dW (n, n) for changes
+    that keep W symmetric.
+    """
+    k = int(labels.max()) + 1
+    degree = W.sum(axis=1)
+    s = degree**-0.5
+    A = s[:, None] * W * s
+    values, vectors = np.linalg.eigh(A)
+    E, rest = vectors[:, -k:], vectors[:, :-k]
+    gaps = np.maximum(values[-k:, None] - values[None, :-k], 1e-12)
+    Q = (labels[:, None] == np.arange(k)) / s[:, None]
+    volume = np.bincount(labels, degree)
+    inner = E.T @ Q
+    shares = (inner**2).sum(axis=0) / volume
+    half = E @ (((inner / volume) @ (Q.T @ rest)) / gaps) @ rest.T
+    along_A = -(half + half.T)
+    pull = np.take_along_axis(E @ inner, labels[:, None], axis=1)[:, 0]
+    along_degree = (
+        shares[labels] / volume[labels]
+        - pull * s / volume[labels]
+        - (along_A * A).sum(axis=1) / degree
+    )
+    return float(k - shares.sum()), along_A * (s[:, None] * s) + along_degree[:, None]
+
+
+def neighbor_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
+    """Share of a random step along W (never in place) that leaves its cluster, and its gradient by
+    W: a smooth guide to where J is low.
+    """
+    W = W - np.diag(W.diagonal())
+    same = labels[:, None] == labels
+    degree = W.sum(axis=1) + 1e-300
+    stay = (W * same).sum(axis=1) / degree
+    slope = (stay[:, None] - same) / (degree[:, None] * len(labels))
+    np.fill_diagonal(slope, 0)
+    return float(1 - stay.mean()), slope
+
+
+def gaussian(X: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """W of the scaled features, (n, n)."""
+    Y = (X - X.mean(axis=0)) * scales
+    lengths = (Y**2).sum(axis=1)
+    return np.exp(-0.5 * np.maximum(lengths[:, None] + lengths[None, :] - 2 * (Y @ Y.T), 0))
+
+
+def scale_gradient(
+    cost: Cost, X: np.ndarray, labels: np.ndarray, log_scales: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """A cost of the Gaussian similarity and its gradient by the logarithms of the scales, (p,)."""
+    scales = np.exp(log_scales)
+    W = gaussian(X, scales)
+    value, slope = cost(W, labels)
+    N = slope * W
+    X = X - X.mean(axis=0)
+    squares = (N.sum(axis=0) + N.sum(axis=1)) @ X**2 - 2 * (X * (N @ X)).sum(axis=0)
+    return value, -(scales**2) * squares

@@ -25,8 +25,8 @@ def fitted(X, seed=0, weights=None):
 
 
 def read(kind, X, k, mass=None):
-    factor, Z = factorize((kind,), [kind(X)], k, mass=mass)
-    reader = fit_reader(Z, Settings(4, 500, 1e-6, 0), None, mass)
+    factor = factorize(kind, kind(X), k, mass=mass)
+    reader = fit_reader(factor(X), Settings(4, 500, 1e-6, 0), None, mass)
     return lambda rows: reader(factor(rows))
 
 

@@ -12,8 +12,9 @@ from sfumato import EvidenceWarning, PairwiseProbabilisticClustering, SpectralCl
 from sfumato.engine import acceleration, loop
 from sfumato.engine.similarity_evidence import Evidence
 from sfumato.metrics import adjusted_rand_index
-from sfumato.models.pairwise import kernel, rows, setup
-from sfumato.models.pairwise.pairs import Pairs
+from sfumato.models.pairwise import evidence as forms
+from sfumato.models.pairwise import kernel, setup
+from sfumato.models.pairwise.evidence import Pairs
 from sfumato.numerics import simplex
 
 MODELS = pytest.mark.parametrize("model", [PairwiseProbabilisticClustering, SpectralClustering])
@@ -44,7 +45,7 @@ def test_weighted_and_linked_sweeps_go_down_and_report_the_double_sum(
     if by == "panels":  # as arrays of other libraries go
         if "sparse" in kind:
             pytest.skip("sparse similarities are SciPy's, which go by rows")
-        monkeypatch.setattr(rows, "takes", lambda W: False)
+        monkeypatch.setattr(forms, "takes", lambda W: False)
     factor = rng.random((25, 3))
     W = factor @ factor.T
     given, narrow = W.astype(dtype), factor.astype(dtype)
@@ -83,7 +84,7 @@ def test_sweeps_by_rows_and_by_panels_reach_the_same_minimum(rng, dense, monkeyp
     found = []
     for by in ("rows", "panels"):
         if by == "panels":
-            monkeypatch.setattr(rows, "takes", lambda W: False)
+            monkeypatch.setattr(forms, "takes", lambda W: False)
         step = acceleration.Extrapolation.accelerate(
             partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
         )

@@ -9,7 +9,8 @@ from scipy.sparse.linalg import aslinearoperator
 
 from sfumato.array.arrays import to_numpy
 from sfumato.engine import acceleration, loop
-from sfumato.models.pairwise import gradient, kernel, rows
+from sfumato.models.pairwise import evidence as forms
+from sfumato.models.pairwise import gradient, kernel
 from sfumato.numerics import simplex
 
 
@@ -143,7 +144,7 @@ def test_printed_denominator_drifts_and_the_row_sum_does_not(rng):
 
 
 def test_sweeps_by_panels_run_on_every_array_library(array, rng, monkeypatch):
-    monkeypatch.setattr(rows, "takes", lambda W: False)
+    monkeypatch.setattr(forms, "takes", lambda W: False)
     W, U = similarity(rng, 20), simplex.draw(rng, (20, 1, 3))
     values = []
     for make in (np.array, array):

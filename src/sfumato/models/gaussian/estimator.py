@@ -13,7 +13,6 @@ from ...array.rows import Rows, has_holes
 from ...array.types import ArrayLike, RandomState
 from ...array.validation import check_choice, check_number, check_weights
 from ...components.gaussian import Gaussian, Measured, Start
-from ...components.starts import feature_sample
 from ...conjugate import NormalInverseWishart
 from ...data.constraints import Known
 from ...data.features import check_features, observed_only
@@ -23,6 +22,7 @@ from ...engine.linked import Linked
 from ...engine.loop import Run
 from ...engine.mixture import Mixture
 from ...engine.search import Objects, Plan
+from ...engine.starts import feature_sample
 from ...numerics import families
 from ...numerics.coordinates import measure
 from ...numerics.families import ALIASES, FAMILIES
@@ -349,7 +349,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
             )
         return Plan(
             components,
-            lambda few: feature_sample(few, coordinates, missing=missing),
+            lambda few: feature_sample(few.X, few.weights, coordinates, missing=missing),
             self.criterion,
             self.n_init if given.means is None else 1,
             self.max_iter,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
@@ -9,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from ...array.arrays import as_dense, namespace, to_numpy
 from ...array.docs import documented
-from ...array.memory import InputSize
+from ...array.memory import InputSize, reserve
 from ...array.rows import one_blas_thread
 from ...array.types import ArrayLike, RandomState
 from ...array.validation import as_generator, check_choice, check_number
@@ -25,12 +26,12 @@ from ...engine.similarity_base import PairWeightingClusterer
 from ...engine.similarity_evidence import Evidence
 from ...numerics import simplex
 from ...numerics.eigen import dtype_of
+from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticSimilarity
-from . import gradient, kernel, setup, starts
-from .bootstrap import drawn_memberships
-from .pairs import Pairs
+from . import gradient, kernel, setup
+from .evidence import Pairs
 
-__all__ = ["PairwiseProbabilisticClustering"]
+__all__ = ["PairwiseProbabilisticClustering", "drawn_memberships"]
 
 HORIZON = 50  # sweeps; a start that would need more to catch up with the best one is given up
 # Of the memberships of all starts: now, before, extrapolated, products, gradients
@@ -184,14 +185,14 @@ class PairwiseProbabilisticClustering(
         rng, k, n = as_generator(self.random_state), self.n_clusters, W.shape[0]
 
         def solved(U: np.ndarray) -> loop.Run:
-            return kernel.best_run(self._solve(problem, starts.like(_matched(U, labels), W)))
+            return kernel.best_run(self._solve(problem, setup.on_device(_matched(U, labels), W)))
 
         if self.init is not None:
-            U = starts.given(self.init, self._group.size if self._group is not None else n, k)
+            U = setup.given(self.init, self._group.size if self._group is not None else n, k)
             return solved(U if self._group is None else setup.of_objects(U, self._group, n))
         if k >= n:
             return solved(simplex.draw(rng, (n, self.n_init, k)))
-        sampled = partial(starts.on_a_sample, problem, k, self.n_init, rng, self._solve)
+        sampled = partial(setup.on_a_sample, problem, k, self.n_init, rng, self._solve)
         factored = isinstance(problem.W, kernel.Low)
         extended = None if factored or self.n_init == 1 else sampled()
         if extended is not None:
@@ -203,8 +204,8 @@ class PairwiseProbabilisticClustering(
                 return solved(simplex.draw(rng, (n, self.n_init - 1, k)))
             return kernel.best_run(self._solve(problem, extended))
 
-        first = solved(starts.spectral(W, problem.weights, k, rng)[:, None])
-        return starts.contest(problem, first, others, self.n_init)
+        first = solved(setup.spectral(W, problem.weights, k, rng)[:, None])
+        return setup.contest(problem, first, others, self.n_init)
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
@@ -374,3 +375,32 @@ def _matched(U: np.ndarray, labels: Any) -> np.ndarray:
         for start in range(U.shape[1]):
             U[:, start] = match_columns(U[:, start], labels)
     return U
+
+
+def drawn_memberships(
+    model: BaseEstimator,
+    U: np.ndarray,
+    scale: float,
+    variance: float,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> Iterator[np.ndarray]:
+    """Memberships (n, k) fitted to similarities drawn around scale * U U', from U as a start.
+
+    ``model`` takes a signed similarity matrix: noise may bring a similarity below zero.
+    """
+    n = len(U)
+    why = "a similarity drawn from the fitted model"
+    reserve((n, 2 * n), np.dtype(np.float64), why, "fit a sample of the objects")
+    mean = scale * (U @ U.T)
+    for _ in range(n_draws):
+        noise = np.triu(rng.normal(scale=np.sqrt(variance), size=(n, n)), 1)
+        W = mean + noise + noise.T
+        # A row on an edge of the simplex would leave it slowly.
+        start = normalize(U + 1e-3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = clone(model).set_params(
+                similarity="precomputed", solver="coordinate", init=start, n_init=1
+            )
+            yield np.asarray(fitted.fit(W).memberships_, dtype=np.float64)

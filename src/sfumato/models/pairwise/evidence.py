@@ -1,9 +1,10 @@
 """Forms of a similarity that the pairwise sweeps read.
 
 * ``Explicit``: rows of a matrix, dense or sparse;   * ``Low``: W = F F', only F is kept;
-* ``Implicit``: anything that multiplies.
+* ``Implicit``: anything that multiplies;            * ``Pairs``: a weight for every pair.
 
-Each knows its ``diagonal`` (n,) and ``squares(weights)``, sum_ij v_i v_j w_ij^2.
+Each knows its ``diagonal`` (n,) and ``squares(weights)``, sum_ij v_i v_j w_ij^2. ``descend`` visits
+the rows of the first two one by one, where these are at hand.
 """
 
 from __future__ import annotations
@@ -13,10 +14,22 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...array.arrays import device, namespace, to_numpy
+from ...array.arrays import device, is_numpy, namespace, native, to_numpy
 from ...array.types import Array, Similarity
+from ...numerics import simplex
 
-__all__ = ["Explicit", "Implicit", "Low", "columns", "dot", "panels"]
+__all__ = [
+    "Explicit",
+    "Implicit",
+    "Low",
+    "Pairs",
+    "columns",
+    "descend",
+    "dot",
+    "own_terms",
+    "panels",
+    "takes",
+]
 
 N_PANELS = 16
 SMALLEST = 24  # rows of a panel: below it, calls cost more than arithmetic
@@ -177,3 +190,127 @@ def columns(A: Array, B: Array) -> Any:
         return np.einsum("ij,ij->j", A, B, dtype=np.float64)
     xp = namespace(A, B)
     return to_numpy(xp.sum(xp.astype(A, xp.float64) * xp.astype(B, xp.float64), axis=0))
+
+
+def takes(W: Any) -> bool:
+    """Whether the rows of a similarity are at hand."""
+    if not isinstance(W, (Explicit, Low)):
+        return False
+    matrix = W.factor if isinstance(W, Low) else W.W
+    return sp.issparse(matrix) or is_numpy(matrix)
+
+
+def descend(problem: Any, origin: np.ndarray, scale: Array, damping: Array) -> tuple[Any, Any]:
+    """Memberships (n, r, k) after a sweep row by row, and the moments t and q (r,) of
+    ``kernel.moments`` before and after.
+    """
+    n = len(origin)
+    own = own_terms(problem) if problem.own is None else problem.own
+    held = np.zeros(n, dtype=bool) if problem.held is None else problem.held
+    links, U = problem.linked, np.array(origin, dtype=np.float64, order="C")
+    links = None if links is None else (links.data, links.indices, links.indptr)
+    rows = native("sweep").Rows(U, own, held, links, scale, damping)
+    left, q = rows.moments()
+    t = _walk(problem.W, rows)
+    rows.normalize()
+    left_new, q_new = rows.moments()
+    return U.astype(origin.dtype, copy=False), (t - left, q, t + rows.gained - left_new, q_new)
+
+
+def _walk(W: Any, rows: Any) -> np.ndarray:
+    """Visit every row; t of all pairs before, for every run."""
+    sweep = native("sweep")
+    if isinstance(W, Explicit):
+        if sp.issparse(W.W):
+            return sweep.walk_entries(*_entries(W.W), rows)
+        row_wise = W.W.strides[1] == W.W.itemsize and W.W.dtype in (np.float32, np.float64)
+        return sweep.walk_matrix(W.W if row_wise else np.ascontiguousarray(W.W, float), rows)
+    M = np.ascontiguousarray(W.factor.T @ rows.weighted, dtype=np.float64)
+    t = np.einsum("ij,ij->j", M, M).reshape(len(rows.gained), -1).sum(axis=1)
+    if sp.issparse(W.factor):
+        sweep.walk_sparse_factor(*_entries(W.factor), M, rows)
+    else:
+        single = W.factor.dtype == np.float32
+        sweep.walk_factor(np.ascontiguousarray(W.factor, None if single else float), M, rows)
+    return t
+
+
+def _entries(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Entries of the rows, their columns, and where rows begin."""
+    matrix = matrix.tocsr()
+    single = matrix.data.dtype == np.float32
+    return np.asarray(matrix.data, None if single else float), matrix.indices, matrix.indptr
+
+
+def own_terms(problem: Any) -> np.ndarray:
+    """The weight of every object, its pairs with itself and their similarity, the diagonal entry,
+    and the weighted self pairs left out and their similarity, (n, 6).
+    """
+    n = problem.W.n
+    v = np.ones(n) if problem.weights is None else np.asarray(problem.weights, dtype=np.float64)
+    left, similarity = problem.self_pairs() if problem.exclude else (np.zeros(n), np.zeros(n))
+    full = problem.W.diagonal
+    own = np.empty((n, 6))
+    columns = (v, v - left, v * full - similarity, full, v * left, v * similarity)
+    for c, column in enumerate(columns):
+        own[:, c] = column
+    return own
+
+
+class Pairs:
+    """Similarities W (n, n) with weights Q (n, n), both dense and symmetric.
+
+    Rows where ``held`` is True stay.
+    """
+
+    def __init__(self, W: np.ndarray, Q: np.ndarray, held: Any = None) -> None:
+        self.n, self.dtype, self.held = W.shape[0], W.dtype, held
+        self.Q, self.W = Q, Q * W
+        self.diagonal = self.W.diagonal()
+        self.norm = float(np.einsum("ij,ij->", self.W, W, dtype=np.float64))
+        self.diagonal_norm = 0.0
+
+    def __matmul__(self, V: np.ndarray) -> np.ndarray:
+        return self.W @ V
+
+    def curvature(self, U: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+        """sum_j q_ij u_j u_j' of every row, (rows, k, k); ``U`` is (n, k)."""
+        k = U.shape[1]
+        products = (U[:, :, None] * U[:, None, :]).reshape(self.n, k * k)
+        return (self.Q[rows] @ products).reshape(-1, k, k)
+
+    def bent(self, U: np.ndarray) -> np.ndarray:
+        """sum_j q_ij (u_i'u_j) u_j of every row of every run, (n, r, k)."""
+        rows = [(self.Q * (V @ V.T)) @ V for V in np.moveaxis(U, 1, 0)]
+        return np.stack(rows, axis=1)
+
+    def squares_of(self, U: np.ndarray) -> np.ndarray:
+        """q = sum_ij q_ij (u_i'u_j)^2 of every run (r,)."""
+        return np.einsum("nrk,nrk->r", U, self.bent(U), dtype=np.float64)
+
+    def descend(self, origin: Any, scale: Any, damping: Any, exclude: bool) -> tuple[Any, Any]:
+        """Memberships (n, r, k) after a sweep by panels, and t and q (r,) before and after it."""
+        U = origin.copy()
+        for run in range(U.shape[1]):
+            self._sweep(U, run, float(scale[run]), float(damping[run]))
+        U = simplex.normalize(np.where(U > simplex.TINY, U, 0.0))
+        return U, (*self._moments(origin), *self._moments(U))
+
+    def _moments(self, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        P = (self.W @ U.reshape(self.n, -1)).reshape(U.shape)
+        return np.einsum("nrk,nrk->r", U, P, dtype=np.float64), self.squares_of(U)
+
+    def _sweep(self, memberships: np.ndarray, run: int, a: float, damping: float) -> None:
+        k = memberships.shape[2]
+        U = np.ascontiguousarray(memberships[:, run], dtype=np.float64)
+        for rows in panels(self.n, N_PANELS):
+            old = U[rows]
+            H = a * self.curvature(U, rows)
+            # The rows of a panel move at once: their own terms are held by a multiple of the
+            # identity.
+            within = self.Q[rows, rows] @ np.einsum("ir,ir->i", old, old)
+            bend = 3.0 * a * damping * float(within.max(initial=0.0))
+            B = self.W[rows] @ U + bend * old
+            new = simplex.quadratic_program(H + bend * np.eye(k), B)
+            U[rows] = new if self.held is None else np.where(self.held[rows, None], old, new)
+        memberships[:, run] = U

@@ -20,7 +20,7 @@ from ...array.arrays import device, namespace, native, to_numpy
 from ...array.types import Array, ArrayLike, Weights
 from ...engine import loop
 from ...numerics import simplex
-from . import rows
+from . import evidence
 from .evidence import N_PANELS, Explicit, Implicit, Low, columns, panels
 
 __all__ = [
@@ -226,8 +226,8 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
     origin, scale, damping, _ = state
     if hasattr(problem.W, "descend"):
         U, (t_old, q_old, t_new, q_new) = problem.W.descend(origin, scale, damping, problem.exclude)
-    elif rows.takes(problem.W):
-        U, (t_old, q_old, t_new, q_new) = rows.descend(problem, origin, scale, damping)
+    elif evidence.takes(problem.W):
+        U, (t_old, q_old, t_new, q_new) = evidence.descend(problem, origin, scale, damping)
     else:
         U, S_old, S, t_old, t_new = _descend(problem, origin, scale, damping)
         t_old, q_old = moments(problem, origin, S_old, t_old)
@@ -246,7 +246,9 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
 
 def prepared(problem: Problem) -> Problem:
     """The problem with what sweeps row by row read of every object."""
-    return problem._replace(own=rows.own_terms(problem)) if rows.takes(problem.W) else problem
+    return (
+        problem._replace(own=evidence.own_terms(problem)) if evidence.takes(problem.W) else problem
+    )
 
 
 def _descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[Any, ...]:

@@ -26,7 +26,6 @@ from ...numerics.operators import dtype_of, magnitudes, normalized_operator
 from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticSimilarity
 from . import graph
-from .rounding import best_of_starts
 
 __all__ = ["SpectralClustering"]
 
@@ -199,7 +198,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         weights = degree if weighted else xp.astype(degree > 0, Z.dtype)
         weights = weights if v is None else weights * xp.asarray(v, dtype=Z.dtype)
         firsts = self._first_rows(to_numpy(degree) > 0)
-        run = best_of_starts(
+        run = graph.best_of_starts(
             Z, weights, self.n_clusters, firsts, max_iter=self.max_iter, tol=self.tol
         )
         distances = kernel.squared_distances(Z, run.state)

@@ -1,22 +1,34 @@
-"""The graph that is cut: links as edges, degrees, and eigenvectors extended to new objects."""
+"""The graph that is cut: links as edges, degrees, eigenvectors extended to new objects, and the
+best of several starts of k-means on the embedded objects.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ...array.arrays import namespace
+from ...array.arrays import namespace, native
 from ...array.types import Array, Similarity
 from ...data.constraints import Known
+from ...engine import loop
 from ...engine.similarity_evidence import Evidence
+from ...numerics import kmeans as kernel
 from ...numerics.eigen import Spectrum
 from ...numerics.operators import Shifted, degrees, diagonal_of, dtype_of, magnitudes
 from ...similarity import ClusterKernel
 
-__all__ = ["connected_degrees", "linked", "of_rows", "over_eigenvalues", "share"]
-__all__ += ["without_diagonal"]
+__all__ = [
+    "best_of_starts",
+    "connected_degrees",
+    "linked",
+    "of_rows",
+    "over_eigenvalues",
+    "share",
+    "without_diagonal",
+]
 
 
 def linked(evidence: Evidence, known: Known, group: Any) -> Any:
@@ -104,3 +116,27 @@ def share(memberships: Array, degree: Array) -> Any:
     return xp.where(
         (degree > 0)[:, None], memberships, xp.full_like(memberships, 1 / memberships.shape[1])
     )
+
+
+def best_of_starts(
+    Z: Any, weights: Any, k: int, firsts: list[int], *, max_iter: int, tol: float
+) -> loop.Run:
+    """The run of least distortion: from each of the rows ``firsts`` and those most orthogonal.
+
+    ``Z`` (n, d) is the embedding and ``weights`` (n,) what its rows count.
+    """
+    if isinstance(Z, np.ndarray):
+        steps = native("kmeans")
+
+        def solved(centers: np.ndarray) -> loop.Run:
+            state, _, history, done = steps.lloyd(Z, weights, centers, max_iter, tol)
+            return loop.Run(state.astype(Z.dtype), history[-1], history, len(history), done)
+
+        starts = Z[steps.orthogonal_rows(Z, k, firsts)]
+        runs = [loop.at_once(partial(solved, centers)) for centers in starts]
+    else:
+        step = partial(kernel.lloyd_step, Z, weights, namespace(Z).sum(Z * Z, axis=1))
+        drawn = (Z[kernel.orthogonal_rows(Z, k, first), :] for first in firsts)
+        runs = [loop.iterate(step, centers, max_iter=max_iter, tol=tol) for centers in drawn]
+    # k-means minimises the distortion.
+    return loop.best(runs, larger=False)

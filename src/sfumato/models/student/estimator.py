@@ -13,12 +13,12 @@ from ...array.types import RandomState
 from ...array.validation import check_choice, check_number
 from ...components.gaussian import Measured
 from ...components.kernel import matrices
-from ...components.starts import feature_sample
 from ...components.student import Student
 from ...data.features import refuse_unseen
 from ...engine.component import Component
 from ...engine.mixture import Mixture
 from ...engine.search import Objects, Plan
+from ...engine.starts import feature_sample
 from ...numerics import families
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticMixture
@@ -161,7 +161,7 @@ class StudentMixture(AutomaticMixture, Mixture):
             ]
 
         def sample(few: Objects) -> Any:
-            return feature_sample(few, coordinates, missing=missing, trimmed=True)
+            return feature_sample(few.X, few.weights, coordinates, missing=missing, trimmed=True)
 
         limits = (self.n_init, self.max_iter, self.tol, seed)
         return Plan(components, sample, self.criterion, *limits, fixed=fixed, thorough=False)
