@@ -158,8 +158,8 @@ def _second_time(fit):
 def statistics_passes(n: int = 10_000_000, d: int = 32, k: int = 64) -> list[Line]:
     import torch
 
+    from sfumato.components import kernel as gaussian
     from sfumato.models.fuzzy import kernel as fuzzy
-    from sfumato.models.gaussian import kernel as gaussian
     from sfumato.numerics import distances
 
     from .roofline import device_copy_bandwidth, device_median, device_product_rate

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import make_blobs
 
-from sfumato import FuzzyCMeans
-from sfumato.models.gaussian.data import MixtureData
-from sfumato.models.gaussian.kernel import State
+from sfumato import FuzzyCMeans, GaussianMixture
+from sfumato.components.kernel import State
+from sfumato.engine.search import Objects
 from sfumato.models.pairwise import kernel
 from sfumato.numerics import simplex
-from sfumato.numerics.families import family_of
 from sfumato.similarity import coassociation, gaussian
 
 from . import roofline
@@ -72,9 +71,10 @@ def mixtures(n: int = 100_000, d: int = 16, k: int = 10) -> list[Line]:
     X = data(n, d, k)
     lines = []
     for kind, features in (("full", d * (d + 1) // 2 + d), ("diag", 2 * d)):
-        family = family_of(kind)
-        likelihood = MixtureData.measure(X, None, None, (family,), None).likelihood(family)
-        inner = likelihood.view.coordinates.inner(X)
+        objects, model = Objects.of(X, None), GaussianMixture(k, covariance_type=kind)
+        (component,) = model._plan(objects, 0, fixed=False).components(k)
+        family, likelihood = component.family, objects.likelihood(component)
+        inner = component.coordinates.inner(X)
         spread = np.tile(np.eye(d), (k, 1, 1)) if kind == "full" else np.ones((k, d))
         first = State(np.full(k, 1 / k), inner[:k], spread, family, 1e-6)
         seconds = _steps(likelihood.step, first)

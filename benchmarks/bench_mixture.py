@@ -12,13 +12,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Peer
 
+from sfumato import GaussianMixture
+from sfumato.components import kernel
 from sfumato.engine import loop
-from sfumato.models.gaussian import kernel, parameters
-from sfumato.models.gaussian.candidate import from_memberships
-from sfumato.models.gaussian.data import MixtureData, partitions
-from sfumato.models.gaussian.likelihood import Likelihood
-from sfumato.numerics import families
-from sfumato.numerics.families import family_of
+from sfumato.engine.component import Likelihood
+from sfumato.engine.search import Objects
 
 from .bench_fuzzy import Iterations, seconds, steps
 from .timing import Line
@@ -38,25 +36,20 @@ def data() -> np.ndarray:
 
 def ours(X: np.ndarray, covariance_type: str) -> tuple[Likelihood, kernel.State]:
     """The likelihood of the data and one start."""
-    family = family_of(covariance_type)
-    data = MixtureData.measure(X, None, None, (family,), None)
-    sample = data.sample(np.random.default_rng(0))
-    groups = partitions(sample, [K], 2, np.random.default_rng(0), nested=False)[K][0]
-    R = (groups == np.arange(K)[:, None]) * sample.weights
-    d = X.shape[1]
-    whole = np.broadcast_to(np.eye(d), (K, d, d))
-    shapes = families.reduced(whole, family)
-    blank = kernel.State(np.full(K, 1 / K), np.zeros((K, d)), shapes, family, 1e-9)
-    start = from_memberships(data.inner(sample, family), R, blank, 1.0)
-    return data.likelihood(family), start
+    data, model = Objects.of(X, None), GaussianMixture(K, covariance_type=covariance_type)
+    plan = model._plan(data, 0, fixed=False)
+    (component,) = plan.components(K)
+    sample = plan.sample(data.few(0))
+    R = sample.groups(K, 1, 0, nested=False)[0]
+    return data.likelihood(component), component.start(component.place(sample.X), R, 1.0)
 
 
 def peer(
     X: np.ndarray, likelihood: Likelihood, state: kernel.State, covariance_type: str
 ) -> Callable[[int], Any]:
     """scikit-learn from the same parameters."""
-    coordinates = likelihood.view.coordinates
-    covariances = parameters.outer_covariances(state, covariance_type, coordinates)
+    component = likelihood.component
+    coordinates, covariances = component.coordinates, component.outer_covariances(state)
     invert = np.linalg.inv if covariance_type in ("full", "tied") else np.reciprocal
     first = {
         "weights_init": state.weights,
@@ -86,7 +79,7 @@ def run() -> list[Line]:
         likelihood, state = ours(X, covariance_type)
         step, other = likelihood.step, peer(X, likelihood, state, covariance_type)
         short = loop.iterate(step, state, max_iter=4, tol=0.0)
-        value = (likelihood.objective(short.state) + likelihood.log_volume()) / N
+        value = (likelihood.sum(short.state).objective + likelihood.log_volume()) / N
         difference = abs(value - other(4).score(X)) / abs(value)
         few, many = (1, 5) if covariance_type in ("full", "tied") else (2, 12)
         t = seconds(

@@ -37,10 +37,10 @@ def run() -> list[Line]:
         warnings.simplefilter("ignore")
         for n, d, k, repeats in SIZES:
             X = datasets.make_gaussians(n, k, n_features=d, separation=6.0, random_state=0)[0]
-            full = GaussianMixture(k, covariance_type="full", random_state=0, n_jobs=1)
+            full = GaussianMixture(k, covariance_type="full", random_state=0)
             models = {
                 "full": full,
-                "families": GaussianMixture(k, random_state=0, n_jobs=1),
+                "families": GaussianMixture(k, random_state=0),
                 "peer": Peer(k, n_init=10, random_state=0),
             }
             full.fit(X)

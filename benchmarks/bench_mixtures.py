@@ -17,6 +17,7 @@ from sklearn.mixture import GaussianMixture as Peer
 from threadpoolctl import threadpool_limits
 
 from sfumato import FactorMixture, MixedMixture, StudentMixture
+from sfumato.engine.search import Objects
 from sfumato.metrics import adjusted_rand_index
 
 from .timing import Line, medians
@@ -30,14 +31,16 @@ def run() -> list[Line]:
         return [_student("full"), _student("diag"), _mixed(), _factor(), _factor_fit()]
 
 
-def _step(model: Any, X: np.ndarray, **setting: Any) -> Callable[[], Any]:
-    """One EM step of a model from one of its starts."""
-    model._check_parameters()
-    rows = model._prepare(X, None)
-    model._setting = setting
-    state = model._start(rows, np.random.default_rng(0))
-    step = model._step(rows)
-    return lambda: step(state)
+def _step(model: Any, X: np.ndarray) -> Callable[[], Any]:
+    """One step of EM of a model with one candidate, from its first start."""
+    model._read(X, reset=True)
+    data = Objects.of(X, None)
+    plan = model._plan(data, 0, fixed=False)
+    (component,) = plan.components(model.n_clusters)
+    likelihood, sample = data.likelihood(component), plan.sample(data)
+    groups = sample.groups(model.n_clusters, 1, 0)[0]
+    state = component.start(component.place(sample.X), groups, 1.0)
+    return lambda: likelihood.step(state)
 
 
 def _peer_step(X: np.ndarray, k: int, covariance_type: str) -> Callable[[], Any]:
@@ -66,16 +69,14 @@ def _blobs(n: int, d: int, k: int) -> np.ndarray:
 
 def _student(covariance_type: str) -> Line:
     X = _blobs(100_000, 16, 10)
-    family = {"full": "VVV", "diag": "VVI"}[covariance_type]
-    model = StudentMixture(10, covariance_type=covariance_type, n_jobs=1)
-    ours = _step(model, X, n_clusters=10, covariance_type=family)
+    ours = _step(StudentMixture(10, covariance_type=covariance_type), X)
     what = f"Student step, {covariance_type}, n 100 000, d 16, k 10"
     return _line(what, ours, _peer_step(X, 10, covariance_type), f"Gaussian {covariance_type}")
 
 
 def _mixed() -> Line:
     X = _blobs(100_000, 20, 10)
-    ours = _step(MixedMixture(10, n_jobs=1), X, n_clusters=10)
+    ours = _step(MixedMixture(10), X)
     return _line(
         "mixed step, 20 normal columns, n 100 000, k 10",
         ours,
@@ -98,7 +99,7 @@ def _images() -> tuple[np.ndarray, np.ndarray]:
 
 def _factor() -> Line:
     X, _ = _images()
-    ours = _step(FactorMixture(10, n_factors=5, n_jobs=1), X, n_clusters=10, n_factors=5)
+    ours = _step(FactorMixture(10, n_factors=5), X)
     what = "factor step, 5 factors, n 5000, d 784, k 10"
     return _line(what, ours, _peer_step(X, 10, "full"), "Gaussian full")
 

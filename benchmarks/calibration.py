@@ -41,7 +41,7 @@ def _clouds() -> Iterator[np.ndarray]:
 def _labels(X: np.ndarray, k: int) -> dict[str, np.ndarray]:
     return {
         "k-means": KMeans(k, n_init=2, random_state=0).fit_predict(X),
-        "mixture": GaussianMixture(k, reg_covar=1e-3, random_state=0).fit_predict(X),
+        "mixture": GaussianMixture(k, regularization=1e-3, random_state=0).fit_predict(X),
         "Ward": AgglomerativeClustering(k).fit_predict(X),
     }
 

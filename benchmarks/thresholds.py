@@ -171,10 +171,7 @@ THRESHOLDS = [
         Threshold("sfumato.engine.numbers", name, numbers.__doc__ or "", numbers)
         for name in ("MISFIT_PENALTY", "NOISE")
     ),
-    *(
-        Threshold("sfumato.selection.choose", name, halves.__doc__ or "", halves)
-        for name in ("PERFECT",)
-    ),
+    Threshold("sfumato.selection._evidence", "TUNING.perfect", halves.__doc__ or "", halves),
     *(
         Threshold(
             f"{MODELS}discriminative.problem",

@@ -287,7 +287,9 @@ CASES = [
     ),
     Case(
         "factor-each",
-        lambda s: sfumato.FactorMixture(3, n_factors=1, reg_covar=0.05, tol=1e-12, random_state=s),
+        lambda s: sfumato.FactorMixture(
+            3, n_factors=1, regularization=0.05, tol=1e-12, random_state=s
+        ),
         X,
         inductive=True,
         weights=True,
@@ -296,7 +298,7 @@ CASES = [
     Case(
         "factor-shared",
         lambda s: sfumato.FactorMixture(
-            3, n_factors=1, shared_noise=True, tol=1e-12, random_state=s
+            3, n_factors=1, shared_uniquenesses=True, tol=1e-12, random_state=s
         ),
         X,
         inductive=True,

@@ -34,6 +34,7 @@ LONG = {  # words with which the fit of a model takes minutes
     "dirichlet-process": ["n_init=100000"],
     "dirichlet-process, gibbs": ["inference=gibbs", "burn_in=1000000"],
     "discriminative": ["n_init=100000"],
+    "information-maximization": ["n_init=100000"],
     "information-bottleneck": ["n_init=100000"],
 }
 

@@ -24,6 +24,7 @@ from sfumato import (
     FactorMixture,
     FuzzyCMeans,
     GaussianMixture,
+    InformationMaximization,
     MixedMixture,
     MixtureEnsemble,
     PairwiseProbabilisticClustering,
@@ -67,7 +68,11 @@ def kill_one(client):
 
 
 @pytest.mark.parametrize(
-    "kind", ["fuzzy", "mixture", "student", "factor", "mixed", "directional", "discriminative"]
+    "kind",
+    [
+        *("fuzzy", "mixture", "student", "factor", "mixed", "directional", "discriminative"),
+        "information",
+    ],
 )
 def test_statistics_models_fit_a_dask_array_like_an_array(client, data, kind):
     X, weights, classes = data
@@ -81,6 +86,7 @@ def test_statistics_models_fit_a_dask_array_like_an_array(client, data, kind):
         "directional": DirectionalMixture(3, n_init=1, max_iter=15, tol=1e-4, random_state=0),
         "mixed": MixedMixture(3, n_init=1, max_iter=15, tol=1e-4, random_state=0),
         "discriminative": DiscriminativeClustering(2, n_init=1, max_iter=5, random_state=0),
+        "information": InformationMaximization(3, n_init=1, max_iter=5, random_state=0),
     }[kind]
     y = classes if kind == "discriminative" else None
     there = model.fit(da.from_array(X, chunks=(170, 3)), y, sample_weight=weights)
@@ -193,6 +199,7 @@ STREAMS = {
     ("MixedMixture", "features"),
     ("DirectionalMixture", "features"),
     ("DiscriminativeClustering", "features"),
+    ("InformationMaximization", "features"),
     ("EvidenceAccumulation", "features"),
     ("MixtureEnsemble", "features"),
     ("PairwiseProbabilisticClustering", "similarity"),

@@ -15,7 +15,6 @@ from sfumato import (
 )
 from sfumato.data.constraints import Known, check_pairs, known_labels
 from sfumato.metrics import adjusted_rand_index
-from sfumato.models.gaussian.parameters import partial_labels
 
 MODELS = pytest.mark.parametrize("model", [PairwiseProbabilisticClustering, SpectralClustering])
 
@@ -161,14 +160,11 @@ def test_labels_that_were_probably_meant_are_not_ignored_silently():
     y = np.array([0, 1, -2, -2])
     with pytest.warns(EvidenceWarning, match="y is ignored: unknown labels are -1"):
         assert known_labels(y, 4, 2) is None
-    with pytest.warns(EvidenceWarning, match="labels such as -2"):
-        assert partial_labels(y, 4, 2) == (None, None)
 
 
 def test_missing_labels_are_unknown_in_every_model():
     y = np.array([0.0, 1.0, np.nan, np.nan])
     np.testing.assert_array_equal(known_labels(y, 4, 2), [0, 1, -1, -1])
-    np.testing.assert_array_equal(partial_labels(y, 4, 2)[0], [0, 1, -1, -1])
 
 
 def test_hard_links_are_not_told_to_be_harder():

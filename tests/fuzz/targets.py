@@ -56,8 +56,6 @@ def _used(model: Any, X: Any, y: Any, rng: np.random.Generator) -> None:
         **{name: lambda name=name: getattr(model, name)(X) for name in _OF_DATA},
         **{name: lambda name=name: getattr(model, name)(X, y) for name in ("score", "bic")},
         "sample": lambda: model.sample(int(rng.choice([0, 1, 5]))),
-        "merge": lambda: model.merge([1, 2, "auto"][int(rng.integers(3))]),
-        "merge_tree": lambda: model.merge_tree(),
         "cooccurrence_interval": lambda: model.cooccurrence_interval([(0, 0)]),
         "partial_fit": lambda: clone(model).partial_fit(X),
     }

@@ -19,14 +19,15 @@ from sfumato import (
     SpectralClustering,
     StudentMixture,
 )
+from sfumato.components import factor
+from sfumato.components.gaussian import Measured
+from sfumato.components.kernel import State
+from sfumato.components.student import Student, around
 from sfumato.memberships import predict_strongest, sizes
 from sfumato.metrics import fuzzy_silhouette, rand_index, xie_beni
 from sfumato.models.consensus.selection import _skill
-from sfumato.models.factor import kernel as factor
-from sfumato.models.student import kernel as student
-from sfumato.models.student.kernel import State as StudentState
-from sfumato.models.student.starts import around
 from sfumato.numerics import simplex
+from sfumato.numerics.coordinates import Coordinates
 from sfumato.numerics.holes import Patterns
 from sfumato.numerics.operators import normalized_operator
 from sfumato.plot import block_means
@@ -285,14 +286,19 @@ def test_the_derivative_beside_an_object_without_similarity_to_speak_of():
 def test_a_weight_that_an_extrapolation_loses_keeps_a_logarithm():
     """The vectors are steps between states, and a step may be long."""
     half, means, ones = np.full(2, 0.5), np.eye(2), np.ones((2, 2))
-    states = (
-        student.State(half, means, ones, np.full(2, 5.0)),
-        factor.State(half, means, means[..., None], ones),
+    plain = Coordinates(np.zeros(2), np.ones(2), None, np.ones(2))
+    student = State(half, means, ones, "VVI", 1e-9, None, np.full(2, 5.0))
+    factors = factor.State(half, means, means[..., None], ones)
+    components = (
+        (Student(2, "VVI", Measured(plain, 9.0, False), 1e-9), student),
+        (factor.Factors(2, 1, plain, 1e-3, False, False), factors),
     )
-    for kernel, state, more in zip((student, factor), states, ((), (1e-3,)), strict=True):
-        vector = kernel.pack(state)
+    for component, state in components:
+        vector = component.pack(state)
         vector[0] -= 1e4
-        assert np.isfinite(np.log(kernel.unpack(vector, state, *more).weights)).all()
+        shares = component.unpack(vector, state).weights
+        assert np.isfinite(component.logits(np.zeros((1, 2)), component.ready(state))).all()
+        assert (shares >= 0).all()
 
 
 def test_a_ratio_test_of_a_list():
@@ -359,12 +365,8 @@ def test_an_interval_of_an_infinite_measure():
 
 
 def test_a_flat_cluster_is_inside_others_and_not_around_them():
-    state = StudentState(
-        weights=np.full(2, 0.5),
-        means=np.zeros((2, 2)),
-        scales=np.stack([np.diag([1.0, 0.0]), np.eye(2)]),
-        freedom=np.full(2, 5.0),
-    )
+    flat = np.stack([np.diag([1.0, 0.0]), np.eye(2)])
+    state = State(np.full(2, 0.5), np.zeros((2, 2)), flat, "VVV", 1e-9, None, np.full(2, 5.0))
     assert around(state) == (1, 0)
 
 
@@ -415,7 +417,7 @@ def test_few_objects_in_single_precision_far_from_zero():
     """Their mean is no number of their type, and what is left of it counts for every pair."""
     rows = 3 * [[6.0625, 7.3125, 5.875]] + 2 * [[1.375, -0.375, -1.0625]]
     given = (1e6 + np.array(rows)).astype(np.float32)
-    asked = {"covariance_type": "full", "reg_covar": 1e-6}
+    asked = {"covariance_type": "full", "regularization": 1e-6}
     single = GaussianMixture(1, **asked).fit(given)
     double = GaussianMixture(1, **asked).fit(given.astype(np.float64))
     np.testing.assert_allclose(single.covariances_, double.covariances_, rtol=1e-4)

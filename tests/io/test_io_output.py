@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 
-import filelock
 import pytest
 
 from sfumato.io import InputError, moving
@@ -15,6 +14,8 @@ from sfumato.io import output as output_module
 from sfumato.io.moving import exchange, rename_new, whole_file
 from sfumato.io.output import Output, check_file
 from sfumato.io.results import check_target
+
+filelock = pytest.importorskip("filelock")
 
 
 def names(folder):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sfumato.array.rows import Rows
+from sfumato.components import kernel as gaussian
 from sfumato.models.fuzzy import kernel as fuzzy
-from sfumato.models.gaussian import kernel as gaussian
 from sfumato.numerics import distances, families
 
 TYPES = ("full", "tied", "diag", "spherical")
@@ -60,7 +60,7 @@ def test_fuzzy_sums(monkeypatch, n, d, k, weighted, noise, fuzzifier, dtype, rto
 
 def test_powers_of_the_number_of_clusters_do_not_overflow(monkeypatch):
     rng = np.random.default_rng(0)
-    ready = fuzzy.ready(fuzzy.State(rng.normal(size=(1500, 2))), fuzzy.Rule(fuzzy.MOST_FUSED))
+    ready = fuzzy.ready(fuzzy.State(rng.normal(size=(1500, 2))), fuzzy.Rule(100.0))
     Z = distances.features(rng.normal(size=(2, 40)), "spherical")
     agree(*both(monkeypatch, lambda: fuzzy.summarize(Z, None, ready)), 1e-10)
 
@@ -93,17 +93,6 @@ def test_objects_far_from_every_component_keep_their_densities(monkeypatch, cova
     )
     agree(native, plain, 1e-12)
     assert plain.objective < -1e4
-
-
-def test_known_labels_do_not_mind_pieces():
-    rng = np.random.default_rng(4)
-    ready = gaussian.ready(mixture("full", 3, 2, rng, False))
-    X, labels = rng.normal(size=(2, 1300)), rng.integers(-1, 3, size=1300)
-    agree(
-        gaussian.summarize(X, None, ready, labels),
-        gaussian.summarize(distances.features(X, "full"), None, ready, labels),
-        1e-12,
-    )
 
 
 def test_rows_that_are_kept_equal_rows_that_are_not():

@@ -310,7 +310,7 @@ def test_default_finds_the_true_number_in_eight_of_ten_draws(family):
     assert hits >= 8
 
 
-@pytest.mark.parametrize("n_clusters", [None, 8])
+@pytest.mark.parametrize("n_clusters", ["auto", 8])
 def test_a_model_that_infers_the_number_is_fitted_once(n_clusters):
     X = blobs()
     model = DirichletProcessMixture(n_clusters, n_init=1, random_state=0)

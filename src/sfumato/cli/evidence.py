@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
+import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,37 +16,26 @@ from ..array.labels import encode
 from ..array.text import plain
 from ..array.types import Estimator
 from ..io import InputError, Roles, Table
-from ..io.columns import RULES as COLUMNS
+from ..io.columns import TUNING as READING
 from ..io.columns import Column
 from ..io.columns import encode as encode_columns
 from ..io.reading import quoted
 from ..io.written import NO_WORD
 from .models import Request
-from .scaling import rescale, restored, scaled
+from .scaling import TUNING, rescale, restored, scaled
 from .terminal import Terminal
 
-__all__ = ["advice", "as_fitted", "explained_by_one", "on_one_scale", "prepare"]
+__all__ = [
+    "advice",
+    "agreement_of_resamples",
+    "as_fitted",
+    "explained_by_one",
+    "on_one_scale",
+    "prepare",
+]
 __all__ += ["roles_of_fitted", "set_aside", "with_class"]
 
 
-class Rules(NamedTuple):
-    """By which columns are given distributions, and advice is given."""
-
-    # Skewness above which a positive column is log-normal: that of the exponential distribution.
-    skewed: float = 2.0
-    # Different whole numbers up to which a column holds the answers on a scale, which a normal
-    # distribution would fit with spikes. Ten-point scales are the longest in common use.
-    answers: int = 10
-    # Different whole numbers up to which a column may hold codes of categories.
-    codes: int = 5
-    # Share of the objects whose cluster one column must tell to explain the clusters, ...
-    alone: float = 0.95
-    # ... and the rows and columns that are looked at for that.
-    rows: int = 2000
-    columns: int = 60
-
-
-RULES = Rules()
 _CLASSES = re.compile(
     r"(?i)(.*[\s_.-])?(class|classes|label|labels|target|species|diagnosis|outcome|y|cluster|group)"
 )
@@ -91,10 +81,10 @@ def _distribution(column: Any) -> str:
     if column.kind in ("category", "yes/no"):
         return "categorical" if column.kind == "category" else "binary"
     values = column.numbers[~np.isnan(column.numbers)]
-    if len(np.unique(values)) <= RULES.answers and np.array_equal(values, np.round(values)):
+    if len(np.unique(values)) <= TUNING.answers and np.array_equal(values, np.round(values)):
         return "categorical"
     centred = values - values.mean()
-    skewed = (centred**3).mean() > RULES.skewed * (centred**2).mean() ** 1.5
+    skewed = (centred**3).mean() > TUNING.skewed * (centred**2).mean() ** 1.5
     return "log-normal" if skewed and values.min() > 0 else "normal"
 
 
@@ -259,7 +249,7 @@ def _zeros(columns: Sequence[Column]) -> list[str]:
     for column in columns:
         values = _present(column)
         others = values[values != 0]
-        if len(others) == len(values) or len(np.unique(others)) <= 2 * RULES.codes:
+        if len(others) == len(values) or len(np.unique(others)) <= 2 * TUNING.codes:
             continue
         if others.min() > 0 and others.min() > 0.2 * np.median(others):
             found.append(column.name)
@@ -274,7 +264,7 @@ def _coded(columns: Sequence[Column]) -> list[str]:
     found = []
     for column in columns:
         values = np.unique(_present(column))
-        if 2 <= len(values) <= RULES.codes and _whole(values) and values.tolist() != [0.0, 1.0]:
+        if 2 <= len(values) <= TUNING.codes and _whole(values) and values.tolist() != [0.0, 1.0]:
             found.append(column.name)
     return found
 
@@ -284,20 +274,20 @@ def _unique(columns: Sequence[Column]) -> list[str]:
     found = []
     for column in columns:
         values = _present(column)
-        if len(values) > COLUMNS.categories and _whole(values) and np.abs(values).min() >= 1000:
+        if len(values) > READING.categories and _whole(values) and np.abs(values).min() >= 1000:
             found += [column.name] * (len(np.unique(values)) == len(values))
     return found
 
 
 def _classes(table: Table, used: Sequence[Column]) -> list[str]:
     """The column that looks like known classes: by its name, else a category."""
-    few = [c for c in used if _levels(c) <= COLUMNS.categories]
+    few = [c for c in used if _levels(c) <= READING.categories]
     named = [c.name for c in few if _CLASSES.fullmatch(c.name.strip())]
     names = named + [c.name for c in few if c.kind == "category"]
     if not names or table.classes is not None:
         return []
     first = shlex.quote(plain(names[0], 30))
-    what = "looks like known classes" if named else "is clustered like a number"
+    what = "looks like known classes" if named else "is a category and clustered too"
     return [
         f"'{plain(names[0], 30)}' {what}: --class-column {first} only compares the clusters with "
         f"it, and --drop {first} leaves it out"
@@ -313,8 +303,8 @@ def _repeated(table: Table) -> list[str]:
     if not isinstance(values, np.ndarray) or isinstance(values, np.memmap) or table.label_names:
         return []
     count = len(values) - len(np.unique(values, axis=0)) if values.size <= 5_000_000 else 0
-    are = "row repeats another" if count == 1 else "rows repeat others"
-    return [f"{count:,} {are}: leave them out if the same object was entered twice"] * bool(count)
+    are = "row repeats another: leave it" if count == 1 else "rows repeat others: leave them"
+    return [f"{count:,} {are} out if the same object was entered twice"] * bool(count)
 
 
 def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
@@ -323,9 +313,9 @@ def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
 
     used = [column for column in table.fields or [] if column.used]
     k = len(np.unique(labels))
-    if k < 2 or not 2 < len(used) <= RULES.columns:
+    if k < 2 or not 2 < len(used) <= TUNING.columns:
         return []
-    few = np.random.default_rng(0).permutation(len(labels))[: RULES.rows]
+    few = np.random.default_rng(0).permutation(len(labels))[: TUNING.rows]
     y = labels[few]
     best: tuple[float, Any] = (0.0, None)
     for column in used:
@@ -334,10 +324,34 @@ def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
         leaves = k if column.codes is None else max(k, len(column.categories))
         tree = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0).fit(x, y)
         best = max(best, (float(tree.score(x, y)), column.name), key=lambda pair: pair[0])
-    if best[0] < max(RULES.alone, np.bincount(y).max() / len(y) + 0.01):
+    if best[0] < max(TUNING.alone, np.bincount(y).max() / len(y) + 0.01):
         return []
     name = plain(best[1], 30)
     return [
         f"column '{name}' alone tells the cluster of {best[0]:.0%} of the objects: --drop "
         f"{shlex.quote(name)} shows what the others say"
     ]
+
+
+def agreement_of_resamples(estimator: Estimator, table: Table, seed: int) -> float | None:
+    """Agreement of resamples with the fit; None where they cannot be drawn or fitted."""
+    from ..selection import stability
+
+    clusters = estimator.n_clusters_ - (getattr(estimator, "noise", None) is not None)
+    # fewer than ten objects per cluster would not show the clusters again
+    if estimator.needs_classes or clusters < 2 or table.values.shape[0] < 10 * clusters:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = stability(
+                estimator,
+                table.loaded,
+                n_resamples=4,
+                max_objects=1000,
+                sample_weight=table.weights,
+                random_state=seed,
+            )
+        except (TypeError, ValueError):
+            return None
+    return found.agreement if np.isfinite(found.agreement) else None

@@ -28,7 +28,7 @@ from ..io.results import check_target, has_noise, least_size, write_memberships,
 from ..io.saving import Checkpoint, check_checkpoint
 from ..io.written import number
 from .evidence import explained_by_one, on_one_scale, prepare
-from .models import Request, check_model, first_choice, make, parse_clusters
+from .models import Request, check_model, estimator_of, first_choice, make, parse_clusters
 from .stopping import NotConvergedError, StoppedError, damaged, rescued
 from .terminal import Terminal
 
@@ -49,14 +49,7 @@ def run(request: Request) -> None:
     with _claimed(request) as output:
         with terminal.progress("reading") as advance:
             table = read(request.data, request.roles, advance)
-        n = table.values.shape[0]
-        if clusters is not None and clusters > n:
-            raise InputError(
-                f"--clusters {clusters} is more than the {n:,} rows of {table.source}: ask for at "
-                f"most {n:,}"
-            )
-        if request.roles.labels:
-            _refuse_features(table)
+        _check(table, clusters, request.roles)
         if table.id_column is not None and request.roles.id is None:
             terminal.remark(f"ids are taken from column '{table.id_column}'")
         model = request.model or first_choice(table)
@@ -65,13 +58,7 @@ def run(request: Request) -> None:
         request = replace(
             request, model=model, clusters="auto" if clusters is None else str(clusters)
         )
-        estimator = make(
-            model,
-            clusters,
-            seed=request.seed,
-            similarity=request.similarity,
-            settings=request.settings,
-        )
+        estimator = estimator_of(request, clusters)
         table = on_one_scale(table, request, estimator, terminal)
         fit_and_write(request, estimator, table, terminal, output)
 
@@ -89,8 +76,14 @@ def _claimed(request: Request) -> Any:
     return Output(request.out, check_target, force=request.force)
 
 
-def _refuse_features(table: Table) -> None:
-    """Refuse columns of numbers that are not whole: they are features, not labels."""
+def _check(table: Table, clusters: int | None, roles: Roles) -> None:
+    """Refuse more clusters than rows, and numbers that are not whole in the place of labels."""
+    n = table.values.shape[0]
+    if clusters is not None and clusters > n:
+        raise InputError(
+            f"--clusters {clusters} is more than the {n:,} rows of {table.source}: ask for at "
+            f"most {n:,}"
+        )
     for title, names in zip(table.columns, table.label_names or [], strict=False):
         numbers = {name: number(name) for name in names}
         odd = [name for name, value in numbers.items() if value is not None and value % 1 > 0]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..io import Roles
 
 __all__ = ["ALIASES", "Request", "canonical", "check_model", "class_of", "commands"]
-__all__ += ["first_choice", "make", "parse_clusters"]
+__all__ += ["estimator_of", "first_choice", "make", "parse_clusters"]
 
 # Names by which the models are known elsewhere.
 ALIASES = {
@@ -88,6 +88,12 @@ def check_model(name: str) -> None:
     """Refuse a name that no model has."""
     if name not in commands():
         raise ValueError(f"--model must be one of {', '.join(commands())}; got '{name}'")
+
+
+def estimator_of(request: Request, n_clusters: int | None) -> Any:
+    """The estimator that was asked for."""
+    told = {"seed": request.seed, "similarity": request.similarity, "settings": request.settings}
+    return make(request.model, n_clusters, **told)  # type: ignore[arg-type]
 
 
 def make(

@@ -15,23 +15,43 @@ from ..array.types import Array, Estimator
 from ..io import InputError, Table
 from ..io.columns import encoded_names
 
-__all__ = ["Joint", "Scaling", "fill_in", "joint_of", "missing", "rescale", "restored", "scaled"]
+__all__ = [
+    "TUNING",
+    "Joint",
+    "Scaling",
+    "fill_in",
+    "joint_of",
+    "missing",
+    "rescale",
+    "restored",
+    "scaled",
+]
 
 
-class Rules(NamedTuple):
-    """By which columns are scaled and missing cells filled in."""
+class Tuning(NamedTuple):
+    """Numbers by which columns are scaled, filled in, given distributions and remarked upon."""
 
     # Columns whose deviations differ more than this are taken to be in different units: Euclidean
     # distances would see little but the widest. Tenfold of deviation is a hundredfold of variance.
     fold: float = 10.0
-    # One Gaussian for all columns is fitted to up to so many columns and rows, ...
-    widest: int = 50
+    # Columns and rows that are looked at, at most, for one Gaussian of all columns (to fill in
+    # missing cells) and for a column that explains the clusters: both take about a second then.
+    columns: int = 50
     rows: int = 5000
-    # ... where there are so many rows for each column.
+    # Rows for each column that the Gaussian needs.
     objects: int = 5
+    # Skewness above which a positive column is log-normal: that of the exponential distribution.
+    skewed: float = 2.0
+    # Different whole numbers up to which a column holds the answers on a scale, which a normal
+    # distribution would fit with spikes. Ten-point scales are the longest in common use.
+    answers: int = 10
+    # Different whole numbers up to which a column may hold codes of categories.
+    codes: int = 5
+    # Share of the objects whose cluster one column must tell to explain the clusters.
+    alone: float = 0.95
 
 
-RULES = Rules()
+TUNING = Tuning()
 _SCALES = ("auto", "standard", "robust", "none")
 _COMPONENT = re.compile(
     r"(?i)(pc|pca|x_pca|umap|tsne|dim|dimension|component|embedding|e|d)?[_ -]?\d+"
@@ -120,7 +140,7 @@ def _kind(table: Table, mixed: bool, estimator: Estimator) -> tuple[str, str]:
     spread = np.nan_to_num(np.nanstd(np.where(np.isnan(rows).all(axis=0), 0.0, rows), axis=0))
     spread = spread[spread > 0]
     fold = spread.max() / spread.min() if len(spread) else 1.0
-    if fold <= RULES.fold and not mixed:
+    if fold <= TUNING.fold and not mixed:
         return "none", ""
     coordinates = all(_COMPONENT.fullmatch(name) for name in table.columns)
     if table.kind not in ("text", "parquet", "excel") or coordinates:
@@ -128,7 +148,7 @@ def _kind(table: Table, mixed: bool, estimator: Estimator) -> tuple[str, str]:
             f"the spreads of the columns differ {fold:,.0f}-fold and are left as they are: "
             "say --scale standard if the columns are in different units"
         )
-    why = f"their spreads differ {fold:,.0f}-fold" if fold > RULES.fold else "some are categories"
+    why = f"their spreads differ {fold:,.0f}-fold" if fold > TUNING.fold else "some are categories"
     counts = ": a category counts as much as one number" if mixed else ""
     return "standard", (
         f"columns are standardised, because {why}{counts}; --scale none leaves them as they are"
@@ -194,11 +214,11 @@ def missing(column: Any) -> int:
 def joint_of(X: np.ndarray) -> Joint | None:
     """The Gaussian of largest likelihood given the cells that are there; None for few rows."""
     n, p = X.shape
-    if not 2 <= p <= RULES.widest or n < RULES.objects * p or not np.isnan(X).any():
+    if not 2 <= p <= TUNING.columns or n < TUNING.objects * p or not np.isnan(X).any():
         return None
     from .. import GaussianMixture
 
-    some = X[:: max(1, n // RULES.rows)]
+    some = X[:: max(1, n // TUNING.rows)]
     some = some[~np.isnan(some).all(axis=1)]
     low, high = np.nanmin(some, axis=0), np.nanmax(some, axis=0)
     if not np.isfinite([low, high]).all() or (high <= low).any():

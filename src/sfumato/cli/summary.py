@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-import warnings
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,11 +19,11 @@ from ..io.columns import reading
 from ..io.results import SCHEMA, has_noise
 from ..memberships import margin, sizes
 from ..report._facts import curve_of_model
-from ..selection import stability, verdict
+from ..selection import verdict
 from ..similarity import Factored
-from .evidence import with_class
+from .evidence import agreement_of_resamples, with_class
 from .models import Request, commands
-from .terminal import Terminal
+from .terminal import Terminal, finite
 
 __all__ = ["agreement", "measures", "show", "summarize", "write_report"]
 
@@ -49,7 +49,7 @@ def summarize(
     """The result of a fit, ready to be written."""
     U = np.asarray(estimator.memberships_)
     levels = estimator.levels_ if request.levels else ()
-    agreed = _stability(estimator, table, request.seed)
+    agreed = agreement_of_resamples(estimator, table, request.seed)
     automatic = request.clusters == "auto"
     parameters = {
         key: value if isinstance(value, str | int | float | None) else repr(value)
@@ -75,19 +75,7 @@ def summarize(
         "warnings": said,
         "seed": request.seed,
         "parameters": parameters,
-        "input": {
-            "name": table.source,
-            "kind": table.kind,
-            "sha256": table.digest,
-            "columns": table.columns,
-            "id_column": table.id_column,
-            "weight_column": request.roles.weight,
-            "class_column": request.roles.classes,
-            "labels": table.label_names,
-            "fields": None if table.fields is None else reading(table.fields),
-            "scaling": table.scaling,
-            "notes": list(table.notes),
-        },
+        "input": _input(request, table),
         "versions": {
             "sfumato": __version__,
             "python": platform.python_version(),
@@ -96,28 +84,45 @@ def summarize(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
     }
-    ids = [str(place) for place in range(len(U))] if table.ids is None else table.ids
     drawn = _pictures(request, estimator, table, U)
     drawn["selection"] = curve or curve_of_model(estimator)
-    described = drawn.get("description")
-    if described is not None:
-        summary["clusters"] = [
-            {part: cluster[part] for part in ("sentence", "columns")}
-            | {"typical": [str(ids[row["object"]]) for row in cluster["typical"]]}
-            for cluster in described["clusters"]
-        ]
-        summary |= {"tree": described["tree"], "missing": described["missing"]}
+    summary |= _described_clusters(drawn.get("description"), table.names)
     at = [np.asarray(estimator.at(level.n_clusters)).argmax(axis=1) for level in levels]
-    return Result(U, ids, summary, drawn, np.column_stack(at) if at else None)
+    return Result(U, table.names, summary, drawn, np.column_stack(at) if at else None)
+
+
+def _input(request: Request, table: Table) -> dict[str, Any]:
+    """What was read, and how: to read new objects the same way."""
+    return {
+        "name": table.source,
+        "kind": table.kind,
+        "sha256": table.digest,
+        "columns": table.columns,
+        "id_column": table.id_column,
+        "weight_column": request.roles.weight,
+        "class_column": request.roles.classes,
+        "labels": table.label_names,
+        "fields": None if table.fields is None else reading(table.fields),
+        "scaling": table.scaling,
+        "notes": list(table.notes),
+    }
+
+
+def _described_clusters(described: Any, ids: Sequence[str]) -> dict[str, Any]:
+    """What each cluster is, in words and figures."""
+    if described is None:
+        return {}
+    clusters = [
+        {part: cluster[part] for part in ("sentence", "columns")}
+        | {"typical": [str(ids[row["object"]]) for row in cluster["typical"]]}
+        for cluster in described["clusters"]
+    ]
+    return {"clusters": clusters, "tree": described["tree"], "missing": described["missing"]}
 
 
 def _level(level: Any) -> dict[str, Any]:
-    held = {"n_clusters": level.n_clusters, "score": _finite(level.score)}
+    held = {"n_clusters": level.n_clusters, "score": finite(float(level.score))}
     return held | {"worth_a_look": bool(level.shown)}
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _structure(estimator: Estimator) -> dict[str, Any] | None:
@@ -127,29 +132,6 @@ def _structure(estimator: Estimator) -> dict[str, Any] | None:
         return None
     held = {"p_value": found.p_value, "groups_apart": found.n_apart}
     return held | {"supported": bool(found.supported)}
-
-
-def _stability(estimator: Estimator, table: Table, seed: int) -> float | None:
-    """Agreement of resamples with the fit; None where they cannot be drawn or fitted."""
-    clusters = estimator.n_clusters_ - (getattr(estimator, "noise", None) is not None)
-    # fewer than ten objects per cluster would not show the clusters again
-    if estimator.needs_classes or clusters < 2 or table.values.shape[0] < 10 * clusters:
-        return None
-    values = np.asarray(table.values) if isinstance(table.values, np.memmap) else table.values
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            found = stability(
-                estimator,
-                values,
-                n_resamples=4,
-                max_objects=1000,
-                sample_weight=table.weights,
-                random_state=seed,
-            )
-        except (TypeError, ValueError):
-            return None
-    return found.agreement if np.isfinite(found.agreement) else None
 
 
 def _spread(estimator: Estimator) -> dict[str, float]:
@@ -323,11 +305,12 @@ def show(result: Result, terminal: Terminal) -> None:
         terminal.say(f"A small decision tree reproduces {tree['accuracy']:.0%} of the clusters.")
     _show_levels(summary, terminal)
     shared = int((margin(U) < 0.2).sum()) if U.shape[1] > 1 else 0
-    measured = ", ".join(f"{name} {value:.3f}" for name, value in summary["metrics"].items())
     between = f"{shared:,} object{'' if shared == 1 else 's'} shared by two clusters"
-    terminal.say(
-        f"Certainty {summary['certainty']:.3f}; {between}. {measured[:1].upper()}{measured[1:]}."
-    )
+    terminal.say(f"Certainty {summary['certainty']:.3f}; {between}.")
+    known = {name: value for name, value in summary["metrics"].items() if name in AGREEMENTS}
+    if known:
+        measured = ", ".join(f"{name} {value:.3f}" for name, value in known.items())
+        terminal.say(f"Against the known classes: {measured}.")
     if not summary["converged"]:
         terminal.say(f"The search did not converge in {summary['n_iter']} iterations.")
 
@@ -336,13 +319,17 @@ def _show_levels(summary: dict[str, Any], terminal: Terminal) -> None:
     levels = summary.get("levels")
     if not levels:
         return
+    own = len(summary["sizes"])
     rows = [
-        [level["n_clusters"], level["score"], "worth a look" * level["worth_a_look"]]
+        [level["n_clusters"], level["score"], "the answer" * (level["n_clusters"] == own)]
         for level in levels
-        if level["worth_a_look"] or level["n_clusters"] == len(summary["sizes"])
+        if level["worth_a_look"] or level["n_clusters"] == own
     ]
-    terminal.table("Levels, coarse to fine", ["clusters", "score", ""], rows)
+    if len(rows) > 1:
+        terminal.table("Levels worth a look, coarse to fine", ["clusters", "score", ""], rows)
+    else:
+        terminal.say("No other level stands out.")
     terminal.say(
-        f"levels.csv has every object's cluster among 1 to {levels[-1]['n_clusters']}; "
-        "sfumato predict --clusters gives the memberships."
+        f"levels.csv has the cluster of every object at 1 to {levels[-1]['n_clusters']} clusters; "
+        "sfumato predict --clusters gives memberships."
     )

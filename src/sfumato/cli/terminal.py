@@ -6,6 +6,7 @@ Names are shown as text, never as markup.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import time
@@ -17,7 +18,7 @@ from typing import Any
 from ..array.text import plain
 from ..engine.structure import PREFIX
 
-__all__ = ["Terminal"]
+__all__ = ["Terminal", "finite"]
 
 
 class Terminal:
@@ -43,7 +44,10 @@ class Terminal:
         *,
         width: int = 90,
     ) -> None:
-        """A table; numbers stand right, and text is cut in the middle beyond ``width``."""
+        """A table; numbers stand right, and text is cut in the middle beyond ``width``.
+
+        A column without any value is left out.
+        """
         if self.as_json or self.quiet:
             return
         from rich import box
@@ -54,12 +58,13 @@ class Terminal:
             title=Text(plain(title, 100)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
         )
         cells = [[_shown(value, width) for value in row] for row in rows]
-        for place, heading in enumerate(headings):
+        kept = [i for i in range(len(headings)) if any(row[i] is not None for row in rows)]
+        for place in kept:
             numeric = all(re.fullmatch(r"–|-?[\d,]+(\.\d+)?", row[place]) for row in cells)
             justify: Any = "right" if numeric else "left"
-            table.add_column(Text(plain(heading, 40)), justify=justify, overflow="fold")
+            table.add_column(Text(plain(headings[place], 40)), justify=justify, overflow="fold")
         for row in cells:
-            table.add_row(*map(Text, row))
+            table.add_row(*(Text(row[place]) for place in kept))
         self._console(errors=self.to_errors).print(table)
 
     def say(self, text: str) -> None:
@@ -129,6 +134,11 @@ class Terminal:
                 pause = 2 * passed
 
         return advance
+
+
+def finite(value: Any) -> Any:
+    """A number as JSON takes it: None for NaN and infinity."""
+    return value if math.isfinite(value) else None
 
 
 def _shown(value: object, width: int) -> str:

@@ -70,8 +70,7 @@ def _predicted(
     with terminal.heard(), damaged(f"{plain(model, 200)}: the model cannot be used"):
         found = np.asarray(estimator.predict_proba(values, **level))
     memberships = check_memberships(found, "the memberships")
-    ids = list(map(str, range(len(memberships)))) if table.ids is None else table.ids
-    return memberships, ids, has_noise(summary)
+    return memberships, table.names, has_noise(summary)
 
 
 def _recode(table: Table, names: list[list[str]]) -> np.ndarray:

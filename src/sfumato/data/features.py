@@ -41,9 +41,9 @@ __all__ = [
 # What to do with a dask array that a model cannot read; tests/dask compares it with the models.
 STREAMING = (
     "choose one that streams: FuzzyCMeans, GaussianMixture, StudentMixture, FactorMixture, "
-    "MixedMixture, DirectionalMixture, DiscriminativeClustering, EvidenceAccumulation() or "
-    "MixtureEnsemble of features, PairwiseProbabilisticClustering(similarity='precomputed') of a "
-    "similarity"
+    "MixedMixture, DirectionalMixture, DiscriminativeClustering, InformationMaximization, "
+    "EvidenceAccumulation() or MixtureEnsemble of features, "
+    "PairwiseProbabilisticClustering(similarity='precomputed') of a similarity"
 )
 
 # Beginnings of the names that pandas, polars and narwhals give to types, in small letters.

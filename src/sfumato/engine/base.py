@@ -100,7 +100,7 @@ class InductiveClusterer(Clusterer):
         Models that centre or scale do it here.
         """
         X = check_features(self, X, reset=True)
-        return Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
+        return Rows(X, check_weights(sample_weight, X))
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
@@ -201,7 +201,7 @@ class InductiveClusterer(Clusterer):
 
     def _rows(self, X: ArrayLike, *columns: ArrayLike) -> Rows:
         """Features as the fitted model sees them."""
-        return Rows(X, *columns, n_jobs=self.n_jobs)
+        return Rows(X, *columns)
 
     @documented
     def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:

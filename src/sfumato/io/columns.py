@@ -16,12 +16,12 @@ from ..array.text import from_cell, plain
 from .reading import InputError, Roles, Table
 from .written import NO_WORD, as_day, number, truth_words, written_number
 
-__all__ = ["RULES", "Cells", "Column", "Raw", "encode", "encoded_names", "mixed_table"]
+__all__ = ["TUNING", "Cells", "Column", "Raw", "encode", "encoded_names", "mixed_table"]
 __all__ += ["no_number", "reading"]
 
 
-class Rules(NamedTuple):
-    """By which a column is taken for one kind or another."""
+class Tuning(NamedTuple):
+    """Numbers by which a column is taken for one kind or another."""
 
     # One-hot, a column of text with more values would be mostly zeros; scikit-learn's gradient
     # boosting draws its line at 255, surveys rarely offer more than twenty answers.
@@ -32,7 +32,7 @@ class Rules(NamedTuple):
     counter: int = 10
 
 
-RULES = Rules()
+TUNING = Tuning()
 _ID_TITLE = re.compile(
     r"(?i:(.*[\s_.-])?(id|ids|uuid|guid|key|index|idx|rownum|row|nr|no|record|number|nummer))"
     r"|.*[a-z](Id|ID|Key|Nr|No|Number)|(?i:unnamed: 0)"
@@ -179,12 +179,12 @@ def _judged_words(raw: Raw, codes: np.ndarray, present: int, named: bool) -> Col
     held = Column(
         raw.name, "category", True, "", None, places[codes], [words[place] for place in order]
     )
-    if len(words) >= RULES.names * present and present > 2:
+    if len(words) >= TUNING.names * present and present > 2:
         every = "every" if len(words) == present else "almost every"
         return held._replace(
             kind="identifier", used=False, note=f"text that is different in {every} row"
         )
-    if not named and (len(words) > RULES.categories or 2 * len(words) > max(present, 4)):
+    if not named and (len(words) > TUNING.categories or 2 * len(words) > max(present, 4)):
         note = f"text with {len(words):,} different values, too many for categories"
         return held._replace(kind="text", used=False, note=note)
     return held._replace(note=f"{len(words)} categories")
@@ -214,10 +214,10 @@ def _identifier(name: str, values: np.ndarray, present: np.ndarray) -> str:
     values_seen = len(np.unique(present))
     distinct = values_seen == len(values)
     # A few values in many rows are groups, such as wards, whatever the column is called.
-    several = "id" in name.lower() and values_seen > RULES.categories
+    several = "id" in name.lower() and values_seen > TUNING.categories
     if _ID_TITLE.fullmatch(name.strip()) and (distinct or several):
         return "called like an identifier"
-    if len(values) >= RULES.counter and distinct and np.all(np.diff(values) == 1):
+    if len(values) >= TUNING.counter and distinct and np.all(np.diff(values) == 1):
         return "counts the rows"
     return ""
 

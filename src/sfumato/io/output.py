@@ -95,8 +95,6 @@ class Output:
 
         Where the file system has no locks, go on without: nothing is replaced unasked in any case.
         """
-        import filelock
-
         _sweep(self.target.parent)
         if not _is_lock(self.lock_path):
             raise InputError(
@@ -106,7 +104,7 @@ class Output:
         lock = _lock(self.lock_path)
         try:
             lock.acquire(timeout=0.5)  # another run may hold it for a moment, to clean up
-        except filelock.Timeout:
+        except TimeoutError:
             raise InputError(
                 f"{self.option}: {plain(self.target, 200)} is being written by another process: "
                 "wait, or choose another name"
@@ -220,8 +218,10 @@ def _token(name: str) -> str:
 
 
 def _lock(path: Path) -> Any:
-    import filelock
-
+    try:
+        import filelock
+    except ImportError as error:
+        raise ImportError("files are locked with filelock: pip install 'sfumato[cli]'") from error
     # Another thread releases it where a signal does not stop the work.
     return filelock.FileLock(path, thread_local=False, fallback_to_soft=False)
 

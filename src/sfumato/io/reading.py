@@ -80,6 +80,16 @@ class Table(NamedTuple):
     scaling: dict[str, Any] | None = None  # how they were scaled, as kept with a result
     notes: tuple[str, ...] = ()  # what was done to the columns, in sentences
 
+    @property
+    def names(self) -> Sequence[str]:
+        """Ids of the objects, or their places where there are none."""
+        return list(map(str, range(self.values.shape[0]))) if self.ids is None else self.ids
+
+    @property
+    def loaded(self) -> Any:
+        """The values in memory, where they are mapped."""
+        return np.asarray(self.values) if isinstance(self.values, np.memmap) else self.values
+
 
 def archive_holds(path: Path, name: str) -> bool:
     """Whether a file is a readable ZIP archive with a member of that name."""

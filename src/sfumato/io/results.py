@@ -264,7 +264,7 @@ def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:
         memberships = check_memberships(np.asarray(table.values), plain(path.name))
     except (ValueError, TypeError) as error:
         raise InputError(str(error)) from error
-    return memberships, list(map(str, range(len(memberships))) if table.ids is None else table.ids)
+    return memberships, list(table.names)
 
 
 def _is_ours(path: Path) -> bool:

@@ -85,7 +85,7 @@ def _is_ours(name: str) -> bool:
     """Whether ``name`` is a class or function that this library defines where models are made."""
     module, _, attribute = name.rpartition(".")
     package, room = [*module.split("."), "", ""][:2]
-    if package != "sfumato" or room in ("", *_FRONT) or ".." in name:
+    if package != "sfumato" or room in ("", *_FRONT) or ".." in name or "__" in name:
         return False
     try:
         found = getattr(import_module(module), attribute, None)

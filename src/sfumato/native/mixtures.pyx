@@ -21,15 +21,14 @@ cdef Py_ssize_t TILE = 512  # objects at a time
 cdef double LONG = 1e8  # products after which signals are heard
 
 
-def climb(Z, weights, sums, d, double prior, double shrinkage, Py_ssize_t max_steps, double tol):
-    """Coefficients (k, q), sums (k, q) and the mean log-density after expectation and maximisation
-    from ``sums``; NaN where all densities of an object vanish.
+def climb(Z, weights, sums, d, double prior, Py_ssize_t max_steps, double tol):
+    """Coefficients (k, q) and the mean log-density after expectation and maximisation from
+    ``sums``; NaN where all densities of an object vanish.
 
     ``Z`` (q, n) holds z(y), and ``weights`` (n,) may be None.
     """
     cdef const double[:, ::1] data = np.ascontiguousarray(Z, dtype=np.float64)
-    after = np.array(sums, dtype=np.float64, order="C")
-    cdef double[:, ::1] totals = after
+    cdef double[:, ::1] totals = np.array(sums, dtype=np.float64, order="C")
     cdef Py_ssize_t k = totals.shape[0], q = totals.shape[1], n = data.shape[1]
     if data.shape[0] != q or not k or not n:
         raise ValueError(f"Z must be ({q}, n) with at least one object and one component")
@@ -45,7 +44,7 @@ def climb(Z, weights, sums, d, double prior, double shrinkage, Py_ssize_t max_st
     cdef Py_ssize_t step
     with nogil:
         for step in range(max_steps):
-            _maximize(totals, prior, shrinkage, out, third)
+            _maximize(totals, prior, out, third)
             memset(&totals[0, 0], 0, k * q * sizeof(double))
             now = gaussian_walk(
                 &data[0, 0], 1, q, n, &own[0] if own.shape[0] else NULL, &out[0, 0], k, q, n,
@@ -58,10 +57,10 @@ def climb(Z, weights, sums, d, double prior, double shrinkage, Py_ssize_t max_st
             if work > LONG:
                 work = 0.0
                 check_signals()
-    return rows, after, now
+    return rows, now
 
 
-def maximize(sums, d, double prior, double shrinkage):
+def maximize(sums, d, double prior):
     """Coefficients (k, q) of z(y) from weighted sums (k, q) of z(y).
 
     NaN where a covariance is not positive definite.
@@ -71,7 +70,7 @@ def maximize(sums, d, double prior, double shrinkage):
     cdef double[:, ::1] out = rows
     cdef double[::1] work = _scratch(d, totals.shape[1])
     with nogil:
-        _maximize(totals, prior, shrinkage, out, work)
+        _maximize(totals, prior, out, work)
     return rows
 
 
@@ -90,35 +89,23 @@ cdef Py_ssize_t _axes(Py_ssize_t q) noexcept nogil:
 
 
 cdef void _maximize(
-    const double[:, ::1] sums, double prior, double shrinkage, double[:, ::1] out,
-    double[::1] work,
+    const double[:, ::1] sums, double prior, double[:, ::1] out, double[::1] work
 ) noexcept nogil:
-    cdef Py_ssize_t k = sums.shape[0], q = sums.shape[1], d = _axes(q), j, a, b, at
-    cdef double total = 0.0, mass
-    cdef double* common = &work[0]
-    memset(common, 0, q * sizeof(double))
+    cdef Py_ssize_t k = sums.shape[0], d = _axes(sums.shape[1]), j
+    cdef double total = 0.0
     for j in range(k):
-        mass = sums[j, 0] if sums[j, 0] > LEAST_MASS else LEAST_MASS
-        total += mass
-        at = d + 1
-        for a in range(d):
-            for b in range(a, d):
-                common[at] += sums[j, at] - sums[j, 1 + a] * sums[j, 1 + b] / mass
-                at += 1
-    for at in range(q):
-        common[at] *= shrinkage / total
+        total += sums[j, 0] if sums[j, 0] > LEAST_MASS else LEAST_MASS
     for j in range(k):
-        _component(&sums[j, 0], d, prior, shrinkage, total, common, common + q, &out[j, 0])
+        _component(&sums[j, 0], d, prior, total, &work[0], &out[j, 0])
 
 
 cdef void _component(
-    const double* sums, Py_ssize_t d, double prior, double shrinkage, double total,
-    const double* common, double* work, double* row,
+    const double* sums, Py_ssize_t d, double prior, double total, double* work, double* row,
 ) noexcept nogil:
     """Coefficients of one component."""
     cdef Py_ssize_t a, b, c, at = d + 1
     cdef double mass = sums[0] if sums[0] > LEAST_MASS else LEAST_MASS
-    cdef double own, entry, level = 0.0, log_root
+    cdef double entry, level = 0.0, log_root
     cdef double* mean = work
     cdef double* linear = mean + d
     cdef double* L = linear + d
@@ -127,8 +114,7 @@ cdef void _component(
         mean[a], linear[a] = sums[1 + a] / mass, 0.0
     for a in range(d):
         for b in range(a, d):
-            own = sums[at] - mass * mean[a] * mean[b]
-            L[b * d + a] = (own + common[at]) / (mass + shrinkage)
+            L[b * d + a] = sums[at] / mass - mean[a] * mean[b]
             at += 1
         L[a * d + a] += prior / (mass + 1e-3)
     log_root = _invert(L, inverse, d, d)

@@ -8,8 +8,8 @@
 Whitening alone shrinks the directions in which clusters are separated. The scatter W of
 differences between near neighbours is mostly scatter within clusters, so that A = W^(-1/2) undoes
 that; neighbours are found in the coordinates of the last A, a few times over (Art, Gnanadesikan and
-Kettenring 1982). Up to ``n_axes`` features, y and r do not change, but for a rotation, when the
-features are mixed by any invertible matrix.
+Kettenring 1982). The axes of y are those of this scatter, so that up to ``n_axes`` features y and
+r do not change, but for signs, when the features are mixed by any invertible matrix.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..array.arrays import asarray_like, namespace
 from ..array.types import Weights
 from .background import Background, Gaps, one_gaussian
 
-__all__ = ["Axes", "by_radius", "fit_axes", "leading", "turned"]
+__all__ = ["Axes", "by_radius", "fit_axes"]
 
 # Times the median spread. A column with a larger spread is taken to be in another unit, and columns
 # are then scaled before principal axes are chosen
@@ -43,11 +43,6 @@ ROUND = 2.0
 # Of the mean variance, added to the scatter; this and the rounds chosen on iris, wine and breast
 # cancer
 RIDGE = 0.01
-# Objects, and rounds at most, of the search for axes along which objects are clustered: where most
-# axes are noise, neighbours say little at first, and a direction needs more of both to emerge
-N_SEARCHED = 1000
-N_SEARCHES = 30
-SETTLED = 1e-3  # change of the variances among near neighbours, of their mean, that ends the search
 MOST_FEATURES = 1000  # whose covariance is kept, for objects with missing values
 # Variance, of the largest, below which a direction is null where values are missing: a covariance
 # found by iteration has no more digits
@@ -135,7 +130,9 @@ def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
     background = None
     if shift is not None and X.shape[1] <= MOST_FEATURES:
         background = _background(centred, weights)
-    return Axes(shift, projection @ whitening, offset @ whitening, _near(Y), background)
+    turn, near = _near(Y)
+    whitening = whitening @ turn
+    return Axes(shift, projection @ whitening, offset @ whitening, turn.T @ near, background)
 
 
 def _axes_with_holes(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
@@ -170,7 +167,8 @@ def _axes_with_holes(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
         Background(unit, covariance),
     )
     Y = axes(X)
-    return axes._replace(near=_near(Y[by_radius(Y)]))
+    turn, near = _near(Y[by_radius(Y)])
+    return axes._replace(projection=projection @ turn, near=turn.T @ near)
 
 
 def _mean(X: np.ndarray, weights: Weights) -> np.ndarray:
@@ -244,69 +242,30 @@ def _whitening(scores: np.ndarray) -> np.ndarray:
     return vectors[good].T / (values[good] / np.sqrt(len(scores)))
 
 
-def _near(Y: np.ndarray) -> np.ndarray:
-    """A (q, q): in the coordinates Y A the scatter of differences between near neighbours is
-    round.
+def _near(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Axes (q, q) of the scatter of differences between near neighbours, and A (q, q) such that in
+    the coordinates Y A this scatter is round.
     """
     n, d = Y.shape
-    A = np.eye(d)
+    A = turn = np.eye(d)
     points = Y[:: max(1, -(-n // N_POINTS))]
     if len(points) <= N_NEIGHBORS + 1 or d == 1:
-        return np.eye(d)
+        return turn, A
     for first_round in [True] + [False] * (N_ROUNDS - 1):
         R = points @ A
         near = cKDTree(R, leafsize=LEAF, balanced_tree=False).query(R, N_NEIGHBORS + 1)[1]
         difference = (points[:, None, :] - points[near]).reshape(-1, d)
         scatter = difference.T @ difference
         if not np.trace(scatter) > 0:
-            return np.eye(d)
+            return turn, np.eye(d)
         values, vectors = np.linalg.eigh(scatter / (np.trace(scatter) / d))
         values = np.maximum(values, 0.0) + RIDGE
-        if first_round and values[-1] < ROUND * values[0]:
-            return np.eye(d)
+        if first_round:
+            turn = vectors
+            if values[-1] < ROUND * values[0]:
+                return turn, turn
         A = vectors / np.sqrt(values)
-    return A / np.sqrt(np.mean(np.sum((points @ A) ** 2, axis=1)) / d)
-
-
-def turned(axes: Axes, Y: np.ndarray) -> Axes:
-    """The same axes, turned so that those along which objects are clustered most come first.
-
-    Near neighbours differ less along these than along axes of noise. ``Y`` (n, d) are the whitened
-    coordinates of the objects. The answer is the same for features mixed by any matrix.
-    """
-    n, d = Y.shape
-    points = Y[by_radius(Y)][:: max(1, -(-n // N_SEARCHED))]
-    if len(points) <= N_NEIGHBORS + 1:
-        return axes
-    values, vectors = np.ones(d), np.eye(d)
-    for _ in range(N_SEARCHES):
-        before = values
-        values, vectors = _near_scatter(points, points @ (vectors / np.sqrt(values)))
-        if np.abs(values - before).max() < SETTLED:
-            break
-    return axes._replace(
-        projection=axes.projection @ vectors, offset=axes.offset @ vectors, near=np.eye(d)
-    )
-
-
-def _near_scatter(points: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Variances among near neighbours in coordinates ``R``, ascending, of mean one; their axes."""
-    squares = np.sum(R * R, axis=1) - 2.0 * (R @ R.T)
-    np.fill_diagonal(squares, np.inf)
-    near = np.argpartition(squares, N_NEIGHBORS, axis=1)[:, :N_NEIGHBORS]
-    difference = (points[:, None, :] - points[near]).reshape(-1, points.shape[1])
-    scatter = difference.T @ difference
-    mean = np.trace(scatter) / len(scatter)
-    values, vectors = np.linalg.eigh(scatter / (mean if mean > 0 else 1.0))
-    return np.maximum(values, 0.0) + RIDGE, vectors
-
-
-def leading(axes: Axes, Y: np.ndarray, q: int) -> Axes:
-    """The first ``q`` of the axes, on which objects have coordinates ``Y`` (n, d)."""
-    Y = Y[:, :q]
-    return axes._replace(
-        projection=axes.projection[:, :q], offset=axes.offset[:q], near=_near(Y[by_radius(Y)])
-    )
+    return turn, A / np.sqrt(np.mean(np.sum((points @ A) ** 2, axis=1)) / d)
 
 
 def _start(size: int) -> np.ndarray:

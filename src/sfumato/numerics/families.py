@@ -67,7 +67,7 @@ def family_of(covariance_type: str) -> str:
 
 def suited(n: int, d: int) -> tuple[str, ...]:
     """Families that ``n`` objects of ``d`` features allow, the simplest first."""
-    if n <= d:
+    if n <= d or d > 2 * MOST_FULL:  # steps of one common matrix cost d^2 for every object, too
         return AXIS_PARALLEL
     if d > MOST_FULL:
         return (*AXIS_PARALLEL, "EEE")

@@ -15,8 +15,7 @@ from ._curves import (
     model_search,
     selection,
 )
-from ._levels import levels
-from ._objects import memberships, profiles, scatter, simplex, uncertainty
+from ._objects import levels, memberships, profiles, scatter, simplex, uncertainty
 from ._pairs import block_means, contingency, reconstruction, similarity
 from ._style import palette
 

@@ -22,13 +22,12 @@ from ..io.columns import encode, encoded_names
 from ..io.moving import whole_file
 from ..memberships import check_memberships
 from ..selection import verdict as judge
-from ._columns import as_columns
 from ._description import describe, plane
 from ._facts import Facts, facts_of, level_names, levels_of
 from ._findings import answer, doubtful, trust
 from ._page import fill, live_data, overview
 from ._pictures import pictures
-from ._profiles import ColumnProfile, profiles
+from ._profiles import ColumnProfile, as_columns, profiles
 
 __all__ = ["ColumnProfile", "Facts", "describe", "plane", "profiles", "render", "write"]
 

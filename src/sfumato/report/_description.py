@@ -14,9 +14,19 @@ from ..array.text import plain
 from ..engine.levels import regroup
 from ..io.columns import Column, encode, encoded_names
 from ..memberships import margin
-from ._columns import amount, as_columns, missing, shown_value, title
 from ._facts import levels_of
-from ._profiles import contrasts, profiles, sentence, telling
+from ._profiles import (
+    amount,
+    as_columns,
+    contrasts,
+    missing,
+    profiles,
+    sentence,
+    shown_value,
+    telling,
+    title,
+    with_ratios,
+)
 
 __all__ = ["Plane", "describe", "plane", "rules"]
 
@@ -69,6 +79,7 @@ def _told(
 ) -> dict[str, Any]:
     """The clusters of one level."""
     own = U.argmax(axis=1)
+    found = with_ratios(table, U, list(found))
     return {
         "clusters": [
             {

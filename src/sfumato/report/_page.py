@@ -13,8 +13,8 @@ import numpy as np
 
 from ..array.text import plain
 from ..plot import palette
-from ._columns import amount
 from ._facts import Facts
+from ._profiles import amount
 
 __all__ = ["fill", "live_data", "overview"]
 

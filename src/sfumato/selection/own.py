@@ -16,7 +16,6 @@ from sklearn.base import clone
 
 from ..array.types import Estimator
 from ._evidence import Evidence
-from .criteria import supported_numbers
 
 __all__ = [
     "INFORMATION",
@@ -55,10 +54,8 @@ def criteria_of(estimator: Estimator) -> tuple[str, ...]:
     if "consensus" not in parameters:
         return ()
     consensus = parameters["consensus"]
-    if isinstance(consensus, str) and consensus in ("single", "average", "complete"):
-        return ("eigengap", "held-out", "lifetime")
-    soft = parameters.get("ensemble") is None and consensus == "cluster-kernel"
-    return ("structure", "eigengap", "held-out") if soft else ("eigengap", "held-out")
+    linkage = isinstance(consensus, str) and consensus in ("single", "average", "complete")
+    return ("eigengap", "held-out", *(["lifetime"] if linkage else []))
 
 
 def infers(estimator: Estimator) -> bool:
@@ -90,27 +87,19 @@ def search(
     estimator: Estimator, data: Evidence, sizes: list[int] | None, largest: int | None, name: str
 ) -> Search:
     """Let the estimator choose among ``sizes``, or among its own candidates."""
-    parameters = estimator.get_params(deep=False)
-    mixture, own = "consensus" not in parameters, hasattr(estimator, "own_criterion")
-    key = "criterion" if "criterion" in parameters else "selection"
-    model = clone(estimator).set_params(n_clusters="auto")
+    own, mixture = hasattr(estimator, "own_criterion"), not hasattr(estimator, "consensus")
+    model = clone(estimator).set_params(n_clusters="auto" if sizes is None else sizes)
     if name != "auto" and not own:
-        # A consensus of features without a criterion is searched with the structure test.
-        model.set_params(**{key: None if name == "structure" else name})
-    if mixture and not own and sizes is not None:
-        model.set_params(n_clusters=sizes)
-    elif sizes is not None:
-        model.set_params(max_clusters=max(2, max(sizes)))
-    elif largest is not None:
+        model.set_params(criterion=name)
+    if sizes is None and largest is not None:
         model.set_params(max_clusters=largest)
     model = data.fit(model)
     if own:
         rows = model.selection_.table
         scores = np.array([row.score for row in rows])
         numbers = [row.n_clusters for row in rows]
-        found = Search(model.own_criterion, numbers, scores, [""] * len(rows), _found(model), model)
-        return _among(found, data, sizes)
-    return of_mixture(model) if mixture else _among(of_consensus(model), data, sizes)
+        return Search(model.own_criterion, numbers, scores, [""] * len(rows), _found(model), model)
+    return of_mixture(model) if mixture else of_consensus(model)
 
 
 def of_mixture(model: Estimator) -> Search:
@@ -133,18 +122,3 @@ def of_consensus(model: Estimator) -> Search:
     scores = np.asarray(model.scores_, dtype=np.float64)
     name = model.selection_criterion_
     return Search(name, numbers, scores, [""] * len(numbers), _found(model), model)
-
-
-def _among(found: Search, data: Evidence, sizes: list[int] | None) -> Search:
-    """The search among ``sizes`` only, fitted again where it had chosen another number."""
-    if sizes is None:
-        return found
-    kept = [i for i, k in enumerate(found.sizes) if k in sizes]
-    numbers, scores, model = [found.sizes[i] for i in kept], found.scores[kept], found.estimator
-    if numbers and model.n_clusters_ not in sizes:
-        order = np.argsort(-scores, kind="stable")
-        best = numbers[int(order[0])]
-        if found.criterion == "structure":
-            best = next(iter(supported_numbers(numbers, scores)), best)
-        model = data.fit(clone(model).set_params(n_clusters=best))
-    return Search(found.criterion, numbers, scores, [""] * len(numbers), _found(model), model)

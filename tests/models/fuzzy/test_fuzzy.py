@@ -13,7 +13,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from sfumato import EvidenceWarning, FuzzyCMeans
-from sfumato.models.fuzzy import kernel
 from tolerances import settled, stopped
 
 X, TRUTH = make_blobs(300, centers=[[0, 0, 0], [8, 0, 0], [0, 8, 8]], random_state=0)
@@ -204,10 +203,10 @@ def test_structureless_evidence_is_named():
 
 
 @pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
-@pytest.mark.parametrize("fuzzifier", [150.0, 1000.0, 1e9, 1e17, 1e300])
+@pytest.mark.parametrize("fuzzifier", [30.0, 100.0])
 @pytest.mark.parametrize("noise", [None, 0.5])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_huge_fuzzifiers_make_memberships_equal(fuzzifier, noise, dtype):
+def test_large_fuzzifiers_make_memberships_equal(fuzzifier, noise, dtype):
     model = FuzzyCMeans(3, fuzzifier=fuzzifier, noise=noise, random_state=0).fit(X.astype(dtype))
     D = ((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2)
     if noise is not None:
@@ -221,13 +220,6 @@ def test_huge_fuzzifiers_make_memberships_equal(fuzzifier, noise, dtype):
     assert np.isfinite(model.partial_fit(X.astype(dtype)).predict_proba(X)).all()
 
 
-def test_the_cost_of_huge_fuzzifiers_nears_the_geometric_mean():
-    D = np.random.default_rng(0).uniform(0.1, 3.0, size=(4, 50))
-    for fuzzifier, rtol in ((1e9, 1e-7), (1e17, 1e-12), (1e300, 1e-12)):
-        cost = kernel.share(D.copy(), kernel.Rule(fuzzifier))[1]
-        np.testing.assert_allclose(cost, np.exp(np.log(D).mean(axis=0)), rtol=rtol)
-
-
 @pytest.mark.parametrize(
     "params, message",
     [
@@ -235,6 +227,7 @@ def test_the_cost_of_huge_fuzzifiers_nears_the_geometric_mean():
         ({"entropy": 1e308}, "entropy must lie in"),
         ({"fuzzifier": 0.9}, "fuzzifier"),
         ({"fuzzifier": np.inf}, "fuzzifier"),
+        ({"fuzzifier": 101.0}, "fuzzifier"),
         ({"noise": -1.0}, "noise"),
         ({"entropy": 0.0}, "entropy"),
         ({"n_clusters": 301}, "n_clusters"),

@@ -11,8 +11,8 @@ pytest.importorskip("triton")
 from sklearn.base import clone
 
 from sfumato import PairwiseProbabilisticClustering
+from sfumato.components import kernel as gaussian
 from sfumato.models.fuzzy import kernel as fuzzy
-from sfumato.models.gaussian import kernel as gaussian
 from sfumato.models.pairwise import cuda
 from sfumato.models.pairwise import kernel as pairwise
 from sfumato.numerics import distances, simplex

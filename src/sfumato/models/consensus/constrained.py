@@ -8,6 +8,7 @@ objects are formed.
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +23,11 @@ from ...similarity.cluster_kernel import ClusterKernel, cluster_kernel
 from ...similarity.operators import Factored
 from ..pairwise.estimator import PairwiseProbabilisticClustering
 from .reading import Settings
+from .tuning import TUNING
 
 __all__ = ["Constraints", "LinkedConsensus", "fit_linked"]
 
 MOST_OBJECTS = 5000  # of which all pairs are formed
-REGULARIZATION = 0.02  # of the mean degree, as for soft evidence
 PLACED = 1024  # new objects placed at a time
 
 
@@ -39,14 +40,14 @@ class Constraints(NamedTuple):
 
     def known(self, X: Any, n_clusters: Any) -> Known:
         """What they say, checked against each other."""
-        if isinstance(n_clusters, str):
+        if not isinstance(n_clusters, Integral):
             if self.must_link is not None or self.cannot_link is not None:
                 raise ValueError(
                     "n_clusters='auto' takes no must_link or cannot_link: give the number of "
                     "clusters"
                 )
             return Known()
-        return Known.of(self.must_link, self.cannot_link, self.y, X, n_clusters)
+        return Known.of(self.must_link, self.cannot_link, self.y, X, int(n_clusters))
 
 
 class SoftSimilarities(NamedTuple):
@@ -140,7 +141,7 @@ def _linked(
     n = len(W)
     v = np.ones(n) if mass is None else mass
     degree = float(v @ W @ v) / float(v.sum())
-    extra = REGULARIZATION * degree / float(v.sum())
+    extra = TUNING.soft_regularization * degree / float(v.sum())
     edges = known.edges(None, n, degree)
     graph = W + extra if edges is None else W + extra + edges.toarray()
     kernel = cluster_kernel(graph, k, weights=mass)

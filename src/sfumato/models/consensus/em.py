@@ -3,19 +3,17 @@
 Expectation and maximisation, and the posteriors of many mixtures at once.
 
     E:  r_ij ~ pi_j N(y_i | mu_j, Sigma_j)
-            M:  Sigma_j = (W_j + s W / n) / (N_j + s) + a K^(-2/d) I / N_j
-            W_j = sum_i r_ij (y_i - mu_j)(y_i - mu_j)' ,   W = sum_j W_j
+            M:  Sigma_j = (W_j + a K^(-2/d) I) / N_j
+            W_j = sum_i r_ij (y_i - mu_j)(y_i - mu_j)'
 
 in whitened coordinates y. The last term keeps a component of few objects from collapsing (after
-Fraley and Raftery 2007, who add the same matrix with more weight); s objects are shared by all
-components, none in fine mixtures. log pi_j N(y | mu_j, Sigma_j) is
+Fraley and Raftery 2007, who add the same matrix with more weight). log pi_j N(y | mu_j, Sigma_j) is
 linear in z(y) = (1, y, y_a y_b), so that E and M are one product each, and all mixtures of the
 ensemble are one product too. Objects with missing values are a case apart (``holes``).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -27,37 +25,14 @@ from ...array.types import Weights
 from ...numerics import distances, seeding
 from ...numerics.background import Gaps
 from .holes import Partial, add_corrections
+from .tuning import TUNING
 
-__all__ = [
-    "Fitted",
-    "Mixtures",
-    "Seen",
-    "climb",
-    "expect",
-    "fit_mixture",
-    "join",
-    "log_density",
-    "maximize",
-    "n_axes",
-    "starting_sums",
-]
+__all__ = ["Mixtures", "Seen", "expect", "fit_mixture", "join", "maximize"]
 
 MAX_STEPS = 60  # and TOLERANCE (per object): members need to be different, not to be converged
 TOLERANCE = 1e-4
-# a above: prior matrix in units of the whitened covariance; chosen on iris, wine and circles
-PRIOR = 0.1
 # Of the circle: its multiples spread evenly, however many there are
 GOLDEN = 0.6180339887498949
-
-
-class Fitted(NamedTuple):
-    """Coefficients (k, q) of one mixture, sums (k, q) of z(y) weighted by its posteriors, and the
-    mean log-density of the objects that it was fitted to.
-    """
-
-    rows: np.ndarray
-    sums: np.ndarray
-    value: float
 
 
 class Mixtures(NamedTuple):
@@ -142,64 +117,29 @@ def join(mixtures: list[np.ndarray], n_axes: int) -> Mixtures:
     return Mixtures(np.concatenate(mixtures), offsets, n_axes)
 
 
-def fit_mixture(seen: Seen, R: np.ndarray, k: int, rng: np.random.Generator) -> Fitted:
-    """A mixture fitted to objects, started by k-means in coordinates ``R`` (s, d)."""
-    return climb(seen, starting_sums(seen, R, k, rng, n_steps=5))
-
-
-def starting_sums(
-    seen: Seen, R: np.ndarray, k: int, rng: np.random.Generator, n_steps: int
-) -> np.ndarray:
-    """Sums (k, q) of z(y) over the clusters of a short k-means run in coordinates ``R``."""
+def fit_mixture(seen: Seen, R: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Coefficients (k, q) of a mixture fitted to objects, started by k-means in coordinates ``R``
+    (s, d).
+    """
     weights = np.ones(len(R)) if seen.mass is None else seen.mass
-    labels = seeding.kmeans(R, weights, k, rng, n_steps=n_steps)
+    labels = seeding.kmeans(R, weights, k, rng, n_steps=5)
     share = (labels == np.arange(k)[:, None]) * weights
-    return share[share.sum(axis=1) > 0] @ seen.Z.T
-
-
-def climb(
-    seen: Seen,
-    sums: np.ndarray,
-    *,
-    shrinkage: float = 0.0,
-    max_steps: int = MAX_STEPS,
-    tol: float = TOLERANCE,
-) -> Fitted:
-    """Expectation and maximisation from sums (k, q) of z(y)."""
-    d, before = n_axes(len(seen.Z)), -np.inf
+    sums = share[share.sum(axis=1) > 0] @ seen.Z.T
+    d, before = R.shape[1], -np.inf
     if seen.partial is None:
-        prior = _prior(len(sums), d)
-        settings = (d, prior, float(shrinkage), max_steps, tol)
-        fitted = Fitted(*native("mixtures").climb(seen.Z, seen.mass, sums, *settings))
-        if np.isfinite(fitted.value):  # else some densities need more care
-            return fitted
-    for _ in range(max_steps):
-        rows = maximize(sums, d, shrinkage)
+        settings = (d, _prior(len(sums), d), MAX_STEPS, TOLERANCE)
+        rows, value = native("mixtures").climb(seen.Z, seen.mass, sums, *settings)
+        if np.isfinite(value):  # else some densities need more care
+            return rows  # type: ignore[no-any-return]
+    for _ in range(MAX_STEPS):
+        rows = maximize(sums, d)
         sums, now = expect(seen, rows)
         if not np.isfinite(now):
             raise ArithmeticError("the likelihood is not finite")
-        if now - before < tol:
+        if now - before < TOLERANCE:
             break
         before = now
-    return Fitted(rows, sums, now)
-
-
-def n_axes(width: int) -> int:
-    """d of z(y), which has (d + 1) (d + 2) / 2 entries."""
-    return (math.isqrt(8 * width + 1) - 3) // 2
-
-
-def log_density(rows: np.ndarray, Y: np.ndarray, mass: Weights, gaps: Gaps | None = None) -> float:
-    """Mean logarithm of the density of objects ``Y`` (s, d), NaN for none.
-
-    That of an object with missing values is relative to one Gaussian for all objects.
-    """
-    if len(Y) == 0:
-        return math.nan
-    if gaps is not None:
-        return expect(Seen.of(Y, mass, gaps), rows)[1]
-    Z = distances.features(np.ascontiguousarray(Y.T), "full")
-    return float(np.average(distances.softmax_columns(rows @ Z)[1], weights=mass))
+    return rows  # type: ignore[no-any-return]
 
 
 def expect(seen: Seen, rows: np.ndarray) -> tuple[np.ndarray, float]:
@@ -228,14 +168,11 @@ def _expect_with_holes(seen: Seen, rows: np.ndarray) -> tuple[np.ndarray, float]
     return sums, value / seen.total
 
 
-def maximize(sums: np.ndarray, d: int, shrinkage: float = 0.0) -> np.ndarray:
-    """The M step, as coefficients of z(y), from weighted sums (k, q) of z(y).
-
-    ``shrinkage`` is s above.
-    """
-    return native("mixtures").maximize(sums, d, _prior(len(sums), d), shrinkage)  # type: ignore[no-any-return]
+def maximize(sums: np.ndarray, d: int) -> np.ndarray:
+    """The M step, as coefficients of z(y), from weighted sums (k, q) of z(y)."""
+    return native("mixtures").maximize(sums, d, _prior(len(sums), d))  # type: ignore[no-any-return]
 
 
 def _prior(k: int, d: int) -> float:
     """a K^(-2/d) above."""
-    return PRIOR * k ** (-2.0 / d)
+    return TUNING.prior * k ** (-2.0 / d)

@@ -44,7 +44,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     Parameters
     ----------
-    n_partitions : int
+    n_members : int
         Partitions by each algorithm.
     algorithms : str, estimator, or list of them
         ``"connected-k-means"``: k-means, its clusters taken apart where the graph of nearest
@@ -70,8 +70,6 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         from so many objects and then labels all of them (linkages: from 5000 at most), so that the
         cost is linear in n.
     random_state : int, Generator, RandomState or None
-    n_jobs : int or None
-        Threads; None means every core. The labelings do not depend on it.
 
     Attributes
     ----------
@@ -104,7 +102,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def __init__(
         self,
-        n_partitions=100,
+        n_members=100,
         *,
         algorithms="connected-k-means",
         n_clusters=None,
@@ -114,17 +112,16 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         n_cuts=1,
         max_objects=20_000,
         random_state=None,
-        n_jobs=None,
     ):
-        self.n_partitions = n_partitions
+        self.n_members = n_members
         self.algorithms, self.n_clusters = algorithms, n_clusters
         self.subsample, self.feature_fraction = subsample, feature_fraction
         self.n_neighbors, self.n_cuts = n_neighbors, n_cuts
         self.max_objects = max_objects
-        self.random_state, self.n_jobs = random_state, n_jobs
+        self.random_state = random_state
 
     def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> ClusteringEnsemble:
         """Make the partitions.
 
@@ -173,17 +170,11 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     def _check_parameters(self) -> None:
-        for name in ("n_partitions", "n_neighbors", "n_cuts", "max_objects"):
+        for name in ("n_members", "n_neighbors", "n_cuts", "max_objects"):
             check_number(getattr(self, name), name, low=1, integer=True)
         for name in ("subsample", "feature_fraction"):
             if check_number(getattr(self, name), name, low=0, high=1) == 0:
                 raise ValueError(f"{name} must be above 0, got 0")
-        if self.n_jobs is not None:
-            check_number(self.n_jobs, "n_jobs", low=-1000, high=1000, integer=True)
-            if self.n_jobs == 0:
-                raise ValueError(
-                    "n_jobs must be None, a positive number of workers, or -1, -2, ...; got 0"
-                )
         if isinstance(self.algorithms, (list, tuple)) and not self.algorithms:
             raise ValueError("algorithms must name at least one clusterer, got an empty list")
 
@@ -194,8 +185,8 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         size = InputSize.of(X)
         if size is None:
             return
-        labels, copy = 8 * size.n * self.n_partitions, size.stored * size.itemsize
-        fewer = ("ask for fewer partitions (n_partitions=10)", copy + 80 * size.n)
+        labels, copy = 8 * size.n * self.n_members, size.stored * size.itemsize
+        fewer = ("ask for fewer partitions (n_members=10)", copy + 80 * size.n)
         forms = [fewer, ("fit a sample of the objects, then transform the others in batches", 0)]
         require("ClusteringEnsemble.fit", {"labels": labels, "a copy of X": copy}, forms)
 
@@ -215,10 +206,10 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             n_cuts = self.n_cuts if isinstance(name, str) and name in LINKAGES else 1
             # Without subsampling every tree of a linkage is the same: one tree gives all cuts.
             if n_cuts == 1 or self.subsample < 1 or self.feature_fraction < 1:
-                full, rest = divmod(self.n_partitions, n_cuts)
+                full, rest = divmod(self.n_members, n_cuts)
                 jobs += [(name, n_cuts)] * full + [(name, rest)] * (rest > 0)
             else:
-                jobs.append((name, self.n_partitions))
+                jobs.append((name, self.n_members))
         return [
             (name, n_cuts, int(seed))
             for (name, n_cuts), seed in zip(jobs, rng.integers(2**63, size=len(jobs)), strict=True)
@@ -230,7 +221,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         tasks = [(function, *each) for each in arguments]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for done, result in enumerate(in_threads(_on_one_core, tasks, self.n_jobs), 1):
+            for done, result in enumerate(in_threads(_on_one_core, tasks, None), 1):
                 if report is not None:
                     report(done, len(arguments), math.nan)
                 yield result
@@ -259,13 +250,13 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         )
 
     def fit_transform(
-        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> np.ndarray:
         """Make the partitions and return them, (n, m).
 
         -1 where a partition did not see an object.
         """
-        return self.fit(X, y, sample_weight).labelings_
+        return self.fit(X, y, sample_weight=sample_weight).labelings_
 
     def transform(self, X: Array) -> np.ndarray:
         """Labels of new objects by every partition, (n_new, m): nearest center, the member's own

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from copy import deepcopy
+from collections.abc import Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
-from ...array.arrays import as_dense
+from ...array.arrays import as_dense, to_numpy
 from ...array.docs import documented
 from ...array.memory import InputSize
 from ...array.rows import Rows
@@ -28,15 +28,17 @@ from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine.clusterer import most_clusters, plain_features
 from ...engine.few import has_few, number_of_few
+from ...engine.numbers import noise_level
 from ...engine.objects import object_weights
-from ...engine.structure import FEWEST, PREFIX, assess
+from ...engine.structure import CONFIDENT
 from . import given, hard, soft
 from .constrained import Constraints, fit_linked
 from .ensemble import ClusteringEnsemble
 from .fitted import KEPT, FittedConsensus
 from .mixtures import MixtureEnsemble
-from .selection import SELECTIONS, table_of
+from .selection import CRITERIA, table_of
 from .solvers import LINKAGES, NAMES, Settings, memory_needed
+from .tuning import TUNING
 
 __all__ = ["EvidenceAccumulation"]
 
@@ -46,16 +48,16 @@ class EvidenceAccumulation(FittedConsensus):
 
     Parameters
     ----------
-    n_clusters : int or "auto", default="auto"
-        ``"auto"`` takes the largest number whose clusters all stand apart, or the best by
-        ``selection``; the answer k is the same fit as with ``n_clusters=k``.
+    n_clusters : int, "auto" or a sequence of int, default="auto"
+        ``"auto"`` takes the best number by ``criterion``, or one where nothing beats noise; a
+        sequence holds the numbers to choose from. The answer k is the same fit as with
+        ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
-        What makes evidence from features. None: mixtures of one Gaussian for each cluster if small
-        Gaussian mixtures do not fit held-out objects better. Otherwise such small mixtures and fine
-        connected k-means partitions, whichever separates the clusters more clearly (mixtures, cells
-        or both); with another ``consensus`` than ``"cluster-kernel"`` it is
-        ``ClusteringEnsemble()``. ``"precomputed"``: ``fit`` is given labelings (n, m), or a list of
-        membership matrices (n, k_b).
+        What makes evidence from features. None: small Gaussian mixtures, fine connected k-means
+        partitions, and mixtures of about ``n_clusters`` Gaussians; the answer is that of the kind
+        that describes its own evidence and that of the others best. With another ``consensus`` than
+        ``"cluster-kernel"`` it is ``ClusteringEnsemble()``. ``"precomputed"``: ``fit`` is given
+        labelings (n, m), or a list of membership matrices (n, k_b).
     consensus : str or estimator
         ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association.
         The others need labelings. ``"coassociation"``: the published model on the co-association
@@ -68,18 +70,19 @@ class EvidenceAccumulation(FittedConsensus):
         ``"mcla"``, ``"hbgf"``: the graph and
         hypergraph cuts of Strehl and Ghosh (2002) and of Fern and Brodley (2004), as normalised
         cuts, for comparison. Or any estimator that takes a similarity.
-    selection : {"eigengap", "held-out", "lifetime"} or None
+    criterion : {"eigengap", "held-out", "lifetime"} or None
         How ``"auto"`` scores a number of clusters k. ``"eigengap"``: the gap after the k-th
-        eigenvalue of the normalised co-association, relative to what it could be; from features it
-        is reduced by the misfit. ``"held-out"``: minus the Brier score of u_i'u_j on partitions
-        that had no part in the fit, which asks for partitions about as coarse as the answer; for
-        ``"cluster-kernel"`` the Brier skill against the cluster kernel of half of the partitions.
+        eigenvalue of the normalised co-association, relative to what it could be, less what k
+        clusters leave of it (``misfit_``). ``"held-out"``: minus the Brier score of u_i'u_j on
+        partitions that had no part in the fit, which asks for partitions about as coarse as the
+        answer; for ``"cluster-kernel"`` the Brier skill against the cluster kernel of half of the
+        partitions.
         ``"lifetime"``: the range of thresholds for which a linkage tree has k clusters. None:
         lifetime for linkages, held-out for the published models, eigengap otherwise. Soft evidence
         knows ``"eigengap"`` only.
     max_clusters : int
-        Largest number of clusters that ``n_clusters="auto"`` tries at first; it tries up to four
-        times as many while the best number is the largest one tried.
+        Largest number of clusters that ``n_clusters="auto"`` tries at first; of up to four times
+        as many it tries those that the evidence suggests.
     n_bootstrap : int
         Resamples of the partitions from which ``uncertainty_`` is worked out; 0 leaves it out.
     n_init, max_iter, tol : int, int, float
@@ -91,14 +94,14 @@ class EvidenceAccumulation(FittedConsensus):
     memberships_ : array of shape (n, n_clusters)
     labels_ : array of shape (n,)
     evidence_ : str
-        ``"components"``, ``"mixtures"``, ``"cells"`` or ``"both"``, ``"members"`` for estimators,
-        ``"given"`` for membership matrices, ``"labelings"``.
+        ``"mixtures"``, ``"cells"`` or ``"families"``, ``"members"`` for estimators, ``"given"`` for
+        membership matrices, ``"labelings"``.
     misfit_ : float
         |Z Z' - U U'|^2 / |Z Z'|^2 of the cluster kernel Z Z': near 0 where k clusters describe all
         of it.
     coassociation_ : Coassociation
         The operator (n, n), where the evidence are labelings.
-    ensemble_ : MixtureEnsemble, ClusteringEnsemble or tuple of both
+    ensemble_ : MixtureEnsemble or ClusteringEnsemble
         What made the evidence, fitted, if there is one.
     uncertainty_ : array of shape (n, n_clusters)
         Standard errors of the memberships (if ``n_bootstrap``).
@@ -151,11 +154,11 @@ class EvidenceAccumulation(FittedConsensus):
 
     def __init__(
         self,
-        n_clusters: int | str = "auto",
+        n_clusters: int | str | Sequence[int] = "auto",
         *,
         ensemble: Estimator | str | None = None,
         consensus: Estimator | str = "cluster-kernel",
-        selection: str | None = None,
+        criterion: str | None = None,
         max_clusters: int = 20,
         n_bootstrap: int = 0,
         n_init: int = 4,
@@ -164,7 +167,7 @@ class EvidenceAccumulation(FittedConsensus):
         random_state: RandomState = None,
     ) -> None:
         self.ensemble, self.consensus = ensemble, consensus
-        self.selection, self.max_clusters = selection, max_clusters
+        self.criterion, self.max_clusters = criterion, max_clusters
         self.n_bootstrap = n_bootstrap
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
@@ -173,9 +176,9 @@ class EvidenceAccumulation(FittedConsensus):
         self,
         X: Any,
         y: ArrayLike | None = None,
+        *,
         partition_weight: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        *,
         must_link: ArrayLike | None = None,
         cannot_link: ArrayLike | None = None,
     ) -> EvidenceAccumulation:
@@ -246,7 +249,7 @@ class EvidenceAccumulation(FittedConsensus):
         if isinstance(self.ensemble, MixtureEnsemble):
             return True
         kernel = isinstance(self.consensus, str) and self.consensus == "cluster-kernel"
-        return self.ensemble is None and kernel and self.selection in (None, "eigengap")
+        return self.ensemble is None and kernel and self.criterion in (None, "eigengap")
 
     def _fit_soft(
         self,
@@ -257,45 +260,47 @@ class EvidenceAccumulation(FittedConsensus):
         rng: np.random.Generator,
     ) -> None:
         self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
-        by_structure = self.selection is None and offsets is None
-        request = soft.Request(
-            self.n_clusters, self.max_clusters, weights[0], settings, by_structure, weights[1]
-        )
-
-        def fitted(n_clusters: Any) -> soft.SoftConsensus:
-            asked = request._replace(n_clusters=n_clusters)
-            if offsets is not None:
-                return soft.fit_given(X, offsets, asked)
-            ensemble = None if self.ensemble is None else clone(self.ensemble)
-            return soft.fit_soft(X, ensemble, asked, deepcopy(rng))
-
-        if self.n_clusters == "auto":
-            self._publish_soft(Rows(X), self._chosen(X, fitted))
-        else:
+        if not self._searches():
             check_n_clusters(self.n_clusters, X.shape[0])
-            self._publish_soft(Rows(X), fitted(self.n_clusters))
+        request = soft.Request(weights[0], settings, weights[1])
+        k = self.n_clusters
+        if offsets is not None:
+            evidence: Any = soft.GivenEvidence(X, offsets, request, k, rng)
+        else:
+            ensemble = None if self.ensemble is None else clone(self.ensemble)
+            evidence = soft.FeatureEvidence(X, ensemble, request, k, rng)
+        if self._searches():
+            k = self._number(X, evidence, weights[1])
+        self._publish_soft(Rows(X), soft.fit_soft(evidence, k, request, rng), weights[1])
 
-    def _chosen(self, X: np.ndarray, fitted: Callable[[Any], soft.SoftConsensus]) -> Any:
-        """The fit with the best number of clusters that the structure test supports."""
-        search = fitted("auto")
-        self.candidates_, self.scores_ = search.tried()
-        by_structure = search.request.by_structure and X.shape[0] >= FEWEST
-        by_structure = by_structure and search.stands is None
-        self.selection_criterion_ = "structure" if by_structure else "eigengap"
-        evidence = plain_features(X)
-        if search.request.by_structure and evidence is not None and has_few(evidence):
-            return fitted(number_of_few(evidence, search.request.weights))
-        for k in search.order:
-            found = fitted(k)
-            if not by_structure or evidence is None:
-                return found
-            structure = assess(evidence, Rows(X).map(found.__call__), kind="features")
-            if structure is None or structure.supported:  # the search was strict already
-                return found
-        warn(f"{PREFIX}no number of clusters that was tried is supported: one is the answer")
-        return fitted(1)
+    def _searches(self) -> bool:
+        """Whether the number of clusters is open."""
+        return not isinstance(self.n_clusters, Integral)
 
-    def _publish_soft(self, rows: Rows, fitted: soft.SoftConsensus) -> None:
+    def _number(self, X: np.ndarray, evidence: Any, mass: Weights) -> int:
+        """The best number of clusters; one where none beats noise."""
+        scores = soft.numbers(evidence, self.n_clusters, self.max_clusters)
+        numbers = sorted(scores)
+        self.candidates_ = np.array(numbers or [1])
+        self.scores_ = np.array([scores[k] for k in numbers] or [0.0])
+        self.selection_criterion_ = "eigengap"
+        best = int(self.candidates_[np.argmax(self.scores_)])
+        if not isinstance(self.n_clusters, str):
+            return best
+        features = None if self._precomputed() else plain_features(X)
+        if features is not None and has_few(features):
+            return number_of_few(features, mass)
+        level = TUNING.noise * noise_level(X.shape[0])
+        if len(numbers) and self.scores_.max() < level:
+            warn(
+                f"no number of clusters stands out: the best score, {self.scores_.max():.2f} for "
+                f"{best} clusters, is no more than noise reaches ({level:.2f}); one cluster is the "
+                "answer"
+            )
+            return 1
+        return best
+
+    def _publish_soft(self, rows: Rows, fitted: soft.SoftConsensus, weights: Weights) -> None:
         self._soft, self._hard = fitted, None
         # What cooccurrence_interval reads again; larger features are not worth carrying in a saved
         # model.
@@ -303,21 +308,28 @@ class EvidenceAccumulation(FittedConsensus):
         self._features = rows.X if small or sp.issparse(rows.X) else None
         chosen = fitted.chosen
         self.evidence_, self.misfit_ = chosen.evidence, chosen.reader.misfit
-        ensembles = [kind.ensemble for kind in chosen.factor.kinds if hasattr(kind, "ensemble")]
-        if ensembles:
-            self.ensemble_ = ensembles[0] if len(ensembles) == 1 else tuple(ensembles)
+        if hasattr(chosen.factor.kind, "ensemble"):
+            self.ensemble_ = chosen.factor.kind.ensemble
         memberships = rows.map(lambda block: as_dense(fitted(block), self._dtype))
+        memberships = self._in_order(memberships, weights)
         if self.n_bootstrap:
             self.uncertainty_ = hard.standard_errors(
                 fitted.draws(rows, memberships, self.n_bootstrap), memberships, self.n_bootstrap
             )
         self._publish(memberships, chosen.reader.run)
         self._tabulate()
-        found = getattr(self, "structure_", None)
-        # Eigenvalues of components end with the k-th: how many there are, the structure test says.
-        told = found is not None and (found.supported or self.evidence_ == "components")
-        if found is None or not told or found.n_apart == 1:
-            soft.warn_if_noise(chosen, rows.shape[0])
+        level = TUNING.noise * noise_level(rows.shape[0])
+        tested = getattr(self, "structure_", None)
+        # Where memberships are confident, the structure test has warned already.
+        told = tested is not None and (
+            tested.supported or float(to_numpy(memberships).max(axis=1).mean()) >= CONFIDENT
+        )
+        if not told and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
+            warn(
+                f"the evidence does not single out {self.n_clusters_} clusters: the eigengap less "
+                f"the misfit is {fitted.score:.2f}, which noise reaches too (up to {level:.2f}); "
+                "the memberships may cut a continuum"
+            )
 
     def _fit_hard(
         self,
@@ -333,11 +345,12 @@ class EvidenceAccumulation(FittedConsensus):
         self.evidence_, self.coassociation_ = "labelings", C
         if hasattr(self._hard.solution, "misfit"):
             self.misfit_ = self._hard.solution.misfit
-        if self.n_clusters == "auto":
+        if self._searches():
             self.candidates_, self.scores_ = self._hard.candidates, self._hard.scores
-            self.selection_criterion_ = hard.selection_of(self)
+            self.selection_criterion_ = hard.criterion_of(self)
         memberships = self._hard.spread(C.table, self._hard.solution.memberships)
         memberships = hard.uniform_where_unseen(C.table, memberships)
+        memberships = self._in_order(memberships, objects.row_weights)
         if self.n_bootstrap:
             draws = hard.draws(self._hard, C.table, memberships, self.n_bootstrap)
             self.uncertainty_ = hard.standard_errors(draws, memberships, self.n_bootstrap)
@@ -345,12 +358,12 @@ class EvidenceAccumulation(FittedConsensus):
         self._tabulate()
 
     def _tabulate(self) -> None:
-        if self.n_clusters == "auto":
+        if self._searches():
             self.selection_ = table_of(self)
 
     @available_if(_takes_soft_evidence)
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> EvidenceAccumulation:
         """Go on with a batch of new objects.
 
@@ -376,14 +389,20 @@ class EvidenceAccumulation(FittedConsensus):
         rows = Rows(X) if weights is None else Rows(X, weights)
         self._linked = None
         fitted, history, n_iter = self._soft.absorb(rows), self.history_, self.n_iter_
-        self._publish_soft(Rows(X), fitted)
+        self._publish_soft(Rows(X), fitted, weights)
         self.history_, self.n_iter_ = np.append(history, self.history_), n_iter + self.n_iter_
         return self
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
-        if not (isinstance(self.n_clusters, str) and self.n_clusters == "auto"):
-            check_number(self.n_clusters, "n_clusters (an integer or 'auto')", low=1, integer=True)
+        if isinstance(self.n_clusters, (list, tuple, range, np.ndarray)):
+            if not len(self.n_clusters):
+                raise ValueError("n_clusters is an empty sequence: give at least one number to try")
+            for k in self.n_clusters:
+                check_number(k, "n_clusters: each of the numbers", low=1, integer=True)
+        elif not (isinstance(self.n_clusters, str) and self.n_clusters == "auto"):
+            name = "n_clusters (an integer, a sequence of integers or 'auto')"
+            check_number(self.n_clusters, name, low=1, integer=True)
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         if check_number(self.n_bootstrap, "n_bootstrap", low=0, integer=True) == 1:
             raise ValueError(
@@ -397,11 +416,11 @@ class EvidenceAccumulation(FittedConsensus):
                 f"consensus must be one of {', '.join(map(repr, NAMES))} or an estimator, "
                 f"got {self.consensus!r}"
             )
-        if self.selection is not None:
-            check_choice(self.selection, "selection", SELECTIONS)
-            if self.selection == "lifetime" and self.consensus not in LINKAGES:
+        if self.criterion is not None:
+            check_choice(self.criterion, "criterion", CRITERIA)
+            if self.criterion == "lifetime" and self.consensus not in LINKAGES:
                 raise ValueError(
-                    f"selection='lifetime' needs a linkage as consensus ({', '.join(LINKAGES)}), "
+                    f"criterion='lifetime' needs a linkage as consensus ({', '.join(LINKAGES)}), "
                     f"got {self.consensus!r}"
                 )
 
@@ -411,8 +430,8 @@ class EvidenceAccumulation(FittedConsensus):
             d, fitted = min(size.p, 20), min(2000.0, 0.9 * size.n)
             one = 4 * fitted * ((d + 1) * (d + 2) + fitted**0.5)  # products of features, densities
             return {"memberships": 16 * k * size.n, "labels": 8 * size.n, "a mixture": one}
-        default = ClusteringEnsemble().n_partitions
-        m = size.p if self._precomputed() else getattr(self.ensemble, "n_partitions", default)
+        default = ClusteringEnsemble().n_members
+        m = size.p if self._precomputed() else getattr(self.ensemble, "n_members", default)
         kept = memory_needed(self.consensus, size.n, k, self.n_init)
         return {**kept, "labels": size.n * (5 * m + 8)}
 

@@ -8,9 +8,9 @@ Columns H of soft partitions, and the factor Z of rank k that they lead to.
             normalised expected co-association
     z_i = B'h_i / sqrt(d_i), scaled to length one,   B = H' D^(-1/2) E diag(1/l) / n
 
-so that an object needs its own columns only, whether it was fitted or is new. H comes in parts, one
-for each kind of evidence and each scaled to mean degree one: posteriors of mixtures (dense), cells
-(sparse), or membership matrices that were given.
+so that an object needs its own columns only, whether it was fitted or is new. H, scaled to mean
+degree one, is one kind of evidence: posteriors of mixtures (dense), cells (sparse), or membership
+matrices that were given.
 """
 
 from __future__ import annotations
@@ -30,21 +30,10 @@ from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors
 from .ensemble import ClusteringEnsemble
 from .mixtures import MixtureEnsemble
+from .tuning import TUNING
 
-__all__ = [
-    "REGULARIZATION",
-    "CellColumns",
-    "Factor",
-    "GivenColumns",
-    "MixtureColumns",
-    "columns_factor",
-    "factorize",
-    "in_parts",
-    "refine",
-]
+__all__ = ["CellColumns", "Factor", "GivenColumns", "MixtureColumns", "Sums", "factorize", "refine"]
 
-# t, in units of the mean degree: a few outliers that nothing joins to the others are no cluster
-REGULARIZATION = 0.02
 NULL = 1e-12  # eigenvalues below are zero
 # Objects at one time on a GPU: their columns, a thousand or so, are the largest array
 ROWS = 2**17
@@ -55,6 +44,8 @@ class MixtureColumns(NamedTuple):
     """Posteriors of an ensemble of mixtures."""
 
     ensemble: MixtureEnsemble
+    regularization: float = TUNING.soft_regularization
+    on_host: bool = False
 
     @property
     def n_members(self) -> int:
@@ -81,6 +72,8 @@ class CellColumns(NamedTuple):
     ensemble: ClusteringEnsemble
     axes: Axes
     mixtures: MixtureEnsemble
+    regularization: float = TUNING.hard_regularization
+    on_host: bool = True
 
     @property
     def n_members(self) -> int:
@@ -112,6 +105,8 @@ class GivenColumns(NamedTuple):
     """Membership matrices that the user gave, side by side."""
 
     offsets: np.ndarray
+    regularization: float = TUNING.soft_regularization
+    on_host: bool = False
 
     @property
     def n_members(self) -> int:
@@ -124,50 +119,37 @@ class GivenColumns(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """What makes rows of Z: the kinds of evidence with their scales, mean columns and projections
-    B.
+    """What makes rows of Z: the kind of evidence with the scale, mean and projection B of its
+    columns.
     """
 
-    kinds: tuple[Any, ...]
-    scales: tuple[Any, ...]  # of the columns of each kind: a number, or an array (K,)
-    means: tuple[np.ndarray, ...]
-    projections: tuple[np.ndarray, ...]
+    kind: Any
+    scale: Any  # of the columns: a number, or an array (K,)
+    mean: np.ndarray
+    projection: np.ndarray
     constant: np.ndarray  # what the regularization adds to every row
-    regularization: float
     values: np.ndarray  # eigenvalues, one more than the columns of Z
 
     def __call__(self, block: Any) -> Any:
         """Rows (b, k) of Z for a block of objects, in float64, where these are."""
-        here = block
-        if not is_numpy(block) and any(isinstance(kind, CellColumns) for kind in self.kinds):
-            here = to_numpy(block)
-        Z = in_parts(lambda few: self.rows([kind(few) for kind in self.kinds]), here)
+        here = to_numpy(block) if self.kind.on_host and not is_numpy(block) else block
+        Z = unit_rows(in_parts(lambda few: self.coordinates(self.kind(few)), here))
         return Z if here is block else asarray_like(Z, block, namespace(block).float64)
 
-    def rows(self, columns: list[Any]) -> Any:
-        """Rows (b, k) of Z from the columns of each kind."""
-        scaled = [_scaled(H, scale) for H, scale in zip(columns, self.scales, strict=True)]
-        xp = namespace(*scaled)
-        degree = self.regularization + _product(scaled, self.means)
-        total = _product(scaled, self.projections)
+    def coordinates(self, columns: Any) -> Any:
+        """Rows (b, k) of Z before they are scaled to length one, from the columns of objects."""
+        H = _scaled(columns, self.scale)
+        xp = namespace(H)
+        degree = self.kind.regularization + H @ asarray_like(self.mean, H)
+        total = H @ asarray_like(self.projection, H)
         # An object without evidence from any member gets the mean direction.
         root = xp.sqrt(xp.clip(degree, min=float(np.finfo(float).tiny)))
-        return unit_rows((total + asarray_like(self.constant, total)) / root[:, None])
+        return (total + asarray_like(self.constant, total)) / root[:, None]
 
     def columns(self, block: Any) -> np.ndarray:
-        """Scaled columns (b, K) of all kinds side by side, whose products are similarities."""
-        parts = [
-            _scaled(kind(block), scale) for kind, scale in zip(self.kinds, self.scales, strict=True)
-        ]
-        return np.hstack([H.toarray() if sp.issparse(H) else H for H in parts])
-
-    def cut(self, k: int) -> Factor:
-        """The factor with the leading ``k`` columns only."""
-        return self._replace(
-            projections=tuple(B[:, :k] for B in self.projections),
-            constant=self.constant[:k],
-            values=self.values[: k + 1],
-        )
+        """Scaled columns (b, K), whose products are similarities."""
+        H = _scaled(self.kind(block), self.scale)
+        return H.toarray() if sp.issparse(H) else H
 
 
 def in_parts(function: Callable[[Any], Any], block: Any) -> Any:
@@ -186,11 +168,6 @@ def _scaled(H: Any, scale: Any) -> Any:
     return H * float(scale) if np.ndim(scale) == 0 else H * asarray_like(scale, H)[None, :]
 
 
-def _product(columns: list[Any], factors: tuple[Any, ...]) -> Any:
-    """Sum of H @ B over the kinds of evidence, where H are."""
-    return sum(H @ asarray_like(B, H) for H, B in zip(columns, factors, strict=True))
-
-
 def _mean(H: Any, mass: Weights) -> np.ndarray:
     """Mean column entries (K,), objects weighted by ``mass``."""
     if mass is None:
@@ -204,62 +181,39 @@ def balance(H: Any, weights: Any = None, mass: Weights = None) -> Any:
     ``weights`` (K,) are those of the members, ``mass`` (n,) those of the objects.
     """
     root = 1.0 if weights is None else np.sqrt(weights)
-    H = _scaled(H, root)
-    mean = _mean(H, mass)
+    mean = _mean(_scaled(H, root), mass)
     return root / max(float(np.sqrt(mean @ mean)), np.finfo(float).tiny)
 
 
 def factorize(
-    kinds: tuple[Any, ...],
-    columns: list[Any],
-    k: int,
-    regularization: float = REGULARIZATION,
-    weights: list[Any] | None = None,
-    mass: Weights = None,
-) -> tuple[Factor, np.ndarray]:
-    """Factor with ``k`` columns from the columns H (n, K) of a sample, one array for each kind, and
-    its rows Z (n, k).
+    kind: Any, columns: Any, k: int, weights: np.ndarray | None = None, mass: Weights = None
+) -> Factor:
+    """Factor with ``k`` columns from the columns H (n, K) of a sample.
 
-    ``weights`` are those of the columns of each kind, ``mass`` (n,) those of the objects.
+    ``weights`` (K,) are those of the columns, ``mass`` (n,) those of the objects.
     """
-    n = columns[0].shape[0]
+    n, regularization = columns.shape[0], kind.regularization
     total = float(n if mass is None else mass.sum())
-    given = [None] * len(columns) if weights is None else weights
-    scales = tuple(
-        balance(H, w, mass) / np.sqrt(len(columns)) for H, w in zip(columns, given, strict=True)
-    )
-    parts = [_scaled(H, scale) for H, scale in zip(columns, scales, strict=True)]
-    means = tuple(_mean(H, mass) for H in parts)
-    degree = regularization + _product(parts, means)
-    root = np.sqrt(np.maximum(degree, np.finfo(float).tiny))[:, None]
+    scale = balance(columns, weights, mass)
+    H = _scaled(columns, scale)
+    mean = _mean(H, mass)
+    root = np.sqrt(np.maximum(regularization + H @ mean, np.finfo(float).tiny))[:, None]
     if mass is not None:
         root = root / np.sqrt(mass)[:, None]
 
     def product(V: np.ndarray) -> np.ndarray:
         V = V / root
         everywhere = regularization * V.sum(axis=0, keepdims=True)
-        return (everywhere + sum(H @ (H.T @ V) for H in parts)) / (total * root)
+        return (everywhere + H @ (H.T @ V)) / (total * root)
 
     k = min(k, n)
     found = leading_eigenvectors(_Normalized(n, product), k)
     values = np.where(found.values > NULL, found.values, np.inf)
     spread = found.vectors / root / (total * values)
-    projections = tuple(np.asarray(H.T @ spread) for H in parts)
-    constant = regularization * spread.sum(axis=0)
     following = found.following if np.isfinite(found.following) else 0.0
     spectrum = np.clip(np.append(found.values, following), 0.0, 1.0)
-    factor = Factor(kinds, scales, means, projections, constant, regularization, spectrum)
-    return factor, factor.rows(columns)
-
-
-def columns_factor(kind: Any, H: np.ndarray, k: int, mass: Weights = None) -> Factor:
-    """The same for one kind of few dense columns H (n, K), by sums of K x K numbers."""
-    scale = balance(H, None, mass)
-    none = np.empty(0)
-    empty = Factor((kind,), (scale,), (np.empty(H.shape[1]),), (none,), none, REGULARIZATION, none)
-    rows = Rows(H) if mass is None else Rows(H, mass)
-    given = GivenColumns(np.array([0, H.shape[1]]))
-    return refine(empty._replace(kinds=(given,)), rows, k)[0]._replace(kinds=(kind,))
+    constant = regularization * spread.sum(axis=0)
+    return Factor(kind, scale, mean, np.asarray(H.T @ spread), constant, spectrum)
 
 
 class _Normalized(LinearOperator):
@@ -292,12 +246,12 @@ def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tupl
 
     Two passes, nothing is kept but K x K numbers.
 
-    For one kind of dense columns. ``past`` are the sums over earlier batches, which these are added
+    For dense columns. ``past`` are the sums over earlier batches, which these are added
     to. A column of the rows holds the weights of the objects.
     """
-    kind, scale, t = factor.kinds[0], factor.scales[0], factor.regularization
+    kind, scale, t = factor.kind, factor.scale, factor.kind.regularization
     columns = rows.through(lambda block: _scaled(kind(block), scale))
-    if 8 * rows.shape[0] * len(factor.means[0]) <= KEPT:
+    if 8 * rows.shape[0] * len(factor.mean) <= KEPT:
         columns = columns.kept()
 
     def first(H: np.ndarray, mass: Weights = None) -> tuple[np.ndarray, float]:
@@ -323,6 +277,6 @@ def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tupl
     spectrum = np.clip(np.append(values, 0.0)[: k + 1], 0.0, 1.0)
     constant = np.sqrt(t) * vectors[-1, :k]
     refined = factor._replace(
-        means=(mean[:-1],), projections=(vectors[:-1, :k],), constant=constant, values=spectrum
+        mean=mean[:-1], projection=vectors[:-1, :k], constant=constant, values=spectrum
     )
     return refined, sums

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names
 
-from ...array.arrays import as_dense
+from ...array.arrays import as_dense, asarray_like, namespace
 from ...array.rows import Rows
-from ...array.types import ArrayLike
+from ...array.types import ArrayLike, Weights
 from ...array.validation import check_weights
 from ...data.features import check_features, check_observed, warn_of_empty
 from ...engine.intervals import CooccurrenceIntervals
+from ...engine.levels import sizes
 from . import given, hard
 from .constrained import LinkedConsensus
 
@@ -31,6 +32,7 @@ class FittedConsensus(CooccurrenceIntervals):
     _soft: Any
     _hard: Any
     _linked: LinkedConsensus | None
+    _order: np.ndarray
 
     @abstractmethod
     def _precomputed(self) -> bool:
@@ -59,22 +61,30 @@ class FittedConsensus(CooccurrenceIntervals):
             return self._linked(new).astype(self._dtype, copy=False)
         if self._soft is not None:
             place = self._soft
-            return self._new_rows(X).map(lambda block: as_dense(place(block), self._dtype))
-        new = self._new_table(X)
-        memberships = hard.uniform_where_unseen(new, self._hard.solution.place(new))
-        return memberships.astype(self._dtype, copy=False)
+            U = self._new_rows(X).map(lambda block: as_dense(place(block), self._dtype))
+        else:
+            new = self._new_table(X)
+            U = hard.uniform_where_unseen(new, self._hard.solution.place(new))
+            U = U.astype(self._dtype, copy=False)
+        return namespace(U).take(U, asarray_like(self._order, U, namespace(U).int64), axis=1)
+
+    def _in_order(self, memberships: Any, weights: Weights) -> Any:
+        """Memberships with their columns in the order of their soft size, the largest first."""
+        largest = np.round(sizes(memberships, weights) / memberships.shape[0], 9)
+        self._order = np.argsort(-largest, kind="stable")
+        xp = namespace(memberships)
+        return xp.take(memberships, asarray_like(self._order, memberships, xp.int64), axis=1)
 
     def _shares(self, X: ArrayLike) -> np.ndarray:
-        """Columns (n, K) of soft evidence whose products are the chances that members, on average
-        over the kinds of evidence, put two objects together.
+        """Columns (n, K) of soft evidence whose products are the chances that members put two
+        objects together.
         """
-        kinds = self._soft.chosen.factor.kinds
-        parts = [(kind(self._new_rows(X).X), kind.n_members * len(kinds)) for kind in kinds]
-        return np.hstack([as_dense(H, np.float64) / np.sqrt(share) for H, share in parts])
+        kind = self._soft.chosen.factor.kind
+        return as_dense(kind(self._new_rows(X).X), np.float64) / np.sqrt(kind.n_members)
 
     def _new_rows(self, X: ArrayLike) -> Rows:
         if self._precomputed():
-            return Rows(given.check_given(X, None, self._soft.chosen.factor.kinds[0].offsets)[0])
+            return Rows(given.check_given(X, None, self._soft.chosen.factor.kind.offsets)[0])
         X = check_observed(self, X, reset=False)
         warn_of_empty(X)
         return Rows(X)
@@ -88,7 +98,7 @@ class FittedConsensus(CooccurrenceIntervals):
         return self.coassociation_.recode(labels)
 
     def score(
-        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
         """How well u_i'u_j agrees with the evidence about the objects X: higher is better.
 

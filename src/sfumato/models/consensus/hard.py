@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +20,8 @@ from ...array.types import ArrayLike, Estimator
 from ...array.validation import check_n_clusters, refuse_subnormal
 from ...array.warn import EvidenceWarning, warn
 from ...data.features import check_features, refuse_tensors
-from ...engine.clusterer import plain_features
+from ...engine.numbers import noise_level
 from ...engine.objects import Objects, object_weights, objects_of
-from ...engine.structure import PREFIX, assess, convinces
 from ...memberships import align
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
@@ -36,9 +36,9 @@ __all__ = [
     "HardConsensus",
     "accumulate",
     "brier_score",
+    "criterion_of",
     "draws",
     "fit_hard",
-    "selection_of",
     "standard_errors",
     "uniform_where_unseen",
 ]
@@ -86,14 +86,15 @@ def accumulate(
         weights = object_weights(sample_weight, C)
         # Copies are one object, so that weights and copies give the same numbers; not where hardly
         # more objects than clusters would be left.
-        most = model.max_clusters if model.n_clusters == "auto" else model.n_clusters
+        given = isinstance(model.n_clusters, Integral)
+        most = model.n_clusters if given else model.max_clusters
         return C, np.dtype(np.float64), objects_of(C.table.codes, weights, most + 1)
     refuse_tensors(model, X)
     X = check_features(model, X, reset=True)
     refuse_subnormal(X, "X")
     weights = object_weights(sample_weight, X)
     objects = objects_of(X, weights, model.n_clusters)
-    if model.n_clusters != "auto":
+    if isinstance(model.n_clusters, Integral):
         check_n_clusters(model.n_clusters, X.shape[0])
     given = model.ensemble
     if isinstance(given, type) or not (given is None or hasattr(given, "fit_transform")):
@@ -138,7 +139,7 @@ def fit_hard(
             "no partition with a weight above 0 saw any object: give labels other than -1 or NaN"
         )
     seen = int(np.count_nonzero(table.coverage))
-    if k != "auto":
+    if isinstance(k, Integral):
         check_n_clusters(k, seen)
     elif seen == 1:  # no number of clusters is left to choose
         k, candidates, scores = 1, np.ones(1, dtype=int), np.zeros(1)
@@ -148,13 +149,14 @@ def fit_hard(
             warnings.simplefilter("ignore", EvidenceWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)
             k, candidates, scores = choose(
-                selection_of(model), model.consensus, table, model.max_clusters, settings
+                criterion_of(model), model.consensus, table, k, model.max_clusters, settings
             )
-    # The structure test multiplies by the co-association, in which an unseen pair counts as apart.
-    tested = model.selection is None and seen > 1 and not tables.has_unseen_pairs(table)
-    if candidates is not None and scores is not None and tested:
-        order = candidates[np.argsort(-scores, kind="stable")]
-        k = _first_supported(model, table, order, settings, objects)
+        if _is_noise(model, scores, table):
+            warn(
+                f"no number of clusters stands out: the best score, {scores.max():.2f} for {k} "
+                "clusters, is no more than noise reaches; one cluster is the answer"
+            )
+            k = 1
     solution = solve(model.consensus, table, k, settings)
     if model.consensus in LINKAGES and tables.has_unseen_pairs(table):
         warn(
@@ -166,30 +168,17 @@ def fit_hard(
     return HardConsensus(solution, model.consensus, settings, candidates, scores, objects)
 
 
-def _first_supported(
-    model: Estimator, table: tables.Table, order: np.ndarray, settings: Settings, objects: Objects
-) -> int:
-    """The first number of clusters that the structure test supports; 1 if there is none."""
-    evidence, kind = Coassociation(table), "similarity"
-    if not model._precomputed():
-        evidence, kind = plain_features(model._evidence_), "features"
-        if evidence is not None and objects.group is not None:
-            evidence = evidence[objects.first()]
-    for k in order.tolist():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            memberships = solve(model.consensus, table, k, settings).memberships
-        found = None if evidence is None else assess(evidence, memberships, kind=kind)
-        if found is None or convinces(found):
-            return int(k)
-    warn(f"{PREFIX}no number of clusters that was tried is supported: one cluster is the answer")
-    return 1
+def _is_noise(model: Estimator, scores: np.ndarray, table: tables.Table) -> bool:
+    """Whether the best eigengap less the misfit is no more than partitions of noise have."""
+    if not isinstance(model.n_clusters, str) or criterion_of(model) != "eigengap":
+        return False
+    return bool(scores.max() < noise_level(table.total))
 
 
-def selection_of(model: Estimator) -> str:
+def criterion_of(model: Estimator) -> str:
     """The criterion by which ``n_clusters="auto"`` is decided."""
-    if model.selection is not None:
-        return model.selection
+    if model.criterion is not None:
+        return str(model.criterion)
     published = isinstance(model.consensus, str) and model.consensus.startswith("coassociation")
     return "held-out" if published else "lifetime" if model.consensus in LINKAGES else "eigengap"
 

@@ -23,17 +23,12 @@ from ...engine import loop
 from ...engine.objects import distinct_sample, object_weights
 from ...numerics.axes import Axes, by_radius, fit_axes
 from ...numerics.background import Gaps
-from .em import Fitted, Seen, fit_mixture, join, log_density
+from .em import Seen, fit_mixture, join
 from .estimators import Members, check_members, fit_member, lowered
 from .members import Failure
+from .tuning import TUNING
 
-__all__ = ["Judged", "MixtureEnsemble", "Stock"]
-
-SHARE = 0.9  # of the sampled objects that each mixture is fitted to,
-# largest number of objects of one mixture: the cost grows with its power 3/2, and all mixtures
-# together cover the sample
-MOST = 2000
-HELD_OUT = 1000  # other objects that a mixture is judged by, at most
+__all__ = ["MixtureEnsemble", "Stock"]
 
 
 class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -49,7 +44,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     ----------
     n_members : int
         Mixtures.
-    n_components : int, (low, high) or None
+    n_clusters : int, (low, high) or None
         Components of a mixture, drawn anew for each from the range; None means from sqrt(s)/2 to
         sqrt(s), s the number of objects that it is fitted to.
     n_axes : int
@@ -61,8 +56,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         their labels, one-hot (``predict``, or that of the nearest fitted object; -1 is not seen).
         They are given the features as they are. ``random_state`` is set where theirs is None.
     random_state : int, Generator, RandomState or None
-    n_jobs : int or None
-        Threads; None means every core. The answer does not depend on it.
 
     Attributes
     ----------
@@ -110,25 +103,23 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def __init__(
         self,
-        n_members=24,
+        n_members=TUNING.n_mixtures,
         *,
-        n_components=None,
+        n_clusters=None,
         n_axes=20,
         max_objects=5000,
         members=None,
         random_state=None,
-        n_jobs=None,
     ):
-        self.n_members, self.n_components = n_members, n_components
+        self.n_members, self.n_clusters = n_members, n_clusters
         self.n_axes, self.max_objects = n_axes, max_objects
-        self.members = members
-        self.random_state, self.n_jobs = random_state, n_jobs
+        self.members, self.random_state = members, random_state
 
     def _streams(self) -> bool:
         return True
 
     def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> MixtureEnsemble:
         """Fit the mixtures.
 
@@ -154,7 +145,9 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if self.members is not None:
             self._fit_members(points, rng, mass)
         else:
-            self._fit_sample(points, fit_axes(points, self.n_axes, mass), rng, mass)
+            axes = fit_axes(points, self.n_axes, mass)
+            seeds = rng.integers(2**63, size=self.n_members)
+            self._fit_stock(Stock.of(points, axes, mass), axes, seeds)
         return self
 
     def _fit_members(self, points: Array, rng: np.random.Generator, mass: Weights = None) -> None:
@@ -169,33 +162,26 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ]
         self.members_ = Members(self._sound([fit_member(*task) for task in tasks]))
 
-    def _fit_sample(
-        self, points: Array, axes: Axes, rng: np.random.Generator, mass: Weights = None
-    ) -> None:
-        """Fit the members to objects in canonical order, of these weights."""
-        seeds = rng.integers(2**63, size=self.n_members)
-        self._keep(self._members(Stock.of(points, axes, mass), seeds), axes)
-
-    def _members(self, stock: Stock, seeds: np.ndarray) -> list[Any]:
-        """A fitted mixture, or a failure, for each seed."""
+    def _fit_stock(self, stock: Stock, axes: Axes, seeds: np.ndarray) -> None:
+        """Fit a mixture for each seed."""
         n = self._n_fitted(len(stock.Y))
         tasks = [(stock, n, self._range(n), int(seed)) for seed in seeds]
         results: list[Any] = []
         report = loop._listener.get()
-        for result in in_threads(_attempt, tasks, self.n_jobs):
+        for result in in_threads(_attempt, tasks, None):
             results.append(result)
             if report is not None:
                 report(len(results), len(tasks), math.nan)
-        return results
+        self._keep(self._sound(results), axes)
 
     def _n_fitted(self, n: int) -> int:
         """Objects that a mixture is fitted to, out of a sample of ``n``."""
-        return max(1, min(MOST, math.ceil(SHARE * n)))
+        return max(1, min(TUNING.most, math.ceil(TUNING.share * n)))
 
-    def _keep(self, results: list[Any], axes: Axes) -> None:
-        fitted = self._sound(results)
+    def _keep(self, mixtures: list[np.ndarray], axes: Axes) -> None:
+        """Publish mixtures, each as its coefficients (k, q)."""
         self.axes_ = axes
-        self.members_ = join([each.rows for each in fitted], axes.projection.shape[1])
+        self.members_ = join(mixtures, axes.projection.shape[1])
 
     def _sound(self, results: list[Any]) -> list[Any]:
         """The members that could be fitted; the others are named in ``failures_``."""
@@ -217,16 +203,16 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _range(self, n: int) -> tuple[int, int]:
         """Smallest and largest number of components of a mixture fitted to ``n`` objects."""
-        given = self.n_components
+        given = self.n_clusters
         if given is None:
             high = max(2, math.isqrt(n))
             return min(n, max(2, high // 2)), min(n, high)
         low, high = (
             given if isinstance(given, (tuple, list)) and len(given) == 2 else (given, given)
         )
-        name = "n_components (an integer, a pair (low, high) or None)"
+        name = "n_clusters (an integer, a pair (low, high) or None)"
         low = check_number(low, name, low=1, integer=True)
-        high = check_number(high, "n_components: its upper end", low=low, integer=True)
+        high = check_number(high, "n_clusters: its upper end", low=low, integer=True)
         return min(low, n), min(high, n)
 
     def transform(self, X: Array) -> np.ndarray:
@@ -242,7 +228,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         check_is_fitted(self)
         X = check_observed(self, X, reset=False)
-        rows = Rows(X, n_jobs=self.n_jobs)
+        rows = Rows(X)
         xp = namespace(X)
         return rows.map(lambda block: xp.astype(self._posteriors(block).T, X.dtype, copy=False))
 
@@ -307,35 +293,15 @@ class Stock(NamedTuple):
         gaps = None if self.gaps is None else self.gaps.take(rows)
         return Stock(self.Y[rows], self.R[rows], mass, gaps)
 
-    def split(self, n: int, rng: np.random.Generator) -> tuple[Stock, Stock]:
-        """``n`` random objects to fit, and others (at most ``HELD_OUT``) to judge by."""
-        order = rng.permutation(len(self.Y))
-        return self.take(np.sort(order[:n])), self.take(order[n : n + HELD_OUT])
-
-    def log_density(self, rows: np.ndarray) -> float:
-        """Mean log-density of the objects under a mixture, NaN for none."""
-        return log_density(rows, self.Y, self.mass, self.gaps)
-
-
-class Judged(NamedTuple):
-    """A fitted mixture, and the mean log-density of objects that it was not fitted to."""
-
-    fitted: Fitted
-    held_out: float
-
-    @property
-    def rows(self) -> np.ndarray:
-        """Coefficients (k, q)."""
-        return self.fitted.rows
-
 
 def _attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
-    """A mixture, or what went wrong: one bad member must not cost the ensemble."""
+    """Coefficients of a mixture of ``n`` random objects, or what went wrong: one bad member must
+    not cost the ensemble.
+    """
     rng = np.random.default_rng(seed)
-    own, others = stock.split(n, rng)
+    own = stock.take(np.sort(rng.permutation(len(stock.Y))[:n]))
     try:
         k = int(rng.integers(sizes[0], sizes[1] + 1))
-        fitted = fit_mixture(Seen.of(own.Y, own.mass, own.gaps), own.R, k, rng)
-        return Judged(fitted, others.log_density(fitted.rows))
+        return fit_mixture(Seen.of(own.Y, own.mass, own.gaps), own.R, k, rng)
     except (ArithmeticError, np.linalg.LinAlgError) as error:
         return Failure("Gaussian mixture", f"{type(error).__name__}: {error}")

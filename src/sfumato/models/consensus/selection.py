@@ -11,7 +11,9 @@ import numpy as np
 
 from ...array.types import Estimator
 from ...engine.growth import GROWTH
+from ...engine.numbers import reading
 from ...numerics import label_table as tables
+from ...numerics.distances import unit_rows
 from ...numerics.label_sweep import brier_score
 from ...selection import criteria
 from ...selection.choose import Choice, reported
@@ -21,9 +23,9 @@ from .matrix import ByLinkage
 from .reading import Settings
 from .solvers import solve
 
-__all__ = ["SELECTIONS", "choose", "table_of"]
+__all__ = ["CRITERIA", "choose", "table_of"]
 
-SELECTIONS = ("eigengap", "held-out", "lifetime")
+CRITERIA = ("eigengap", "held-out", "lifetime")
 N_FOLDS = 3
 # Difference of skill: the largest number of clusters this close to the best is chosen, since
 # clusters may contain clusters
@@ -31,15 +33,25 @@ INDIFFERENT = 0.02
 
 
 def choose(
-    selection: str, consensus: Any, table: tables.Table, largest: int, settings: Settings
+    criterion: str,
+    consensus: Any,
+    table: tables.Table,
+    asked: Any,
+    largest: int,
+    settings: Settings,
 ) -> tuple[int, np.ndarray, np.ndarray]:
-    """Number of clusters, the numbers tried (2, ..., ``largest`` or more), and their scores.
+    """Number of clusters, the numbers tried, and their scores.
 
-    Twice as many are tried while the best number is the largest one tried.
+    ``asked`` are the numbers, or "auto" for 2, ..., ``largest``, and twice as many while the best
+    number is the largest one tried.
     """
+    if not isinstance(asked, str):
+        candidates = np.array(sorted({int(k) for k in asked if k < len(table.codes)} or {1}))
+        return _choose(criterion, consensus, table, candidates, settings)
     limit, cap = largest, min(GROWTH * largest, len(table.codes))
     while True:
-        k, candidates, scores = _choose(selection, consensus, table, limit, settings)
+        candidates = np.arange(2, max(2, min(limit, len(table.codes) - 1)) + 1)
+        k, candidates, scores = _choose(criterion, consensus, table, candidates, settings)
         if k < limit or limit >= cap:
             return k, candidates, scores
         limit = min(2 * limit, cap)
@@ -53,16 +65,19 @@ def table_of(model: Estimator) -> Choice:
 
 
 def _choose(
-    selection: str, consensus: Any, table: tables.Table, largest: int, settings: Settings
+    criterion: str,
+    consensus: Any,
+    table: tables.Table,
+    candidates: np.ndarray,
+    settings: Settings,
 ) -> tuple[int, np.ndarray, np.ndarray]:
-    candidates = np.arange(2, max(2, min(largest, len(table.codes) - 1)) + 1)
-    if selection == "lifetime":
+    if criterion == "lifetime":
         heights = ByLinkage(consensus, table, 1).tree[:, 2]
         scores = criteria.lifetime(heights, candidates)
         return criteria.longest_lifetime(heights, int(candidates[-1])), candidates, scores
     kernel = isinstance(consensus, str) and consensus == "cluster-kernel"
     unseen = kernel and tables.has_unseen_pairs(table)
-    if selection == "eigengap" and not (unseen and len(table.codes) > tables.FEW_PAIRS):
+    if criterion == "eigengap" and not (unseen and len(table.codes) > tables.FEW_PAIRS):
         scores = (
             _completed_eigengaps(table, candidates, settings)
             if unseen
@@ -81,14 +96,18 @@ def _choose(
 
 
 def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
-    """(lambda_k - lambda_{k+1}) / (1 - lambda_{k+1}) of the normalised co-association.
-
-    1 if the k blocks share nothing, 0 without a gap.
-    """
-    values = _eigenvalues(table, int(candidates[-1]) + 1)
-    gaps = criteria.eigengap(values)
-    # few objects have fewer eigenvalues than there are candidates, which then have no gap
-    return np.where(candidates <= len(gaps), gaps[np.minimum(candidates, len(gaps)) - 1], 0.0)
+    """Eigengap of the normalised co-association less the misfit, for every number of clusters."""
+    spectrum, _ = tables.spectrum(table, min(int(candidates[-1]), len(table.codes)))
+    gaps = criteria.eigengap(_values(spectrum))
+    mass = table.root**2
+    root, scores = np.sqrt(mass)[:, None], np.zeros(len(candidates))
+    for i, k in enumerate(candidates):
+        # Few objects have fewer eigenvalues than there are candidates, which then have no gap.
+        if 2 <= k <= len(gaps):
+            Z = unit_rows(spectrum.vectors[:, :k] / np.where(root > 0, root, 1.0))
+            fit = criteria.misfit(root * Z, root * reading(Z, mass))
+            scores[i] = criteria.penalized_eigengap(gaps[k - 1], fit)
+    return scores
 
 
 def _completed_eigengaps(
@@ -110,11 +129,12 @@ def _eigenvalues(table: tables.Table, largest: int) -> np.ndarray:
 
     The last is 0 if there are no more.
     """
-    spectrum, _ = tables.spectrum(table, min(largest - 1, len(table.codes)))
-    values = np.append(
-        spectrum.values, spectrum.following if np.isfinite(spectrum.following) else 0.0
-    )
-    return np.minimum(values, 1.0)
+    return _values(tables.spectrum(table, min(largest - 1, len(table.codes)))[0])
+
+
+def _values(spectrum: Any) -> np.ndarray:
+    following = spectrum.following if np.isfinite(spectrum.following) else 0.0
+    return np.minimum(np.append(spectrum.values, following), 1.0)
 
 
 def _folds(table: tables.Table, n_folds: int, settings: Settings) -> np.ndarray:

@@ -1,7 +1,22 @@
-"""The default for features.
+"""The default for features: several kinds of evidence, one answer.
 
-Candidates of soft evidence (``candidates``), of which the one with the largest score is kept; where
-the number of clusters is open, it is searched for among them.
+    mixtures    posteriors of small Gaussian mixtures          density and orientation
+    cells       fine connected k-means partitions              gaps and thin curves
+    families    mixtures of k, 1.5 k and 2 k Gaussians         ellipses; few objects, many features
+    graph       communities of the neighbour graph             many features, in their own scale
+
+The graph is the evidence of many objects with more features than mixtures see, the others of
+everything else. Each kind a has a cluster kernel Z_a Z_a' of rank k and memberships U_a, and
+
+    E_ab = |Z_b Z_b' - U_a U_a'|^2 / |Z_b Z_b'|^2
+
+is how much of the kernel of kind b the answer of kind a leaves. The answer is that of the kind
+with the smallest  (c + E_aa) mean of E_ab over the other kinds:  it describes its own evidence well
+and that of the others as well as possible. Alone, the misfit E_aa prefers crisp cuts that no other
+kind sees. The number of clusters is that with the largest mean, over mixtures and cells (or that of
+the graph), of the relative eigengap times (1 - 10 E_aa); there is one where this is no more than in
+noise. A number that leaves a cluster far smaller than the others has cut off strays and does not
+count.
 """
 
 from __future__ import annotations
@@ -10,81 +25,205 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
-from ...array.arrays import asarray_like, namespace, to_numpy
+from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
 from ...array.rows import Rows
 from ...array.types import Array, Weights
 from ...array.warn import warn
 from ...data.features import empty_rows
 from ...engine.growth import GROWTH
+from ...engine.numbers import reading
 from ...engine.objects import distinct_sample, sample_objects
-from ...engine.structure import assess
 from ...memberships import align
-from ...numerics.axes import fit_axes
-from ...selection.criteria import eigengap, misfit_of_sums, structure_score, supported_numbers
-from .candidates import (
-    COMPARED,
-    Average,
-    Candidate,
-    Request,
-    Simple,
-    candidates_of,
-    cells_of,
-    member_weights,
-    set_sizes,
-)
-from .components import N_MEMBERS, gain
-from .evidence import GivenColumns, MixtureColumns, Sums, factorize, refine
-from .informative import informative
+from ...numerics.axes import UNEQUAL, by_radius, fit_axes
+from ...numerics.distances import unit_rows
+from ...selection.criteria import eigengap, misfit, misfit_of_sums, penalized_eigengap
+from .ensemble import ClusteringEnsemble
+from .evidence import CellColumns, Factor, GivenColumns, MixtureColumns, Sums, factorize, refine
+from .families import family_mixtures
+from .graph import fit_graph
 from .mixtures import MixtureEnsemble, Stock
-from .reading import fit_reader
+from .reading import Reader, Settings, fit_reader
+from .tuning import TUNING
 
-__all__ = ["Request", "SoftConsensus", "fit_soft", "warn_if_noise"]
+__all__ = ["FeatureEvidence", "GivenEvidence", "Request", "SoftConsensus", "fit_soft", "numbers"]
 
-CLEAR = 0.8  # score of mixtures above which cells are not tried
-SUMMED = 50_000  # objects that the sums are taken over at most
-SUMS = ("mixtures", "members")  # evidence whose sums over all rows are taken
-# Penalized eigengap that structureless data reach: at most .27 in 15 of 16 draws of 300 normal,
-# uniform, exponential and t objects
-# in 2 to 20 dimensions, where k was free too. An eigengap of LARGE_GAP is far above theirs (.41 at
-# most).
-NOISE = 0.27
-LARGE_GAP = 0.5
-# Score above which the evidence alone supports a number of clusters in a search. Of 46 draws
-# without clusters (the 16 above and 30 of 150 and 400 objects: normal, uniform, exponential, t and
-# correlated, 2 to 20 dimensions) one had more; together with the structure test the rate of false
-# alarms stays at about 5 %.
-DECISIVE = 0.36
-FEWEST = 50  # least number of objects to distinguish clusters from noise
+
+class Request(NamedTuple):
+    """What is asked for besides the number of clusters: weights of the members or None, solver
+    settings, weights of the objects or None.
+    """
+
+    weights: np.ndarray | None
+    settings: Settings
+    mass: np.ndarray | None = None
+
+
+class Candidate(NamedTuple):
+    """One kind of evidence with memberships in k clusters."""
+
+    evidence: str
+    factor: Factor
+    reader: Reader
+
+    def __call__(self, block: Any) -> Any:
+        """Memberships (b, k) of a block of objects, where these are."""
+        U = self.reader(self.factor(block))
+        return U if is_numpy(block) else namespace(block).astype(U, block.dtype)
+
+
+class FeatureEvidence:
+    """Kinds of evidence from a sample of objects with features, each made once.
+
+    A search over numbers of clusters and the fit with the best one share what they have in common,
+    and the fit is the same without the search.
+    """
+
+    def __init__(
+        self, X: Any, ensemble: MixtureEnsemble | None, request: Request, k: Any, rng: Any
+    ) -> None:
+        self.alone = ensemble is not None  # members that the user chose are the only evidence
+        self.mixtures = MixtureEnsemble() if ensemble is None else ensemble
+        most = self.mixtures.max_objects
+        self.rows = None
+        if X.shape[0] > most:
+            self.rows = Rows(X) if request.mass is None else Rows(X, request.mass)
+        self.points, self.mass = distinct_sample(X, most, rng, request.mass, k)
+        self.weights = request.weights
+        self._made: dict[Any, Any] = {}
+        if self.mixtures.members is not None:
+            self.mixtures._fit_members(self.points, rng, self.mass)
+            return
+        self.axes = fit_axes(self.points, self.mixtures.n_axes, self.mass)
+        self.stock = Stock.of(self.points, self.axes, self.mass)
+        self.seeds = rng.integers(2**63, size=self.mixtures.n_members)
+        self.cell_seed, self.family_seed, seed = (int(s) for s in rng.integers(2**31, size=3))
+        self.graph = None
+        if not self.alone and _has_many_features(self.points, self.mixtures.n_axes):
+            self.graph = fit_graph(self.points, np.random.default_rng(seed), self.mass)
+
+    def kinds(self, k: int | None) -> dict[str, Any]:
+        """Kinds of evidence for ``k`` clusters, or for any number."""
+        if self.mixtures.members is not None:
+            return {"members": MixtureColumns(self.mixtures)}
+        if self.graph is not None:
+            return {"graph": self.graph}
+        mixtures = self._small_mixtures(k)
+        kinds: dict[str, Any] = {"mixtures": MixtureColumns(mixtures)}
+        if self.alone or k == 1:
+            return kinds
+        if (cells := self._cells()) is not None:
+            kinds["cells"] = CellColumns(cells, self.axes, mixtures)
+        if k is not None and (found := family_mixtures(self.stock, k, self.family_seed)):
+            families = MixtureEnsemble(len(found))
+            families._keep(found, self.axes)
+            kinds["families"] = MixtureColumns(families)
+        return kinds
+
+    def _small_mixtures(self, k: int | None) -> MixtureEnsemble:
+        """Mixtures with at least as many components as there are clusters, unless their number is
+        given.
+        """
+        low, high = self.mixtures._range(self.mixtures._n_fitted(len(self.stock.Y)))
+        if k is not None and self.mixtures.n_clusters is None:
+            low, high = max(low, k), max(high, 2 * k)
+        if (low, high) not in self._made:
+            mixtures = clone(self.mixtures).set_params(n_clusters=(low, high))
+            mixtures._fit_stock(self.stock, self.axes, self.seeds)
+            self._made[low, high] = mixtures
+        return self._made[low, high]  # type: ignore[no-any-return]
+
+    def _cells(self) -> ClusteringEnsemble | None:
+        """Cells of the sample, in coordinates in which near neighbours spread evenly.
+
+        They are made from objects without missing values; None if fewer than half are complete.
+        """
+        if "cells" not in self._made:
+            Y, gaps = self.axes.seen(self.points)
+            order = by_radius(Y)
+            if gaps is not None:
+                order = order[gaps.pattern[order] < 0]
+            self._made["cells"] = None
+            if 2 * len(order) >= len(Y):
+                few = order[:: max(1, -(-len(order) // TUNING.most))]
+                own = None if self.mass is None else self.mass[few]
+                cells = ClusteringEnsemble(
+                    TUNING.n_cells, n_neighbors=TUNING.n_neighbors, random_state=self.cell_seed
+                )
+                self._made["cells"] = cells.fit(Y[few] @ self.axes.near, sample_weight=own)
+        return self._made["cells"]  # type: ignore[no-any-return]
+
+    def member_weights(self, kind: Any) -> np.ndarray | None:
+        """Weights (K,) of the columns of the members that could be fitted."""
+        if self.weights is None:
+            return None
+        return np.repeat(self.weights[kind.ensemble._fitted], np.diff(kind.offsets))
+
+
+def _has_many_features(points: Any, n_axes: int) -> bool:
+    """Whether there are many objects with more features than mixtures see, in one unit."""
+    n, p = points.shape
+    if n < TUNING.fewest_in_graph or p <= n_axes:
+        return False
+    if not is_numpy(points):
+        return True
+    spread = points.max(axis=0) - points.min(axis=0)
+    varies = spread[spread > 0]
+    return bool(len(varies) and varies.max() <= UNEQUAL * np.median(varies))
+
+
+class GivenEvidence:
+    """Membership matrices (n, K) that were given, side by side; ``offsets`` say where each begins.
+
+    The same interface as ``FeatureEvidence``.
+    """
+
+    rows = None
+
+    def __init__(
+        self, H: np.ndarray, offsets: np.ndarray, request: Request, k: Any, rng: Any
+    ) -> None:
+        self.kind, self.points, self.mass, self.weights = GivenColumns(offsets), H, None, None
+        if request.mass is not None:
+            self.points, self.mass = distinct_sample(H, len(H), rng, request.mass, k)
+        if request.weights is not None:
+            self.weights = np.repeat(request.weights, np.diff(offsets))
+
+    def kinds(self, k: int | None) -> dict[str, Any]:
+        """The one kind of evidence there is."""
+        return {"given": self.kind}
+
+    def member_weights(self, kind: Any) -> np.ndarray | None:
+        """Weights (K,) of the columns."""
+        return self.weights
 
 
 class SoftConsensus(NamedTuple):
-    """A fitted consensus of soft evidence.
-
-    The candidate chosen, the objects it was compared on, all (k, score). ``order`` are the numbers
-    of clusters of a search, best first; fits with these numbers are tested in turn, except for the
-    number that ``stands``: its score is enough.
+    """A fitted consensus of soft evidence: the candidate chosen, the evidence, what was asked
+    for.
     """
 
     chosen: Candidate
     points: Any
-    request: Request
-    scores: tuple[tuple[int, float], ...]
+    mass: Weights
+    weights: np.ndarray | None  # of the columns of the evidence
+    settings: Settings
     sums: Sums | None = None
-    order: tuple[int, ...] = ()
-    stands: int | None = None
 
     def __call__(self, block: Any) -> np.ndarray:
         """Memberships (b, k) of a block of objects; of one that nothing is known of, the mean."""
         U, empty = self.chosen(block), empty_rows(block)
         if empty is not None:
-            U[empty] = np.average(self.chosen(self.points), axis=0, weights=self.request.mass)
+            U[empty] = np.average(self.chosen(self.points), axis=0, weights=self.mass)
         return U
 
-    def tried(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of clusters, each with its best score over the kinds of evidence."""
-        numbers = np.unique([k for k, _ in self.scores])
-        return numbers, np.array([max(s for k, s in self.scores if k == n) for n in numbers])
+    @property
+    def score(self) -> float:
+        """Eigengap of the evidence less its misfit; 0 for one cluster."""
+        values = self.chosen.factor.values
+        gap = 0.0 if len(values) < 3 else eigengap(values)[-1]
+        return float(penalized_eigengap(gap, self.chosen.reader.misfit))
 
     def misfit(self, rows: Rows) -> float:
         """Misfit of the cluster kernel of any objects."""
@@ -104,212 +243,114 @@ class SoftConsensus(NamedTuple):
 
         The members and the objects compared stay.
         """
-        if len(self.chosen.factor.kinds) > 1 or self.chosen.evidence not in SUMS:
+        if self.chosen.factor.kind.on_host or self.chosen.evidence == "given":
             return self
-        factor, sums = refine(self.chosen.factor, rows, self.chosen.n_clusters, self.sums)
-        start = self(self.points)
-        reader = fit_reader(factor(self.points), self.request.settings, start, self.request.mass)
-        chosen = self.chosen._replace(factor=factor, reader=reader)
-        return self._replace(chosen=chosen, sums=sums)
+        k = len(self.chosen.factor.constant)
+        factor, sums = refine(self.chosen.factor, rows, k, self.sums)
+        reader = fit_reader(factor(self.points), self.settings, self(self.points), self.mass)
+        return self._replace(chosen=self.chosen._replace(factor=factor, reader=reader), sums=sums)
 
     def draws(self, rows: Rows, memberships: np.ndarray, n_draws: int) -> Iterator[np.ndarray]:
         """Memberships of the rows from resampled members, matched to the fit."""
-        kinds, settings = self.chosen.factor.kinds, self.request.settings._replace(n_init=1)
-        rng = np.random.default_rng(settings.random_state)
-        average = self.chosen.reader
-        if isinstance(average, Average):
-            for _ in range(n_draws):
-                yield rows.map(average.resampled(rng).__call__)
-            return
-        columns, start = [kind(self.points) for kind in kinds], self(self.points)
-        own = member_weights(kinds, self.request.weights)
+        factor, settings = self.chosen.factor, self.settings._replace(n_init=1)
+        kind, rng = factor.kind, np.random.default_rng(settings.random_state)
+        columns, start, k = kind(self.points), self(self.points), len(factor.constant)
+        own, m = 1.0 if self.weights is None else self.weights, kind.n_members
         for _ in range(n_draws):
-            weights = [
-                w
-                * np.repeat(
-                    rng.multinomial(kind.n_members, np.full(kind.n_members, 1 / kind.n_members)),
-                    np.diff(kind.offsets),
-                )
-                for kind, w in zip(kinds, own, strict=True)
-            ]
-            mass = self.request.mass
-            k, little = self.chosen.n_clusters, self.chosen.factor.regularization
-            factor, Z = factorize(kinds, columns, k, little, weights=weights, mass=mass)
-            reader = fit_reader(Z, settings, start, mass)
-            U = rows.map(lambda block, f=factor, r=reader: r(f(block)))
+            drawn = np.repeat(rng.multinomial(m, np.full(m, 1 / m)), np.diff(kind.offsets))
+            again = factorize(kind, columns, k, own * drawn, self.mass)
+            reader = fit_reader(unit_rows(again.coordinates(columns)), settings, start, self.mass)
+            U = rows.map(lambda block, f=again, r=reader: r(f(block)))
             yield align(U, memberships)[:, : memberships.shape[1]]
 
 
-def fit_soft(
-    X: Any, ensemble: MixtureEnsemble | None, request: Request, rng: np.random.Generator
-) -> SoftConsensus:
-    """Choose the evidence, and the number of clusters if it is "auto", on a sample.
-
-    Then take the sums over all rows.
+def fit_soft(evidence: Any, k: int, request: Request, rng: np.random.Generator) -> SoftConsensus:
+    """Memberships in ``k`` clusters by the kind of evidence that describes all of it best, on a
+    sample; then from sums over all rows.
     """
-    mixtures = MixtureEnsemble() if ensemble is None else ensemble
-    rows = None
-    if X.shape[0] > mixtures.max_objects:
-        rows = Rows(X) if request.mass is None else Rows(X, request.mass)
-    points, mass = distinct_sample(X, mixtures.max_objects, rng, request.mass, request.n_clusters)
-    request = request._replace(mass=mass)
-    if mixtures.members is not None:
-        mixtures._fit_members(points, rng, mass)
-        own = {"members": (MixtureColumns(mixtures),)}
-        request = _of_fitted(request, mixtures)
-        candidates = candidates_of(own, points, request)
-        if request.n_clusters == "auto":
-            return _searched(own, points, candidates, request)
-        return _settle(rows, points, candidates, request, rng)
-    axes = fit_axes(points, mixtures.n_axes, mass)
-    seeds = rng.integers(2**63, size=mixtures.n_members)
-    set_sizes(mixtures, request.n_clusters, points.shape[0])
-    stock = Stock.of(points, axes, mass)
-    first = mixtures._members(stock, seeds[:N_MEMBERS])
-    if stock.gaps is None and gain(first, stock.Y.shape[1]) < 0:
-        known = axes, stock, first
-        axes, stock, first = informative(mixtures, points, known, seeds[:N_MEMBERS], mass)
-    simple = Simple(stock, first, seeds[:N_MEMBERS], axes, points)
-    if ensemble is None and request.n_clusters != "auto":
-        found = simple(request.n_clusters, mass)
-        if found is not None:
-            return SoftConsensus(found, points, request, ((found.n_clusters, found.score),))
-    mixtures._keep(first + mixtures._members(stock, seeds[N_MEMBERS:]), axes)
-    request = _of_fitted(request, mixtures)
-    kinds: dict[str, tuple[Any, ...]] = {"mixtures": (MixtureColumns(mixtures),)}
-    candidates = candidates_of(kinds, points, request)
-    unclear = request.n_clusters != 1 and max(each.score for each in candidates) < CLEAR
-    cells = cells_of(points, axes, mass, rng, mixtures) if ensemble is None and unclear else None
-    if cells is not None:
-        more = {"cells": cells, "both": kinds["mixtures"] + cells}
-        candidates += candidates_of(more, points, request)
-        kinds |= more
-    if request.n_clusters == "auto":
-        return _searched(kinds, points, candidates, request)
-    return _settle(rows, points, candidates, request, rng)
-
-
-def _of_fitted(request: Request, mixtures: MixtureEnsemble) -> Request:
-    """The request with the weights of those members only that could be fitted."""
-    if request.weights is None:
-        return request
-    return request._replace(weights=request.weights[mixtures._fitted])
-
-
-def fit_given(H: np.ndarray, offsets: np.ndarray, request: Request) -> SoftConsensus:
-    """The same for membership matrices (n, K) that were given, side by side.
-
-    ``offsets`` says where each begins.
-    """
-    kinds = {"given": (GivenColumns(offsets),)}
-    rng = np.random.default_rng(request.settings.random_state)
-    points = H
-    if request.mass is not None:
-        points, mass = distinct_sample(H, len(H), rng, request.mass, request.n_clusters)
-        request = request._replace(mass=mass)
-    candidates = candidates_of(kinds, points, request)
-    if request.n_clusters == "auto":
-        return _searched(kinds, points, candidates, request)
-    return _settle(None, points, candidates, request, rng)
-
-
-def _searched(
-    kinds: dict[str, tuple[Any, ...]], points: Array, candidates: list[Candidate], request: Request
-) -> SoftConsensus:
-    """A search over numbers of clusters, which goes on while the best is the largest one tried."""
-    most, cap = request.max_clusters, min(GROWTH * request.max_clusters, points.shape[0] - 1)
-    while True:
-        best = max(candidates, key=lambda each: (each.score, -each.reader.misfit))
-        stands = best.n_clusters if best.n_clusters > 1 and best.score > DECISIVE else None
-        scores = None
-        if request.by_structure and stands is None:
-            scores = _structure_scores(points, candidates)
-        if scores is None:
-            scores, order = [each.score for each in candidates], [best.n_clusters]
-        else:
-            order = supported_numbers([each.n_clusters for each in candidates], scores)
-        if not order or order[0] < most or most >= cap:
-            break
-        most = min(2 * most, cap)
-        candidates = candidates_of(kinds, points, request._replace(max_clusters=most))
-    if order and order[0] == most == GROWTH * request.max_clusters:
-        warn(
-            f"the best number of clusters is the largest one tried, {most}: there may be more; "
-            "raise max_clusters"
-        )
-    tried = tuple((each.n_clusters, s) for each, s in zip(candidates, scores, strict=True))
-    return SoftConsensus(candidates[0], points, request, tried, None, tuple(order), stands)
-
-
-def _settle(
-    rows: Rows | None,
-    points: Array,
-    candidates: list[Candidate],
-    request: Request,
-    rng: np.random.Generator,
-) -> SoftConsensus:
-    """The best candidate, fitted again to the whole sample and to sums over all rows.
-
-    ``rows`` are None where the sample is all there is.
-    """
-    best = max(candidates, key=lambda each: (each.score, -each.reader.misfit))
+    points, mass, settings = evidence.points, evidence.mass, request.settings
+    kinds = evidence.kinds(k)
+    step = max(1, -(-points.shape[0] // TUNING.compared))
+    own = None if mass is None else mass[::step]
+    made = {name: kind(points) for name, kind in kinds.items()}
+    candidates = []
+    for name, kind in kinds.items():
+        factor = factorize(kind, made[name], k, evidence.member_weights(kind), mass)
+        Z = unit_rows(factor.coordinates(made[name][::step]))
+        candidates.append((Candidate(name, factor, fit_reader(Z, settings, None, own)), Z))
+    best = _most_agreeing(candidates, own)
+    weights = evidence.member_weights(best.factor.kind)
     sums = None
-    mass = request.mass
-    if rows is not None and best.evidence in SUMS:
-        factor, sums = refine(best.factor, _several(rows, rng), best.n_clusters)
+    if evidence.rows is not None and not best.factor.kind.on_host:
+        factor, sums = refine(best.factor, _several(evidence.rows, rng), k)
         best = best._replace(factor=factor)
-    if points.shape[0] > COMPARED or sums is not None:
-        reader = fit_reader(best.factor(points), request.settings, None, mass)
-        best = best._replace(reader=reader)
-    tried = tuple((each.n_clusters, each.score) for each in candidates)
-    return SoftConsensus(best, points, request, tried, sums)
+    if step > 1 or sums is not None:
+        best = best._replace(reader=fit_reader(best.factor(points), settings, None, mass))
+    return SoftConsensus(best, points, mass, weights, settings, sums)
+
+
+def _most_agreeing(candidates: list[tuple[Candidate, np.ndarray]], mass: Weights) -> Candidate:
+    """The candidate with the smallest (c + E_aa) times the mean of E_ab over the others."""
+    root = 1.0 if mass is None else np.sqrt(mass)[:, None]
+    factors = [root * Z for _, Z in candidates]
+    answers = [root * each.reader(Z) for each, Z in candidates]
+    costs = []
+    for i, (each, _) in enumerate(candidates):
+        others = [misfit(Z, answers[i]) for j, Z in enumerate(factors) if j != i]
+        costs.append((TUNING.clear + each.reader.misfit) * float(np.mean([*others] or [0.0])))
+    return candidates[int(np.argmin(costs))][0]
 
 
 def _several(rows: Rows, rng: np.random.Generator) -> Rows:
-    """The rows, or at most ``SUMMED`` of them."""
-    if rows.shape[0] <= SUMMED:
+    """The rows, or some of them where they are very many."""
+    if rows.shape[0] <= TUNING.summed:
         return rows
     if not rows.columns:
-        return Rows(sample_objects(rows.X, SUMMED, rng))
-    return Rows(rows.sample(SUMMED, rng).X)
+        return Rows(sample_objects(rows.X, TUNING.summed, rng))
+    return Rows(rows.sample(TUNING.summed, rng).X)
 
 
-def _structure_scores(points: Array, candidates: list[Candidate]) -> list[float] | None:
-    """Score of every candidate by the structure test; None where it does not apply."""
-    few = points[:: max(1, -(-points.shape[0] // COMPARED))]
-    found = [
-        None if each.n_clusters < 2 else assess(few, each(few), kind="features")
-        for each in candidates
-    ]
-    if all(each is None for each in found):
-        return None
-    return [0.0 if each is None else structure_score(each) for each in found]
+def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
+    """Scores of numbers of clusters: the mean over kinds of evidence of the eigengap less the
+    misfit.
 
-
-def warn_if_noise(chosen: Candidate, n_objects: int) -> None:
-    """Warn when the evidence for the clusters, or for the last of them, is no stronger than in
-    noise. Not for members that the user gave: their behaviour on noise is not known.
+    ``asked`` are the numbers, or "auto" for 2, ..., ``max_clusters``, and for larger ones, up to
+    four times as many, whose eigengap alone exceeds the best score.
     """
-    k, values = chosen.n_clusters, chosen.factor.values
-    if k < 2 or chosen.score >= NOISE or n_objects < FEWEST or chosen.evidence == "members":
-        return
-    gaps = eigengap(values)[1:]
-    if (
-        chosen.evidence != "components"
-        and k > 2
-        and gaps.max() >= LARGE_GAP
-        and np.argmax(gaps) + 2 < k
-    ):
+    step = max(1, -(-evidence.points.shape[0] // TUNING.compared))
+    few = evidence.points[::step]
+    mass = np.ones(few.shape[0]) if evidence.mass is None else evidence.mass[::step]
+    cap = GROWTH * max_clusters if isinstance(asked, str) else max(asked)
+    largest = min(cap, few.shape[0] - 1)
+    if largest < 2:
+        return {}
+    spectra = []
+    for kind in evidence.kinds(None).values():
+        H = kind(few)
+        weights = None if evidence.mass is None else mass
+        factor = factorize(kind, H, largest, evidence.member_weights(kind), weights)
+        spectra.append((eigengap(factor.values), factor.coordinates(H)))
+    gaps = np.mean([gap for gap, _ in spectra], axis=0)
+    scores: dict[int, float] = {}
+    for k in range(2, largest + 1) if isinstance(asked, str) else sorted(set(asked)):
+        if k > largest or (k > max_clusters and gaps[k - 1] <= max(scores.values())):
+            continue
+        own = [_score(gap[k - 1], unit_rows(E[:, :k]), mass) for gap, E in spectra]
+        scores[k] = float(np.mean(own))
+    if scores and max(scores, key=lambda k: scores[k]) == cap > largest - 1:
         warn(
-            f"the evidence does not single out {k} clusters: eigenvalues {k} and {k + 1} of the "
-            f"co-association are close ({values[k - 1]:.3f}, {values[k]:.3f}), so that where the "
-            "last cut "
-            f"goes is hardly more than chance; {int(np.argmax(gaps)) + 2} clusters stand apart most"
+            f"the best number of clusters is the largest one tried, {cap}: there may be more; "
+            "raise max_clusters"
         )
-        return
-    warn(
-        "mixtures and cells show no clusters: the eigengap less the misfit is "
-        f"{max(chosen.score, 0):.3f} "
-        f"for k = {k}, which noise reaches too (up to {NOISE:g}); the memberships may cut a "
-        "continuum"
-    )
+    return scores
+
+
+def _score(gap: float, Z: np.ndarray, mass: np.ndarray) -> float:
+    """Eigengap less the misfit of memberships that are read off the directions of the rows; 0 if a
+    cluster is far smaller than the others.
+    """
+    U, root, k = reading(Z, mass), np.sqrt(mass)[:, None], Z.shape[1]
+    sizes = np.bincount(U.argmax(axis=1), mass, minlength=k)
+    if sizes.min() * k < TUNING.smallest * sizes.sum():
+        return 0.0
+    return float(penalized_eigengap(gap, misfit(root * Z, root * U)))

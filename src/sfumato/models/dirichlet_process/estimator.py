@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ...array.arrays import is_numpy, namespace, to_numpy
+from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
 from ...array.docs import documented
 from ...array.memory import InputSize, reserve
 from ...array.rows import Rows
-from ...array.types import Array, ArrayLike, RandomState
+from ...array.types import ArrayLike, RandomState
 from ...array.validation import (
     as_generator,
     check_choice,
@@ -305,11 +305,7 @@ class DirichletProcessMixture(Clusterer):
             k = min(2 * k, most)
         self.concentration_ = run.state.concentration.mean
 
-        def base(block: Array, weights: Any) -> tuple[float]:
-            values = component.log_base(component.features(block))
-            return (float(values.sum() if weights is None else (values * weights).sum()),)
-
-        shift = rows.sum(base)[0]
+        shift = search.log_base()
         return run._replace(history=run.history + shift, objective=run.objective + shift)
 
     def _sample(
@@ -332,17 +328,13 @@ class DirichletProcessMixture(Clusterer):
         self.r_hat_ = sampling.split_r_hat(trace.log_joint)
         self.log_joint_ = trace.log_joint + float(np.sum(component.log_base(Z)))
         history = np.maximum.accumulate(self.log_joint_.ravel())
-        if self.n_draws < 4:
-            warn(
-                f"n_draws={self.n_draws} cannot tell whether the chains agree, r_hat_ needs 4: "
-                "raise n_draws",
-                ConvergenceWarning,
-            )
-        elif not self.r_hat_ < 1.2:
-            warn(
-                f"the chains do not agree (r_hat_={self.r_hat_:.2f}): raise burn_in or n_draws",
-                ConvergenceWarning,
-            )
+        if not self.r_hat_ < 1.2:
+            doubt = f"the chains do not agree (r_hat_={self.r_hat_:.2f}): raise burn_in or n_draws"
+            if self.n_draws < 4:
+                doubt = (
+                    f"n_draws={self.n_draws} cannot tell whether the chains agree: raise it to 4"
+                )
+            warn(doubt, ConvergenceWarning)
         sweeps = self.n_init * (self.burn_in + self.n_draws)
         return loop.Run(None, history[-1], history, sweeps, True)
 
@@ -409,10 +401,7 @@ class DirichletProcessMixture(Clusterer):
 
     def _memberships(self, X: np.ndarray) -> Any:
         U = Rows(X).map(self._posterior.memberships)
-        xp = namespace(X)
-        if xp is np:
-            return U.astype(X.dtype, copy=False)
-        return xp.asarray(U, dtype=X.dtype, device=X.device)
+        return U.astype(X.dtype, copy=False) if namespace(X) is np else asarray_like(U, X)
 
     def _check_new(self, X: ArrayLike) -> Any:
         X = check_features(self, X, reset=False, missing=True)

@@ -128,6 +128,15 @@ class Ascent(NamedTuple):
     ) -> kernel.State:
         return kernel.update(self.component, sums, counts, current, self.prior)
 
+    def log_base(self) -> float:
+        """What the log density of all objects holds beside the parameters."""
+
+        def block(X: Any, weights: Any) -> tuple[float]:
+            values = self.component.log_base(self.component.features(X))
+            return (float(values.sum() if weights is None else (values * weights).sum()),)
+
+        return self.rows.sum(block)[0]
+
     def _race(self, states: list[kernel.State]) -> loop.Run:
         """The run from the state that leads after three steps."""
         if len(states) == 1:

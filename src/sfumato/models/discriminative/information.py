@@ -217,7 +217,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
             climb(objective.value_and_slope, start, 1.0, self.max_iter, self.tol)
             for start in starts
         ]
-        self._finish(objective, loop.best(runs, larger=True), X)
+        self._finish(objective, loop.best(runs, larger=True), X.dtype)
         return self
 
     def _check_parameters(self) -> None:
@@ -249,7 +249,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
             return self._coordinates.inner(block)
         return self._coordinates.inner(self._space(block)[0]) * self._unit
 
-    def _finish(self, objective: Objective, run: loop.Run, X: Any) -> None:
+    def _finish(self, objective: Objective, run: loop.Run, dtype: Any) -> None:
         sizes = objective.sizes(Classifier(run.state))
         order = largest_first(sizes, run.state)
         self._state, self.weights_ = Classifier(run.state[order]), sizes[order]
@@ -258,7 +258,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         if self._space is None:
             self.coef_ = W * self._coordinates.scale
             self.intercept_ = b - self.coef_ @ self._coordinates.shift
-        self._publish(objective.rows.map(lambda block, _: self._assign(block, X.dtype)), run)
+        self._publish(objective.rows.map(lambda block, _: self._assign(block, dtype)), run)
 
     def _assign(self, block: Any, dtype: Any) -> Any:
         U = self._state.memberships(block)
@@ -272,8 +272,8 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         """
         self._check_fitted()
         checked = check_features(self, X, reset=False)
-        rows = Rows(checked, view=self._view)
-        U = rows.map(lambda block: self._assign(block, checked.dtype))
+        rows, dtype = Rows(checked, view=self._view), checked.dtype
+        U = rows.map(lambda block: self._assign(block, dtype))
         return self._new_at(U, n_clusters, X)
 
     def score(

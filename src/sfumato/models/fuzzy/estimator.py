@@ -41,8 +41,8 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     ----------
     %(automatic)s
     fuzzifier : float or "auto", default="auto"
-        The exponent m: 1 is k-means (hard memberships, the steps of Lloyd), near 1 they are almost
-        hard, large values make them equal.
+        The exponent m, up to 100: 1 is k-means (hard memberships, the steps of Lloyd), near 1 they
+        are almost hard, large values make them equal.
         ``"auto"`` is the least one that does not cut a round cluster in two, at most 2: the bound
         of [6]_ within the clusters that k-means finds in 2000 objects (of the first batch, in
         ``partial_fit``). It is 2 with up to four features, and about d / (d - 2) for round clusters
@@ -239,7 +239,7 @@ default="euclidean"
         if isinstance(self.fuzzifier, str):
             check_choice(self.fuzzifier, "fuzzifier (a number from 1 or 'auto')", ("auto",))
         else:
-            check_number(self.fuzzifier, "fuzzifier", low=1.0, high=float(np.finfo(float).max))
+            check_number(self.fuzzifier, "fuzzifier", low=1.0, high=100.0)
         self._check_metric()
         for name in ("entropy", "noise"):
             if getattr(self, name) is not None:

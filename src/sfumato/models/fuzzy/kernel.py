@@ -45,10 +45,6 @@ __all__ = [
     "whole_run",
 ]
 
-# Beyond this fuzzifier, power means are taken by logarithms near one, which the kernels that read
-# objects once do not; the fuzzifiers of the literature lie below 10.
-MOST_FUSED = 100.0
-
 
 class State(NamedTuple):
     """Centers (k, d) and, for ellipsoids, matrices (k, d, d) of determinant one."""
@@ -184,28 +180,18 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
         nearest = xp.argmin(D, axis=0)
         index = xp.arange(k, device=getattr(nearest, "device", None))
         return xp.astype(index[:, None] == nearest[None, :], D.dtype), least
-    power = 1.0 / (min(rule.fuzzifier, 1e16) - 1.0)  # beyond, memberships are equal
-    if rule.fuzzifier > MOST_FUSED:
-        # All powers are nearly one: what they lack is summed, since rounding it would be raised.
-        lack = xp.expm1(_logarithms(least / D) * power)
-        mean = xp.mean(lack, axis=0)
-        return (1.0 + lack) / (k * (1.0 + mean)), least * xp.exp(xp.log1p(mean) * (-1.0 / power))
+    power = 1.0 / (rule.fuzzifier - 1.0)
     U = _power(least / D, power)  # at most one, so that no power overflows
     total = xp.sum(U, axis=0)
     U /= total
     return U, least * (k / total) ** (1.0 / power)
 
 
-def _logarithms(ratios: Any) -> Any:
-    """Logarithms of ratios in (0, 1], written over them."""
-    xp = namespace(ratios)
-    ratios = xp.clip(ratios, min=float(xp.finfo(ratios.dtype).smallest_normal))
-    return inplace("log", ratios)
-
-
 def _power(ratios: Any, power: float) -> Any:
     """``ratios ** power`` of ratios in (0, 1], written over them."""
-    ratios = _logarithms(ratios)
+    xp = namespace(ratios)
+    ratios = xp.clip(ratios, min=float(xp.finfo(ratios.dtype).smallest_normal))
+    ratios = inplace("log", ratios)
     ratios *= power
     return inplace("exp", ratios)
 
@@ -291,8 +277,8 @@ def _fused(ready: Distances) -> bool:
 
 
 def _powers(rule: Rule) -> bool:
-    """Whether memberships are powers of distances that can be taken without logarithms near one."""
-    return rule.temperature is None and not rule.hard and rule.fuzzifier <= MOST_FUSED
+    """Whether memberships are powers of distances."""
+    return rule.temperature is None and not rule.hard
 
 
 def memberships(Z: Any, ready: Distances) -> Any:

@@ -1,0 +1,103 @@
+"""Expected sums of normal clusters where values are missing, or have known errors.
+
+With missing values an object counts with the density of what was observed of it (Ghahramani and
+Jordan 1994), and expected values take the place of the missing ones (``numerics.holes``). Errors of
+known covariance S_i (extreme deconvolution, Bovy, Hogg and Roweis 2011) widen the density of an
+object, and the expected values are those of the object without its error:
+
+    r_ij ~ pi_j N(x_i | mu_j, T_ij),      T_ij = Sigma_j + S_i
+    E[v_i | x_i, j] = mu_j + Sigma_j T_ij^-1 (x_i - mu_j),
+            Cov[v_i | x_i, j] = Sigma_j - Sigma_j T_ij^-1 Sigma_j
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..array.types import Weights
+from ..numerics import distances, families
+from ..numerics.holes import Independent, Marginal, Patterns
+from . import kernel
+from .kernel import LOG_2PI, State, Stats
+
+__all__ = ["deconvolved", "expected_sums", "incomplete_logits", "marginals", "with_errors"]
+
+
+def marginals(X: np.ndarray, state: State) -> list[Any]:
+    """Every cluster beside rows (b, d), NaN where a value is missing."""
+    if families.kind_of(state.family) != "full":
+        variances = np.broadcast_to(
+            state.covariances.reshape(len(state.means), -1), state.means.shape
+        )
+        return [Independent.of(X, *each) for each in zip(state.means, variances, strict=True)]
+    patterns = Patterns.of(X)
+    each = zip(state.means, state.covariances, strict=True)
+    return [Marginal.of(X, patterns, mean, covariance) for mean, covariance in each]
+
+
+def expected_sums(
+    X: np.ndarray, parts: list[Any], R: np.ndarray, spread: np.ndarray | None = None
+) -> np.ndarray:
+    """Expected sums (k, q) of z(x) with weights ``R`` (k, b), noise last.
+
+    ``spread`` (k, b) weighs what is not known of a row, if others do.
+    """
+    found = np.zeros((len(R), 0))
+    for j, part in enumerate(parts):
+        first, second = part.moments(X, R[j], None if spread is None else spread[j])
+        second = distances.pack(second[None])[0] if second.ndim == 2 else second
+        if not found.shape[1]:
+            found = np.zeros((len(R), 1 + len(first) + len(second)))
+        found[j, 1:] = np.concatenate([first, second])
+    found[:, 0] = R.sum(axis=1)
+    return found
+
+
+def incomplete_logits(X: np.ndarray, state: State) -> tuple[np.ndarray, list[Any]]:
+    """log pi_j N (k, b) of what was observed of rows, noise last, and the clusters beside them."""
+    parts, k = marginals(X, state), len(state.means)
+    L = np.empty((len(state.weights), len(X)))
+    constants = np.log(np.maximum(state.weights, np.finfo(float).tiny))
+    for j, part in enumerate(parts):
+        L[j] = constants[j] + part.log_density()
+    if state.noise is not None:
+        L[k] = constants[k] + ~np.isnan(X) @ state.noise
+    return L, parts
+
+
+def with_errors(
+    X: np.ndarray, errors: np.ndarray, state: State
+) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """Posterior probabilities (k, b), log-densities (b,), and Sigma_j T^-1 (x - mu_j) (b, d) with
+    Sigma_j T^-1 (b, d, d) for every component, of objects with errors.
+    """
+    d = X.shape[1]
+    L, gains = np.empty((len(state.means), len(X))), []
+    shares = np.log(np.maximum(state.weights, np.finfo(float).tiny))
+    for j, covariance in enumerate(kernel.matrices(state)):
+        T = covariance + errors
+        factor = distances.roots(T)
+        log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
+        gap = X - state.means[j]
+        gain = np.swapaxes(np.linalg.solve(T, np.broadcast_to(covariance, T.shape)), 1, 2)
+        white = np.linalg.solve(factor, gap[:, :, None])[:, :, 0]
+        L[j] = shares[j] - 0.5 * (np.sum(white * white, axis=1) + log_det + d * LOG_2PI)
+        gains.append(((gain @ gap[:, :, None])[:, :, 0], gain))
+    return *distances.softmax_columns(L), gains
+
+
+def deconvolved(X: np.ndarray, errors: np.ndarray, weights: Weights, state: State) -> Stats:
+    """Expected sums of (1, v, v v') and the log-likelihood of objects with errors."""
+    R, level, gains = with_errors(X, errors, state)
+    if weights is not None:
+        R, level = R * weights, level * weights
+    sums = np.zeros((len(R), distances.width(X.shape[1], "full")))
+    for j, covariance in enumerate(kernel.matrices(state)):
+        shift, gain = gains[j]
+        v, mass = state.means[j] + shift, R[j].sum()
+        spread = mass * covariance - np.tensordot(R[j], gain, 1) @ covariance
+        second = (v.T * R[j]) @ v + (spread + spread.T) / 2.0
+        sums[j] = np.concatenate([[mass], R[j] @ v, distances.pack(second[None])[0]])
+    return Stats(sums, float(level.sum()))
