@@ -125,7 +125,7 @@ def test_what_is_ruled_out_could_not_have_been_chosen(shape, criterion, monkeypa
     X = clusters(shape, seed=len(shape), n=600)
     settings = {"criterion": criterion, "random_state": 0}
     few = GaussianMixture(3, **settings).fit(X)
-    monkeypatch.setattr(search, "BEHIND", np.inf)
+    monkeypatch.setattr(search, "EFFORT", search.EFFORT._replace(behind=np.inf))
     every = GaussianMixture(3, **settings).fit(X)
     assert all(np.isfinite(row.bic) for row in every.search_)
     assert [row.covariance_type for row in few.search_] == list(families.FAMILIES)

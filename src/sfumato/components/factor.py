@@ -172,7 +172,7 @@ class Factors(Component):
         """Numbers of clusters and of factors."""
         return {"n_clusters": self.n_clusters, "n_factors": self.n_factors}
 
-    def rows(self, X: Any, *columns: Any) -> Rows:
+    def rows(self, X: Array, *columns: Any) -> Rows:
         """Standardised rows, in float64."""
         inner = self.coordinates.inner
         return Rows(X, *columns, view=lambda block: inner(to_numpy(block).astype(np.float64)))
@@ -183,7 +183,11 @@ class Factors(Component):
 
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> State:
         """Means of the groups, their principal axes as loadings, and what these leave."""
-        return from_groups(X, R, unit, self.n_factors, self.floor)
+        state = from_groups(X, R, unit, self.n_factors, self.floor)
+        if not self.shared:
+            return state
+        pooled = np.broadcast_to(state.weights @ state.uniquenesses, state.uniquenesses.shape)
+        return state._replace(uniquenesses=pooled)
 
     def ready(self, state: State) -> Ready:
         """What a pass needs of a state."""

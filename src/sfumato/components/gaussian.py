@@ -178,7 +178,7 @@ class Gaussian(Component):
         """Families of one kind and one sort of coordinates see rows alike."""
         return self.kind, self.family in AFFINE, self.apart
 
-    def rows(self, X: Any, *columns: Any) -> Rows:
+    def rows(self, X: Array, *columns: Any) -> Rows:
         """Inner coordinates of the rows, or quadratic features of them where these have room."""
         rows, kind = Rows(X, *columns, view=self.coordinates.inner), self.kind
         room = X.shape[0] * distances.width(self.n_features, kind) <= MOST_KEPT and is_numpy(X)
@@ -326,6 +326,14 @@ class Gaussian(Component):
             return 0.0
         return float(self.prior.log_density(state.means, state.covariances, self.family))
 
+    def uncounted(self, state: State) -> float:
+        """The density of the prior.
+
+        It depends on how covariances are written, and is highest where a cluster shrinks onto a
+        few objects: among maxima of the posterior it would choose such ones.
+        """
+        return self.log_prior(state)
+
     def unpack(self, vector: np.ndarray, like: State) -> State:
         """The state of a vector, with the values that stay fixed."""
         state = kernel.unpack(vector, like)
@@ -377,10 +385,18 @@ class Gaussian(Component):
             return few
         if self.coordinates.thinnest <= 100.0 * state.floor:
             return few
-        matrices = kernel.matrices(state)
-        if not np.isfinite(matrices).all():  # nothing is left of this mixture
+        if not np.isfinite(state.covariances).all():  # nothing is left of this mixture
             return np.ones(k, dtype=bool)
-        return few | (np.linalg.eigvalsh(matrices)[:, 0] <= 1.5 * state.floor)
+        widths = self._variances(state)
+        if widths is None:
+            widths = np.linalg.eigvalsh(state.covariances)
+        return few | (widths.min(axis=1) <= 1.5 * state.floor)
+
+    def _variances(self, state: State) -> np.ndarray | None:
+        """Variances (k, d) along the axes; None where covariances have axes of their own."""
+        if self.kind == "full":
+            return None
+        return np.broadcast_to(state.covariances.reshape(len(state.means), -1), state.means.shape)
 
     def has_small(self, state: State, count: float) -> bool:
         """Whether a component holds fewer objects than fix a shape: d + 1, or 3 if spherical.
@@ -400,13 +416,15 @@ class Gaussian(Component):
         """
         if self.apart or self.prior is not None:
             return 0.0
-        counts, matrices = state.weights[: self.n_clusters] * count, kernel.matrices(state)
-        if families.has_one_covariance(self.family):
-            counts, matrices = counts.sum(keepdims=True), matrices[:1]
-        scale = families.reduced(self._prior_scale()[None], self.family)
-        scale = families.as_matrices(scale, self.family, self.n_features)
-        factor = np.linalg.inv(kernel.cholesky(matrices, state.floor))
-        wider = np.linalg.eigvalsh(factor @ scale @ np.swapaxes(factor, 1, 2))
+        counts, scale = state.weights[: self.n_clusters] * count, self._prior_scale()
+        one = families.has_one_covariance(self.family)
+        counts = counts.sum(keepdims=True) if one else counts
+        if (variances := self._variances(state)) is not None:
+            own = families.reduced(scale[None], self.family).reshape(1, -1)
+            wider = own / variances[: len(counts)]
+        else:
+            factor = np.linalg.inv(kernel.cholesky(state.covariances[: len(counts)], state.floor))
+            wider = np.linalg.eigvalsh(factor @ scale @ np.swapaxes(factor, 1, 2))
         wider = np.maximum(wider, 0.0) / np.maximum(counts, 1e-100)[:, None]
         return float(np.sum(counts[:, None] * (np.log1p(wider) - wider / (1.0 + wider))))
 

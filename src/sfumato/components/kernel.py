@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array.arrays import inplace, is_numpy, namespace, native, to_numpy
+from ..array.arrays import device, inplace, is_numpy, namespace, native, to_numpy
 from ..array.types import Array, Weights
 from ..engine import loop
 from ..numerics import distances, families
@@ -111,12 +111,12 @@ def log_weights(weights: Array) -> Any:
     return np.log(np.maximum(weights, np.finfo(float).tiny))
 
 
-def logits(Z: Any, densities: Densities) -> tuple[Any, Any]:
+def logits(Z: Array, densities: Densities) -> tuple[Any, Any]:
     """log pi_j N(x) - peak (k, b) of the columns of ``Z`` = z(x), and ``Z``, made again in float64
     where float32 would not do.
     """
     Z = precise(Z, densities)
-    return namespace(Z).asarray(densities.rows, dtype=Z.dtype, device=Z.device) @ Z, Z
+    return namespace(Z).asarray(densities.rows, dtype=Z.dtype, device=device(Z)) @ Z, Z
 
 
 def precise(Z: Array, densities: Densities) -> Any:
@@ -160,7 +160,7 @@ def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
     return E, total, level, Z
 
 
-def summarize(Z: Any, weights: Any, densities: Densities, given: Weights = None) -> Stats:
+def summarize(Z: Array, weights: Any, densities: Densities, given: Weights = None) -> Stats:
     """Statistics of a block: ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None.
 
     ``given`` are memberships (b, k) instead of those of the densities, whose log-likelihood stays
@@ -171,7 +171,7 @@ def summarize(Z: Any, weights: Any, densities: Densities, given: Weights = None)
         R = given.T if weights is None else given.T * weights
         return Stats(R @ to_numpy(expanded(Z, densities)).T.astype(np.float64), 0.0)
     if weights is not None:
-        weights = xp.asarray(weights, dtype=Z.dtype, device=Z.device)
+        weights = xp.asarray(weights, dtype=Z.dtype, device=device(Z))
     if xp is np or densities.kind != "full":
         Z = precise(Z, densities)
         fused = distances.fused_sums(Z, weights, densities.rows, densities.n_features)
@@ -193,12 +193,12 @@ def summarize(Z: Any, weights: Any, densities: Densities, given: Weights = None)
     return Stats(sums, sum(part.objective for part in parts))
 
 
-def expanded(Z: Any, densities: Densities) -> Any:
+def expanded(Z: Array, densities: Densities) -> Any:
     """z(x) out of z(x) or x."""
     return distances.features(Z, densities.kind) if Z.shape[0] == densities.n_features else Z
 
 
-def _summarize(Z: Any, weights: Any, densities: Densities) -> Stats:
+def _summarize(Z: Array, weights: Any, densities: Densities) -> Stats:
     xp = namespace(Z)
     E, total, level, Z = posterior(Z, densities)
     value = xp.log(total) + level
@@ -215,7 +215,7 @@ def _summarize(Z: Any, weights: Any, densities: Densities) -> Stats:
     return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(value, dtype=xp.float64)))
 
 
-def memberships(Z: Any, densities: Densities) -> tuple[Any, Any]:
+def memberships(Z: Array, densities: Densities) -> tuple[Any, Any]:
     """Posterior probabilities (b, k), noise last, in the type of ``Z``, and log-densities (b,) of
     its columns, z(x) or x.
     """

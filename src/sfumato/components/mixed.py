@@ -232,7 +232,7 @@ class Mixed(Component):
         """The prior of so many clusters."""
         return prior_of(self.overall, self.layout, self.n_clusters, self.smoothing)
 
-    def rows(self, X: Any, *columns: Any) -> Rows:
+    def rows(self, X: Array, *columns: Any) -> Rows:
         """z(x) of coded rows."""
         layout = self.layout
         return Rows(X, *columns, view=lambda block: expand(to_numpy(block), layout))

@@ -91,7 +91,7 @@ class Student(Gaussian):
         """Two families try all starts; the others begin at the memberships where these ended."""
         return self.family in ("EEE", "VVV")
 
-    def rows(self, X: Any, *columns: Any) -> Rows:
+    def rows(self, X: Array, *columns: Any) -> Rows:
         """Inner coordinates of the rows, in float64."""
         inner = self.coordinates.inner
         return Rows(X, *columns, view=lambda block: inner(np.asarray(block, dtype=np.float64)))
@@ -112,7 +112,7 @@ class Student(Gaussian):
         """The state itself."""
         return state
 
-    def _look(self, X: Any, state: State) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]:
+    def _look(self, X: Array, state: State) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]:
         """Clusters beside rows, log( pi_j t ) (k, b), distances (k, b), observed features (b,)."""
         parts = marginals(np.asarray(X, dtype=np.float64), state)
         delta = np.stack([np.maximum(part.distance, 0.0) for part in parts])

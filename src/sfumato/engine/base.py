@@ -20,6 +20,7 @@ from ..array.validation import as_generator, check_n_clusters, check_weights
 from ..data.features import check_features
 from . import acceleration, loop
 from .clusterer import Clusterer
+from .loop import State
 
 __all__ = ["Clusterer", "InductiveClusterer"]
 
@@ -48,38 +49,38 @@ class InductiveClusterer(Clusterer):
         """A first state."""
 
     @abstractmethod
-    def _summarize(self, block: np.ndarray, weights: Any, state: Any) -> Any:
+    def _summarize(self, block: np.ndarray, weights: Any, state: State) -> Any:
         """Statistics of a block of rows at a state."""
 
     @abstractmethod
-    def _update(self, stats: Any, state: Any) -> Any:
+    def _update(self, stats: Any, state: State) -> Any:
         """The next state."""
 
     @abstractmethod
-    def _assign(self, block: Array, state: Any) -> Any:
+    def _assign(self, block: Array, state: State) -> Any:
         """Memberships of a block of rows."""
 
     def _step(self, rows: Rows) -> loop.Step:
-        def step(state: Any) -> tuple[Any, float]:
+        def step(state: State) -> tuple[Any, float]:
             stats = self._sum(rows, state)
             return self._update(stats, state), stats.objective
 
         return step
 
-    def _ready(self, state: Any) -> Any:
+    def _ready(self, state: State) -> Any:
         """What a pass over the rows needs of a state, made once for all blocks.
 
         ``_summarize`` and ``_assign`` get it as their state.
         """
         return state
 
-    def _sum(self, rows: Rows, state: Any) -> Any:
+    def _sum(self, rows: Rows, state: State) -> Any:
         ready = self._ready(state)
         return rows.sum(
             lambda block, weights, *columns: self._summarize(block, weights, ready, *columns)
         )
 
-    def _run(self, rows: Rows, state: Any, total: float) -> loop.Run:
+    def _run(self, rows: Rows, state: State, total: float) -> loop.Run:
         """Iterate from one start; ``objective`` of the run is that of its last state."""
         step = self._step(rows)
         # In float32, rounding alone moves the objective by so much.
@@ -94,7 +95,7 @@ class InductiveClusterer(Clusterer):
             return run._replace(state=run.state.settled)
         return iterate(step, state)
 
-    def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
+    def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
         """Validated features and weights, ready to be cut into blocks.
 
         Models that centre or scale do it here.
@@ -103,7 +104,7 @@ class InductiveClusterer(Clusterer):
         return Rows(X, check_weights(sample_weight, X))
 
     def fit(
-        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: Array, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> Any:
         """Learn memberships from features.
 
@@ -171,7 +172,7 @@ class InductiveClusterer(Clusterer):
             self._outer(objective, total),
         )
 
-    def _memberships_of(self, rows: Rows, state: Any) -> Any:
+    def _memberships_of(self, rows: Rows, state: State) -> Any:
         """Memberships (n, k) of the fitted rows."""
         ready = self._ready(state)
         return rows.map(lambda block, weights, *columns: self._assign(block, ready, *columns))
@@ -191,7 +192,7 @@ class InductiveClusterer(Clusterer):
             self._finish(rows, loop.Run(state, stats.objective / total, np.empty(0), 1, True))
             self.history_, self.n_iter_ = np.append(past, self.history_), n_iter + 1
 
-    def _objective(self, rows: Rows, state: Any) -> float:
+    def _objective(self, rows: Rows, state: State) -> float:
         """Objective of a state on these rows, in the model's own coordinates."""
         return self._sum(rows, state).objective
 
@@ -204,7 +205,7 @@ class InductiveClusterer(Clusterer):
         return Rows(X, *columns)
 
     @documented
-    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
+    def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
         """Memberships of new objects.
 
         %(new_objects)s
@@ -216,7 +217,7 @@ class InductiveClusterer(Clusterer):
         return self._new_at(U, n_clusters, X)
 
     def score(
-        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: Array, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
         """Objective per unit of weight at the fitted state, with the sign that makes higher
         better.

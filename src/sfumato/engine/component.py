@@ -23,10 +23,10 @@ from ..numerics.distances import softmax_columns
 from . import acceleration, loop
 from .growth import ModelCandidate
 from .linked import LinkedRows, free_weights
+from .loop import State
 
 __all__ = ["Component", "Fit", "Likelihood", "Ready", "State", "Stats"]
 
-State: TypeAlias = Any  # a NamedTuple of arrays, clusters along their first axes
 Stats: TypeAlias = Any  # a NamedTuple of sums over rows, with an entry ``objective``
 Ready: TypeAlias = Any  # what a pass over the rows needs of a state
 
@@ -67,7 +67,7 @@ class Component(ABC):
         return False
 
     @abstractmethod
-    def rows(self, X: Any, *columns: Any) -> Rows:
+    def rows(self, X: Array, *columns: Any) -> Rows:
         """Rows of ``X`` as this component sees them."""
 
     def log_volumes(self, block: Array) -> Any:
@@ -107,6 +107,10 @@ class Component(ABC):
 
     def log_prior(self, state: State) -> float:
         """Logarithm of the prior density of a state."""
+        return 0.0
+
+    def uncounted(self, state: State) -> float:
+        """Part of the objective that does not count where maxima are compared."""
         return 0.0
 
     def unpack(self, vector: np.ndarray, like: State) -> Any:

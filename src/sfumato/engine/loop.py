@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -33,6 +33,7 @@ __all__ = [
     "tell",
 ]
 
+State: TypeAlias = Any  # a NamedTuple of arrays
 Step = Callable[[Any], tuple[Any, Any]]
 
 _listener: ContextVar[Callable[[int, int, float], None] | None] = ContextVar(
@@ -44,7 +45,7 @@ _keeper: ContextVar[Any] = ContextVar("sfumato_checkpoints", default=None)
 class Run(NamedTuple):
     """What a loop leaves: the last state, its history of objectives, and why it stopped."""
 
-    state: Any
+    state: State
     objective: Any
     history: np.ndarray
     n_iter: int
@@ -86,7 +87,7 @@ def tell(done: int, total: int, value: float) -> None:
 
 def iterate(
     step: Step,
-    state: Any,
+    state: State,
     *,
     max_iter: int,
     tol: float,
@@ -123,7 +124,7 @@ def iterate(
 class Moving(NamedTuple):
     """A state, and how far the last step took it: for rules that stop by movement."""
 
-    state: Any
+    state: State
     distance: float = np.inf
 
     @classmethod

@@ -62,7 +62,7 @@ class Mixture(Clusterer):
         """What to do where a cluster collapsed."""
         return "ask for fewer clusters"
 
-    def _read(self, X: Any, *, reset: bool) -> Any:
+    def _read(self, X: Array, *, reset: bool) -> Any:
         refuse_tensors(self, X)
         return check_features(self, X, reset=reset, missing=True, sparse=False)
 
@@ -71,7 +71,7 @@ class Mixture(Clusterer):
         check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
 
-    def _sizes(self, X: Any, weights: np.ndarray | None) -> list[int]:
+    def _sizes(self, X: Array, weights: np.ndarray | None) -> list[int]:
         """Numbers of clusters to try."""
         wanted, n_objects = self.n_clusters, X.shape[0]
         if isinstance(wanted, str):
@@ -97,7 +97,7 @@ class Mixture(Clusterer):
     @observed_only
     def fit(
         self,
-        X: Any,
+        X: Array,
         y: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
@@ -130,7 +130,7 @@ class Mixture(Clusterer):
     @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other
     def _fit(
         self,
-        X: Any,
+        X: Array,
         weights: np.ndarray | None,
         sizes: list[int],
         known: Known,
@@ -206,7 +206,7 @@ class Mixture(Clusterer):
                 "n_clusters='auto'"
             )
 
-    def _posterior(self, X: Any, which: int) -> Any:
+    def _posterior(self, X: Array, which: int) -> Any:
         """Memberships (0) or log-densities in the units of the data (1) of checked rows."""
         component, ready = self._component, self._component.ready(self._state)
 
@@ -216,7 +216,7 @@ class Mixture(Clusterer):
 
         return component.rows(X).map(part)
 
-    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
+    def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
         """Posterior probabilities of new objects; missing values are integrated out.
 
         Parameters
@@ -234,7 +234,7 @@ class Mixture(Clusterer):
         U = _as(self._posterior(checked, 0), _floating(checked))
         return self._new_at(U, n_clusters, X)
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: Array) -> Any:
         """Logarithm of the density at every object, of its observed values if some are missing.
 
         Parameters
@@ -249,7 +249,7 @@ class Mixture(Clusterer):
         return self._posterior(self._read(X, reset=False), 1)
 
     def _log_likelihood(
-        self, X: Any, sample_weight: ArrayLike | None
+        self, X: Array, sample_weight: ArrayLike | None
     ) -> tuple[float, float, float]:
         """Log-likelihood, sum of the logarithms of every largest membership, and total weight."""
         self._check_fitted()
@@ -260,13 +260,13 @@ class Mixture(Clusterer):
         return float(own @ level), float(own @ np.log(U.max(axis=1))), float(own.sum())
 
     def score(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: Array, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Log-likelihood per unit of weight."""
         value, _, total = self._log_likelihood(X, sample_weight)
         return value / total
 
-    def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+    def bic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
         """Bayesian information criterion, ``-2 log L + p log n``: lower is better.
 
         R's mclust gives the negative of it.
@@ -274,12 +274,12 @@ class Mixture(Clusterer):
         value, _, total = self._log_likelihood(X, sample_weight)
         return float(-2.0 * value + self._component.n_parameters() * np.log(total))
 
-    def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+    def aic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
         """Akaike's information criterion, ``-2 log L + 2 p``: lower is better."""
         value = self._log_likelihood(X, sample_weight)[0]
         return float(-2.0 * value + 2.0 * self._component.n_parameters())
 
-    def icl(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+    def icl(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
         """Integrated completed likelihood: ``bic`` plus the uncertainty of the memberships.
 
         The addition is ``-2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the
@@ -317,7 +317,7 @@ class Mixture(Clusterer):
         return tags
 
 
-def _floating(X: Any) -> Any:
+def _floating(X: Array) -> Any:
     """Type of the memberships of these objects."""
     return np.float32 if str(X.dtype).endswith("float32") else np.float64
 

@@ -28,17 +28,52 @@ from . import loop
 from .component import Component, Fit, Likelihood, State
 from .starts import Sample
 
-__all__ = ["Limits", "Problem", "best_run", "fewer", "merit", "more", "moved_run"]
+__all__ = [
+    "EFFORT",
+    "Effort",
+    "Limits",
+    "Problem",
+    "best_run",
+    "fewer",
+    "merit",
+    "more",
+    "moved_run",
+]
 
-SAME = 1e-5  # log-likelihoods for each object that differ by less count as one optimum
-ROUNDS = 3  # of moves
-CERTIFIED_OBJECTS = 500  # above which agreeing runs end the search
-AGREEING = 3  # runs from different starts that certify an optimum
-PROBES = 3  # starts beside the first one that are tried before all others
-PROBE_STEPS = 5  # that these make before they go on
-LOST = 4  # clusters that may go, those least missed
-CUT = 5  # clusters that may be cut, the widest
-MOST_AXES = 48  # features up to which clusters are cut
+
+class Effort(NamedTuple):
+    """How hard a search tries; changes of these change times more than answers."""
+
+    same: float = 1e-5  # log-likelihoods for each object that differ by less count as one optimum
+    rounds: int = 3  # of moves
+    certified_objects: int = 500  # above which agreeing runs end the search
+    agreeing: int = 3  # runs from different starts that certify an optimum
+    probes: int = 3  # starts beside the first one that are tried before all others
+    probe_steps: int = 5  # that these make before they go on
+    lost: int = 4  # clusters that may go, those least missed
+    cut: int = 3  # clusters that may be cut, the widest
+    most_axes: int = 48  # features up to which clusters are cut
+    # A candidate is not fitted if its criterion is behind the best by more than this: 2 log 1000,
+    # less than a thousandth of the weight of the best one in an average. Runs that stop early are
+    # off by a tenth of it.
+    behind: float = 2.0 * float(np.log(1000.0))
+    # Share of the weight by which memberships that count as one may differ
+    same_memberships: float = 0.002
+    donors: int = 2  # candidates of a number from whose memberships the others start
+    search_starts: int = 4  # of every number where several shapes are tried
+    search_steps: int = 6  # that starts of a search make together
+    neighbours: int = 2  # runs of every candidate from the mixtures with one cluster more or less
+    # Up to which every candidate of a search converges to the full tolerance
+    tight_objects: int = 500
+    loose_tol: float = 1e-4  # gain for each object at which the candidates of larger searches stop
+    polished: int = 3  # best candidates of those, which go on to the full tolerance
+    # Criterion behind the best up to which candidates of one number are fitted again
+    close: float = 10.0
+    growing: int = 3  # best candidates whose shapes are tried with more clusters
+    tie: float = 1e-3  # criteria that differ by less are equal: rounding must not choose
+
+
+EFFORT = Effort()
 
 
 class Limits(NamedTuple):
@@ -115,16 +150,16 @@ def best_run(
     left = list(states[1:]) if incumbent is None else list(states)
     # A few starts often agree already; only where they do not, all others are tried.
     # With few objects steps are cheap and optima many: then agreement proves nothing.
-    certify = incumbent is None and likelihood.count > CERTIFIED_OBJECTS
+    certify = incumbent is None and likelihood.count > EFFORT.certified_objects
     agreed = False
-    groups = (left[:PROBES], left[PROBES:]) if certify else (left,)
+    groups = (left[: EFFORT.probes], left[EFFORT.probes :]) if certify else (left,)
     for i, group in enumerate(groups):
         if not group or agreed:
             continue
-        n_short = min(limits.n_short, PROBE_STEPS) if certify and not i else limits.n_short
+        n_short = min(limits.n_short, EFFORT.probe_steps) if certify and not i else limits.n_short
         for state in _short(likelihood, group, n_short)[: limits.finalists]:
             runs.append(likelihood.run(state, limits.max_iter, limits.tol))
-            agreed = certify and _agree(runs, SAME * likelihood.total)
+            agreed = certify and _agree(runs, EFFORT.same * likelihood.total)
             if agreed:
                 break
     runs = runs if incumbent is None else [incumbent, *runs]
@@ -139,13 +174,10 @@ def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:
 
 
 def merit(likelihood: Likelihood, run: loop.Run) -> float:
-    """Log-likelihood of a run, by which maxima are compared, with a prior too.
-
-    The density of a prior depends on how covariances are written, and is highest where a cluster
-    shrinks onto a few objects: among maxima of the posterior it would choose such ones. Of a run
-    that ended beyond numbers it is the least of all.
+    """The value by which maxima are compared; the least of all for a run that ended beyond
+    numbers.
     """
-    value = float(run.objective - likelihood.component.log_prior(run.state))
+    value = float(run.objective - likelihood.component.uncounted(run.state))
     return value if np.isfinite(value) else -np.inf
 
 
@@ -154,13 +186,13 @@ def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> lis
     component, ranked = likelihood.component, []
     for i, state in enumerate(states):
         end, value = likelihood.steps(state, n_steps)
-        value = float(value - component.log_prior(end))
+        value = float(value - component.uncounted(end))
         value = value if np.isfinite(value) else -np.inf
         ranked.append((component.has_small(end, likelihood.count), -value, i, end))
     ranked.sort(key=lambda one: one[:3])
     different = [ranked[0]]
     for one in ranked[1:]:
-        if not abs(different[-1][1] - one[1]) <= SAME * likelihood.total:
+        if not abs(different[-1][1] - one[1]) <= EFFORT.same * likelihood.total:
             different.append(one)
     return [one[3] for one in different]
 
@@ -168,18 +200,18 @@ def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> lis
 def _agree(runs: list[loop.Run], same: float) -> bool:
     """Whether enough of the runs found the best optimum."""
     values = sorted((float(run.objective) for run in runs), reverse=True)
-    return len(values) >= AGREEING and values[0] - values[AGREEING - 1] <= same
+    return len(values) >= EFFORT.agreeing and values[0] - values[EFFORT.agreeing - 1] <= same
 
 
 def moved_run(problem: Problem, best: loop.Run, limits: Limits) -> loop.Run:
     """The best run after moving clusters of a run."""
     likelihood = problem.likelihood
-    if problem.component.n_clusters < 2 or problem.sample.spaces[0].shape[1] > MOST_AXES:
+    if problem.component.n_clusters < 2 or problem.sample.spaces[0].shape[1] > EFFORT.most_axes:
         return best
-    for _ in range(ROUNDS):
+    for _ in range(EFFORT.rounds):
         states = [problem.state(R, shrink=False) for R in _swaps(problem, best.state)]
         moved, _ = best_run(likelihood, states, limits, best)
-        if merit(likelihood, moved) <= merit(likelihood, best) + SAME * likelihood.total:
+        if merit(likelihood, moved) <= merit(likelihood, best) + EFFORT.same * likelihood.total:
             break
         best = moved
     return best
@@ -188,13 +220,13 @@ def moved_run(problem: Problem, best: loop.Run, limits: Limits) -> loop.Run:
 def _swaps(problem: Problem, state: State) -> Iterator[np.ndarray]:
     """Groups (k, n) in which one cluster left its place to half of another."""
     L, weights = problem.logits(state), problem.sample.weights
-    for j in least_missed(L, weights)[:LOST]:
+    for j in least_missed(L, weights)[: EFFORT.lost]:
         others = L.copy()
         others[j] = -np.inf
         R = softmax_columns(others)[0] * weights
         sides, spread = _sides(problem.sample.spaces[0], R)
         spread[j] = -np.inf
-        for cut in np.argsort(-spread, kind="stable")[: min(CUT, len(L) - 1)]:
+        for cut in np.argsort(-spread, kind="stable")[: min(EFFORT.cut, len(L) - 1)]:
             for side in sides[cut]:
                 halves = R.copy()
                 halves[j] = np.where(side, 0.0, R[cut])
@@ -205,7 +237,7 @@ def _swaps(problem: Problem, state: State) -> Iterator[np.ndarray]:
 def fewer(problem: Problem, state: State) -> Iterator[np.ndarray]:
     """Weighted memberships (k - 1, n) of mixtures that lost a cluster, those least missed."""
     L, weights = problem.logits(state), problem.sample.weights
-    for j in least_missed(L, weights)[:CUT]:
+    for j in least_missed(L, weights)[: EFFORT.cut]:
         yield softmax_columns(np.delete(L, j, axis=0))[0] * weights
 
 
@@ -213,7 +245,7 @@ def more(problem: Problem, state: State) -> Iterator[np.ndarray]:
     """Weighted memberships (k + 1, n) of mixtures one cluster of which is cut in two."""
     R = problem.memberships(state)
     sides, spread = _sides(problem.sample.spaces[0], R)
-    for cut in np.argsort(-spread, kind="stable")[:CUT]:
+    for cut in np.argsort(-spread, kind="stable")[: EFFORT.cut]:
         for side in sides[cut]:
             halves = np.concatenate([R, np.where(side, 0.0, R[cut])[None]])
             halves[cut] *= side

@@ -15,31 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..array.rows import Rows
+from ..array.types import Array
 from ..numerics import seeding
 from . import loop
 from .component import Component, Fit, Likelihood
 from .growth import ModelCandidate, ModelSearch
 from .linked import Linked, LinkedRows
-from .runs import Limits, Problem, best_run, fewer, merit, more, moved_run
+from .runs import EFFORT, Limits, Problem, best_run, fewer, merit, more, moved_run
 from .starts import SCREEN, Sample
 
 __all__ = ["Objects", "Plan", "choose", "fit_all", "fit_growing", "on_all"]
-
-# A candidate is not fitted if its criterion is behind the best by more than this: 2 log 1000, less
-# than a thousandth of the weight of the best one in an average. Runs that stop early are off by a
-# tenth of it.
-BEHIND = 2.0 * float(np.log(1000.0))
-SAME_MEMBERSHIPS = 0.002  # share of the weight by which memberships that count as one may differ
-DONORS = 4  # candidates of a number from whose memberships the others start
-SEARCH_STARTS = 4  # of every number where several shapes are tried
-SEARCH_STEPS = 6  # that starts of a search make together
-NEIGHBOURS = 2  # runs of every candidate from the mixtures with one cluster more or less
-TIGHT_OBJECTS = 500  # up to which every candidate of a search converges to the full tolerance
-LOOSE_TOL = 1e-4  # gain for each object at which the candidates of larger searches stop
-POLISHED = 3  # best candidates of those, which go on to the full tolerance
-CLOSE = 10.0  # criterion behind the best up to which candidates of one number are fitted again
-GROWING = 3  # best candidates whose shapes are tried with more clusters
-TIE = 1e-3  # criteria that differ by less are equal: rounding must not choose
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +35,7 @@ class Objects:
     numbers). ``linked`` are linked rows with their features and weights.
     """
 
-    X: Any
+    X: Array
     weights: np.ndarray | None
     total: float
     count: float
@@ -60,7 +45,7 @@ class Objects:
 
     @classmethod
     def of(
-        cls, X: Any, weights: np.ndarray | None, links: Linked | None = None, *columns: Any
+        cls, X: Array, weights: np.ndarray | None, links: Linked | None = None, *columns: Any
     ) -> Objects:
         """Objects with weights (n,) or None, and rows that the user linked."""
         total = float(X.shape[0] if weights is None else weights.sum())
@@ -153,7 +138,7 @@ class _Search:
         """Fits of all candidates, those of one number beside each other."""
         problems = {k: self.problems(k) for k in dict.fromkeys(sizes)}
         several = any(len(same) > 1 for same in problems.values())
-        loose = several and (self.few.count > TIGHT_OBJECTS or not self.plan.thorough)
+        loose = several and (self.few.count > EFFORT.tight_objects or not self.plan.thorough)
         if not several:
             found = {k: [same[0].rate(self._alone(same[0]))] for k, same in problems.items()}
         elif loose:
@@ -182,9 +167,9 @@ class _Search:
     def _from_groups(self, problems: list[Problem], tol: float) -> list[loop.Run]:
         """A run of every candidate of one number from the starts that all share."""
         k = problems[0].component.n_clusters
-        n_starts = 1 if self.plan.n_init == 1 else min(self.plan.n_init, SEARCH_STARTS)
+        n_starts = 1 if self.plan.n_init == 1 else min(self.plan.n_init, EFFORT.search_starts)
         R = self.sample.groups(k, n_starts, self.plan.seed)
-        limits = Limits(self.plan.max_iter, tol, SEARCH_STEPS, 1)
+        limits = Limits(self.plan.max_iter, tol, EFFORT.search_steps, 1)
         return [best_run(p.likelihood, p.states(R, plain=True), limits)[0] for p in problems]
 
     def _donors(self, pairs: list[tuple[Problem, loop.Run]]) -> list[tuple[Problem, np.ndarray]]:
@@ -207,10 +192,10 @@ class _Search:
         own: loop.Run | None,
     ) -> loop.Run:
         """The best run of a candidate also from the memberships that others ended with."""
-        R = [groups for giver, groups in donors if giver is not problem][:DONORS]
+        R = [groups for giver, groups in donors if giver is not problem][: EFFORT.donors]
         if not R:
             return self._from_groups([problem], tol)[0] if own is None else own
-        limits = Limits(self.plan.max_iter, tol, SEARCH_STEPS, 1)
+        limits = Limits(self.plan.max_iter, tol, EFFORT.search_steps, 1)
         return best_run(problem.likelihood, problem.states(np.stack(R)), limits, own)[0]
 
     def _tight(self, problems: dict[int, list[Problem]]) -> dict[int, list[Fit]]:
@@ -236,7 +221,7 @@ class _Search:
         self, problems: dict[int, list[Problem]], runs: dict[int, list[loop.Run]]
     ) -> None:
         """Start every candidate also from those with one cluster more or less, in place."""
-        limits = Limits(self.plan.max_iter, self.plan.tol, SEARCH_STEPS, NEIGHBOURS)
+        limits = Limits(self.plan.max_iter, self.plan.tol, EFFORT.search_steps, EFFORT.neighbours)
         for k in sorted(set(problems) - {1}):
             moves = [(j, move) for j, move in ((k - 1, more), (k + 1, fewer)) if j in problems]
             for t, problem in enumerate(problems[k]):
@@ -258,8 +243,8 @@ class _Search:
         values = np.array([fit.value(self.plan.criterion) for fit in fits])
         if np.isnan(values).all():
             return
-        for i in np.argsort(values, kind="stable")[:POLISHED]:  # NaN comes last
-            if values[i] <= np.nanmin(values) + CLOSE:
+        for i in np.argsort(values, kind="stable")[: EFFORT.polished]:  # NaN comes last
+            if values[i] <= np.nanmin(values) + EFFORT.close:
                 again = problems[i].rate(self._alone(problems[i]))
                 if again.candidate.log_likelihood > fits[i].candidate.log_likelihood:
                     fits[i] = again
@@ -269,7 +254,7 @@ class _Search:
 
         A shape is ruled out if a freer one is not likely enough for its number of parameters.
         """
-        tol, criterion = max(self.plan.tol, LOOSE_TOL), self.plan.criterion
+        tol, criterion = max(self.plan.tol, EFFORT.loose_tol), self.plan.criterion
         fits: dict[tuple[int, int], Fit] = {}
         ends: dict[int, list[tuple[Problem, loop.Run]]] = {}
         for k, same in problems.items():
@@ -303,8 +288,8 @@ class _Search:
     def _polish(self, fits: list[Fit]) -> None:
         """Run the best candidates to the tolerance that was asked for, in place."""
         values = np.nan_to_num([fit.value(self.plan.criterion) for fit in fits], nan=np.inf)
-        for i in np.argsort(values, kind="stable")[:POLISHED]:
-            if not values[i] <= values.min() + BEHIND:
+        for i in np.argsort(values, kind="stable")[: EFFORT.polished]:
+            if not values[i] <= values.min() + EFFORT.behind:
                 break
             fits[i] = _further(fits[i], fits[i].likelihood, self.plan)
 
@@ -320,7 +305,9 @@ def ruled_out(
     share = likelihood.count / likelihood.total
     highest = float(np.nanmin([*(fit.candidate.log_likelihood for fit in freer), np.inf]))
     bounds = {by: -2.0 * highest * share + (2.0 if by == "aic" else log_n) * p for by in best}
-    if not all(bounds[by] > best[by] + BEHIND for by in best):  # also where a fit failed (NaN)
+    if not all(
+        bounds[by] > best[by] + EFFORT.behind for by in best
+    ):  # also where a fit failed (NaN)
         return None
     reason = (
         f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least, too high "
@@ -354,11 +341,11 @@ def fit_growing(
     fits, tried = search.fits(sizes), list(sizes)
     while next_ := more_sizes(choose(fits, plan.criterion).candidate.n_clusters, tried):
         table = ModelSearch([fit.candidate for fit in fits], plan.criterion)
-        names = {row.shape for row in table.best(GROWING)}
+        names = {row.shape for row in table.best(EFFORT.growing)}
         fewer_shapes = plan._replace(components=_only(plan.components, names))
         going = _Search(search.few, fewer_shapes, search.sample)
         fits, tried = fits + going.fits(next_), tried + next_
-    if search.few.count > TIGHT_OBJECTS or plan.fixed or not plan.thorough:
+    if search.few.count > EFFORT.tight_objects or plan.fixed or not plan.thorough:
         return sorted(fits, key=lambda fit: fit.candidate.n_clusters)
     done: set[int] = set()
     while (k := choose(fits, plan.criterion).candidate.n_clusters) not in done:
@@ -390,11 +377,11 @@ def choose(fits: Sequence[Fit], criterion: str) -> Fit:
     near, judged = np.arange(len(fits)), np.full(len(fits), np.inf)
     if np.isfinite(values).any():
         for i in np.argsort(values, kind="stable"):  # NaN comes last
-            if not values[i] <= judged.min() + TIE:
+            if not values[i] <= judged.min() + EFFORT.tie:
                 break
             own = fits[i].likelihood
             judged[i] = values[i] + own.component.doubt(fits[i].run.state, own.count)
-        near = np.flatnonzero(judged <= judged.min() + TIE)
+        near = np.flatnonzero(judged <= judged.min() + EFFORT.tie)
     return fits[min(map(int, near), key=lambda i: (fits[i].candidate.n_parameters, i))]
 
 
@@ -414,4 +401,4 @@ def _alike(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two weighted memberships (k, n) are the same, in whatever order."""
     together = one @ other.T
     best = np.abs(one - other[np.argmax(together, axis=1)])
-    return bool(best.sum() <= SAME_MEMBERSHIPS * one.sum())
+    return bool(best.sum() <= EFFORT.same_memberships * one.sum())

@@ -29,7 +29,7 @@ import numpy as np
 
 from ..array.arrays import native
 from ..array.rows import Rows
-from ..array.types import Weights
+from ..array.types import Array, Weights
 from ..numerics import seeding
 from ..numerics.background import Background, one_gaussian
 from ..numerics.coordinates import Coordinates
@@ -203,7 +203,7 @@ def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def feature_sample(
-    X: Any, weights: Weights, coordinates: Coordinates, *, missing: bool, trimmed: bool = False
+    X: Array, weights: Weights, coordinates: Coordinates, *, missing: bool, trimmed: bool = False
 ) -> Sample:
     """Standardised objects, complete, with k-means in three sorts of coordinates.
 

@@ -99,7 +99,7 @@ def log_constant(d: int, concentrations: np.ndarray) -> np.ndarray:
     return -0.5 * d * np.log(2.0 * np.pi) - log_bessel(d / 2.0 - 1.0, concentrations)
 
 
-def directions(X: Any) -> np.ndarray:
+def directions(X: Array) -> np.ndarray:
     """Rows scaled to length one, in float64; a row of zeros or without any value becomes zeros."""
     return unit_rows(np.nan_to_num(to_numpy(X).astype(np.float64)))
 
@@ -117,7 +117,7 @@ class Directions(Component):
         """The number of clusters."""
         return {"n_clusters": self.n_clusters}
 
-    def rows(self, X: Any, *columns: Any) -> Rows:
+    def rows(self, X: Array, *columns: Any) -> Rows:
         """Rows scaled to length one."""
         return Rows(X, *columns, view=directions)
 
@@ -249,7 +249,7 @@ class DirectionalMixture(AutomaticMixture, Mixture):
                 f"shared_concentration must be True or False, got {self.shared_concentration!r}"
             )
 
-    def _read(self, X: Any, *, reset: bool) -> Any:
+    def _read(self, X: Array, *, reset: bool) -> Any:
         X = super()._read(X, reset=reset)
         if X.shape[1] < 2:
             raise ValueError(

@@ -47,7 +47,7 @@ class _ClassMixture(_DensityMixture):
     What is constant in one class may be what tells it from the others: it has a density, too.
     """
 
-    def score_samples(self, X: Any, *, measurement_error: ArrayLike | None = None) -> Any:
+    def score_samples(self, X: Array, *, measurement_error: ArrayLike | None = None) -> Any:
         """Log density, with that of the features that are constant in this class."""
         density = super().score_samples(X, measurement_error=measurement_error)
         if self._constant is None:
@@ -58,7 +58,7 @@ class _ClassMixture(_DensityMixture):
 class _LabelledMixture(_DensityMixture):
     """A mixture whose components are classes: every label is known."""
 
-    def _known(self, y: Any, links: tuple[Any, Any], X: Any, k: int) -> Known:
+    def _known(self, y: Any, links: tuple[Any, Any], X: Array, k: int) -> Known:
         self._classes = np.arange(k)
         none = np.empty((0, 2), dtype=np.intp)
         return Known(component=y, labels=y, links=none, signs=np.empty(0))

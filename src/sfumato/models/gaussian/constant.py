@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...array.types import Array
+
 __all__ = ["Constant"]
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -29,7 +31,7 @@ class Constant(NamedTuple):
         unit = np.where(low == 0, 1.0, np.clip(np.abs(low), 1e-100, 1e100))
         return cls(np.flatnonzero(varies), low, regularization * unit**2)
 
-    def part(self, X: Any) -> Any:
+    def part(self, X: Array) -> Any:
         """The features that vary: as a view where they lie side by side."""
         first, last = int(self.varying[0]), int(self.varying[-1]) + 1
         return X[:, first:last] if last - first == len(self.varying) else X[:, self.varying]

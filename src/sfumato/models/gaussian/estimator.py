@@ -10,7 +10,7 @@ import numpy as np
 from ...array.arrays import to_numpy
 from ...array.docs import documented
 from ...array.rows import Rows, has_holes
-from ...array.types import ArrayLike, RandomState
+from ...array.types import Array, ArrayLike, RandomState
 from ...array.validation import check_choice, check_number, check_weights
 from ...components.gaussian import Gaussian, Measured, Start
 from ...conjugate import NormalInverseWishart
@@ -190,7 +190,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
     def _streams(self) -> bool:
         return True
 
-    def _read(self, X: Any, *, reset: bool) -> Any:
+    def _read(self, X: Array, *, reset: bool) -> Any:
         """Checked features, without those that were constant in the fit."""
         X = check_features(self, X, reset=reset, missing=True)
         return X if reset or self._constant is None else self._constant.part(X)
@@ -199,7 +199,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
     @observed_only
     def fit(
         self,
-        X: Any,
+        X: Array,
         y: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
@@ -229,7 +229,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     def _learn(
         self,
-        X: Any,
+        X: Array,
         y: Any,
         sample_weight: ArrayLike | None,
         links: tuple[Any, Any] = (None, None),
@@ -257,7 +257,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         self._check_with_errors(X, known)
         return self._fit(X, weights, sizes, known, check_errors(measurement_error, *X.shape))
 
-    def _known(self, y: Any, links: tuple[Any, Any], X: Any, k: int) -> Known:
+    def _known(self, y: Any, links: tuple[Any, Any], X: Array, k: int) -> Known:
         """What the user knows of some objects."""
         y = None if y is None else np.asarray(y)
         y = y[:, 0] if y is not None and y.ndim == 2 and y.shape[1] == 1 else y
@@ -284,7 +284,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         check_frozen(self.init)
 
     def _find_constant(
-        self, X: Any, weights: np.ndarray | None, keep: bool, measurement_error: Any
+        self, X: Array, weights: np.ndarray | None, keep: bool, measurement_error: Any
     ) -> Constant | None:
         """The features that do not vary, where others do and the user says nothing of these."""
         told = not check_frozen(self.init).is_empty or isinstance(self.prior, NormalInverseWishart)
@@ -299,7 +299,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
             return None
         return Constant.of(low, varies, self.regularization)
 
-    def _check_with_errors(self, X: Any, known: Known) -> None:
+    def _check_with_errors(self, X: Array, known: Known) -> None:
         """Refuse what cannot be combined with known errors."""
         if not isinstance(X, np.ndarray) or np.isnan(X).any():
             raise ValueError("measurement_error needs X as a NumPy array without missing values")
@@ -399,7 +399,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     def predict_proba(
         self,
-        X: Any,
+        X: Array,
         *,
         n_clusters: int | None = None,
         measurement_error: ArrayLike | None = None,
@@ -424,7 +424,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         U = self._posterior(checked, 0, measurement_error)
         return self._new_at(U, n_clusters, X, measurement_error=measurement_error)
 
-    def score_samples(self, X: Any, *, measurement_error: ArrayLike | None = None) -> Any:
+    def score_samples(self, X: Array, *, measurement_error: ArrayLike | None = None) -> Any:
         """Logarithm of the density at every object, of its observed features if some are missing.
 
         Parameters
@@ -441,7 +441,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         self._check_fitted()
         return self._posterior(self._read(X, reset=False), 1, measurement_error)
 
-    def _posterior(self, X: Any, which: int, measurement_error: ArrayLike | None = None) -> Any:
+    def _posterior(self, X: Array, which: int, measurement_error: ArrayLike | None = None) -> Any:
         errors = self._errors_of(X, measurement_error)
         alone = (self._component, self._state)
         if which or not self._members:
@@ -449,7 +449,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         each = [(m, _posterior(X, m.component, m.state, 0, errors)) for m in self._members]
         return averaged(each)
 
-    def _errors_of(self, X: Any, measurement_error: ArrayLike | None) -> np.ndarray | None:
+    def _errors_of(self, X: Array, measurement_error: ArrayLike | None) -> np.ndarray | None:
         """Error covariances (n, p, p) of new objects."""
         if measurement_error is None:
             return None
@@ -467,7 +467,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         return drawn if self._constant is None else self._constant.points(drawn)
 
     def partial_fit(
-        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: Array, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> Any:
         """Learn from one batch; the first one starts the model, later ones move it.
 
@@ -498,7 +498,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         self._absorb(data.likelihood(self._component), first)
         return self
 
-    def _batch_labels(self, y: Any, X: Any) -> Known:
+    def _batch_labels(self, y: Any, X: Array) -> Known:
         """Known labels of a batch as components, numbered as in the first batch."""
         known = Known.of(None, None, y, X, X.shape[0])
         if known.labels is None:
@@ -545,7 +545,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
 
 def _posterior(
-    X: Any, component: Gaussian, state: Any, which: int, errors: np.ndarray | None
+    X: Array, component: Gaussian, state: Any, which: int, errors: np.ndarray | None
 ) -> Any:
     """Memberships (0) or log-densities in the units of the data (1) of objects."""
     if errors is None and has_holes(Rows(X)):
@@ -554,7 +554,7 @@ def _posterior(
         component = component.with_errors(errors is not None)
     ready = component.ready(state)
 
-    def part(block: Any, *more: Any) -> Any:
+    def part(block: Array, *more: Any) -> Any:
         found = component.posterior(block, ready, *more)[which]
         return found + component.log_volumes(block) if which else found
 

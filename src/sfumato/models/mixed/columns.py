@@ -37,7 +37,7 @@ class Column(NamedTuple):
         return self.kind in ("categorical", "binary")
 
 
-def as_frame(X: Any) -> Any:
+def as_frame(X: Array) -> Any:
     """The data frame (of narwhals) behind ``X``, or None where it is an array."""
     if not (hasattr(X, "columns") and hasattr(X, "shape")):
         return None
