@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from sfumato import DirichletProcessMixture
 from sfumato.array.rows import Rows
 from sfumato.conjugate import NormalInverseWishart
-from sfumato.models.dirichlet_process import gibbs, kernel, priors, seating, starts
+from sfumato.models.dirichlet_process import kernel, priors, sampling, variational
 
 from .timing import Line, medians
 
@@ -35,7 +35,8 @@ def _iteration() -> Line:
     X = 3.0 * rng.normal(size=(k, d))[rng.integers(k, size=n)] + rng.normal(size=(n, d))
     rows = Rows(X, None, n_jobs=1)
     component = priors.build(priors.default_prior(NormalInverseWishart, rows), rows)
-    state = next(starts.unmerged(component, rows, k, ALPHA, np.arange(1)))
+    search = variational.Ascent(component, rows, ALPHA, 1, 0.0)
+    state = next(search.unmerged(k, np.arange(1)))
     peer = BayesianGaussianMixture(
         n_components=k, max_iter=1, init_params="random", random_state=0
     ).fit(X)
@@ -65,12 +66,11 @@ def _sweep() -> Line:
     rows = Rows(X, None)
     component = priors.build(priors.default_prior(NormalInverseWishart, rows), rows)
     Z = component.features(X)
-    points = seating.points(component, Z)
-    chain = gibbs.Chain(component, Z, points)
-    first = gibbs.start(chain, 1.0, np.random.default_rng(0))
+    chain = sampling.Chain.of(component, Z)
+    first = chain.start(1.0, np.random.default_rng(0))
 
     def sweep() -> None:
-        gibbs.sweep(chain, first, ALPHA, np.random.default_rng(1))
+        chain.sweep(first, ALPHA, np.random.default_rng(1))
 
     with threadpool_limits(1):
         seconds = medians({"sweep": sweep}, repeats=3)["sweep"]

@@ -18,8 +18,7 @@ from sklearn.cluster import KMeans
 from sfumato import DiscriminativeClustering
 from sfumato.array.rows import Rows
 from sfumato.models.discriminative.classes import class_rows
-from sfumato.models.discriminative.online import Online, Pace, online_pass
-from sfumato.models.discriminative.problem import Frame, Problem
+from sfumato.models.discriminative.problem import Frame, Online, Problem, online_pass
 from sfumato.models.discriminative.starts import starts
 
 from .timing import Line, medians
@@ -48,7 +47,7 @@ def run() -> list[Line]:
             "gradient": lambda: problem.gradient(
                 problem.table(centers, bandwidth), centers, bandwidth
             ),
-            "pass": lambda: online_pass(problem, online, bandwidth, Pace(0.1, "auto"), order),
+            "pass": lambda: online_pass(problem, online, bandwidth, 0.1, order),
             "k-means": lambda: KMeans(
                 20, init=problem.frame.coordinates.outer(centers), n_init=1, max_iter=1, tol=0.0
             ).fit(X),
@@ -125,7 +124,7 @@ def gap(name: str, make: Callable[[], tuple[np.ndarray, np.ndarray]], k: int) ->
             warnings.simplefilter("ignore")
             values[algorithm] = (
                 DiscriminativeClustering(
-                    k, algorithm=algorithm, max_iter=max_iter, tol=1e-6, random_state=0, n_jobs=1
+                    k, algorithm=algorithm, max_iter=max_iter, tol=1e-6, random_state=0
                 )
                 .fit(X, c)
                 .objective_

@@ -9,9 +9,11 @@ above, such as a level of agreement, the distance to one is.
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -90,10 +92,10 @@ def labelings() -> str:
     found = []
     for seed in range(6):
         L = datasets.make_labelings(
-            len(sizes), 4, memberships=truth, n_partitions=30, random_state=seed
+            len(sizes), 4, memberships=truth, n_members=30, random_state=seed
         ).evidence
         model = sfumato.EvidenceAccumulation(
-            "auto", ensemble="precomputed", selection="eigengap", random_state=0
+            "auto", ensemble="precomputed", criterion="eigengap", random_state=0
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -160,7 +162,7 @@ def numbers() -> str:
 
 MODELS = "sfumato.models."
 THRESHOLDS = [
-    Threshold(f"{MODELS}dirichlet_process.priors", "KAPPA", process.__doc__ or "", process),
+    Threshold(f"{MODELS}dirichlet_process.kernel", "TUNING.kappa", process.__doc__ or "", process),
     Threshold(f"{MODELS}spectral.estimator", "CONTINUUM", continuum.__doc__ or "", continuum),
     Threshold("sfumato.engine.structure", "LEVEL", structure.__doc__ or "", structure),
     Threshold("sfumato.engine.structure", "CONFIDENT", structure.__doc__ or "", structure),
@@ -175,15 +177,12 @@ THRESHOLDS = [
     ),
     *(
         Threshold(
-            f"{MODELS}discriminative.starts", name, discriminative.__doc__ or "", discriminative
+            f"{MODELS}discriminative.problem",
+            f"TUNING.{name}",
+            discriminative.__doc__ or "",
+            discriminative,
         )
-        for name in ("GAIN", "CHANCE")
-    ),
-    *(
-        Threshold(
-            f"{MODELS}discriminative.estimator", name, discriminative.__doc__ or "", discriminative
-        )
-        for name in ("EVIDENT", "ABOVE_CHANCE")
+        for name in ("gain", "chance", "evident", "above_chance")
     ),
     Threshold(f"{MODELS}consensus.evidence", "REGULARIZATION", consensus.__doc__ or "", consensus),
     Threshold("sfumato.numerics.axes", "RIDGE", consensus.__doc__ or "", consensus),
@@ -197,19 +196,38 @@ def moved(value: float) -> tuple[float, float]:
     return value / 2, 2 * value
 
 
+def found_at(module: object, name: str) -> float:
+    """A constant, or the field of a record of them."""
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module  # type: ignore[return-value]
+
+
+def put(module: ModuleType, name: str, value: float) -> None:
+    """Give a constant, or the field of a record, another value wherever it was imported."""
+    record, _, field = name.partition(".")
+    old = getattr(module, record)
+    new = old._replace(**{field: value}) if field else value
+    folder = module.__name__.rpartition(".")[0]
+    others = [part for name, part in sys.modules.items() if name.startswith(folder)]
+    for part in [module, *(others if field else [])]:
+        if getattr(part, record, None) is old:
+            setattr(part, record, new)
+
+
 def main() -> None:
     """Print the table."""
     print("| where | value | measured | at half | as it is | at twice |\n|---|---|---|---|---|---|")
     usual: dict[Callable[[], str], str] = {}
     for threshold in THRESHOLDS:
         module = importlib.import_module(threshold.module)
-        value = getattr(module, threshold.name)
+        value = found_at(module, threshold.name)
         usual.setdefault(threshold.measure, threshold.measure())
         found = []
         for trial in moved(value):
-            setattr(module, threshold.name, trial)
+            put(module, threshold.name, trial)
             found.append(threshold.measure())
-        setattr(module, threshold.name, value)
+        put(module, threshold.name, value)
         where = f"`{threshold.module.removeprefix('sfumato.')}.{threshold.name}`"
         what = threshold.what.rstrip(".").replace("\n", " ")
         cells = (where, f"{value:g}", what, found[0], usual[threshold.measure], found[1])

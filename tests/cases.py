@@ -338,6 +338,14 @@ CASES = [
         larger=True,
     ),
     Case(
+        "information-maximization",
+        lambda s: sfumato.InformationMaximization(3, random_state=s),
+        X,
+        inductive=True,
+        weights=True,
+        larger=True,
+    ),
+    Case(
         "discriminative",
         lambda s: sfumato.DiscriminativeClustering(3, random_state=s),
         X,

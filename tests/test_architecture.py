@@ -37,6 +37,7 @@ LAYERS = {
     "conjugate": 5,
     "datasets": 5,
     "engine": 6,
+    "components": 7,
     "growth": 7,
     "selection": 7,
     "models": 8,

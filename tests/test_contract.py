@@ -247,7 +247,7 @@ def test_a_weight_of_zero_equals_absence(case):
 
 
 def takes_links(case):
-    refused = ("operator", "baum-eagon", "coassociation", "average-linkage")
+    refused = ("operator", "baum-eagon", "coassociation", "average-linkage", "gibbs")
     named = "must_link" in inspect.signature(case.make(0).fit).parameters
     return named and not any(setting in case.name for setting in refused)
 

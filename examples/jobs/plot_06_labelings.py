@@ -11,7 +11,7 @@ labels need not match. From a shell: ``sfumato consensus labelings.csv``.
 # Ten labelings of 120 objects.
 from sfumato import EvidenceAccumulation, datasets, plot
 
-L = datasets.make_labelings(120, 3, n_partitions=10, random_state=0).evidence
+L = datasets.make_labelings(120, 3, n_members=10, random_state=0).evidence
 print(L[:3])
 
 # %%

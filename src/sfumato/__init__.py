@@ -29,6 +29,7 @@ def _homes() -> dict[str, str]:
         "EvidenceWarning": "array.warn",
         "MemoryBudgetError": "array.memory",
         "MixtureClassifier": "models.gaussian.classifier",
+        "Start": "components.gaussian",
         "show_versions": "array.versions",
     }
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.cli.advice import advice, explained_by_one
+from sfumato.cli.evidence import advice, explained_by_one
 from sfumato.io import Roles, read
 
 CAUSES = [

@@ -11,13 +11,14 @@ import subprocess
 import sys
 import threading
 
+import filelock
 import pytest
 from test_cli import ROLES, data, run  # noqa: F401
 
 from faults import fault, raising, watch_the_rest
 from sfumato import report
 from sfumato.array import memory
-from sfumato.io import InputError, checkpoint, claims, read_result
+from sfumato.io import InputError, read_result, saving
 from sfumato.io.output import Output
 from sfumato.io.results import check_target
 
@@ -30,8 +31,7 @@ STOPPED = raising(KeyboardInterrupt)
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr(report, "write", lambda path, *_, **__: path.write_text("<html>"))
-    monkeypatch.setattr(claims, "_PAUSE", 0)
-    monkeypatch.setitem(checkpoint.Checkpoint.__init__.__kwdefaults__, "every", 0.0)
+    monkeypatch.setitem(saving.Checkpoint.__init__.__kwdefaults__, "every", 0.0)
     watch_the_rest(monkeypatch.setattr)
 
 
@@ -161,6 +161,10 @@ def test_a_fault_at_every_write_of_a_file(run, data, tmp_path, words):
     assert place > 8
 
 
+def without_locks(*_, **__):
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
 def writer(target, number, outcomes, force):
     try:
         with Output(target, check_target, force=force) as output, output.folder() as folder:
@@ -174,7 +178,7 @@ def writer(target, number, outcomes, force):
 @pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
 def test_many_writers_to_one_folder_lose_nothing(tmp_path, monkeypatch, locks, force):
     if not locks:
-        monkeypatch.setattr("sfumato.io.locks.fcntl", None)
+        monkeypatch.setattr(filelock.FileLock, "acquire", without_locks)
     outcomes = {}
     threads = [
         threading.Thread(target=writer, args=(tmp_path / "r", i, outcomes, force))

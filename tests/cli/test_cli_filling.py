@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.cli import main
-from sfumato.cli.filling import Joint, fill_in, joint_of, joint_restored
+from sfumato.cli.scaling import Joint, Scaling, fill_in, joint_of, restored
 from sfumato.io import InputError
 
 RNG = np.random.default_rng(0)
@@ -39,11 +39,13 @@ def test_rows_without_any_cell_and_far_values():
 
 @pytest.mark.parametrize("bad", [{}, {"mean": [0.0]}, {"mean": "x"}, {"low": [np.nan, 0.0]}])
 def test_a_damaged_summary_is_refused(bad):
-    good = Joint(np.zeros(2), np.eye(2), np.zeros(2), np.ones(2)).as_lists()
-    assert joint_restored(good, 2) is not None
-    assert joint_restored(None, 2) is None
+    joint = Joint(np.zeros(2), np.eye(2), np.zeros(2), np.ones(2))
+    good = Scaling("none", np.zeros(2), np.ones(2), np.zeros(2), joint).kept()
+    assert restored({"scaling": good}, 2).joint is not None
+    assert restored({"scaling": {**good, "joint": None}}, 2).joint is None
+    wrong = {**good["joint"], **bad} if bad else {}
     with pytest.raises(InputError, match="summary.json is damaged"):
-        joint_restored({**good, **bad} if bad else {}, 2)
+        restored({"scaling": {**good, "joint": wrong}}, 2)
 
 
 def test_few_rows_are_left_to_the_median():

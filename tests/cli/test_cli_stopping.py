@@ -17,8 +17,7 @@ import pytest
 from sfumato.cli import main, stopping
 
 FAST = (
-    "from sfumato.io.checkpoint import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] = "
-    "0.0; "
+    "from sfumato.io.saving import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] = 0.0; "
 )
 FCM = ("-m", "fuzzy-c-means", "-k", "3")
 MAIN = "import sys; from sfumato.cli import main; sys.exit(main())"
@@ -153,7 +152,7 @@ def test_a_stop_that_is_not_heard_is_carried_out_by_the_watch(monkeypatch, capsy
     Heard in time, it does nothing.
     """
     ended = []
-    monkeypatch.setattr(stopping, "_PATIENCE", 0.05)
+    monkeypatch.setattr(stopping.Stop, "patience", 0.05)
     monkeypatch.setattr(os, "_exit", ended.append)
     with stopping.listening(), stopping.rescued(lambda: "all is kept"):
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()

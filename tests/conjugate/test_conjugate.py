@@ -360,7 +360,7 @@ def test_objects_are_immutable_and_data_are_not_written(name):
             lambda: NormalInverseGamma().posterior([1e200, -1e200]),
             r"data has values as large as 1e\+200",
         ),
-        (lambda: NormalInverseGamma().log_predictive([1e200]), "log_predictive overflows"),
+        (lambda: NormalInverseGamma().log_predictive([1e200]), "too far apart.*change units"),
         (lambda: NormalKnownVariance().log_evidence([1e200]), "log_evidence overflows"),
         (lambda: NormalInverseWishart([0, 0], 1, 3, [[1, 0.5], [0, 1]]), "scale must be symmetric"),
         (lambda: BetaBinomial().sample(-1), "size must lie"),

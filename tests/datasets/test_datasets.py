@@ -59,7 +59,7 @@ def test_gaussian_posterior_equals_bayes_rule():
 
 
 def test_labelings_have_the_cooccurrence_of_the_memberships():
-    simulated = datasets.make_labelings(30, 3, n_partitions=4000, missing=0.2, random_state=0)
+    simulated = datasets.make_labelings(30, 3, n_members=4000, missing=0.2, random_state=0)
     L, U = simulated.evidence, simulated.memberships
     assert np.mean(L == -1) == pytest.approx(0.2, abs=0.01)
     pairs = np.stack(np.triu_indices(30, 1), axis=1)

@@ -1,4 +1,4 @@
-"""Must-links, cannot-links and labels in mixtures that share ``DensityMixture``."""
+"""Must-links, cannot-links and labels in mixtures."""
 
 import itertools
 import warnings
@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from sfumato import EvidenceWarning, FactorMixture, MixedMixture, StudentMixture
+from sfumato import (
+    EvidenceWarning,
+    FactorMixture,
+    GaussianMixture,
+    MixedMixture,
+    StudentMixture,
+)
 from sfumato.metrics import adjusted_rand_index
 
 MAKERS = {
@@ -15,6 +21,7 @@ MAKERS = {
     "student-diagonal": lambda k: StudentMixture(k, covariance_type="EEI", random_state=0),
     "factor": lambda k: FactorMixture(k, n_factors=1, random_state=0),
     "mixed": lambda k: MixedMixture(k, random_state=0),
+    "gaussian": lambda k: GaussianMixture(k, covariance_type="full", random_state=0),
 }
 every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
@@ -61,7 +68,8 @@ def test_memberships_and_objective_are_sums_over_all_allowed_labellings(make):
     must, cannot, soft = [[0, 1]], [[2, 30]], [[0, 2, 1.3]]
     y = np.full(40, -1)
     y[[5, 35]] = [0, 1]
-    model = quietly(make(2), X, y, weights, must_link=[[0, 1]], cannot_link=[[2, 30, 1e3], *soft])
+    links = {"must_link": [[0, 1]], "cannot_link": [[2, 30, 1e3], *soft]}
+    model = quietly(make(2), X, y, sample_weight=weights, **links)
     L = weights[:, None] * (np.log(model.predict_proba(X)) + model.score_samples(X)[:, None])
     rows = [0, 1, 2, 30]
     values, labels = [], list(itertools.product(range(2), repeat=4))
@@ -91,7 +99,7 @@ def test_weights_of_links_equal_copies_of_linked_rows(make):
     weights[[3, 40]] = 2.0
     copied = np.vstack([X, X[[3, 40]]])
     one, two = make(2).set_params(tol=1e-12), make(2).set_params(tol=1e-12)
-    quietly(one, X, None, weights, must_link=[[3, 40]], cannot_link=[[3, 50]])
+    quietly(one, X, sample_weight=weights, must_link=[[3, 40]], cannot_link=[[3, 50]])
     links = {"must_link": [[3, 40], [3, 60], [40, 61]], "cannot_link": [[3, 50]]}
     quietly(two, copied, **links)
     np.testing.assert_allclose(one.memberships_, two.memberships_[:60], atol=1e-6)
@@ -127,7 +135,7 @@ def test_the_number_is_searched_for_among_those_with_room_for_the_labels(make, b
 def test_starts_that_compete_on_a_sample_know_the_links(make, blobs, monkeypatch):
     X, truth = blobs
     model = make(3)
-    monkeypatch.setattr(type(model), "_screen", 40)
+    monkeypatch.setattr("sfumato.engine.search.SCREEN", 40)
     y = np.where(np.arange(90) % 12 == 0, truth, -1)
     model.fit(X, y, must_link=[[1, 2]], cannot_link=[[3, 50]])
     np.testing.assert_array_equal(model.labels_, truth)

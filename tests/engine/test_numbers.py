@@ -135,3 +135,35 @@ def test_scores_of_a_graph_of_neighbours_do_not_depend_on_the_order():
     order = np.random.default_rng(0).permutation(len(X))
     one, other = (number_scores(knn(Y), None, 8) for Y in (X, X[order]))
     np.testing.assert_allclose(list(one.values()), list(other.values()), atol=1e-5)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_sequence_of_numbers_is_searched(model):
+    X = make_gaussians(120, 4, separation=8, random_state=1).evidence
+    fitted = model([2, 4, 7], random_state=0).fit(X)
+    assert fitted.n_clusters_ == 4
+    assert [row.n_clusters for row in fitted.selection_.table] == [2, 4, 7]
+    given = model(4, random_state=0).fit(X)
+    np.testing.assert_allclose(fitted.memberships_, given.memberships_, atol=1e-6)
+    noise = np.random.default_rng(0).normal(size=(120, 2))
+    with pytest.warns(EvidenceWarning, match="one cluster is the answer"):
+        assert model([1, 2, 3], random_state=0).fit(noise).n_clusters_ == 1
+    with pytest.raises(ValueError, match="empty sequence"):
+        model([]).fit(X)
+    with pytest.raises(TypeError, match="sample_weight|positional"):
+        model(2).fit(X, None, np.ones(120))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_clusters_come_by_size_whatever_the_order_of_the_objects(model):
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1, 2], (20, 60, 40))
+    X = rng.normal(size=(120, 2)) + 20.0 * np.eye(3)[group][:, :2]
+    fitted = model(3, random_state=0).fit(X)
+    np.testing.assert_array_equal(np.bincount(fitted.labels_), [60, 40, 20])
+    order = rng.permutation(120)
+    again = model(3, random_state=0).fit(X[order])
+    np.testing.assert_array_equal(again.labels_, fitted.labels_[order])
+    np.testing.assert_array_equal(fitted.predict(X), fitted.labels_)
+    some = np.where(np.arange(120) % 10 == 0, group, -1)
+    np.testing.assert_array_equal(model(3, random_state=0).fit(X, some).labels_, group)

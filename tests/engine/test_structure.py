@@ -94,7 +94,7 @@ def test_too_many_clusters_of_a_similarity_are_counted():
 
 def test_labelings():
     model = EvidenceAccumulation(3, ensemble="precomputed", consensus="average")
-    good = make_labelings(120, 3, n_partitions=30, noise=0.1, random_state=0).evidence
+    good = make_labelings(120, 3, n_members=30, noise=0.1, random_state=0).evidence
     assert heard(model, good) == []
     assert model.structure_.supported
     random = np.random.default_rng(0).integers(4, size=(120, 30))

@@ -8,6 +8,7 @@ import numpy as np
 
 import sfumato
 from sfumato import conjugate, datasets, growth, memberships, metrics, selection, similarity
+from sfumato.selection import trials
 
 from . import evidence
 from .judge import attempt, no_nan
@@ -37,7 +38,7 @@ ROWS = (
     "strongest",
     "check_memberships",
 )
-CRITERIA = (*selection.CRITERIA, "auto")
+CRITERIA = (*trials.CRITERIA, "auto")
 
 
 def function(rng: np.random.Generator) -> str:

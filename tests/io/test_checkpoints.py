@@ -7,7 +7,7 @@ from scipy.optimize import minimize, rosen, rosen_der
 from sfumato.engine.acceleration import Squarem
 from sfumato.engine.loop import Run, checkpoints, iterate, replay
 from sfumato.io import moving
-from sfumato.io.checkpoint import Checkpoint
+from sfumato.io.saving import Checkpoint
 
 
 class Keeper:

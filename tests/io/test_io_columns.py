@@ -68,7 +68,7 @@ def test_dates_and_truth():
     assert as_day(["31.12.2020", "01.02.2021"])[1] == as_day(["2021-02-01"])[0]
     assert as_day(["2020-01-01 12:00"])[0] % 1 == 0.5
     assert as_day(["2020-13-45"]) is None
-    assert truth_words(["Yes", "no"]) == ({"yes"}, {"no"})
+    assert truth_words(["Yes", "no"]) == [1.0, 0.0]
     assert truth_words(["yes", "maybe"]) is None
 
 

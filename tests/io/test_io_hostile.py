@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 
 from sfumato import FuzzyCMeans
 from sfumato.io import InputError, Roles, read, reading, text
-from sfumato.io.results import read_memberships, write_memberships
-from sfumato.io.summaries import read_summary
-from sfumato.io.trusted import load, save, untrusted
+from sfumato.io.results import read_memberships, read_summary, write_memberships
+from sfumato.io.saving import load, save, untrusted
 
 ODD = [
     "x\r=cmd|' /C calc'!A0",
@@ -96,7 +95,7 @@ def test_a_first_line_without_end_is_refused(tmp_path, monkeypatch):
 
 
 def test_wide_rows_are_taken_a_few_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "_CELLS", 50)
+    monkeypatch.setattr(text, "_BLOCK", 1)
     X = np.arange(700).reshape(70, 10)
     (tmp_path / "x.csv").write_text("\n".join(",".join(map(str, row)) for row in X.tolist()))
     heard = []

@@ -1,17 +1,16 @@
 """Output is whole or not there, never replaces what nobody gave up, and says who is writing it."""
 
 import errno
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
+import filelock
 import pytest
 
-from sfumato.io import InputError, claims, locks, moving
+from sfumato.io import InputError, moving
 from sfumato.io import output as output_module
 from sfumato.io.moving import exchange, rename_new, whole_file
 from sfumato.io.output import Output, check_file
@@ -60,21 +59,6 @@ def test_an_exchange_gives_the_old_one_back(tmp_path, ways):
     old = exchange(tmp_path / "a", tmp_path / "b")
     assert ((tmp_path / "b/file").read_text(), (old / "file").read_text()) == ("new", "old")
     assert len(names(tmp_path)) == 2
-
-
-def test_a_file_system_without_links_is_written_to_as_well(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.EPERM, "no links here")
-
-    monkeypatch.setattr(moving, "_libc", lambda: None)
-    monkeypatch.setattr(os, "link", refuse)
-    (tmp_path / "a").write_text("new")
-    rename_new(tmp_path / "a", tmp_path / "b")
-    assert (names(tmp_path), (tmp_path / "b").read_text()) == (["b"], "new")
-    (tmp_path / "a").write_text("newer")
-    with pytest.raises(FileExistsError):
-        rename_new(tmp_path / "a", tmp_path / "b")
-    assert (tmp_path / "b").read_text() == "new"
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -167,13 +151,10 @@ def test_partial_names_cannot_be_foreseen_and_links_are_not_followed(tmp_path, m
     assert len(seen) == 3
 
 
-def test_a_second_writer_is_refused_at_once_and_told_who_is_writing(tmp_path, monkeypatch):
-    monkeypatch.setattr(claims, "_PAUSE", 0)
+def test_a_second_writer_is_refused_before_the_work(tmp_path):
     with Output(tmp_path / "r", check_target) as output:
         with (
-            pytest.raises(
-                InputError, match=f"being written by process {os.getpid()} on .* since 20"
-            ),
+            pytest.raises(InputError, match="being written by another process"),
             Output(tmp_path / "r", check_target),
         ):
             pass
@@ -185,56 +166,12 @@ def test_a_second_writer_is_refused_at_once_and_told_who_is_writing(tmp_path, mo
         write(output)
 
 
-class Windows:
-    """Its locks and its open files, which cannot be removed, made of what this system has."""
-
-    LK_NBLCK = 2
-
-    def __init__(self, monkeypatch):
-        self.flock, self.unlink = locks.fcntl, Path.unlink
-        monkeypatch.setattr(locks, "fcntl", None)
-        monkeypatch.setattr(locks, "msvcrt", self)
-        monkeypatch.setattr(Path, "unlink", lambda *args, **options: self.remove(*args, **options))
-
-    def locking(self, handle, mode, size):
-        assert (mode, size) == (self.LK_NBLCK, 1)
-        assert os.lseek(handle, 0, os.SEEK_CUR) > 2**20
-        try:
-            self.flock.flock(handle, self.flock.LOCK_EX | self.flock.LOCK_NB)
-        except BlockingIOError as error:
-            raise OSError(errno.EACCES, "Permission denied") from error
-
-    def remove(self, path, missing_ok=False):
-        held = [os.readlink(f"/proc/self/fd/{number}") for number in self.handles()]
-        if str(path) in held:
-            raise PermissionError(errno.EACCES, "in use by another process", str(path))
-        self.unlink(path, missing_ok=missing_ok)
-
-    def handles(self):
-        for number in os.listdir("/proc/self/fd"):
-            if os.path.lexists(f"/proc/self/fd/{number}"):
-                yield number
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to play Windows")
-def test_locks_of_windows(tmp_path, monkeypatch):
-    monkeypatch.setattr(claims, "_PAUSE", 0)
-    Windows(monkeypatch)
-    with Output(tmp_path / "r", check_target) as output:
-        with (
-            pytest.raises(InputError, match=f"being written by process {os.getpid()}"),
-            Output(tmp_path / "r", check_target),
-        ):
-            pass
-        write(output)
-    assert names(tmp_path) == ["r"]
-    with Output(tmp_path / "r", check_target, force=True) as output:
-        write(output)
-    assert names(tmp_path) == ["r"]
-
-
 def test_without_locks_two_writers_lose_nothing(tmp_path, monkeypatch, ways):
-    monkeypatch.setattr(locks, "fcntl", None)
+
+    def refuse(*_, **__):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
     with (
         Output(tmp_path / "r", check_target) as first,
         Output(tmp_path / "r", check_target) as second,
@@ -258,7 +195,7 @@ from sfumato.io.moving import whole_file
 with (
     Output(Path("r"), check_target) as output,
     output.folder() as folder,
-    whole_file(Path("r.checkpoint"), output.claim.token),
+    whole_file(Path("r.checkpoint"), output.token),
 ):
     (folder / "summary.json").write_text("half")
     print("writing", flush=True)
@@ -282,18 +219,16 @@ def test_what_a_killed_writer_left_is_cleaned_by_the_next_run(tmp_path, target):
     assert names(tmp_path) == [".sfumato-0123456789abcdef-x.partial", target]
 
 
-@pytest.mark.parametrize(
-    "suffix, there", [("", False), ("", True), (".replaced", False), (".replaced", True)]
-)
-def test_what_a_killed_writer_had_moved_aside_is_kept(tmp_path, suffix, there):
+@pytest.mark.parametrize("there", [False, True])
+def test_what_a_killed_writer_had_moved_aside_is_kept(tmp_path, there):
     """Killed between taking the place of what was there and making sure that it may go."""
-    token = "0123456789abcdef"
-    moving = f".sfumato-{token}-a.partial"
-    (tmp_path / f"{moving}{suffix}").mkdir()
-    (tmp_path / f"{moving}{suffix}/thesis.txt").write_text("five years")
+    with Output(tmp_path / "r", check_target) as output:
+        token = output.token
+    aside = tmp_path / f".sfumato-{token}-a.partial.replaced"
+    aside.mkdir()
+    (aside / "thesis.txt").write_text("five years")
     (tmp_path / f".sfumato-{token}-b.partial").write_text("half a checkpoint")
-    record = {"sfumato": "is writing", "token": token, "target": "r", "moving": moving}
-    (tmp_path / ".r.lock").write_text(json.dumps(record))
+    (tmp_path / ".r.lock").touch()
     if there:
         (tmp_path / "r").mkdir()
     with pytest.raises(InputError, match="exists"), Output(tmp_path / "r", check_target):
@@ -335,17 +270,14 @@ def test_a_thesis_is_not_deleted_when_it_cannot_be_put_back(tmp_path, monkeypatc
     assert names(tmp_path) == ["r", "r.1"]
 
 
-@pytest.mark.parametrize(
-    "content", ["my notes", "[" * 4000, '{"sfumato": "is writing", "token": "../../x"}']
-)
-def test_a_lock_that_is_not_ours_is_left_alone(tmp_path, content):
-    (tmp_path / ".r.lock").write_text(content)
+def test_a_lock_that_is_not_ours_is_left_alone(tmp_path):
+    (tmp_path / ".r.lock").write_text("my notes")
     with (
         pytest.raises(InputError, match="is not a lock of this program"),
         Output(tmp_path / "r", check_target),
     ):
         pass
-    assert (tmp_path / ".r.lock").read_text() == content
+    assert (tmp_path / ".r.lock").read_text() == "my notes"
 
 
 def test_links_in_the_place_of_a_lock_are_not_followed(tmp_path):
@@ -441,23 +373,13 @@ def test_a_disk_that_is_full_is_noticed_before_the_work(tmp_path, monkeypatch):
     assert names(tmp_path) == []
 
 
-def test_a_lock_on_a_disk_that_fills_up_is_taken_away_again(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(InputError, match="no space left"), Output(tmp_path / "r", check_target):
-        pytest.fail("the work has begun")
-    assert names(tmp_path) == []
-
-
 def test_a_lock_given_back_in_the_same_moment_is_tried_again(tmp_path, monkeypatch):
     """The other writer ends, and takes its lock file along, between our opening it and our locking
     it.
     """
     first = Output(tmp_path / "r", check_target)
     first.__enter__()
-    monkeypatch.setattr(time, "sleep", lambda _: first.claim.release())
+    monkeypatch.setattr(time, "sleep", lambda _: first.release())
     with Output(tmp_path / "r", check_target) as output:
         write(output)
     assert names(tmp_path) == ["r"]

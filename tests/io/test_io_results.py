@@ -10,10 +10,9 @@ import pytest
 from sfumato import FuzzyCMeans, SpectralClustering
 from sfumato.engine.loop import checkpoints
 from sfumato.io import InputError, Result, read_result, write_result
-from sfumato.io.checkpoint import Checkpoint
 from sfumato.io.output import Output
 from sfumato.io.results import check_target
-from sfumato.io.trusted import load, save, untrusted
+from sfumato.io.saving import Checkpoint, load, save, untrusted
 
 HOSTILE = [
     "</script><script>alert(1)</script>",

@@ -27,9 +27,7 @@ def default_of(model):
 @pytest.mark.parametrize("model", CLUSTERERS, ids=lambda model: model.command)
 def test_the_default_lets_the_data_decide_wherever_they_can(model):
     kind = getattr(sfumato, model.name)
-    if kind.chooses_n_clusters == "always":
-        assert default_of(model) is None  # a number would be no more than a cap
-    elif kind.needs_classes:
+    if kind.needs_classes:
         assert default_of(model) == 8  # the use of the clusters decides, no criterion
     else:
         assert default_of(model) == "auto"

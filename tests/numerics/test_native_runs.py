@@ -26,8 +26,8 @@ def test_runs_are_those_of_the_loop(monkeypatch, rng, settings, weighted):
     X = make_gaussians(150, 4, n_features=3, separation=1.5, random_state=0).evidence
     weights = rng.gamma(1.0, size=150) if weighted else None
     fits = []
-    for few in (kernel.FEW, 0):
-        monkeypatch.setattr(kernel, "FEW", few)
+    for run in (kernel.whole_run, lambda *_: None):
+        monkeypatch.setattr(kernel, "whole_run", run)
         fits.append(FuzzyCMeans(4, random_state=0, **settings).fit(X, sample_weight=weights))
     once, steps = fits
     assert once.n_iter_ == steps.n_iter_

@@ -60,7 +60,7 @@ def test_fuzzy_sums(monkeypatch, n, d, k, weighted, noise, fuzzifier, dtype, rto
 
 def test_powers_of_the_number_of_clusters_do_not_overflow(monkeypatch):
     rng = np.random.default_rng(0)
-    ready = fuzzy.ready(fuzzy.State(rng.normal(size=(1500, 2))), fuzzy.Rule(fuzzy.MOST_FUSED))
+    ready = fuzzy.ready(fuzzy.State(rng.normal(size=(1500, 2))), fuzzy.Rule(100.0))
     Z = distances.features(rng.normal(size=(2, 40)), "spherical")
     agree(*both(monkeypatch, lambda: fuzzy.summarize(Z, None, ready)), 1e-10)
 

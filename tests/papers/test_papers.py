@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sfumato import papers
-from sfumato.papers import cluster_kernels, learning, rounding, similarity
-from sfumato.papers.outcome import ResultTable, mean_and_deviation
+from sfumato.papers import similarity, spectral
+from sfumato.papers.shelf import ResultTable, mean_and_deviation
 
 
 def test_tables_as_markdown_and_csv():
@@ -39,7 +39,7 @@ def test_partition_cost_against_the_matrices(rng):
     E = np.linalg.eigh(W / np.sqrt(np.outer(degree, degree)))[1][:, -3:]
     D = np.eye(3)[labels] * np.sqrt(degree)[:, None]
     D /= np.linalg.norm(D, axis=0)
-    assert rounding.partition_cost(W, labels) == pytest.approx(
+    assert spectral.partition_cost(W, labels) == pytest.approx(
         np.square(E @ E.T - D @ D.T).sum() / 2
     )
 
@@ -93,18 +93,18 @@ def test_files_of_ones_own_that_do_not_fit_are_named(tmp_path):
 def test_cluster_kernels_need_fewer_labels_than_the_plain_kernel():
     y = np.repeat([0, 1], 60)
     moons = np.random.default_rng(0).normal(scale=0.1, size=(120, 2)) + 3 * y[:, None]
-    kernels = dict(cluster_kernels._kernels(moons, 2))
+    kernels = dict(spectral._kernels(moons, 2))
     accuracy = {
-        name: np.mean([cluster_kernels._accuracy(K, y, 5, seed) for seed in range(3)])
+        name: np.mean([spectral._machine_accuracy(K, y, 5, seed) for seed in range(3)])
         for name, K in kernels.items()
     }
-    assert set(accuracy) == {"plain", *cluster_kernels.TRANSFERS}
+    assert set(accuracy) == {"plain", "linear", "step", "linear-step", "polynomial", "poly-step"}
     assert accuracy["step"] > 0.95
 
 
 def test_learnt_scales_ignore_irrelevant_features():
     from sfumato.datasets import make_moons
 
-    equal, learnt = learning._one(make_moons, 4, 0)
+    equal, learnt = spectral._one(make_moons, 4, 0)
     assert learnt > equal
     assert learnt > 0.9

@@ -24,10 +24,8 @@ def test_data_come_with_the_library_or_from_a_folder(tmp_path):
 
 
 def test_the_table_has_a_row_for_every_data_set_and_ensemble(monkeypatch):
-    monkeypatch.setattr(consensus, "N_PARTITIONS", 8)
-    monkeypatch.setattr(consensus, "ENSEMBLES", ("AL", "KM"))
     monkeypatch.setattr(consensus, "evidence", lambda shelf: consensus_of_iris(shelf))
-    table = consensus.table(Shelf(), n_seeds=1).table
+    table = consensus.table(Shelf(), n_seeds=1, n_members=8, ensembles=("AL", "KM")).table
     assert [row[:2] for row in table.rows] == [("iris", "AL"), ("iris", "KM"), ("mean", "")]
     assert all(len(row) == len(table.columns) for row in table.rows)
     assert any("of the cells" in note for note in table.notes)
@@ -40,11 +38,11 @@ def consensus_of_iris(shelf, load=consensus.evidence):
 
 @pytest.mark.slow
 def test_the_probabilistic_consensus_has_the_highest_mean(monkeypatch):
-    monkeypatch.setattr(consensus, "N_PARTITIONS", 30)
     monkeypatch.setattr(
         consensus, "evidence", lambda shelf, load=consensus.evidence: load(shelf)[:2]
     )
-    means = [float(value) for value in consensus.table(Shelf(), n_seeds=1).table.rows[-1][2:]]
+    table = consensus.table(Shelf(), n_seeds=1, n_members=30).table
+    means = [float(value) for value in table.rows[-1][2:]]
     assert max(means[:2]) > max(means[2:])
 
 

@@ -19,7 +19,7 @@ SEEDS = range(3)
 
 def printed(data, method):
     """Mean and deviation as the source prints them."""
-    return (float(part) for part in similarity.PUBLISHED[data][method].split("±"))
+    return (float(part) for part in similarity.published(data)[method].split("±"))
 
 
 def accuracy(item, W, labels_of):

@@ -52,7 +52,7 @@ def browser(page, tmp_path_factory):
 
 def test_it_lives(browser):
     assert browser.run("return document.documentElement.className") == "scripted"
-    assert browser.run("return document.querySelectorAll('canvas.live').length") == 4
+    assert browser.run("return document.querySelectorAll('canvas.live').length") == 5
     assert browser.run(SHOWN) == "90 of 90 objects shown"
     inked = (
         "const c = document.querySelector('canvas'); const d = c.getContext('2d')"
@@ -74,12 +74,13 @@ def test_hovering_names_the_object(browser):
 
 def test_a_click_highlights_a_cluster_everywhere(browser):
     before = browser.run("return document.querySelector('[data-live=map] canvas').toDataURL()")
-    browser.pointer("button[data-cluster='1']", press=True)
+    browser.pointer("[data-level='3'] button[data-cluster='1']", press=True)
     assert browser.run(SHOWN) == "27 of 90 objects shown"
-    assert browser.run("return document.querySelectorAll('article.chosen').length") == 1
+    chosen = "return document.querySelectorAll(\"[data-level='3'] article.chosen\").length"
+    assert browser.run(chosen) == 1
     after = browser.run("return document.querySelector('[data-live=map] canvas').toDataURL()")
     assert before != after
-    browser.pointer("button[data-cluster='1']", press=True)
+    browser.pointer("[data-level='3'] button[data-cluster='1']", press=True)
     assert browser.run(SHOWN) == "90 of 90 objects shown"
 
 
@@ -111,11 +112,11 @@ def test_search_and_sort(browser):
 
 
 def test_any_pair_is_compared_and_the_map_coloured_by_any_column(browser):
-    first = "return document.querySelector('#pair tbody tr').innerText"
+    first = "return document.querySelector(\"[data-level='3'] .pairs tbody tr\").innerText"
     before = browser.run(first)
-    pick = "const s = document.getElementById(arguments[0]); s.value = arguments[1]; "
-    pick += "s.dispatchEvent(new Event('change'))"
-    browser.run(pick, "other", "2")
+    pick = "const s = document.querySelector(arguments[0]); s.value = arguments[1]; "
+    pick += "s.dispatchEvent(new Event('change', {bubbles: true}))"
+    browser.run(pick, "[data-level='3'] .other", "2")
     assert browser.run(first) != before
     assert browser.run(first).split()[0] in ("size", "kind", "<i>weight")
     drawn = "return document.querySelector('canvas').toDataURL()"
@@ -123,10 +124,34 @@ def test_any_pair_is_compared_and_the_map_coloured_by_any_column(browser):
     options = browser.run("return [...document.getElementById('colour').options].map(o => o.text)")
     assert set(options) == {"cluster", "size", "<i>weight", "kind"}
     for place in ("0", "1", "2"):
-        browser.run(pick, "colour", place)
+        browser.run(pick, "#colour", place)
         assert browser.run(drawn) != still
-    browser.run(pick, "colour", "cluster")
+    browser.run(pick, "#colour", "cluster")
     assert browser.run(drawn) == still
+
+
+def test_the_level_regroups_pictures_and_tables(browser):
+    turn = "const s = document.getElementById('level'); s.value = arguments[0]; "
+    turn += "s.dispatchEvent(new Event('input'))"
+    drawn = "return [...document.querySelectorAll('canvas')].map((part) => part.toDataURL())"
+    seen = "return [...document.querySelectorAll('[data-level]')].every((part) => "
+    seen += "part.hidden === (part.dataset.level !== arguments[0]))"
+    names = "return [...document.querySelectorAll('#objects tbody tr')].map((row) => "
+    names += "row.cells[1].textContent)"
+    before = browser.run(drawn)
+    assert browser.run(seen, "3")
+    browser.run(turn, 0)
+    assert browser.run(seen, "2")
+    assert any("+" in name for name in browser.run(names))
+    assert browser.run("return document.querySelector('[data-live=simplex]').hidden")
+    after = browser.run(drawn)
+    assert sum(one != other for one, other in zip(before, after, strict=True)) >= 4
+    browser.pointer("[data-level='2'] button[data-cluster='1']", press=True)
+    assert "of 90 objects shown" in browser.run(SHOWN)
+    browser.run(turn, 1)
+    assert browser.run(seen, "3")
+    assert browser.run(drawn) == before
+    assert browser.run(SHOWN) == "90 of 90 objects shown"
 
 
 def test_the_keyboard_walks_from_object_to_object(browser):

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from sfumato import report
-from sfumato.report._columns import as_columns
-from sfumato.report._profiles import contrasts, sentence
-from sfumato.report._tree import _condition, rules
+from sfumato.report._description import _condition, rules
+from sfumato.report._profiles import as_columns, contrasts, sentence
 
 
 def soft(n, k, seed=0):
@@ -76,8 +75,6 @@ def test_the_tree_says_what_made_the_labels():
         {"size": rng.uniform(0, 10, 300), "kind": rng.choice(["a", "b", "c"], 300)}
     )
     labels = np.where(frame["kind"] == "a", 2, (frame["size"] > 4).astype(int))
-    from sfumato.report._columns import as_columns
-
     found = rules(as_columns(frame), labels)
     assert found["accuracy"] == 1.0
     said = {tuple(sorted(rule["conditions"])): rule["cluster"] for rule in found["rules"]}
@@ -94,12 +91,13 @@ def test_the_page_tells_what_the_clusters_are():
     group = np.arange(60) % 2
     frame = pd.DataFrame({"<b>size": rng.normal(6 * group), "age": rng.normal(size=60)})
     model = FuzzyCMeans(2, random_state=0).fit(frame)
-    page = report.render(model, frame, notes=["columns are standardised"])
+    facts = report.Facts(notes=["columns are standardised"])
+    page = report.render(model, frame, facts=facts)
     assert page.index("The answer") < page.index("What the answer rests on")
     assert "Columns are standardised." in page
     assert "ery high &lt;b&gt;size" in page
     assert "<b>size" not in page
-    assert "A decision tree of depth 3 gives" in page
+    assert "A small decision tree gives" in page
     assert "Across: &lt;b&gt;size. Up: age." in page
     wide = report.render(model, np.column_stack([frame, frame[["age"]] ** 2]))
     assert "Across: first principal axis (" in wide
@@ -156,3 +154,13 @@ def test_sentences_say_something():
     assert sentence([part._replace(value=139.8)]) == "Close to the average in every column"
     day = part._replace(kind="date", value=18_262.0, overall=18_000.0)
     assert sentence([day]) == "Late x (2020-01-01 against 2019-04-14)"
+
+
+def test_ratios_tell_what_no_column_tells_alone():
+    rng = np.random.default_rng(0)
+    size, group = rng.uniform(5, 50, 200), np.arange(200) % 2
+    wide = size * np.where(group == 1, 0.6, 0.5) * rng.normal(1, 0.02, 200)
+    X, U = np.column_stack([size, wide]), np.eye(2)[group]
+    assert max(part.separation for part in report.profiles(X, U)[0]) < 1
+    said = report.describe(X, U, columns=["length", "width"])["clusters"][1]["sentence"]
+    assert said.startswith("Very low length / width (1.67 against 1.84 overall)")

@@ -45,21 +45,24 @@ def soft(n=40, k=3, seed=0):
 @pytest.fixture(scope="module")
 def hostile_page():
     U = soft(len(HOSTILE))
-    return report.render(
-        U,
-        title=HOSTILE[0],
-        names=HOSTILE,
-        cluster_names=HOSTILE[:3],
+    facts = report.Facts(
         coordinates=np.arange(2.0 * len(U)).reshape(-1, 2),
         similarity=U @ U.T,
         history=[3.0, 2.0, 1.5],
         selection={"n_clusters": [2, 3], "scores": [0.1, 0.2], "name": HOSTILE[6]},
-        classes=HOSTILE,
         class_title=HOSTILE[6],
         converged=False,
         warnings=HOSTILE,
         metrics={HOSTILE[1]: 0.5},
         made={HOSTILE[1]: HOSTILE[0]},
+    )
+    return report.render(
+        U,
+        title=HOSTILE[0],
+        names=HOSTILE,
+        cluster_names=HOSTILE[:3],
+        classes=HOSTILE,
+        facts=facts,
     )
 
 
@@ -79,11 +82,7 @@ def test_no_name_becomes_markup(hostile_page):
     assert tags.found.count("script") == 2
     held = json.loads(re.search(r'id="data">(.*?)</script>', hostile_page, re.S).group(1))
     assert held["names"][0] == HOSTILE[0]
-    assert (
-        tags.found.count("img")
-        == tags.found.count("picture")
-        == len(re.findall("<h3>", hostile_page))
-    )
+    assert tags.found.count("img") == tags.found.count("picture") == 9
     assert not [name for name, _ in tags.attributes if name.startswith("on") or name == "style"]
     assert "{{ 7 * 7 }}" in hostile_page
     assert "\u202e" not in hostile_page
@@ -103,7 +102,7 @@ def test_the_answer_is_right():
     assert "4 objects in 2 clusters" in page
     row = re.search(r"<bdi>cluster 0</bdi>.*?</tr>", page, re.S).group()
     assert re.findall(r'number">([^<]+)<', row) == ["2", "2.1", "0.85"]
-    doubtful = page[page.index('id="doubtful"') :]
+    doubtful = page[page.index('id="doubtful"') : page.index('id="objects-title"')]
     order = [doubtful.index(name) for name in ("cy", "bea", "ada")]
     assert order == sorted(order)
     assert "dee" not in doubtful
@@ -111,7 +110,8 @@ def test_the_answer_is_right():
 
 def test_the_same_input_gives_the_same_bytes():
     U = soft()
-    assert report.render(U, history=[2.0, 1.0]) == report.render(U, history=[2.0, 1.0])
+    facts = report.Facts(history=[2.0, 1.0])
+    assert report.render(U, facts=facts) == report.render(U, facts=facts)
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,13 @@ def test_trust_names_what_is_wrong(U, said):
 
 def test_trust_says_whether_the_search_ended():
     U = soft()
-    assert "converged" not in report.render(U, converged=True, history=[2.0, 1.0])
-    assert "before it converged" in report.render(U, converged=False, history=[2.0, 1.0])
+    assert "converged" not in report.render(U, facts=report.Facts(converged=True))
+    assert "before it converged" in report.render(U, facts=report.Facts(converged=False))
 
 
 def test_one_verdict_comes_first():
-    page = report.render([[0.9, 0.1], [0.2, 0.8]], verdict={"kind": "good", "text": "<Clear>"})
+    facts = report.Facts(verdict={"kind": "good", "text": "<Clear>"})
+    page = report.render([[0.9, 0.1], [0.2, 0.8]], facts=facts)
     assert page.index("&lt;Clear&gt;") < page.index("What the answer rests on")
     assert "Untested: whether the 2 clusters" in report.render([[0.9, 0.1], [0.2, 0.8]])
 
@@ -148,25 +149,47 @@ def test_the_numbers_that_a_model_compared_are_drawn():
     assert "Number of clusters" not in report.render(GaussianMixture(2, random_state=0).fit(X), X)
 
 
+def test_tables_of_every_level_are_sums_of_the_finest():
+    rng = np.random.default_rng(0)
+    group = np.arange(120) % 4
+    X = np.array([[0, 0], [4, 0], [30, 0], [30, 9]])[group] + rng.normal(size=(120, 2))
+    model = GaussianMixture(4, covariance_type="full", random_state=0).fit(X)
+    page = report.render(model, X)
+    held = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))
+    finest = np.array(held["memberships"]) / 1000
+    for level in held["levels"]:
+        k = len(level["clusters"])
+        part = page[page.index(f'<div data-level="{k}"') :]
+        sizes = re.findall(r'number">[^<]+</td><td class="number">([\d.,]+)', part)[:k]
+        sums = np.eye(k)[level["parents"]]
+        np.testing.assert_allclose((finest @ sums).sum(0), np.array(sizes, float), atol=0.2)
+        np.testing.assert_allclose(model.at(k), finest @ sums, atol=2e-3)
+        assert f"120 objects in {k} clusters" in page
+    assert [len(level["clusters"]) for level in held["levels"]] == [2, 3, 4]
+    assert [level["own"] for level in held["levels"]] == [False, False, True]
+    assert held["levels"][0]["clusters"][0].count("+") >= 1
+
+
 def test_many_objects_make_a_small_page():
     n = 100_000
     U = soft(n, 3)
-    shown, coordinates = report.projection(np.random.default_rng(0).normal(size=(n, 5)))
-    page = report.render(U, names=range(n), coordinates=coordinates, shown=shown)
+    shown, coordinates, axes = report.plane(np.random.default_rng(0).normal(size=(n, 5)))
+    facts = report.Facts(coordinates=coordinates, shown=shown, axes=axes)
+    page = report.render(U, names=range(n), facts=facts)
     assert len(coordinates) == 3000
     assert "3,000 of 100,000 objects" in page
     assert len(page) < 5_000_000
 
 
-def test_projection_is_the_plane_of_largest_variance():
+def test_the_plane_is_that_of_largest_variance():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 1)) @ rng.normal(size=(1, 6)) + 1e-3 * rng.normal(size=(200, 6))
-    shown, coordinates = report.projection(X)
+    shown, coordinates, _ = report.plane(X)
     assert np.array_equal(shown, np.arange(200))
     assert coordinates[:, 0].var() > 1000 * coordinates[:, 1].var()
-    np.testing.assert_array_equal(report.projection(X[:, :2])[1], X[:, :2])
-    assert np.isfinite(report.projection(np.array([[np.nan, 1, 2], [np.nan, 3, np.nan]]))[1]).all()
-    assert report.projection(np.ones((4, 1)))[1].shape == (4, 2)
+    np.testing.assert_array_equal(report.plane(X[:, :2])[1], X[:, :2])
+    assert np.isfinite(report.plane(np.array([[np.nan, 1, 2], [np.nan, 3, np.nan]]))[1]).all()
+    assert report.plane(np.ones((4, 1)))[1].shape == (4, 2)
 
 
 def test_write_is_whole_or_not_at_all(tmp_path):
@@ -232,12 +255,8 @@ def test_a_browser_shows_it_on_a_phone_without_sideways_scrolling(hostile_page, 
 def test_a_browser_follows_light_and_dark(scheme, bright, tmp_path):
     from matplotlib.image import imread
 
-    path = report.write(
-        tmp_path / "report.html",
-        soft(),
-        history=[2.0, 1.0],
-        similarity=plot.block_means(np.eye(40)),
-    )
+    facts = report.Facts(history=[2.0, 1.0], similarity=plot.block_means(np.eye(40)))
+    path = report.write(tmp_path / "report.html", soft(), facts=facts)
     picture = tmp_path / "picture.png"
     chromium(
         tmp_path,

@@ -31,7 +31,7 @@ def test_similarities_and_labelings():
     model = SpectralClustering(similarity="precomputed", random_state=0)
     found = stability(model, W, 3, n_resamples=1, max_objects=90, random_state=0)
     assert found.agreement > 0.9
-    L = make_labelings(90, 3, n_partitions=12, random_state=0).evidence
+    L = make_labelings(90, 3, n_members=12, random_state=0).evidence
     model = EvidenceAccumulation(3, ensemble="precomputed", random_state=0)
     assert stability(model, L, n_resamples=1, max_objects=60, random_state=0).values.shape == (1,)
 

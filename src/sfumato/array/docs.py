@@ -81,9 +81,10 @@ n_clusters : int or "auto", default="auto"
 max_clusters : int, default=20
     Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.""",
     "spectrum": """\
-n_clusters : int or "auto", default="auto"
-    Number of clusters. ``"auto"``: where the eigengap of the normalised similarity, less what
-    clusters do not reproduce of its eigenvectors, is largest; one where no number is above noise.
+n_clusters : int, sequence of int or "auto", default="auto"
+    Number of clusters, or numbers to choose from. The one is chosen whose eigengap in the
+    normalised similarity, less what clusters do not reproduce of the eigenvectors, is largest;
+    one cluster where no number is above noise.
 max_clusters : int, default=20
     Largest number that ``"auto"`` tries at first; more while the best is near the largest.""",
     "similarity": """\
@@ -122,7 +123,12 @@ search_ : ModelSearch
     Every candidate, its criteria, or the reason why it failed; prints as a table.
 selection_ : Choice
     The best candidate of every number of clusters, if several were tried.""",
-    "similarity_links": """\
+    "similarity_known": """\
+y : array of shape (n,), optional
+    Labels of some objects, -1 for the others. Labelled objects belong to the cluster of their
+    label, the clusters being numbered by the sorted labels. A ``y`` without any -1 is ignored.
+sample_weight : array of shape (n,), optional
+    A weight of w counts as w copies of the object, 0 as if it were not there.
 must_link : array of shape (m, 2) or (m, 3), optional
     Pairs of rows that belong together: they share one row of memberships. With a third
     column of weights they are only drawn together, as the notes on the class say.

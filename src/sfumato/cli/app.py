@@ -1,7 +1,6 @@
 """The commands and their options. Each imports what it needs when it runs, so that help is quick.
 
-A new command is a function here or in ``commands``, and is added with ``command``; help lists the
-commands in the order in which they are added.
+A new command is a function here, in the order in which help lists them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from . import commands
 from . import options as o
 
 __all__ = ["app"]
@@ -45,14 +43,10 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_version, is_eager=True, help="Show the version and exit."
-        ),
+        bool, o.option("--version", "Show the version.", callback=_version, is_eager=True)
     ] = False,
     debug: Annotated[
-        bool,
-        typer.Option("--debug", help="Show the traceback of an error; goes with every command."),
+        bool, o.option("--debug", "Show the traceback of an error, with any command.")
     ] = False,
 ) -> None:
     pass
@@ -75,7 +69,8 @@ def fit(
     Writes a folder with memberships, a summary, the model and a report. With --similarity
     precomputed the table is a similarity matrix.
     """
-    from .fitting import Request, run
+    from .fitting import run
+    from .models import Request
 
     roles = reading.roles(weight=weight_column, mixed=similarity != "precomputed")
     asked = {"model": model, "clusters": clusters, "similarity": similarity, **reading.model()}
@@ -89,33 +84,74 @@ def consensus(
     data: Annotated[
         str,
         typer.Argument(
-            help=(
-                "Labelings, one clustering per column; or features, with --features. - for "
-                "standard input."
-            ),
             metavar="DATA",
+            help="Labelings, one clustering per column; or features, with --features. - for "
+            "standard input.",
         ),
     ],
     features: Annotated[
-        bool,
-        typer.Option(
-            "--features", help="DATA holds features: build the ensemble of clusterings first."
-        ),
+        bool, o.option("--features", "DATA holds features: make the clusterings first.")
     ] = False,
     clusters: o.Clusters = None,
     reading: o.Reading,
     writing: o.Writing,
 ) -> None:
     """Combine many clusterings into a soft one."""
-    from .fitting import Request, run
+    from .fitting import run
+    from .models import Request
 
     roles = reading.roles(labels=not features, mixed=features)
     asked = {"model": "consensus", "clusters": clusters, **reading.model()}
     run(Request(data=data, roles=roles, **asked, **writing._asdict()))
 
 
-command()(commands.predict)
-command()(commands.score)
+@command()
+def predict(
+    model: Annotated[
+        Path, typer.Argument(metavar="RESULT", help="Result folder of an earlier fit.")
+    ],
+    data: o.DataFile,
+    clusters: Annotated[
+        int | None,
+        o.option("--clusters -k", "At another level (fit --levels).", "K", min=1),
+    ] = None,
+    id_column: o.IdColumn = None,
+    out: Annotated[Path, o.option("--out -o", "CSV file; - for standard output.", "FILE")] = Path(
+        "-"
+    ),
+    force: o.Force = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Memberships of new objects.
+
+    Uses a model that was fitted before. Columns are matched by name.
+    """
+    from .using import predict
+
+    predict(model, data, id_column, out, force=force, quiet=quiet, n_clusters=clusters)
+
+
+@command()
+def score(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="Labels or memberships: a file or a result folder.")
+    ],
+    second: Annotated[
+        str, typer.Argument(metavar="B", help="The other clustering of the same objects.")
+    ],
+    column: Annotated[
+        str | None, o.option("--column", "Labels, where a file has several columns.", "COLUMN")
+    ] = None,
+    as_json: o.Json = False,
+) -> None:
+    """Agreement of two clusterings, hard or soft.
+
+    Objects are matched by id where both have ids, else by order. The first clustering is the
+    reference.
+    """
+    from .using import score
+
+    score(first, second, column, as_json)
 
 
 @command()
@@ -124,72 +160,141 @@ def choose(
     *,
     data: o.DataFile,
     model: o.Model = None,
-    lowest: Annotated[
-        int, typer.Option("--from", metavar="K", min=1, help="Fewest clusters to try.")
-    ] = 1,
+    lowest: Annotated[int, o.option("--from", "Fewest clusters.", "K", min=1)] = 1,
     highest: Annotated[
         int | None,
-        typer.Option(
-            "--to",
-            metavar="K",
-            min=1,
-            help="Most clusters to try; by default as many as --clusters auto would.",
-        ),
+        o.option("--to", "Most clusters; else as fit --clusters auto.", "K", min=1),
     ] = None,
     criterion: Annotated[
         str,
-        typer.Option(
+        o.option(
             "--criterion",
-            metavar="NAME",
-            help="auto, structure, held-out, prediction-strength, eigengap, "
-            "penalized-eigengap, silhouette, gap, bic, aic, icl, lifetime or pac.",
+            "auto, structure, held-out, prediction-strength, eigengap, penalized-eigengap, "
+            "silhouette, gap, bic, aic, icl, lifetime or pac.",
+            "NAME",
         ),
     ] = "auto",
     labelings: Annotated[
-        bool, typer.Option("--labelings", help="DATA holds labelings (with --model consensus).")
+        bool, o.option("--labelings", "DATA holds labelings (with --model consensus).")
     ] = False,
     similarity: o.Similarity = None,
     weight_column: o.WeightColumn = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot", metavar="FILE", help="Write the curve to this PNG, SVG or PDF file."
-        ),
+        Path | None, o.option("--plot", "Draw the curve: PNG, SVG or PDF.", "FILE")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a picture that exists.")] = False,
+    force: o.Force = False,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
     reading: o.Reading,
 ) -> None:
     """How many clusters? A score for each number.
 
-    The answer is the same as that of fit --clusters auto. It is then put to the structure test:
-    sparse regions must separate the clusters.
+    The answer is the same as that of fit --clusters auto.
     """
-    from .choosing import Asked, choose
+    from .choosing import choose
+    from .models import Request
 
     mixed = not labelings and similarity != "precomputed"
     roles = reading.roles(weight=weight_column, labels=labelings, mixed=mixed)
     numbers = None if highest is None and lowest == 1 else range(lowest, (highest or 20) + 1)
-    choose(
-        Asked(
-            data=data,
-            roles=roles,
-            model=model,
-            candidates=numbers,
-            criterion=criterion,
-            similarity=similarity,
-            plot=plot,
-            force=force,
-            as_json=as_json,
-            quiet=quiet,
-            **reading.model(),
-        )
+    asked = Request(
+        data=data,
+        roles=roles,
+        model=model,
+        similarity=similarity,
+        force=force,
+        as_json=as_json,
+        quiet=quiet,
+        **reading.model(),
     )
+    choose(asked, numbers, criterion, plot)
 
 
-command()(commands.report)
-command()(commands.models)
-command()(commands.inspect)
-command()(commands.demo)
-command()(commands.reproduce)
+@command()
+def report(
+    result: Annotated[Path, typer.Argument(metavar="RESULT", help="Result folder.")],
+    out: Annotated[
+        Path | None,
+        o.option("--out -o", "HTML file; else report.html in the folder.", "FILE"),
+    ] = None,
+    title: Annotated[str | None, o.option("--title", "Title of the page.", "TEXT")] = None,
+    force: o.Force = False,
+) -> None:
+    """Write the report of a result again."""
+    from .using import report
+
+    report(result, out, title, force)
+
+
+@command()
+def models(as_json: o.Json = False) -> None:
+    """List the models, and when to use which."""
+    from .inspecting import list_models
+
+    list_models(as_json)
+
+
+@command()
+def inspect(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Data file, result folder or model file.")
+    ],
+    as_json: o.Json = False,
+) -> None:
+    """Say what a file holds.
+
+    Nothing is fitted, and nothing in the file is run.
+    """
+    from .inspecting import inspect
+
+    inspect(file, as_json)
+
+
+@command()
+def demo(
+    out: o.Out = Path("sfumato-demo"),
+    force: o.Force = False,
+    seed: o.Seed = 0,
+    as_json: o.Json = False,
+) -> None:
+    """Soft consensus of Fisher's irises.
+
+    Prints a table and writes a report to the folder.
+    """
+    from .fitting import demonstrate
+
+    demonstrate(out, force, seed, as_json)
+
+
+@command()
+def reproduce(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help=(
+                "similarity-table, similarity-figures, consensus-table, discriminative-table, "
+                "rounding-table, cluster-kernel-table, learning-table, mixture-steps or all."
+            ),
+        ),
+    ],
+    out: Annotated[Path, o.option("--out -o", "Folder for tables and pictures.", "FOLDER")] = Path(
+        "sfumato-papers"
+    ),
+    data: Annotated[
+        Path | None,
+        o.option("--data", "Data sets; OpenML is asked for the others.", "FOLDER"),
+    ] = None,
+    offline: Annotated[
+        bool, o.option("--offline", "Do not ask OpenML: leave out what is not in --data.")
+    ] = False,
+    seeds: Annotated[int, o.option("--seeds", "Runs to average over.", "N", min=1)] = 10,
+    force: o.Force = False,
+) -> None:
+    """Run a table or figure of the papers again.
+
+    Published figures stand beside measured ones.
+    """
+    from .reproducing import reproduce
+
+    reproduce(name, out, data, offline, seeds, force)

@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..array.types import Estimator
-from ..io import InputError, Roles, Table, read
+from ..io import InputError, Table, read
 from ..io.output import Output, check_file
-from ..report._curve import curve_of_choice
+from ..report._facts import curve_of_choice
 from ..selection import verdict
-from ..selection.own import POSTERIOR
-from .evidence import on_one_scale, prepare
-from .models import check_model, first_choice, make
-from .terminal import Terminal
+from .evidence import agreement_of_resamples, on_one_scale, prepare
+from .models import Request, check_model, estimator_of, first_choice
+from .terminal import Terminal, finite
 
-__all__ = ["Asked", "automatic", "choose"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What ``sfumato choose`` was asked for."""
-
-    data: str
-    roles: Roles
-    model: str | None
-    candidates: range | None
-    criterion: str
-    similarity: str | None
-    settings: tuple[str, ...]
-    seed: int
-    plot: Path | None
-    force: bool
-    as_json: bool
-    quiet: bool
-    scale: str = "auto"
+__all__ = ["automatic", "choose"]
 
 
 def automatic(
@@ -74,7 +52,7 @@ def _search(
     with terminal.heard() as said, terminal.progress("trying numbers of clusters") as advance:
         choice = choose_n_clusters(
             estimator,
-            np.asarray(table.values) if isinstance(table.values, np.memmap) else table.values,
+            table.loaded,
             candidates,
             criterion=criterion,
             sample_weight=table.weights,
@@ -84,68 +62,56 @@ def _search(
     return choice, said
 
 
-def choose(asked: Asked) -> None:
-    """A table of scores, one for each number of clusters."""
+def choose(asked: Request, candidates: range | None, criterion: str, plot: Path | None) -> None:
+    """A table of scores, one for each number of clusters, and the curve as a picture."""
     if asked.model is not None:
         check_model(asked.model)
-    if asked.candidates is not None and not asked.candidates:
+    if candidates is not None and not candidates:
         raise InputError("--from must not be more than --to")
-    if asked.plot is not None and asked.plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"--plot writes PNG, SVG or PDF files, got '{asked.plot.name}'")
+    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"--plot writes PNG, SVG or PDF files, got '{plot.name}'")
     terminal = Terminal(as_json=asked.as_json, quiet=asked.quiet)
-    if asked.plot is None:
-        _show(_chosen(asked, terminal), terminal)
+    if plot is None:
+        _show(*_chosen(asked, candidates, criterion, terminal), terminal)
         return
-    with Output(asked.plot, check_file("--plot"), force=asked.force, option="--plot") as output:
-        choice = _chosen(asked, terminal)
-        _show(choice, terminal)
+    with Output(plot, check_file("--plot"), force=asked.force, option="--plot") as output:
+        choice, agreed = _chosen(asked, candidates, criterion, terminal)
+        _show(choice, agreed, terminal)
         with output.file() as partial:
-            _draw(partial, asked.plot.suffix[1:].lower(), choice)
+            _draw(partial, plot.suffix[1:].lower(), choice)
 
 
-def _chosen(asked: Asked, terminal: Terminal) -> Any:
+def _chosen(
+    asked: Request, candidates: range | None, criterion: str, terminal: Terminal
+) -> tuple[Any, float | None]:
     with terminal.progress("reading") as advance:
         table = read(asked.data, asked.roles, advance)
-    categories = any(column.categories and column.used for column in table.fields or ())
-    model = asked.model or first_choice(categories=categories)
-    estimator = make(
-        model, None, seed=asked.seed, similarity=asked.similarity, settings=asked.settings
-    )
-    table = on_one_scale(table, asked.scale, model, estimator, asked.similarity, terminal)
-    prepare(estimator, table, model, asked.roles)
-    return _search(estimator, table, model, asked.candidates, asked.criterion, terminal)[0]
+    asked = replace(asked, model=asked.model or first_choice(table))
+    estimator = estimator_of(asked, None)
+    table = on_one_scale(table, asked, estimator, terminal)
+    prepare(estimator, table, asked.model, asked.roles)
+    choice, _ = _search(estimator, table, asked.model, candidates, criterion, terminal)
+    with terminal.progress("comparing with resamples"):
+        return choice, agreement_of_resamples(choice.estimator, table, asked.seed)
 
 
-def _show(choice: Any, terminal: Terminal) -> None:
-    rows = [
-        [row.n_clusters, row.score, *_sureness(row, choice), _mark(row, choice)]
-        for row in choice.table
-    ]
-    terminal.table(
-        f"Score: {choice.score_name} (higher is better)",
-        ["clusters", "score", "standard error", "probability", ""],
-        rows,
-    )
-    found = verdict(choice.estimator, structure=choice.structure, automatic=True)
+def _show(choice: Any, agreed: float | None, terminal: Terminal) -> None:
+    rows = []
+    for row in choice.table:
+        mark = "chosen" if row.n_clusters == choice.n_clusters else ""
+        rows.append(
+            [row.n_clusters, finite(row.score), *_sureness(row, choice), row.failure or mark]
+        )
+    headings = ["clusters", "score", "standard error", "probability", ""]
+    terminal.table(f"Score: {choice.score_name} (higher is better)", headings, rows)
+    found = verdict(choice.estimator, structure=choice.structure, stability=agreed, automatic=True)
     if choice.n_clusters != choice.preferred:
         terminal.say(f"The score alone would take {choice.preferred}.")
     terminal.say(f"Chosen: {choice.n_clusters}. {found.text}")
-    scores = [
-        {
-            "n_clusters": row.n_clusters,
-            "score": _finite(row.score),
-            "standard_error": _finite(row.standard_error),
-            "probability": _finite(row.probability),
-        }
-        for row in choice.table
-    ]
-    answer = {
-        "n_clusters": choice.n_clusters,
-        "preferred": choice.preferred,
-        "criterion": choice.criterion,
-        "supported": choice.supported,
-        "verdict": found._asdict(),
-    }
+    parts = ("n_clusters", "score", "standard_error", "probability")
+    scores = [{part: finite(getattr(row, part)) for part in parts} for row in choice.table]
+    parts = ("n_clusters", "preferred", "criterion", "supported")
+    answer = {part: getattr(choice, part) for part in parts} | {"verdict": found._asdict()}
     p_value = None if choice.structure is None else choice.structure.p_value
     terminal.record({**answer, "p_value": p_value, "table": scores})
 
@@ -154,17 +120,9 @@ def _sureness(row: Any, choice: Any) -> list[float | None]:
     """Standard error and probability, where the scores vary and decide."""
     error = row.standard_error if row.standard_error > 0 else None
     known = choice.n_clusters == choice.preferred and (
-        choice.criterion == POSTERIOR or any(each.standard_error > 0 for each in choice.table)
+        choice.criterion == "posterior" or any(each.standard_error > 0 for each in choice.table)
     )
     return [error, row.probability if known else None]
-
-
-def _mark(row: Any, choice: Any) -> str:
-    return row.failure or ("chosen" if row.n_clusters == choice.n_clusters else "")
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _draw(path: Path, form: str, choice: Any) -> None:

@@ -1,10 +1,13 @@
-"""From a table to what a model's ``fit`` takes."""
+"""From a table to what a model's ``fit`` takes, and what to know of the table before and after."""
 
 from __future__ import annotations
 
 import inspect
+import re
+import shlex
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,63 +16,77 @@ from ..array.labels import encode
 from ..array.text import plain
 from ..array.types import Estimator
 from ..io import InputError, Roles, Table
+from ..io.columns import RULES as COLUMNS
+from ..io.columns import Column
 from ..io.columns import encode as encode_columns
-from ..io.sniffing import MISSING
-from .advice import advice
+from ..io.reading import quoted
+from ..io.written import NO_WORD
+from .models import Request
 from .scaling import rescale, restored, scaled
 from .terminal import Terminal
 
-__all__ = ["as_fitted", "on_one_scale", "prepare", "roles_of_fitted", "set_aside"]
-__all__ += ["with_class"]
+__all__ = [
+    "advice",
+    "agreement_of_resamples",
+    "as_fitted",
+    "explained_by_one",
+    "on_one_scale",
+    "prepare",
+]
+__all__ += ["roles_of_fitted", "set_aside", "with_class"]
 
-MIXED = "mixed-mixture"  # the model that takes categories as they are
-# Skewness above which a positive column is taken for log-normal: that of the exponential
-# distribution.
-SKEWED = 2.0
-# Different whole numbers up to which a column is taken for the answers on a scale, which a normal
-# distribution would fit with spikes. Ten-point scales are the longest in common use.
-ANSWERS = 10
+
+class Rules(NamedTuple):
+    """By which columns are given distributions, and advice is given."""
+
+    # Skewness above which a positive column is log-normal: that of the exponential distribution.
+    skewed: float = 2.0
+    # Different whole numbers up to which a column holds the answers on a scale, which a normal
+    # distribution would fit with spikes. Ten-point scales are the longest in common use.
+    answers: int = 10
+    # Different whole numbers up to which a column may hold codes of categories.
+    codes: int = 5
+    # Share of the objects whose cluster one column must tell to explain the clusters, ...
+    alone: float = 0.95
+    # ... and the rows and columns that are looked at for that.
+    rows: int = 2000
+    columns: int = 60
 
 
-def on_one_scale(
-    table: Table,
-    asked: str,
-    model: str,
-    estimator: Estimator,
-    similarity: str | None,
-    terminal: Terminal,
-) -> Table:
+RULES = Rules()
+_CLASSES = re.compile(
+    r"(?i)(.*[\s_.-])?(class|classes|label|labels|target|species|diagnosis|outcome|y|cluster|group)"
+)
+
+
+def on_one_scale(table: Table, request: Request, estimator: Estimator, terminal: Terminal) -> Table:
     """The table ready for a model.
 
     Missing cells filled in and columns scaled where that is needed, and said.
     """
-    original, table = table, _as_they_are(table, model)
-    if model == MIXED and table.fields is not None and estimator.columns is None:
-        estimator.set_params(columns=_kinds(table))
-    scaling = rescale(table, asked, model, estimator, similarity)
-    notes = [*_labelings(table), *set_aside(table), *advice(original), *scaling.notes]
+    original, table = table, _as_they_are(table, request.model)
+    if request.model == "mixed-mixture" and table.fields is not None and estimator.columns is None:
+        used = [column for column in table.fields if column.used]
+        estimator.set_params(columns={i: _distribution(column) for i, column in enumerate(used)})
+    scaling, said = rescale(table, request.scale, request.model, estimator, request.similarity)
+    notes = [*_labelings(table), *set_aside(table), *advice(original), *said]
     if not estimator.needs_classes:
         notes += _unclassed(table)
     for note in notes:
         terminal.remark(note)
     if any(column.name == table.id_column for column in table.fields or []):
         notes.insert(0, f"ids are taken from column '{table.id_column}'")
-    kept = {
-        "kind": scaling.kind,
-        "center": scaling.center,
-        "scale": scaling.scale,
-        "fill": scaling.fill,
-        "joint": None if scaling.joint is None else scaling.joint.as_lists(),
-    }
-    changed = scaling.kind != "none" or scaling.fill is not None
-    return scaled(table, scaling)._replace(
-        original=table.values, scaling=kept if changed else None, notes=tuple(notes)
+    return table._replace(
+        values=scaled(table.values, scaling),
+        original=table.values,
+        scaling=scaling.kept(),
+        notes=tuple(notes),
     )
 
 
 def _as_they_are(table: Table, model: str) -> Table:
     """The table with codes for categories, for the model that takes them; else unchanged."""
-    if model != MIXED or table.fields is None:
+    if model != "mixed-mixture" or table.fields is None:
         return table
     used = [column for column in table.fields if column.used]
     return table._replace(
@@ -77,28 +94,16 @@ def _as_they_are(table: Table, model: str) -> Table:
     )
 
 
-def _kinds(table: Table) -> dict[int, str]:
-    """The distribution of each column, by position."""
-    used = [column for column in table.fields or [] if column.used]
-    return {place: _distribution(column) for place, column in enumerate(used)}
-
-
 def _distribution(column: Any) -> str:
     """The distribution that a column is given within clusters."""
     if column.kind in ("category", "yes/no"):
         return "categorical" if column.kind == "category" else "binary"
     values = column.numbers[~np.isnan(column.numbers)]
-    if len(np.unique(values)) <= ANSWERS and np.array_equal(values, np.round(values)):
+    if len(np.unique(values)) <= RULES.answers and np.array_equal(values, np.round(values)):
         return "categorical"
-    return "log-normal" if _skewed(values) else "normal"
-
-
-def _skewed(values: np.ndarray) -> bool:
-    """Whether a column is positive with a long tail to the right, like incomes and prices."""
-    if values.min() <= 0:
-        return False
     centred = values - values.mean()
-    return bool((centred**3).mean() > SKEWED * (centred**2).mean() ** 1.5)
+    skewed = (centred**3).mean() > RULES.skewed * (centred**2).mean() ** 1.5
+    return "log-normal" if skewed and values.min() > 0 else "normal"
 
 
 def set_aside(table: Table) -> list[str]:
@@ -106,27 +111,22 @@ def set_aside(table: Table) -> list[str]:
     fields = [column for column in table.fields or [] if column.name != table.id_column]
     if all(column.used and column.kind == "number" and not column.note for column in fields):
         return []  # nothing is to be said of a table of plain numbers
-    aside = [f"'{plain(c.name, 30)}' ({c.note})" for c in fields if not c.used]
-    encoded = [f"'{plain(c.name, 30)}' ({c.note})" for c in fields if c.used and c.categories]
-    yes = [f"'{plain(c.name, 30)}'" for c in fields if c.used and c.kind == "yes/no"]
-    numbers = [
-        f"'{plain(c.name, 30)}'{f' ({c.note})' * bool(c.note)}"
-        for c in fields
-        if c.used and c.kind in ("number", "date")
-    ]
-    said = {
-        "numbers": numbers,
-        "yes and no are read as 1 and 0": yes,
-        "categories": encoded,
-        "set aside": aside,
+    said: dict[str, list[str]] = {
+        "numbers": [],
+        "yes and no are read as 1 and 0": [],
+        "categories": [],
+        "set aside": [],
     }
+    for c in fields:
+        place = 3 if not c.used else 2 if c.categories else 1 if c.kind == "yes/no" else 0
+        note = f" ({c.note})" if c.note and place != 1 else ""
+        said[list(said)[place]].append(f"'{plain(c.name, 30)}'{note}")
     return [f"{what}: {_some(names)}" for what, names in said.items() if names]
 
 
 def with_class(classes: Sequence[str]) -> np.ndarray:
     """Which objects (n,) have a known class: an empty cell, NA and the like are none."""
-    absent = MISSING - {"none"}  # among words "none" is an answer
-    return np.array([str(name).strip().lower() not in absent for name in classes], dtype=bool)
+    return np.array([str(name).strip().lower() not in NO_WORD for name in classes], dtype=bool)
 
 
 def _unclassed(table: Table) -> list[str]:
@@ -181,7 +181,7 @@ def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal
         terminal.remark(f"warning: column{'s' * (len(names) > 1)} {_some(names)}: {note}")
     table = _as_they_are(table, model)
     scaling = restored(held, table.values.shape[1])
-    return table.values if scaling is None else scaled(table, scaling).values
+    return table.values if scaling is None else scaled(table.values, scaling)
 
 
 def prepare(
@@ -206,7 +206,8 @@ def prepare(
     values = table.values
     if roles.labels:
         estimator.set_params(ensemble="precomputed")
-    if not sp.issparse(values) and values.dtype.kind == "f" and not _takes_missing(estimator):
+    takes_missing = estimator.__sklearn_tags__().input_tags.allow_nan
+    if not sp.issparse(values) and values.dtype.kind == "f" and not takes_missing:
         _refuse_missing(table)
     return values, extra
 
@@ -226,10 +227,6 @@ def _whose(table: Table, row: int) -> str:
     return f"object '{table.ids[row]}'" if table.ids is not None else f"row {row + 1}"
 
 
-def _takes_missing(estimator: Estimator) -> bool:
-    return bool(estimator.__sklearn_tags__().input_tags.allow_nan)
-
-
 def _refuse_missing(table: Table) -> None:
     for start in range(0, len(table.values), 100_000):
         gaps = np.isnan(table.values[start : start + 100_000])
@@ -244,3 +241,135 @@ def _refuse_missing(table: Table) -> None:
                 f"{table.source}: {_whose(table, row)} has no value in column "
                 f"'{table.columns[column]}': {fix}"
             )
+
+
+def advice(table: Table) -> list[str]:
+    """What may be wrong with the table, a sentence for each cause."""
+    used = [column for column in table.fields or [] if column.used]
+    numbers = [column for column in used if column.kind == "number" and column.codes is None]
+    found = [
+        ("0 looks like a missing value in {}: leave such cells empty", _zeros(numbers)),
+        ("{} holds few whole numbers: if they are codes, write them as words", _coded(numbers)),
+        ("{} is different in every row, as ids are: --drop leaves it out", _unique(numbers)),
+    ]
+    said = [text.format(quoted(names, 4)) for text, names in found if names]
+    return said + _classes(table, used) + _repeated(table)
+
+
+def _present(column: Column) -> np.ndarray:
+    values = np.asarray(column.numbers, dtype=np.float64)
+    return values[np.isfinite(values)]
+
+
+def _zeros(columns: Sequence[Column]) -> list[str]:
+    """Columns of positive values, far from zero, with some exact zeros among them."""
+    found = []
+    for column in columns:
+        values = _present(column)
+        others = values[values != 0]
+        if len(others) == len(values) or len(np.unique(others)) <= 2 * RULES.codes:
+            continue
+        if others.min() > 0 and others.min() > 0.2 * np.median(others):
+            found.append(column.name)
+    return found
+
+
+def _whole(values: np.ndarray) -> bool:
+    return bool(np.array_equal(values, np.round(values)))
+
+
+def _coded(columns: Sequence[Column]) -> list[str]:
+    found = []
+    for column in columns:
+        values = np.unique(_present(column))
+        if 2 <= len(values) <= RULES.codes and _whole(values) and values.tolist() != [0.0, 1.0]:
+            found.append(column.name)
+    return found
+
+
+def _unique(columns: Sequence[Column]) -> list[str]:
+    """Whole numbers without repeats that are too far apart to be a measurement's ranks."""
+    found = []
+    for column in columns:
+        values = _present(column)
+        if len(values) > COLUMNS.categories and _whole(values) and np.abs(values).min() >= 1000:
+            found += [column.name] * (len(np.unique(values)) == len(values))
+    return found
+
+
+def _classes(table: Table, used: Sequence[Column]) -> list[str]:
+    """The column that looks like known classes: by its name, else a category."""
+    few = [c for c in used if _levels(c) <= COLUMNS.categories]
+    named = [c.name for c in few if _CLASSES.fullmatch(c.name.strip())]
+    names = named + [c.name for c in few if c.kind == "category"]
+    if not names or table.classes is not None:
+        return []
+    first = shlex.quote(plain(names[0], 30))
+    what = "looks like known classes" if named else "is a category and clustered too"
+    return [
+        f"'{plain(names[0], 30)}' {what}: --class-column {first} only compares the clusters with "
+        f"it, and --drop {first} leaves it out"
+    ]
+
+
+def _levels(column: Column) -> int:
+    return len(column.categories) if column.codes is not None else len(np.unique(_present(column)))
+
+
+def _repeated(table: Table) -> list[str]:
+    values = table.values
+    if not isinstance(values, np.ndarray) or isinstance(values, np.memmap) or table.label_names:
+        return []
+    count = len(values) - len(np.unique(values, axis=0)) if values.size <= 5_000_000 else 0
+    are = "row repeats another: leave it" if count == 1 else "rows repeat others: leave them"
+    return [f"{count:,} {are} out if the same object was entered twice"] * bool(count)
+
+
+def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
+    """A sentence where one of several columns alone tells nearly every object's cluster."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    used = [column for column in table.fields or [] if column.used]
+    k = len(np.unique(labels))
+    if k < 2 or not 2 < len(used) <= RULES.columns:
+        return []
+    few = np.random.default_rng(0).permutation(len(labels))[: RULES.rows]
+    y = labels[few]
+    best: tuple[float, Any] = (0.0, None)
+    for column in used:
+        held: Any = column.numbers if column.codes is None else column.codes
+        x = np.nan_to_num(np.asarray(held, dtype=np.float64)[few, None], nan=-1.0)
+        leaves = k if column.codes is None else max(k, len(column.categories))
+        tree = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0).fit(x, y)
+        best = max(best, (float(tree.score(x, y)), column.name), key=lambda pair: pair[0])
+    if best[0] < max(RULES.alone, np.bincount(y).max() / len(y) + 0.01):
+        return []
+    name = plain(best[1], 30)
+    return [
+        f"column '{name}' alone tells the cluster of {best[0]:.0%} of the objects: --drop "
+        f"{shlex.quote(name)} shows what the others say"
+    ]
+
+
+def agreement_of_resamples(estimator: Estimator, table: Table, seed: int) -> float | None:
+    """Agreement of resamples with the fit; None where they cannot be drawn or fitted."""
+    from ..selection import stability
+
+    clusters = estimator.n_clusters_ - (getattr(estimator, "noise", None) is not None)
+    # fewer than ten objects per cluster would not show the clusters again
+    if estimator.needs_classes or clusters < 2 or table.values.shape[0] < 10 * clusters:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = stability(
+                estimator,
+                table.loaded,
+                n_resamples=4,
+                max_objects=1000,
+                sample_weight=table.weights,
+                random_state=seed,
+            )
+        except (TypeError, ValueError):
+            return None
+    return found.agreement if np.isfinite(found.agreement) else None

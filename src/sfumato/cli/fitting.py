@@ -1,4 +1,7 @@
-"""fit, consensus and demo: read, fit, write, show."""
+"""fit, consensus and demo: read, fit, write, show.
+
+Checkpoints of a fit are kept until the result is on the disk, however the fit ends.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,50 +20,27 @@ import numpy as np
 from .. import __version__
 from ..array.text import plain
 from ..array.types import ArrayLike, Estimator
-from ..engine.loop import progress
+from ..engine.loop import checkpoints, progress
 from ..io import InputError, Roles, Table, read
-from ..io.checkpoint import Checkpoint, check_checkpoint
 from ..io.output import Output
+from ..io.reading import version
 from ..io.results import check_target, has_noise, least_size, write_memberships, write_result
-from ..io.sniffing import number
-from .advice import explained_by_one
-from .errors import NotConvergedError, damaged
-from .evidence import on_one_scale, prepare
-from .keeping import kept, kept_until_written
-from .models import check_model, first_choice, make, parse_clusters
+from ..io.saving import Checkpoint, check_checkpoint
+from ..io.written import number
+from .evidence import explained_by_one, on_one_scale, prepare
+from .models import Request, check_model, estimator_of, first_choice, make, parse_clusters
+from .stopping import NotConvergedError, StoppedError, damaged, rescued
 from .terminal import Terminal
 
-__all__ = ["Request", "demonstrate", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What was asked for: the data and how to read them, the model, and where the result goes."""
-
-    data: str
-    roles: Roles
-    scale: str = "auto"
-    model: Any = None  # a name; None for the first choice
-    clusters: str | None = None
-    similarity: str | None = None
-    settings: tuple[str, ...] = ()
-    seed: int = 0
-    out: Path
-    table: str = "csv"
-    force: bool = False
-    strict: bool = False
-    resume: bool | None = None  # None: a short fit that keeps no checkpoints
-    as_json: bool = False
-    quiet: bool = False
+__all__ = ["demonstrate", "run"]
 
 
 def run(request: Request) -> None:
     """The whole of ``sfumato fit`` and ``sfumato consensus``."""
-    unnamed = request.model is None
-    if request.model is None:
-        request = replace(request, model=first_choice())
-    check_model(request.model)
-    clusters = None if request.clusters is None else parse_clusters(request.clusters, request.model)
+    if request.model is not None:
+        check_model(request.model)
+    asked = request.model or "consensus"
+    clusters = None if request.clusters is None else parse_clusters(request.clusters, asked)
     if request.table not in ("csv", "parquet"):
         raise InputError(f"--table must be csv or parquet, got '{request.table}'")
     terminal = Terminal(
@@ -69,26 +49,17 @@ def run(request: Request) -> None:
     with _claimed(request) as output:
         with terminal.progress("reading") as advance:
             table = read(request.data, request.roles, advance)
-        _check_number(clusters, table)
-        if request.roles.labels:
-            _refuse_features(table)
+        _check(table, clusters, request.roles)
         if table.id_column is not None and request.roles.id is None:
             terminal.remark(f"ids are taken from column '{table.id_column}'")
-        if unnamed and any(column.categories and column.used for column in table.fields or ()):
-            request = replace(request, model=first_choice(categories=True))
+        model = request.model or first_choice(table)
         if request.clusters is None:  # asks the model, which is loaded only when there are data
-            clusters = parse_clusters(None, request.model)
-        request = replace(request, clusters="auto" if clusters is None else str(clusters))
-        estimator = make(
-            request.model,
-            clusters,
-            seed=request.seed,
-            similarity=request.similarity,
-            settings=request.settings,
+            clusters = parse_clusters(None, model)
+        request = replace(
+            request, model=model, clusters="auto" if clusters is None else str(clusters)
         )
-        table = on_one_scale(
-            table, request.scale, request.model, estimator, request.similarity, terminal
-        )
+        estimator = estimator_of(request, clusters)
+        table = on_one_scale(table, request, estimator, terminal)
         fit_and_write(request, estimator, table, terminal, output)
 
 
@@ -105,25 +76,18 @@ def _claimed(request: Request) -> Any:
     return Output(request.out, check_target, force=request.force)
 
 
-def _check_number(clusters: int | None, table: Table) -> None:
+def _check(table: Table, clusters: int | None, roles: Roles) -> None:
+    """Refuse more clusters than rows, and numbers that are not whole in the place of labels."""
     n = table.values.shape[0]
-    if isinstance(clusters, int) and clusters > n:
+    if clusters is not None and clusters > n:
         raise InputError(
-            f"--clusters {clusters} is more than the {n:,} rows of {table.source}: ask for at most "
-            f"{n:,}"
+            f"--clusters {clusters} is more than the {n:,} rows of {table.source}: ask for at "
+            f"most {n:,}"
         )
-
-
-def _refuse_features(table: Table) -> None:
-    """Refuse columns of numbers that are not whole: they are features, not labels."""
     for title, names in zip(table.columns, table.label_names or [], strict=False):
-        numbers = [number(name) for name in names]
-        odd = [
-            name
-            for name, value in zip(names, numbers, strict=False)
-            if value is not None and value != round(value, 0) and value == value
-        ]
-        if odd and None not in numbers:
+        numbers = {name: number(name) for name in names}
+        odd = [name for name, value in numbers.items() if value is not None and value % 1 > 0]
+        if odd and None not in numbers.values():
             raise InputError(
                 f"column '{plain(title, 40)}' of {table.source} holds numbers such as "
                 f"{plain(odd[0], 20)}, not labels: "
@@ -145,12 +109,8 @@ def fit_and_write(
 
         said, curve = automatic(request.model, estimator, table, terminal)
     if output is not None:
-        output.need(
-            least_size(
-                table.values.shape[0],
-                1 if request.clusters == "auto" else int(request.clusters or 1),
-            )
-        )
+        asked = 1 if request.clusters == "auto" else int(request.clusters or 1)
+        output.need(least_size(table.values.shape[0], asked))
     checkpoint = _checkpoint(request, estimator, table, terminal, output)
     began, before = time.monotonic(), _mapped(table)
     said += _fit(estimator, evidence, extra, request, checkpoint, terminal, output)
@@ -165,16 +125,16 @@ def fit_and_write(
             f"{request.model} did not converge in {estimator.n_iter_} iterations: raise it with "
             "--set max_iter=..."
         )
-    with kept_until_written(checkpoint, terminal):
+    with _kept_until_written(checkpoint, terminal):
         told = explained_by_one(table, np.asarray(estimator.labels_))
         for text in told:
             terminal.remark(text)
         table = table._replace(notes=(*table.notes, *told))
-        result = summarize(request, estimator, table, said, curve, time.monotonic() - began)
+        with terminal.progress("comparing with resamples"):
+            result = summarize(request, estimator, table, said, curve, time.monotonic() - began)
         if output is None:
-            write_memberships(
-                sys.stdout, result.memberships, result.ids, noise=has_noise(result.summary)
-            )
+            noise = has_noise(result.summary)
+            write_memberships(sys.stdout, result.memberships, result.ids, noise=noise)
         else:
             with output.folder() as folder, terminal.progress("writing") as advance:
                 write_result(folder, result, model=estimator, table=request.table, report=advance)
@@ -190,23 +150,18 @@ def _checkpoint(
 ) -> Checkpoint | None:
     if output is None or request.resume is None:
         return None
-    task = _task(request, estimator, table)
+    parameters = {key: repr(value) for key, value in sorted(estimator.get_params().items())}
+    asked = [request.model, parameters, list(request.roles), request.scale]
     return Checkpoint(
         _beside(request.out),
-        task,
-        token=output.claim.token,
+        json.dumps([__version__, *asked, table.digest]),
+        token=output.token,
         warn=lambda text: terminal.remark(f"warning: {text}"),
     )
 
 
 def _beside(out: Path) -> Path:
     return out.with_name(f"{out.name}.checkpoint")
-
-
-def _task(request: Request, estimator: Estimator, table: Table) -> str:
-    parameters = {key: repr(value) for key, value in sorted(estimator.get_params().items())}
-    asked = [request.model, parameters, list(request.roles), request.scale]
-    return json.dumps([__version__, *asked, table.digest])
 
 
 def _fit(
@@ -231,23 +186,22 @@ def _fit(
         damaged("the checkpoint cannot be gone on from") if resumed else nullcontext(),
         terminal.heard() as said,
         _watched(estimator, request.model, terminal),
-        kept(checkpoint, output, terminal),
+        _kept(checkpoint, output, terminal),
     ):
         estimator.fit(evidence, **extra)
     return said
 
 
 def _mapped(table: Table) -> tuple[int, int, int] | None:
-    """Size and time of a memory-mapped file, which change if it is written to during the fit; None
-    where the file was read at once, or no longer exists.
+    """What changes if a memory-mapped file is written to during the fit; None where the file was
+    read at once, or no longer exists.
     """
     if not isinstance(table.values, np.memmap) or table.values.filename is None:
         return None
     try:
-        facts = Path(table.values.filename).stat()
+        return version(Path(table.values.filename))
     except OSError:
         return None
-    return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 @contextmanager
@@ -270,6 +224,77 @@ def _watched(estimator: Estimator, name: str, terminal: Terminal) -> Iterator[No
             yield
 
 
+@contextmanager
+def _kept(
+    checkpoint: Checkpoint | None, output: Output | None, terminal: Terminal
+) -> Iterator[None]:
+    """Checkpoints while fitting.
+
+    A fit that is stopped, or runs out of memory or disk, keeps its file, so that it can be resumed.
+    """
+    if checkpoint is None:
+        yield
+        return
+    try:
+        with checkpoints(checkpoint), rescued(lambda: _rescue(checkpoint, output)):
+            yield
+    except KeyboardInterrupt as stop:
+        raise _stopped(checkpoint) from stop
+    except (MemoryError, OSError):
+        _keep(checkpoint, terminal)
+        raise
+
+
+@contextmanager
+def _kept_until_written(checkpoint: Checkpoint | None, terminal: Terminal) -> Iterator[None]:
+    """Delete the checkpoint once the result is on the disk; if writing fails, the fit can be
+    resumed at its end.
+    """
+    if checkpoint is None:
+        yield
+        return
+    try:
+        with rescued(lambda: str(_stopped(checkpoint))):
+            yield
+    except InputError:  # the result is written, under another name
+        checkpoint.remove()
+        raise
+    except KeyboardInterrupt as stop:
+        raise _stopped(checkpoint) from stop
+    except Exception:
+        _keep(checkpoint, terminal)
+        raise
+    checkpoint.remove()
+
+
+def _keep(checkpoint: Checkpoint, terminal: Terminal) -> None:
+    if checkpoint.reached and (checkpoint.write() or checkpoint.mine):
+        terminal.remark("the fit is kept: the same command with --resume goes on from there")
+
+
+def _stopped(checkpoint: Checkpoint) -> StoppedError:
+    """The message after Ctrl-C: whether there is a checkpoint to resume from."""
+    if not checkpoint.reached:
+        return StoppedError("stopped")
+    if checkpoint.write():
+        return StoppedError("stopped: the same command with --resume goes on from here")
+    if checkpoint.mine:
+        return StoppedError(
+            "stopped: the same command with --resume goes on from the last good checkpoint"
+        )
+    return StoppedError("stopped; there is no checkpoint")
+
+
+def _rescue(checkpoint: Checkpoint, output: Output | None) -> str:
+    """End a fit that does not react to the signal: keep its checkpoint, and release the output
+    folder.
+    """
+    said = str(_stopped(checkpoint))
+    if output is not None:
+        output.release()
+    return said
+
+
 def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:
     """Soft consensus of Fisher's irises, with the species kept aside for comparison."""
     from sklearn.datasets import load_iris
@@ -277,17 +302,8 @@ def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:
     flowers = load_iris()
     species = [str(flowers.target_names[label]) for label in flowers.target]
     ids = [f"{name} {place + 1}" for place, name in enumerate(species)]
-    table = Table(
-        flowers.data,
-        list(flowers.feature_names),
-        ids,
-        "flower",
-        None,
-        species,
-        "iris",
-        "built in",
-        "built in",
-    )
+    named = list(flowers.feature_names), ids, "flower", None, species
+    table = Table(flowers.data, *named, "iris", "built in", "built in")
     terminal = Terminal(as_json=as_json)
     request = Request(
         data="iris",

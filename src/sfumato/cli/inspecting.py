@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ import scipy.sparse as sp
 from .. import models
 from ..array.text import plain
 from ..io import Roles, Table, read
-from ..io.summaries import read_summary
-from ..io.trusted import untrusted
-from .advice import advice
-from .evidence import set_aside
+from ..io.reading import archive_holds, quoted
+from ..io.results import read_summary
+from ..io.saving import untrusted
+from .evidence import advice, set_aside
 from .models import ALIASES
 from .scaling import missing
 from .terminal import Terminal
@@ -26,19 +25,14 @@ __all__ = ["inspect", "list_models"]
 def inspect(file: str, as_json: bool) -> None:
     """Show what a data file, a result folder or a model file holds."""
     path, terminal = Path(file), Terminal(as_json=as_json)
-    facts = (
-        _folder(path)
-        if path.is_dir()
-        else _model(path)
-        if file != "-" and _is_model(path)
-        else _data(file)
-    )
-    terminal.table(
-        plain(path.name),
-        ["what", "value"],
-        [[key, str(value)] for key, value in facts.items()],
-        width=500,
-    )
+    if path.is_dir():
+        facts = _folder(path)
+    elif file != "-" and path.is_file() and archive_holds(path, "schema.json"):
+        facts = _model(path)
+    else:
+        facts = _data(file)
+    rows = [[key, str(value)] for key, value in facts.items()]
+    terminal.table(plain(path.name), ["what", "value"], rows, width=500)
     terminal.record(facts)
 
 
@@ -50,13 +44,6 @@ def _folder(path: Path) -> dict[str, Any]:
         **{key: summary.get(key) for key in wanted},
         "data": summary["input"]["name"],
     }
-
-
-def _is_model(path: Path) -> bool:
-    if not path.is_file() or not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return "schema.json" in archive.namelist()
 
 
 def _model(path: Path) -> dict[str, Any]:
@@ -71,14 +58,11 @@ def _model(path: Path) -> dict[str, Any]:
 def _data(file: str) -> dict[str, Any]:
     table = read(file, Roles(mixed=True))
     own = _own_columns(table)
-    names = ", ".join(f"'{plain(name, 20)}'" for name in own[:8]) + (
-        f" and {len(own) - 8:,} more" if len(own) > 8 else ""
-    )
     facts = {
         "kind": table.kind,
         "rows": table.values.shape[0],
         "columns": len(own),
-        "column names": names,
+        "column names": quoted(own),
         "ids": table.id_column or ("yes" if table.ids else "none"),
     }
     for place, note in enumerate(set_aside(table)):
@@ -112,19 +96,16 @@ def list_models(as_json: bool) -> None:
     terminal = Terminal(as_json=as_json)
     known = [model for model in models.MODELS if model.command]
     other = {name: alias for alias, name in ALIASES.items()}
-    rows = [
-        [f"{model.command}{f' ({other[model.command]})' if model.command in other else ''}"]
-        + [", ".join(model.evidence), model.summary]
-        for model in known
-    ]
+    rows = []
+    for model in known:
+        alias = f" ({other[model.command]})" if model.command in other else ""
+        rows.append([f"{model.command}{alias}", ", ".join(model.evidence), model.summary])
     terminal.table("Models of sfumato fit --model", ["model", "reads", "use it for"], rows)
+    parts = ("evidence", "summary")
     terminal.record(
         {
-            str(model.command): {
-                "estimator": model.name,
-                "evidence": list(model.evidence),
-                "summary": model.summary,
-            }
+            str(model.command): {"estimator": model.name}
+            | {part: getattr(model, part) for part in parts}
             for model in known
         }
     )
@@ -137,16 +118,11 @@ def _looks_like(table: Table) -> str:
     if sp.issparse(values):
         return "sparse features: sfumato fit"
     some = np.asarray(values[:1000], dtype=float)
-    if (
-        values.shape[1] > 1
-        and some.min(initial=0) >= 0
-        and np.allclose(some.sum(axis=1), 1, atol=1e-4)
-    ):
+    if values.shape[1] == 1:
+        return "features: sfumato fit"
+    if some.min(initial=0) >= 0 and np.allclose(some.sum(axis=1), 1, atol=1e-4):
         return "memberships: sfumato score"
-    if (
-        np.array_equal(some, np.round(some))
-        and len(np.unique(some)) <= max(20, len(some) // 10)
-        and values.shape[1] > 1
-    ):
+    few = len(np.unique(some)) <= max(20, len(some) // 10)
+    if few and np.array_equal(some, np.round(some)):
         return "labelings (sfumato consensus) or counts (sfumato fit)"
     return "features: sfumato fit"

@@ -11,13 +11,9 @@ import sys
 from collections.abc import Sequence
 
 from ..array.text import plain
-from .errors import NotConvergedError, StoppedError
-from .stopping import listening
+from .stopping import NotConvergedError, StoppedError, listening
 
 __all__ = ["main"]
-
-# A name that the system cannot take is bad input; other faults of the system are failures.
-_NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,14 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 import traceback
 
                 traceback.print_exc()
-            if (
-                stop.signal is not None
-                or isinstance(error, (KeyboardInterrupt, StoppedError))
-                or type(error).__name__ == "Abort"
-            ):
-                return _say(
-                    (str(error) if isinstance(error, StoppedError) else "") or "stopped", stop.code
-                )
+            ends = isinstance(error, (KeyboardInterrupt, StoppedError))
+            if stop.signal is not None or ends or type(error).__name__ == "Abort":
+                said = str(error) if isinstance(error, StoppedError) else ""
+                return _say(said or "stopped", stop.code)
             return _explain(error)
 
 
@@ -90,7 +82,8 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, ImportError):
         return _say(str(error), 1)
     if isinstance(error, OSError) and error.strerror:
-        code = 2 if error.errno in _NO_NAME else 1
+        # A name that the system cannot take is bad input; other faults of the system are failures.
+        code = 2 if error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR) else 1
         name = f": {plain(error.filename, 200)}" if error.filename else ""
         return _say(error.strerror + name, code)
     return _say(f"{type(error).__name__}: {error} (add --debug for the whole story)", 1)
@@ -98,9 +91,6 @@ def _explain(error: BaseException) -> int:
 
 def _say(text: str, code: int) -> int:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    print(
-        f"sfumato: {'' if code > 128 else 'error: '}"
-        f"{plain(lines[0] if lines else 'no reason given', 500)}",
-        file=sys.stderr,
-    )
+    said = plain(lines[0] if lines else "no reason given", 500)
+    print(f"sfumato: {'' if code > 128 else 'error: '}{said}", file=sys.stderr)
     return code

@@ -5,20 +5,17 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .. import models
 
-__all__ = [
-    "ALIASES",
-    "canonical",
-    "check_model",
-    "class_of",
-    "commands",
-    "first_choice",
-    "make",
-    "parse_clusters",
-]
+if TYPE_CHECKING:
+    from ..io import Roles
+
+__all__ = ["ALIASES", "Request", "canonical", "check_model", "class_of", "commands"]
+__all__ += ["estimator_of", "first_choice", "make", "parse_clusters"]
 
 # Names by which the models are known elsewhere.
 ALIASES = {
@@ -27,6 +24,28 @@ ALIASES = {
     "dpgmm": "dirichlet-process",
     "eac": "consensus",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What was asked for: the data and how to read them, the model, and where the result goes."""
+
+    data: str
+    roles: Roles
+    scale: str = "auto"
+    model: Any = None  # a name; None for the first choice
+    clusters: str | None = None
+    similarity: str | None = None
+    settings: tuple[str, ...] = ()
+    seed: int = 0
+    levels: bool = False
+    out: Path = Path("-")
+    table: str = "csv"
+    force: bool = False
+    strict: bool = False
+    resume: bool | None = None  # None: a short fit that keeps no checkpoints
+    as_json: bool = False
+    quiet: bool = False
 
 
 def commands() -> dict[str, str]:
@@ -47,8 +66,9 @@ def canonical(name: str | None) -> str | None:
     return name if name is None else ALIASES.get(name.lower(), name)
 
 
-def first_choice(*, categories: bool = False) -> str:
+def first_choice(table: Any) -> str:
     """The model for those who name none: the consensus, or the one that takes categories."""
+    categories = any(column.categories and column.used for column in table.fields or ())
     return "mixed-mixture" if categories else "consensus"
 
 
@@ -68,6 +88,12 @@ def check_model(name: str) -> None:
     """Refuse a name that no model has."""
     if name not in commands():
         raise ValueError(f"--model must be one of {', '.join(commands())}; got '{name}'")
+
+
+def estimator_of(request: Request, n_clusters: int | None) -> Any:
+    """The estimator that was asked for."""
+    told = {"seed": request.seed, "similarity": request.similarity, "settings": request.settings}
+    return make(request.model, n_clusters, **told)  # type: ignore[arg-type]
 
 
 def make(
@@ -93,13 +119,13 @@ def make(
                 f"--similarity does not apply to {name}, which takes features as they are"
             )
         parameters["similarity"] = similarity
+    choices = [name for name in known if name not in ("n_clusters", "random_state")]
     for setting in settings:
         key, equals, value = setting.partition("=")
-        if not equals or key not in known or key in ("n_clusters", "random_state"):
-            choices = ", ".join(
-                choice for choice in known if choice not in ("n_clusters", "random_state")
+        if not equals or key not in choices:
+            raise ValueError(
+                f"--set takes parameter=value, with one of {', '.join(choices)}; got '{setting}'"
             )
-            raise ValueError(f"--set takes parameter=value, with one of {choices}; got '{setting}'")
         parameters[key] = _value(value)
     return kind(**{key: value for key, value in parameters.items() if key in known})
 

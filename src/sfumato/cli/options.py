@@ -15,25 +15,26 @@ from .models import ALIASES, canonical, commands
 if TYPE_CHECKING:
     from ..io import Roles
 
+
+def option(names: str, help: str, shown: str | None = None, **more: Any) -> Any:
+    """An option; ``shown`` stands for its value in the help."""
+    return typer.Option(*names.split(), metavar=shown, help=help, **more)
+
+
 DataFile = Annotated[
     str,
     typer.Argument(
-        help="CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or AnnData file; "
-        "- for standard input.",
         metavar="DATA",
+        help="CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or AnnData file; - for stdin.",
     ),
 ]
 Model = Annotated[
     str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="MODEL",
-        help=f"One of: {', '.join(commands())} (or {', '.join(ALIASES)}); "
-        "if not given, mixed-mixture for a table with categories, else consensus, the best first "
-        "try on features. The consensus, all mixtures and dirichlet-process take missing values; "
-        "fuzzy-c-means is the quickest; spectral or pairwise for a similarity matrix. "
-        "`sfumato models` says when to use which.",
+    option(
+        "--model -m",
+        f"One of: {', '.join(commands())} (or {', '.join(ALIASES)}); if not given, mixed-mixture "
+        "for a table with categories, else consensus. `sfumato models` says when to use which.",
+        "MODEL",
         show_default=False,
         callback=canonical,
         autocompletion=lambda: list(commands()),
@@ -41,129 +42,87 @@ Model = Annotated[
 ]
 Scale = Annotated[
     str,
-    typer.Option(
+    option(
         "--scale",
-        metavar="auto|standard|robust|none",
-        help="Bring columns to one scale. auto standardises the columns of a table whose spreads "
-        "differ more than tenfold, unless the model gives the same answer in any units.",
-        autocompletion=lambda: ["auto", "standard", "robust", "none"],
-    ),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--columns",
-        metavar="A,B,C",
-        help="The columns to cluster, all others left out; dates and identifiers too if named.",
+        "Bring columns to one scale; auto standardises a table whose spreads differ more than "
+        "tenfold, unless the model gives the same answer in any units.",
+        "auto|standard|robust|none",
     ),
 ]
 Clusters = Annotated[
     str | None,
-    typer.Option(
-        "--clusters",
-        "-k",
-        metavar="K|auto",
-        help="Number of clusters, or auto (if not given). "
-        "A Dirichlet process infers it, up to this.",
-    ),
+    option("--clusters -k", "Number of clusters; found if not given.", "K|auto"),
 ]
 Similarity = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--similarity",
-        metavar="KIND",
-        help="For pairwise models: precomputed (DATA is the matrix), cluster-kernel, "
-        "self-tuning, gaussian, knn or cosine.",
+        "For pairwise models: precomputed (DATA is the matrix), cluster-kernel, self-tuning, "
+        "gaussian, knn or cosine.",
+        "KIND",
     ),
 ]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="Any other parameter of the model; may be repeated."
-    ),
-]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.", min=0)]
+Seed = Annotated[int, option("--seed", "Random seed.", "N", min=0)]
 IdColumn = Annotated[
     str | None,
-    typer.Option(
-        "--id-column",
-        metavar="COLUMN",
-        help="Column of names. Found by itself when a column is different in every row.",
-    ),
+    option("--id-column", "Names; if not given, a column that differs in every row.", "COLUMN"),
 ]
 WeightColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--weight-column", metavar="COLUMN", help="Column of weights: w counts as w copies."
-    ),
+    str | None, option("--weight-column", "Weights: w counts as w copies.", "COLUMN")
+]
+Out = Annotated[
+    Path,
+    option("--out -o", "Folder for the result; - prints the memberships.", "FOLDER"),
+]
+Force = Annotated[bool, option("--force", "Replace what an earlier run wrote.")]
+Json = Annotated[bool, option("--json", "Print the summary as JSON.")]
+Quiet = Annotated[bool, option("--quiet -q", "Print nothing but errors.")]
+Set = Annotated[
+    list[str] | None,
+    option("--set", "Another parameter of the model; may be repeated.", "NAME=VALUE"),
+]
+Columns = Annotated[
+    list[str] | None,
+    option("--columns", "Cluster these alone; dates and identifiers too if named.", "A,B,C"),
 ]
 ClassColumn = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--class-column",
-        metavar="COLUMN",
-        help="Column of known classes: used by the discriminative model, "
-        "compared with by the others.",
+        "Known classes: the discriminative model learns from them, others are compared with them.",
+        "COLUMN",
     ),
 ]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option("--drop", metavar="A,B,C", help="Columns to leave out; may be repeated."),
-]
+Drop = Annotated[list[str] | None, option("--drop", "Leave these columns out.", "A,B,C")]
 Header = Annotated[
     bool | None,
-    typer.Option(
+    option(
         "--header/--no-header",
-        help="Whether the first line holds names. Found by itself.",
+        "Whether the first line holds names; found if not given.",
         show_default=False,
     ),
 ]
 Delimiter = Annotated[
-    str | None,
-    typer.Option(
-        "--delimiter", metavar="CHARACTER", help="Character between cells. Found by itself."
-    ),
+    str | None, option("--delimiter", "Stands between cells; found if not given.", "CHARACTER")
 ]
-Encoding = Annotated[
-    str | None,
-    typer.Option("--encoding", metavar="NAME", help="Encoding of a text file, UTF-8 if not given."),
-]
+Encoding = Annotated[str | None, option("--encoding", "Of text; UTF-8 if not given.", "NAME")]
 Sheet = Annotated[
-    str | None,
-    typer.Option(
-        "--sheet",
-        metavar="NAME|N",
-        help="Sheet of an Excel workbook; the first that holds a table if not given.",
-    ),
+    str | None, option("--sheet", "Of an Excel workbook; else the first with a table.", "NAME|N")
 ]
-Out = Annotated[
-    Path,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="FOLDER",
-        help="Folder for the result; - writes memberships to standard output.",
-    ),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace a result folder that exists.")]
-TableFormat = Annotated[
-    str, typer.Option("--table", metavar="csv|parquet", help="Memberships as csv or parquet.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+TableFormat = Annotated[str, option("--table", "Form of the memberships.", "csv|parquet")]
 Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict", help="Exit with 3, and write nothing, if the search does not converge."
-    ),
+    bool, option("--strict", "Exit with 3, and write nothing, if the search does not converge.")
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on where the same command was stopped.")]
+Resume = Annotated[bool, option("--resume", "Go on where the same command was stopped.")]
+Levels = Annotated[
+    bool, option("--levels", "Add coarser and finer clusterings: levels.csv and a table.")
+]
 
 
 class Reading(NamedTuple):
     """How a table is read, and the model set: options of every command that clusters one."""
 
-    settings: Settings = None
+    settings: Set = None
     seed: Seed = 0
     scale: Scale = "auto"
     columns: Columns = None
@@ -199,6 +158,7 @@ class Reading(NamedTuple):
 class Writing(NamedTuple):
     """Where a result goes: options of every command that writes one."""
 
+    levels: Levels = False
     out: Out = Path("sfumato-result")
     table: TableFormat = "csv"
     force: Force = False

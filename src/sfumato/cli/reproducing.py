@@ -9,7 +9,7 @@ from typing import Any
 from .. import papers
 from ..array.text import plain
 from ..io import InputError
-from ..io.output import Output
+from ..io.output import Output, check_folder
 from .terminal import Terminal
 
 __all__ = ["reproduce"]
@@ -31,30 +31,14 @@ def reproduce(
         raise InputError(f"--data: {plain(data, 200)} is not a folder")
     os.environ.setdefault("MPLBACKEND", "Agg")
     shelf = papers.Shelf(data, online=not offline, say=Terminal().remark)
-    with Output(out, _check, force=force) as output, output.folder() as partial:
+    check = check_folder(
+        "a folder of tables and pictures", lambda path: path.suffix in (".md", ".csv", ".png")
+    )
+    with Output(out, check, force=force) as output, output.folder() as partial:
         for each in papers.EXPERIMENTS if name == "all" else [name]:
             _write(each, papers.run(each, shelf, n_seeds=n_seeds), partial)
     for path in sorted(out.iterdir()):
         print(path)
-
-
-def _check(out: Path, force: bool) -> None:
-    """Refuse a folder that exists (unless forced), and one that holds anything but tables and
-    pictures (always).
-    """
-    if not os.path.lexists(out):
-        if not out.parent.is_dir():
-            raise InputError(f"--out: there is no folder {plain(out.parent, 200)} to write into")
-        return
-    if not (out.is_dir() and all(path.suffix in (".md", ".csv", ".png") for path in out.iterdir())):
-        raise InputError(
-            f"--out: {plain(out, 200)} exists and is not a folder of tables and pictures: choose "
-            "another name"
-        )
-    if not force:
-        raise InputError(
-            f"--out: {plain(out, 200)} exists: choose another name, or add --force to replace it"
-        )
 
 
 def _write(name: str, outcome: Any, folder: Path) -> None:

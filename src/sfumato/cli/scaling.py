@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,37 +14,67 @@ from ..array.text import plain
 from ..array.types import Array, Estimator
 from ..io import InputError, Table
 from ..io.columns import encoded_names
-from .filling import Joint, fill_in, joint_of, joint_restored
 
-__all__ = ["SCALES", "Scaling", "missing", "rescale", "restored", "scaled"]
+__all__ = ["Joint", "Scaling", "fill_in", "joint_of", "missing", "rescale", "restored", "scaled"]
 
-SCALES = ("auto", "standard", "robust", "none")
-# Columns whose standard deviations differ by more than this are taken to be in different units:
-# Euclidean distances would see little but the widest. A tenfold spread of deviation is a
-# hundredfold of variance.
-FOLD = 10.0
+
+class Rules(NamedTuple):
+    """By which columns are scaled and missing cells filled in."""
+
+    # Columns whose deviations differ more than this are taken to be in different units: Euclidean
+    # distances would see little but the widest. Tenfold of deviation is a hundredfold of variance.
+    fold: float = 10.0
+    # One Gaussian for all columns is fitted to up to so many columns and rows, ...
+    widest: int = 50
+    rows: int = 5000
+    # ... where there are so many rows for each column.
+    objects: int = 5
+
+
+RULES = Rules()
+_SCALES = ("auto", "standard", "robust", "none")
 _COMPONENT = re.compile(
     r"(?i)(pc|pca|x_pca|umap|tsne|dim|dimension|component|embedding|e|d)?[_ -]?\d+"
 )
-_TABLES = ("text", "parquet", "excel")
-_NORMAL_QUARTILES = 1.349  # distance of the quartiles of a normal distribution with deviation 1
+
+
+class Joint(NamedTuple):
+    """One Gaussian for all columns, for the expected value of a column given the others, and the
+    range of each column.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
 
 
 class Scaling(NamedTuple):
-    """(X - center) / scale, after missing cells have been filled in; and what to say about it."""
+    """(X - center) / scale, after missing cells have been filled in."""
 
     kind: str
-    center: list[float]
-    scale: list[float]
-    fill: list[float] | None
-    notes: list[str]
+    center: np.ndarray
+    scale: np.ndarray
+    fill: np.ndarray | None = None
     joint: Joint | None = None
+
+    def kept(self) -> dict[str, Any] | None:
+        """As a summary keeps it; None where nothing is changed."""
+        if self.kind == "none" and self.fill is None:
+            return None
+        joint = None if self.joint is None else self.joint._asdict()
+        parts = {name: getattr(self, name) for name in ("center", "scale", "fill")}
+        return {"kind": self.kind, **_lists(parts), "joint": joint and _lists(joint)}
+
+
+def _lists(parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: None if part is None else part.tolist() for name, part in parts.items()}
 
 
 def rescale(
     table: Table, asked: str, model: str, estimator: Estimator, similarity: str | None
-) -> Scaling:
-    """How columns are scaled, and missing cells filled in.
+) -> tuple[Scaling, list[str]]:
+    """How columns are scaled, and missing cells filled in; and what to say about it.
 
     Parameters
     ----------
@@ -51,80 +82,68 @@ def rescale(
     asked : {"auto", "standard", "robust", "none"}
     model, estimator, similarity : what the table is for
     """
-    if asked not in SCALES:
-        raise InputError(f"--scale must be one of {', '.join(SCALES)}; got '{plain(asked, 30)}'")
+    if asked not in _SCALES:
+        raise InputError(f"--scale must be one of {', '.join(_SCALES)}; got '{plain(asked, 30)}'")
     X = table.values
-    notes: list[str] = []
-    p = X.shape[1]
-    unscaled = Scaling("none", [0.0] * p, [1.0] * p, None, notes)
+    unscaled = Scaling("none", np.zeros(X.shape[1]), np.ones(X.shape[1]))
     if table.label_names is not None or similarity == "precomputed" or X.dtype.kind not in "biuf":
-        return unscaled
+        return unscaled, []
     if sp.issparse(X):
         if asked in ("standard", "robust"):
             raise InputError("--scale: sparse features are used as they are; say --scale none")
-        return unscaled
-    fill, joint = _fill(table, estimator, model, notes)
-    kind = _kind(table, asked, estimator, notes)
+        return unscaled, []
+    groups = _groups(table)
+    fill, joint, notes = _fill(table, groups, estimator, model)
+    kind, said = (asked, "") if asked != "auto" else _kind(table, max(groups) > 1, estimator)
+    if asked in ("standard", "robust"):
+        said = f"columns are scaled ({asked}), as asked"
+    notes += [said] * bool(said)
     if kind == "none":
-        return unscaled._replace(fill=fill, joint=joint)
-    center, scale = _moments(np.asarray(X, dtype=np.float64), kind, _groups(table))
-    return Scaling(kind, center.tolist(), scale.tolist(), fill, notes, joint)
+        return unscaled._replace(fill=fill, joint=joint), notes
+    center, scale = _moments(np.asarray(X, dtype=np.float64), kind, groups)
+    return Scaling(kind, center, scale, fill, joint), notes
 
 
 def _groups(table: Table) -> list[int]:
     """Number of encoded columns that each column of the file became."""
-    groups = encoded_names(table.fields or [])
-    if sum(map(len, groups)) != table.values.shape[1]:  # an array, or categories as they are
-        return [1] * table.values.shape[1]
-    return [len(group) for group in groups]
+    groups = [len(group) for group in encoded_names(table.fields or [])]
+    p = table.values.shape[1]  # of an array, or with categories as they are, one for each
+    return groups if sum(groups) == p else [1] * p
 
 
-def _kind(table: Table, asked: str, estimator: Estimator, notes: list[str]) -> str:
-    if asked != "auto":
-        if asked != "none":
-            notes.append(f"columns are scaled ({asked}), as asked")
-        return asked
+def _kind(table: Table, mixed: bool, estimator: Estimator) -> tuple[str, str]:
+    """Whether columns are standardised, and a sentence that says so."""
     if estimator.unit_free:
-        return "none"
+        return "none", ""
     X = table.values
-    spread = _spreads(X)
+    rows = np.asarray(X[:: max(1, len(X) // 100_000)], dtype=np.float64)
+    spread = np.nan_to_num(np.nanstd(np.where(np.isnan(rows).all(axis=0), 0.0, rows), axis=0))
     spread = spread[spread > 0]
     fold = spread.max() / spread.min() if len(spread) else 1.0
-    mixed = max(_groups(table)) > 1
-    if fold <= FOLD and not mixed:
-        return "none"
+    if fold <= RULES.fold and not mixed:
+        return "none", ""
     coordinates = all(_COMPONENT.fullmatch(name) for name in table.columns)
-    if table.kind not in _TABLES or coordinates:
-        notes.append(
+    if table.kind not in ("text", "parquet", "excel") or coordinates:
+        return "none", (
             f"the spreads of the columns differ {fold:,.0f}-fold and are left as they are: "
             "say --scale standard if the columns are in different units"
         )
-        return "none"
-    why = f"their spreads differ {fold:,.0f}-fold" if fold > FOLD else "some are categories"
-    notes.append(
-        f"columns are standardised, because {why}"
-        + (": a category counts as much as one number" if mixed else "")
-        + "; --scale none leaves them as they are"
+    why = f"their spreads differ {fold:,.0f}-fold" if fold > RULES.fold else "some are categories"
+    counts = ": a category counts as much as one number" if mixed else ""
+    return "standard", (
+        f"columns are standardised, because {why}{counts}; --scale none leaves them as they are"
     )
-    return "standard"
 
 
-def _spreads(X: Array) -> np.ndarray:
-    """Standard deviations of the columns, of up to 100 000 rows, missing cells left out."""
-    rows = np.asarray(X[:: max(1, len(X) // 100_000)], dtype=np.float64)
-    return np.nan_to_num(np.nanstd(np.where(np.isnan(rows).all(axis=0), 0.0, rows), axis=0))
-
-
-def _moments(X: np.ndarray, kind: str, groups: list[int]) -> tuple[np.ndarray, np.ndarray]:
+def _moments(X: np.ndarray, kind: str, groups: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Center and scale; the indicators of one category share a scale, so that it counts as one
     column.
     """
+    center, scale = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
     if kind == "robust":
         low, center, high = np.nanpercentile(X, [25, 50, 75], axis=0)
-        scale = (high - low) / _NORMAL_QUARTILES
-        scale = np.where(scale > 0, scale, np.nanstd(X, axis=0))
-    else:
-        center, scale = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
+        quartiles = (high - low) / 1.349  # their distance where the deviation is 1
+        scale = np.where(quartiles > 0, quartiles, scale)
     ends = np.cumsum(groups)
     for start, end in zip(ends - groups, ends, strict=True):
         if end - start > 1:
@@ -134,42 +153,35 @@ def _moments(X: np.ndarray, kind: str, groups: list[int]) -> tuple[np.ndarray, n
 
 
 def _fill(
-    table: Table, estimator: Estimator, model: str, notes: list[str]
-) -> tuple[list[float] | None, Joint | None]:
-    """What stands in for missing cells in a model that takes none.
+    table: Table, groups: list[int], estimator: Estimator, model: str
+) -> tuple[np.ndarray | None, Joint | None, list[str]]:
+    """What stands in for missing cells in a model that takes none, and a sentence that says so.
 
     What the other columns make likely where all are numbers; else the median, or shares of a
     category.
     """
     X = table.values
     if table.fields is None or estimator.__sklearn_tags__().input_tags.allow_nan:
-        return None, None
-    joint = joint_of(np.asarray(X, dtype=np.float64)) if max(_groups(table)) == 1 else None
-    medians = np.nanmedian(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0)
-    shares = np.nanmean(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0)
-    hot = np.repeat([size > 1 for size in _groups(table)], _groups(table))
-    gaps = [
-        f"'{plain(column.name, 30)}' ({gap:,})"
-        for column in table.fields
-        if column.used and (gap := missing(column))
-    ]
-    if gaps:
-        more = f" and {len(gaps) - 5} more" if len(gaps) > 5 else ""
-        notes.append(
-            f"missing cells are filled in with {_filling(table, joint)}, because {model} takes "
-            f"none: {', '.join(gaps[:5])}{more}; gaussian-mixture and mixed-mixture use them as "
-            "they are"
-        )
-    return np.where(hot, shares, medians).tolist(), joint
-
-
-def _filling(table: Table, joint: Joint | None) -> str:
-    """What missing cells are filled in with, in words."""
-    if joint is not None:
-        return "what the other columns make likely"
-    some = any(c.used and c.codes is not None and missing(c) for c in table.fields or [])
-    shares = " (a category with the shares of its levels)" if some else ""
-    return f"the median of their column{shares}"
+        return None, None, []
+    joint = joint_of(np.asarray(X, dtype=np.float64)) if max(groups) == 1 else None
+    there = np.where(np.isnan(X).all(axis=0), 0.0, X)
+    hot = np.repeat([size > 1 for size in groups], groups)
+    fill = np.where(hot, np.nanmean(there, axis=0), np.nanmedian(there, axis=0))
+    gaps = [column for column in table.fields if column.used and missing(column)]
+    if not gaps:
+        return fill, joint, []
+    shares = " (a category with the shares of its levels)"
+    by = "what the other columns make likely"
+    if joint is None:
+        coded = any(column.codes is not None for column in gaps)
+        by = f"the median of their column{shares if coded else ''}"
+    named = ", ".join(f"'{plain(column.name, 30)}' ({missing(column):,})" for column in gaps[:5])
+    more = f" and {len(gaps) - 5} more" if len(gaps) > 5 else ""
+    said = (
+        f"missing cells are filled in with {by}, because {model} takes none: {named}{more}; "
+        "consensus, gaussian-mixture and mixed-mixture use them as they are"
+    )
+    return fill, joint, [said]
 
 
 def missing(column: Any) -> int:
@@ -179,31 +191,90 @@ def missing(column: Any) -> int:
     return int(np.isnan(column.numbers).sum())
 
 
-def scaled(table: Table, scaling: Scaling) -> Table:
-    """The table with its missing cells filled in and its columns scaled."""
-    values = table.values
+def joint_of(X: np.ndarray) -> Joint | None:
+    """The Gaussian of largest likelihood given the cells that are there; None for few rows."""
+    n, p = X.shape
+    if not 2 <= p <= RULES.widest or n < RULES.objects * p or not np.isnan(X).any():
+        return None
+    from .. import GaussianMixture
+
+    some = X[:: max(1, n // RULES.rows)]
+    some = some[~np.isnan(some).all(axis=1)]
+    low, high = np.nanmin(some, axis=0), np.nanmax(some, axis=0)
+    if not np.isfinite([low, high]).all() or (high <= low).any():
+        return None
+    unit = np.nanstd(some, axis=0)
+    model = GaussianMixture(1, covariance_type="full", n_init=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(some / unit)
+    return Joint(model.means_[0] * unit, model.covariances_[0] * np.outer(unit, unit), low, high)
+
+
+def fill_in(X: np.ndarray, fill: np.ndarray, joint: Joint | None) -> np.ndarray:
+    """The table without missing values: regression on the cells that a row has, ``fill`` where it
+    has none. Values beyond those that a column has are cut off.
+    """
+    absent = np.isnan(X)
+    filled = np.where(absent, fill, X)
+    if joint is None or not absent.any():
+        return filled
+    # a little more variance, so that collinear columns can be solved for
+    C = joint.covariance + 1e-6 * np.diag(np.diag(joint.covariance))
+    patterns, group = np.unique(absent, axis=0, return_inverse=True)
+    for place, gone in enumerate(patterns):
+        if not gone.any() or gone.all():
+            continue
+        rows, held = np.flatnonzero(group.ravel() == place), ~gone
+        slopes = np.linalg.solve(C[np.ix_(held, held)], C[np.ix_(held, gone)])
+        likely = joint.mean[gone] + (X[np.ix_(rows, held)] - joint.mean[held]) @ slopes
+        filled[np.ix_(rows, gone)] = np.clip(likely, joint.low[gone], joint.high[gone])
+    return filled
+
+
+def scaled(values: Array, scaling: Scaling) -> Array:
+    """Values with missing cells filled in and columns scaled."""
     if scaling.fill is not None:
-        values = fill_in(
-            np.asarray(values, dtype=np.float64), np.array(scaling.fill), scaling.joint
-        )
+        values = fill_in(np.asarray(values, dtype=np.float64), scaling.fill, scaling.joint)
     if scaling.kind != "none":
         values = (np.asarray(values, dtype=np.float64) - scaling.center) / scaling.scale
-    return table._replace(values=values)
+    return values
 
 
 def restored(held: Mapping[str, Any], n_columns: int) -> Scaling | None:
-    """The scaling that a result folder keeps; None where there is none."""
+    """The scaling that a result folder keeps, checked; None where there is none."""
     kept = held.get("scaling")
     if kept is None:
         return None
-    parts = [kept.get("center"), kept.get("scale"), kept.get("fill") or [0.0] * n_columns]
-    right = all(
-        isinstance(part, list)
-        and len(part) == n_columns
-        and all(isinstance(value, int | float) for value in part)
-        for part in parts
+    p = (n_columns,)
+    fill, joint = kept.get("fill"), kept.get("joint")
+    if kept.get("kind") not in _SCALES or not isinstance(joint, dict | None):
+        raise _misfit()
+    return Scaling(
+        kept["kind"],
+        _part(kept, "center", p),
+        _part(kept, "scale", p),
+        None if fill is None else _part(kept, "fill", p),
+        None
+        if joint is None
+        else Joint(
+            _part(joint, "mean", p),
+            _part(joint, "covariance", 2 * p),
+            _part(joint, "low", p),
+            _part(joint, "high", p),
+        ),
     )
-    if not right or kept.get("kind") not in SCALES:
-        raise InputError("summary.json is damaged: 'scaling' does not fit its columns")
-    joint = joint_restored(kept.get("joint"), n_columns)
-    return Scaling(kept["kind"], kept["center"], kept["scale"], kept.get("fill"), [], joint)
+
+
+def _part(kept: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        found = np.asarray(kept.get(name), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise _misfit() from None
+    if found.shape != shape or not np.isfinite(found).all():
+        raise _misfit()
+    return found
+
+
+def _misfit() -> InputError:
+    return InputError("summary.json is damaged: 'scaling' does not fit its columns")

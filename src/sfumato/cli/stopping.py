@@ -1,8 +1,9 @@
-"""Ctrl-C and SIGTERM: the work ends soon, keeps its checkpoint and shows no traceback.
+"""Ends of a command before its time: a stop, a search that does not converge, a damaged file.
 
-Both raise ``KeyboardInterrupt``. Some libraries turn it into another error, and long calls delay
-it. So any error after the signal counts as the stop, and if a call has not returned after a moment,
-a second thread saves the checkpoint and ends the process.
+After Ctrl-C and SIGTERM the work ends soon, keeps its checkpoint and shows no traceback. Both raise
+``KeyboardInterrupt``. Some libraries turn it into another error, and long calls delay it. So any
+error after the signal counts as the stop, and if a call has not returned after a moment, a second
+thread saves the checkpoint and ends the process.
 """
 
 from __future__ import annotations
@@ -16,14 +17,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Stop", "listening", "rescued"]
+from ..array.text import plain
 
-_PATIENCE = 1.5  # seconds within which a stop should take effect
+__all__ = ["NotConvergedError", "Stop", "StoppedError", "damaged", "listening", "rescued"]
+
 _rescue: Callable[[], str] | None = None
+
+
+class NotConvergedError(Exception):
+    """The search stopped before it converged, and ``--strict`` was asked for."""
+
+
+class StoppedError(Exception):
+    """The user stopped the work; the message says how to take it up again."""
 
 
 class Stop:
     """Whether, and by which signal, the work was stopped."""
+
+    patience = 1.5  # seconds within which a stop should take effect
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -76,7 +88,7 @@ def listening() -> Iterator[Stop]:
 
 def _watch(ours: socket.socket, stop: Stop, numbers: list[int]) -> None:
     while received := ours.recv(1):
-        if received[0] in numbers and not stop.heard.wait(_PATIENCE):
+        if received[0] in numbers and not stop.heard.wait(stop.patience):
             text = "stopped"
             try:
                 text = _rescue() if _rescue is not None else text
@@ -102,3 +114,16 @@ def rescued(action: Callable[[], str]) -> Iterator[None]:
         raise
     finally:
         _rescue = earlier
+
+
+@contextmanager
+def damaged(what: str) -> Iterator[None]:
+    """Report errors that only a damaged file can cause as errors of the file."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
+        from ..io import InputError  # late: help does not wait for NumPy
+
+        raise InputError(
+            f"{what}, it may be damaged: {type(error).__name__} {plain(error, 80)}"
+        ) from error

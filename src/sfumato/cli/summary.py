@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-import warnings
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -11,25 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__, metrics, report
+from .. import __version__, metrics, plot, report
 from ..array.labels import encode
 from ..array.types import Estimator
 from ..io import Result, Table
 from ..io.columns import reading
-from ..io.results import has_noise
-from ..io.summaries import SCHEMA
+from ..io.results import SCHEMA, has_noise
 from ..memberships import margin, sizes
-from ..report._curve import curve_of_model
-from ..selection import stability, verdict
-from .evidence import with_class
-from .models import commands
-from .pictures import pictures
-from .terminal import Terminal
+from ..report._facts import curve_of_model
+from ..selection import verdict
+from ..similarity import Factored
+from .evidence import agreement_of_resamples, with_class
+from .models import Request, commands
+from .terminal import Terminal, finite
 
 __all__ = ["agreement", "measures", "show", "summarize", "write_report"]
 
-RESAMPLES = 4  # of at most a thousand objects, that stability is taken from
-DRAWN = 10  # objects per cluster that resamples need to show the clusters
 AGREEMENTS: dict[str, Any] = {
     "adjusted Rand index": metrics.adjusted_rand_index,
     "Rand index": metrics.rand_index,
@@ -42,7 +39,7 @@ AGREEMENTS: dict[str, Any] = {
 
 
 def summarize(
-    request: Any,
+    request: Request,
     estimator: Estimator,
     table: Table,
     said: list[str],
@@ -51,9 +48,9 @@ def summarize(
 ) -> Result:
     """The result of a fit, ready to be written."""
     U = np.asarray(estimator.memberships_)
-    agreed = _stability(estimator, table, request.seed)
+    levels = estimator.levels_ if request.levels else ()
+    agreed = agreement_of_resamples(estimator, table, request.seed)
     automatic = request.clusters == "auto"
-    said_last = verdict(estimator, stability=agreed, automatic=automatic)
     parameters = {
         key: value if isinstance(value, str | int | float | None) else repr(value)
         for key, value in estimator.get_params(deep=False).items()
@@ -72,24 +69,13 @@ def summarize(
         "objective": float(estimator.objective_),
         "metrics": measures(U, table.classes) | _spread(estimator),
         "structure": _structure(estimator),
+        "levels": [_level(level) for level in levels],
         "stability": agreed,
-        "verdict": said_last._asdict(),
+        "verdict": verdict(estimator, stability=agreed, automatic=automatic)._asdict(),
         "warnings": said,
         "seed": request.seed,
         "parameters": parameters,
-        "input": {
-            "name": table.source,
-            "kind": table.kind,
-            "sha256": table.digest,
-            "columns": table.columns,
-            "id_column": table.id_column,
-            "weight_column": request.roles.weight,
-            "class_column": request.roles.classes,
-            "labels": table.label_names,
-            "fields": None if table.fields is None else reading(table.fields),
-            "scaling": table.scaling,
-            "notes": list(table.notes),
-        },
+        "input": _input(request, table),
         "versions": {
             "sfumato": __version__,
             "python": platform.python_version(),
@@ -98,19 +84,45 @@ def summarize(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
     }
-    ids = [str(place) for place in range(len(U))] if table.ids is None else table.ids
-    drawn = pictures(request, estimator, table, U) | {
-        "selection": curve or curve_of_model(estimator)
+    drawn = _pictures(request, estimator, table, U)
+    drawn["selection"] = curve or curve_of_model(estimator)
+    summary |= _described_clusters(drawn.get("description"), table.names)
+    at = [np.asarray(estimator.at(level.n_clusters)).argmax(axis=1) for level in levels]
+    return Result(U, table.names, summary, drawn, np.column_stack(at) if at else None)
+
+
+def _input(request: Request, table: Table) -> dict[str, Any]:
+    """What was read, and how: to read new objects the same way."""
+    return {
+        "name": table.source,
+        "kind": table.kind,
+        "sha256": table.digest,
+        "columns": table.columns,
+        "id_column": table.id_column,
+        "weight_column": request.roles.weight,
+        "class_column": request.roles.classes,
+        "labels": table.label_names,
+        "fields": None if table.fields is None else reading(table.fields),
+        "scaling": table.scaling,
+        "notes": list(table.notes),
     }
-    described = drawn.get("description")
-    if described is not None:
-        summary["clusters"] = [
-            {part: cluster[part] for part in ("sentence", "columns")}
-            | {"typical": [str(ids[row["object"]]) for row in cluster["typical"]]}
-            for cluster in described["clusters"]
-        ]
-        summary |= {"tree": described["tree"], "missing": described["missing"]}
-    return Result(U, ids, summary, drawn)
+
+
+def _described_clusters(described: Any, ids: Sequence[str]) -> dict[str, Any]:
+    """What each cluster is, in words and figures."""
+    if described is None:
+        return {}
+    clusters = [
+        {part: cluster[part] for part in ("sentence", "columns")}
+        | {"typical": [str(ids[row["object"]]) for row in cluster["typical"]]}
+        for cluster in described["clusters"]
+    ]
+    return {"clusters": clusters, "tree": described["tree"], "missing": described["missing"]}
+
+
+def _level(level: Any) -> dict[str, Any]:
+    held = {"n_clusters": level.n_clusters, "score": finite(float(level.score))}
+    return held | {"worth_a_look": bool(level.shown)}
 
 
 def _structure(estimator: Estimator) -> dict[str, Any] | None:
@@ -118,33 +130,8 @@ def _structure(estimator: Estimator) -> dict[str, Any] | None:
     found = getattr(estimator, "structure_", None)
     if found is None:
         return None
-    return {
-        "p_value": found.p_value,
-        "groups_apart": found.n_apart,
-        "supported": bool(found.supported),
-    }
-
-
-def _stability(estimator: Estimator, table: Table, seed: int) -> float | None:
-    """Agreement of resamples with the fit; None where they cannot be drawn or fitted."""
-    clusters = estimator.n_clusters_ - (getattr(estimator, "noise", None) is not None)
-    if estimator.needs_classes or clusters < 2 or table.values.shape[0] < DRAWN * clusters:
-        return None
-    values = np.asarray(table.values) if isinstance(table.values, np.memmap) else table.values
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            found = stability(
-                estimator,
-                values,
-                n_resamples=RESAMPLES,
-                max_objects=1000,
-                sample_weight=table.weights,
-                random_state=seed,
-            )
-        except (TypeError, ValueError):
-            return None
-    return found.agreement if np.isfinite(found.agreement) else None
+    held = {"p_value": found.p_value, "groups_apart": found.n_apart}
+    return held | {"supported": bool(found.supported)}
 
 
 def _spread(estimator: Estimator) -> dict[str, float]:
@@ -184,6 +171,66 @@ def agreement(reference: np.ndarray, clustering: np.ndarray) -> dict[str, float]
     return found | {"Brier score": metrics.brier_score(*sides)}
 
 
+def _pictures(
+    request: Request, estimator: Estimator, table: Table, U: np.ndarray
+) -> dict[str, Any]:
+    """What the report needs beyond memberships, small whatever the number of objects."""
+    history = np.asarray(estimator.history_, dtype=float)
+    held: dict[str, Any] = {
+        "history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None
+    }
+    if request.similarity != "precomputed" and not request.roles.labels:
+        found = report.plane(table.values, columns=table.columns)
+        held |= {
+            "shown": found.shown.tolist(),
+            "coordinates": found.coordinates.round(6).tolist(),
+            "axes": found.names,
+            "description": _described(
+                table, U, found.shown, getattr(estimator, "noise", None) is not None
+            ),
+        }
+    means = _similarity(request, estimator, table, U)
+    if means is not None:
+        held |= {
+            "similarity": np.nan_to_num(means).round(5).tolist(),
+            "scale": float(getattr(estimator, "scale_", 1.0)),
+        }
+    if table.classes is not None:
+        named = np.where(with_class(table.classes), np.asarray(table.classes), "no class")
+        kinds, codes = np.unique(named, return_inverse=True)
+        held |= {
+            "class_title": request.roles.classes,
+            "class_names": kinds.tolist(),
+            "class_codes": codes.tolist(),
+        }
+    return held
+
+
+def _similarity(
+    request: Request, estimator: Estimator, table: Table, U: np.ndarray
+) -> np.ndarray | None:
+    """Block means of the similarity that the model saw, where it saw one."""
+    if request.similarity == "precomputed":
+        return plot.block_means(table.values, U, blocks=100)
+    if hasattr(estimator, "coassociation_"):
+        return plot.block_means(estimator.coassociation_, U, blocks=100)
+    if not hasattr(estimator, "ensemble_"):
+        return None
+    rng = np.random.default_rng(request.seed)
+    some = np.sort(rng.permutation(len(U))[:2000])
+    H = estimator._shares(table.values[some])
+    return plot.block_means(Factored(H, H), U[some], blocks=100)
+
+
+def _described(table: Table, U: np.ndarray, shown: np.ndarray, noise: bool) -> dict[str, Any]:
+    """The clusters in terms of the columns as they stand in the file."""
+    if table.fields is not None:
+        used = [column for column in table.fields if column.used]
+        return report.describe(used, U, shown=shown, noise=noise)
+    values = table.values if table.original is None else table.original
+    return report.describe(values, U, columns=table.columns, shown=shown, noise=noise)
+
+
 def write_report(path: Path, result: Result, title: str | None = None) -> None:
     """The HTML report of a result."""
     summary, held = result.summary, result.pictures
@@ -206,28 +253,27 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         "time": f"{summary['seconds']:.1f} s, {summary['created']}",
         "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
     }
-    report.write(
-        path,
-        result.memberships,
-        title=title or f"Soft clustering of {summary['input']['name']}",
-        names=result.ids,
+    facts = report.Facts(
         noise=has_noise(summary),
         coordinates=held.get("coordinates"),
         shown=held.get("shown"),
         axes=held.get("axes"),
         description=held.get("description"),
-        notes=summary["input"].get("notes") or (),
         similarity=held.get("similarity"),
         scale=held.get("scale", 1.0),
         history=held.get("history"),
-        classes=classes,
-        class_title=held.get("class_title") or "class",
         selection=held.get("selection"),
         converged=summary["converged"],
-        warnings=summary["warnings"],
         verdict=summary.get("verdict"),
+        warnings=summary["warnings"],
+        notes=summary["input"].get("notes") or (),
         metrics=summary["metrics"],
         made=made,
+        class_title=held.get("class_title") or "class",
+    )
+    title = title or f"Soft clustering of {summary['input']['name']}"
+    report.write(
+        path, result.memberships, title=title, names=result.ids, classes=classes, facts=facts
     )
 
 
@@ -256,9 +302,8 @@ def show(result: Result, terminal: Terminal) -> None:
     for row, cluster in zip(rows, summary.get("clusters") or [], strict=False):
         terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
     if tree := summary.get("tree"):
-        terminal.say(
-            f"A decision tree of depth 3 reproduces {tree['accuracy']:.0%} of the clusters."
-        )
+        terminal.say(f"A small decision tree reproduces {tree['accuracy']:.0%} of the clusters.")
+    _show_levels(summary, terminal)
     shared = int((margin(U) < 0.2).sum()) if U.shape[1] > 1 else 0
     measured = ", ".join(f"{name} {value:.3f}" for name, value in summary["metrics"].items())
     between = f"{shared:,} object{'' if shared == 1 else 's'} shared by two clusters"
@@ -267,3 +312,19 @@ def show(result: Result, terminal: Terminal) -> None:
     )
     if not summary["converged"]:
         terminal.say(f"The search did not converge in {summary['n_iter']} iterations.")
+
+
+def _show_levels(summary: dict[str, Any], terminal: Terminal) -> None:
+    levels = summary.get("levels")
+    if not levels:
+        return
+    rows = [
+        [level["n_clusters"], level["score"], "worth a look" * level["worth_a_look"]]
+        for level in levels
+        if level["worth_a_look"] or level["n_clusters"] == len(summary["sizes"])
+    ]
+    terminal.table("Levels, coarse to fine", ["clusters", "score", ""], rows)
+    terminal.say(
+        f"levels.csv has every object's cluster among 1 to {levels[-1]['n_clusters']}; "
+        "sfumato predict --clusters gives the memberships."
+    )

@@ -6,6 +6,7 @@ Names are shown as text, never as markup.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import time
@@ -17,14 +18,13 @@ from typing import Any
 from ..array.text import plain
 from ..engine.structure import PREFIX
 
-__all__ = ["Terminal"]
-
-_PATIENCE = 15.0  # seconds between progress lines where there is no progress bar
-_NUMBER = re.compile(r"–|-?[\d,]+(\.\d+)?")
+__all__ = ["Terminal", "finite"]
 
 
 class Terminal:
     """Tables for people, or one JSON object for programs."""
+
+    patience = 15.0  # seconds before the first line of progress where there is no bar
 
     def __init__(
         self, *, as_json: bool = False, quiet: bool = False, to_errors: bool = False
@@ -44,7 +44,10 @@ class Terminal:
         *,
         width: int = 90,
     ) -> None:
-        """A table; numbers stand right, and text is cut in the middle beyond ``width``."""
+        """A table; numbers stand right, and text is cut in the middle beyond ``width``.
+
+        A column without any value is left out.
+        """
         if self.as_json or self.quiet:
             return
         from rich import box
@@ -55,12 +58,13 @@ class Terminal:
             title=Text(plain(title, 100)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
         )
         cells = [[_shown(value, width) for value in row] for row in rows]
-        for place, heading in enumerate(headings):
-            numeric = all(_NUMBER.fullmatch(row[place]) for row in cells)
+        kept = [i for i in range(len(headings)) if any(row[i] is not None for row in rows)]
+        for place in kept:
+            numeric = all(re.fullmatch(r"–|-?[\d,]+(\.\d+)?", row[place]) for row in cells)
             justify: Any = "right" if numeric else "left"
-            table.add_column(Text(plain(heading, 40)), justify=justify, overflow="fold")
+            table.add_column(Text(plain(headings[place], 40)), justify=justify, overflow="fold")
         for row in cells:
-            table.add_row(*map(Text, row))
+            table.add_row(*(Text(row[place]) for place in kept))
         self._console(errors=self.to_errors).print(table)
 
     def say(self, text: str) -> None:
@@ -120,7 +124,7 @@ class Terminal:
 
     def _lines(self, what: str) -> Callable[..., None]:
         """A line after a while, and then after twice that time, so that a log stays short."""
-        began, pause = time.monotonic(), _PATIENCE
+        began, pause = time.monotonic(), self.patience
 
         def advance(share: float, text: str = "") -> None:
             nonlocal pause
@@ -132,13 +136,14 @@ class Terminal:
         return advance
 
 
+def finite(value: Any) -> Any:
+    """A number as JSON takes it: None for NaN and infinity."""
+    return value if math.isfinite(value) else None
+
+
 def _shown(value: object, width: int) -> str:
     if value is None:
         return "–"
-    return (
-        f"{value:,}"
-        if isinstance(value, int)
-        else f"{value:.3f}"
-        if isinstance(value, float)
-        else plain(value, width)
-    )
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
+    return plain(value, width)

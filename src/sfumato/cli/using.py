@@ -14,12 +14,12 @@ from ..array.text import plain
 from ..array.types import Array
 from ..io import InputError, Roles, Table, read, read_result
 from ..io.output import Output, check_file
-from ..io.results import has_noise, read_memberships, write_memberships
-from ..io.summaries import read_summary
-from ..io.trusted import load
+from ..io.reading import quoted
+from ..io.results import has_noise, read_memberships, read_summary, write_memberships
+from ..io.saving import load
 from ..memberships import check_memberships
-from .errors import damaged
 from .evidence import as_fitted, roles_of_fitted
+from .stopping import damaged
 from .summary import agreement, write_report
 from .terminal import Terminal
 
@@ -27,16 +27,23 @@ __all__ = ["predict", "report", "score"]
 
 
 def predict(
-    model: Path, data: str, id_column: str | None, out: Path, force: bool, quiet: bool
+    model: Path,
+    data: str,
+    id_column: str | None,
+    out: Path,
+    *,
+    force: bool = False,
+    quiet: bool = False,
+    n_clusters: int | None = None,
 ) -> None:
     """Memberships of the objects in ``data``, by the model in a result folder."""
+    terminal = Terminal(quiet=quiet)
     if str(out) == "-":
-        memberships, ids, noise = _predicted(model, data, id_column, Terminal(quiet=quiet))
+        memberships, ids, noise = _predicted(model, data, id_column, n_clusters, terminal)
         write_memberships(sys.stdout, memberships, ids, noise=noise)
         return
-    terminal = Terminal(quiet=quiet)
     with Output(out, check_file("--out"), force=force) as output:
-        memberships, ids, noise = _predicted(model, data, id_column, terminal)
+        memberships, ids, noise = _predicted(model, data, id_column, n_clusters, terminal)
         with (
             output.file() as partial,
             partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
@@ -46,27 +53,24 @@ def predict(
 
 
 def _predicted(
-    model: Path, data: str, id_column: str | None, terminal: Terminal
+    model: Path, data: str, id_column: str | None, n_clusters: int | None, terminal: Terminal
 ) -> tuple[np.ndarray, Sequence[str], bool]:
     """Memberships of new objects, their ids, and whether the last column is noise."""
     summary = read_summary(model)
-    held, noise = summary["input"], has_noise(summary)
-    names = held["labels"]
-    roles = roles_of_fitted(held, id_column)
+    held, names = summary["input"], summary["input"]["labels"]
     with terminal.progress("reading") as advance:
-        table = read(data, roles, advance)
+        table = read(data, roles_of_fitted(held, id_column), advance)
     estimator = load(model / "model.skops")
     values = (
         as_fitted(table, held, summary["model"], terminal)
         if names is None
         else _recode(table, names)
     )
+    level = {} if n_clusters is None else {"n_clusters": n_clusters}
     with terminal.heard(), damaged(f"{plain(model, 200)}: the model cannot be used"):
-        memberships = check_memberships(
-            np.asarray(estimator.predict_proba(values)), "the memberships"
-        )
-    ids = [str(place) for place in range(len(memberships))] if table.ids is None else table.ids
-    return memberships, ids, noise
+        found = np.asarray(estimator.predict_proba(values, **level))
+    memberships = check_memberships(found, "the memberships")
+    return memberships, table.names, has_noise(summary)
 
 
 def _recode(table: Table, names: list[list[str]]) -> np.ndarray:
@@ -134,7 +138,7 @@ def _side(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
 
 def _labels(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
     table = read(path, Roles(labels=True))
-    names = ", ".join(f"'{plain(name, 20)}'" for name in table.columns[:8])
+    names = quoted(table.columns)
     if len(table.columns) > 1 and column is None:
         raise InputError(
             f"{table.source} has several columns ({names}) and they are not memberships: name one "

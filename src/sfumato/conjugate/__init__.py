@@ -10,9 +10,13 @@ each leading index. Missing numbers (NaN) are left out; the classes of vectors
 
 from .counts import BetaBinomial, DirichletMultinomial
 from .kernel import Moments
-from .normal import NormalInverseGamma, NormalKnownMean, NormalKnownVariance
+from .normal import (
+    NormalInverseGamma,
+    NormalInverseWishart,
+    NormalKnownMean,
+    NormalKnownVariance,
+)
 from .rates import GammaExponential, GammaPoisson, ParetoUniform
-from .wishart import NormalInverseWishart
 
 __all__ = [
     "BetaBinomial",

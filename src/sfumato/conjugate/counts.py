@@ -9,17 +9,16 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln
 
-from ..array.types import Array, ArrayLike, RandomState, Weights
+from ..array.types import ArrayLike, RandomState, Weights
 from ..array.validation import as_generator, check_number
-from ._checks import MOST, Size, as_shape, check_level, check_positive
-from ._pair import ConjugatePair
+from ._pair import MOST, ConjugatePair, ScalarPair, Size, as_shape, check_level, check_positive
 from .kernel import Tally, dirichlet_log_ratio, log_binomial
 
 __all__ = ["BetaBinomial", "DirichletMultinomial"]
 
 
 @dataclass(frozen=True, eq=False)
-class BetaBinomial(ConjugatePair):
+class BetaBinomial(ScalarPair):
     """Beta prior on a probability; an observation is the number of successes in ``trials`` trials.
 
     theta ~ Beta(a, b),  y ~ Binomial(trials, theta),  posterior Beta(a + sum y, b + sum (trials -
@@ -101,22 +100,9 @@ class BetaBinomial(ConjugatePair):
         """Equal-tailed interval that holds the probability with posterior probability ``level``."""
         return _beta_interval(level, self.a, self.b, self.mean)
 
-    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
-        """Probabilities drawn from the distribution, of shape (size, ...)."""
-        return as_generator(random_state).beta(
-            self.a, self.b, size=as_shape(size) + self.batch_shape
-        )
-
     def predictive(self) -> Any:
         """Distribution of the next observation: beta-binomial (scipy)."""
         return stats.betabinom(np.asarray(self.trials, dtype=np.int64), self.a, self.b)
-
-    def _log_predictive(self, data: Array, weight: Array) -> Any:
-        trials = np.asarray(self.trials)[..., None]
-        ratio = dirichlet_log_ratio(
-            self._both()[..., None, :], np.stack([data + 0.0 * trials, trials - data], axis=-1)
-        )
-        return weight * (ratio + _log_choose(trials, data))
 
     def _both(self) -> np.ndarray:
         return np.stack([self.a, self.b], axis=-1)
@@ -279,9 +265,6 @@ class DirichletMultinomial(ConjugatePair):
         self._single("predictive")
         total = check_number(total, "total", low=0, integer=True)
         return stats.dirichlet_multinomial(self.concentration, total)
-
-    def _log_predictive(self, data: Array, weight: Array) -> Any:
-        return dirichlet_log_ratio(self.concentration[..., None, :], data) + log_binomial(data)
 
     def _log_ratio(self, statistics: Any) -> Any:
         return dirichlet_log_ratio(self.concentration, statistics)

@@ -33,7 +33,6 @@ __all__ = [
     "normal_wishart_log_normalizer",
     "pull",
     "student_log_density",
-    "vector_moments",
 ]
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -111,18 +110,13 @@ class Moments:
         return f"Moments(count={self.count!r}, mean={self.mean!r}, scatter={self.scatter!r})"
 
 
-def moments(x: np.ndarray, weight: Any) -> Moments:
-    """Moments of ``x`` (..., n) along the last axis."""
+def moments(x: np.ndarray, weight: Any, *, vectors: bool = False) -> Moments:
+    """Moments of numbers ``x`` (..., n) along the last axis, or of vectors (..., n, d)."""
     count = weight.sum(axis=-1)
     safe = np.where(count > 0, count, 1.0)
-    mean = _corrected_mean(x, weight, safe, axis=-1)
-    return Moments(count, mean, (weight * (x - mean[..., None]) ** 2).sum(axis=-1))
-
-
-def vector_moments(x: Any, weight: Any) -> Moments:
-    """Moments of the vectors ``x`` (..., n, d) along the axis before the last."""
-    count = weight.sum(axis=-1)
-    safe = np.where(count > 0, count, 1.0)
+    if not vectors:
+        mean = _corrected_mean(x, weight, safe, axis=-1)
+        return Moments(count, mean, (weight * (x - mean[..., None]) ** 2).sum(axis=-1))
     mean = _corrected_mean(x, weight[..., None], safe[..., None], axis=-2)
     centred = x - mean[..., None, :]
     return Moments(count, mean, np.swapaxes(centred * weight[..., None], -1, -2) @ centred)
@@ -139,23 +133,12 @@ def _corrected_mean(x: np.ndarray, weight: Weights, total: np.ndarray, axis: int
 
 def pull(kappa: Array, mean: Array, data: Moments) -> tuple[Any, Any, Any]:
     """Posterior kappa and mean, and what data and prior disagree by: the addition to the scale."""
-    total = kappa + data.count
-    gap = data.mean - mean
-    if data.mean.ndim > data.count.ndim:
-        share, spread = (
-            (data.count / total)[..., None],
-            (kappa * data.count / total)[..., None, None],
-        )
-        return (
-            total,
-            mean + share * gap,
-            data.scatter + spread * gap[..., :, None] * gap[..., None, :],
-        )
-    return (
-        total,
-        mean + data.count / total * gap,
-        data.scatter + kappa * data.count / total * gap**2,
-    )
+    total, gap = kappa + data.count, data.mean - mean
+    share, spread = data.count / total, kappa * data.count / total
+    if data.mean.ndim == data.count.ndim:
+        return total, mean + share * gap, data.scatter + spread * gap**2
+    square = spread[..., None, None] * gap[..., :, None] * gap[..., None, :]
+    return total, mean + share[..., None] * gap, data.scatter + square
 
 
 def dirichlet_log_ratio(concentration: np.ndarray, counts: Array) -> Any:

@@ -4,7 +4,6 @@ bound.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +11,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln, gammaln
 
-from ..array.types import Array, ArrayLike, RandomState, Weights
-from ..array.validation import as_generator
-from ._checks import MOST, Size, as_shape
-from ._pair import ScalarPair
+from ..array.types import Array, ArrayLike, Weights
+from ._pair import MOST, ScalarPair
 from .kernel import Events, Largest
 
 __all__ = ["GammaExponential", "GammaPoisson", "ParetoUniform"]
@@ -50,21 +47,8 @@ class _GammaPair(ScalarPair):
         """Most probable rate; 0 where the shape is 1 or less."""
         return (np.maximum(self.shape - 1.0, 0.0) / self.rate)[()]
 
-    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
-        """Rates drawn from the distribution, of shape (size, ...)."""
-        shape = as_shape(size) + self.batch_shape
-        return as_generator(random_state).gamma(self.shape, 1.0 / self.rate, size=shape)
-
     def _log_ratio(self, statistics: Events) -> Any:
         return _gamma_log_ratio(self.shape, self.rate, statistics.events, statistics.time)
-
-    def _log_predictive(self, data: Array, weight: Array) -> Any:
-        shape, rate = np.asarray(self.shape)[..., None], np.asarray(self.rate)[..., None]
-        return weight * self._log_one(shape, rate, data)
-
-    @abstractmethod
-    def _log_one(self, shape: np.ndarray, rate: np.ndarray, data: Array) -> Any:
-        """Log-density of single observations under a gamma prior of the rate."""
 
 
 def _gamma_log_ratio(shape: Any, rate: Any, events: Any, time: Any) -> Any:
@@ -117,9 +101,6 @@ class GammaPoisson(_GammaPair):
         """Distribution of the next count: negative binomial (scipy)."""
         return stats.nbinom(self.shape, self.rate / (self.rate + 1.0))
 
-    def _log_one(self, shape: np.ndarray, rate: np.ndarray, data: Array) -> Any:
-        return _gamma_log_ratio(shape, rate, data, 1.0) - gammaln(data + 1.0)
-
     def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
         return -(weight * gammaln(data + 1.0)).sum(axis=-1)
 
@@ -160,9 +141,6 @@ class GammaExponential(_GammaPair):
     def predictive(self) -> Any:
         """Distribution of the next time: Lomax (scipy)."""
         return stats.lomax(self.shape, scale=self.rate)
-
-    def _log_one(self, shape: np.ndarray, rate: np.ndarray, data: Array) -> Any:
-        return _gamma_log_ratio(shape, rate, 1.0, data)
 
     def _log_base(self, data: np.ndarray, weight: Any) -> Any:
         return np.zeros(np.shape(weight)[:-1])
@@ -231,20 +209,11 @@ class ParetoUniform(ScalarPair):
         """Most probable bound: the least possible one."""
         return np.asarray(self.bound)[()]
 
-    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
-        """Bounds drawn from the distribution, of shape (size, ...)."""
-        shape = as_shape(size) + self.batch_shape
-        return self.bound * (1.0 + as_generator(random_state).pareto(self.shape, size=shape))
-
     def predictive(self) -> Any:
         """Distribution of the next number (scipy): flat up to the bound, then a power of the
         number.
         """
         return uniform_pareto(self.shape, scale=self.bound)
-
-    def _log_predictive(self, data: ArrayLike, weight: ArrayLike) -> Any:
-        bound, shape = np.asarray(self.bound)[..., None], np.asarray(self.shape)[..., None]
-        return weight * _pareto_log_ratio(bound, shape, 1.0, data)
 
     def _log_ratio(self, statistics: Largest) -> Any:
         return _pareto_log_ratio(self.bound, self.shape, statistics.count, statistics.largest)

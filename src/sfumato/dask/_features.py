@@ -24,12 +24,9 @@ import dask
 from ..array.rows import Rows, add, extremes_of
 from ..array.types import Estimator
 from ..data.features import check_width
-from ._cluster import check_array, client, pinned, same
-from ._heap import keeping_temporaries
+from ._cluster import check_array, client, keep_temporaries, pinned, same
 
 __all__ = ["Features", "check_features"]
-
-MOST = 2**28  # bytes of features that a task takes where they are several blocks
 
 
 class _Pickler(cloudpickle.Pickler):
@@ -82,8 +79,8 @@ class _Kept:
 
     def __init__(self, payload: bytes, block: np.ndarray, *columns: Any) -> None:
         self.given = (payload, block, *columns)
-        with keeping_temporaries():
-            self.rows = _rows(*self.given).kept(mapped=True)
+        keep_temporaries()
+        self.rows = _rows(*self.given).kept(mapped=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Kept, self.given
@@ -101,16 +98,16 @@ def _make(view: bytes, several: list[list[Any]]) -> list[_Kept]:
 
 def _results(payload: bytes, method: str, several: list[_Kept]) -> list[Any]:
     """What a method of rows gives for the functions of the payload, block by block."""
+    keep_temporaries()
     functions = cloudpickle.loads(payload)
-    with keeping_temporaries():
-        return [getattr(kept.rows, method)(*functions) for kept in several]
+    return [getattr(kept.rows, method)(*functions) for kept in several]
 
 
 def _once(payload: bytes, method: str, view: bytes, several: list[list[Any]]) -> list[Any]:
     """As ``_results``, with rows that are made for this task alone."""
+    keep_temporaries()
     functions = cloudpickle.loads(payload)
-    with keeping_temporaries():
-        return [getattr(_rows(view, *given), method)(*functions) for given in several]
+    return [getattr(_rows(view, *given), method)(*functions) for given in several]
 
 
 def _form(parts: list[np.ndarray]) -> tuple[tuple[int, ...], np.dtype]:
@@ -247,6 +244,7 @@ class Features:
     """Features (n, p) in blocks of rows on the workers of a cluster."""
 
     rows = SpreadRows
+    most = 2**28  # bytes of features that a task takes where they are several blocks
     # Found by the check, so that no later pass looks for them
     extremes: np.ndarray | None = None  # least and largest value (2, p)
     has_holes: bool | None = None
@@ -274,7 +272,7 @@ class Features:
             self._groups = []
             for home in sorted(set(homes)):
                 own = np.flatnonzero([home == other for other in homes])
-                count = max(threads.get(home, 1), -(-int(n_bytes[own].sum()) // MOST))
+                count = max(threads.get(home, 1), -(-int(n_bytes[own].sum()) // self.most))
                 self._groups += np.array_split(own, min(count, len(own)))
         return self._groups
 

@@ -16,8 +16,6 @@ from ._cluster import check_array, client, pinned, same
 
 __all__ = ["Similarity"]
 
-ATTEMPTS = 5  # times a panel is tried while workers are being lost
-
 
 def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:
     """Squared norm, diagonal, least and largest entry of a block of rows, and its products with
@@ -25,14 +23,8 @@ def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:
     """
     diagonal = block[np.arange(len(block)), np.arange(start, start + len(block))]
     norm = float(np.einsum("ij,ij->i", block, block).astype(np.float64).sum())
-    return (
-        norm,
-        diagonal,
-        float(block.min()),
-        float(block.max()),
-        block @ probe,
-        probe[start : start + len(block)] @ block,
-    )
+    left = probe[start : start + len(block)] @ block
+    return norm, diagonal, float(block.min()), float(block.max()), block @ probe, left
 
 
 def _panel_part(block: np.ndarray, V: np.ndarray, start: int, rows: slice) -> tuple[Any, ...]:
@@ -124,14 +116,12 @@ class Similarity(LinearOperator):
 
     def _attempt(self, work: Callable[[], Any]) -> Any:
         """The result of ``work``, tried again if workers are lost."""
-        for attempt in range(ATTEMPTS):
+        for _ in range(4):
             try:
                 return work()
-            except Exception:
-                if attempt + 1 == ATTEMPTS:
-                    raise
+            except Exception:  # of whatever kind: a lost worker shows in many ways
                 wait(self.blocks)
-        raise AssertionError
+        return work()
 
     def sweep(self, V: np.ndarray, visit: Any) -> tuple[Any, Any]:
         """As ``pairwise.Explicit.sweep``: visit the panels of ``V`` (n, c) in order, newest values

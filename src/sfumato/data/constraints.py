@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 
-from ..array.arrays import to_numpy
+from ..array.arrays import asarray_like, namespace, to_numpy
 from ..array.labels import check_labelings, warn_of_ignored
 from ..array.types import Array, ArrayLike
 from ..array.warn import warn
@@ -18,8 +18,10 @@ __all__ = [
     "Known",
     "check_pairs",
     "known_labels",
+    "largest_first",
     "match_columns",
     "matching",
+    "reordered",
 ]
 
 
@@ -180,6 +182,19 @@ def match_columns(U: np.ndarray, labels: np.ndarray) -> np.ndarray:
     U = U[:, matching(U, labels)]
     U[known] = np.eye(U.shape[1], dtype=U.dtype)[labels[known]]
     return U
+
+
+def largest_first(U: Any, weights: Any = None) -> np.ndarray:
+    """The order (k,) of clusters by their soft sizes in ``U`` (n, k), largest first."""
+    U = to_numpy(U)
+    sizes = U.sum(axis=0, dtype=np.float64) if weights is None else weights @ U
+    return np.argsort(-sizes, kind="stable")
+
+
+def reordered(A: Any, order: np.ndarray, axis: int) -> Any:
+    """An array of any library with entries along ``axis`` in this order."""
+    xp = namespace(A)
+    return xp.take(A, asarray_like(order, A, xp.int64), axis=axis)
 
 
 def matching(U: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -200,19 +200,21 @@ def observed_only(fit: _Fit) -> _Fit:
     """
 
     @wraps(fit)
-    def wrapped(self: Any, X: Any, y: Any = None, sample_weight: Any = None, **given: Any) -> Any:
+    def wrapped(
+        self: Any, X: Any, y: Any = None, *, sample_weight: Any = None, **given: Any
+    ) -> Any:
         told = y is not None or any(value is not None for value in given.values())
         seen = None if told else _observed(X)
         if seen is None or np.shape(sample_weight) not in ((), (len(X),)):
-            return fit(self, X, y, sample_weight, **given)
+            return fit(self, X, y, sample_weight=sample_weight, **given)
         mass = None if sample_weight is None else np.asarray(sample_weight)[seen]
-        fit(self, X[seen], y, mass, **given)
+        fit(self, X[seen], y, sample_weight=mass, **given)
         memberships = np.empty((len(X), self.n_clusters_), self.memberships_.dtype)
         memberships[seen] = self.memberships_
         try:
             memberships[~seen] = self.predict_proba(X[~seen])
         except ValueError:  # a model of complete objects, which says so by itself
-            return fit(self, X, y, sample_weight, **given)
+            return fit(self, X, y, sample_weight=sample_weight, **given)
         self.memberships_, self.labels_ = memberships, memberships.argmax(axis=1)
         return self
 

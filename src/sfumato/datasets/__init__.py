@@ -7,7 +7,12 @@ labels)``. Everything is a plain array, drawn from ``random_state`` alone.
 """
 
 from .features import (
+    Loaded,
     Simulated,
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
     make_circles,
     make_gaussians,
     make_moons,
@@ -15,7 +20,6 @@ from .features import (
     make_rings,
     make_spirals,
 )
-from .real import Loaded, load_breast_cancer, load_digits, load_iris, load_wine
 from .relations import make_block_similarity, make_labelings, make_memberships, make_similarity
 
 __all__ = [

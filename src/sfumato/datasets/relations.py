@@ -187,7 +187,7 @@ def make_labelings(
     n_objects: int = 300,
     n_clusters: int = 3,
     *,
-    n_partitions: int = 50,
+    n_members: int = 50,
     memberships: ArrayLike | None = None,
     noise: float = 0.2,
     missing: float = 0.0,
@@ -203,7 +203,7 @@ def make_labelings(
     ----------
     n_objects, n_clusters : int
         Used where ``memberships`` is not given.
-    n_partitions : int
+    n_members : int
     memberships : array of shape (n, k), optional
         The truth; by default one cluster each, with a share of ``noise`` spread over all clusters.
     noise : float
@@ -215,16 +215,16 @@ def make_labelings(
     Returns
     -------
     simulated : Simulated
-        Labelings (n, n_partitions), memberships, and the most likely label of each object.
+        Labelings (n, n_members), memberships, and the most likely label of each object.
 
     Examples
     --------
     >>> from sfumato.datasets import make_labelings
-    >>> L, memberships, labels = make_labelings(50, 3, n_partitions=20, missing=0.1, random_state=0)
+    >>> L, memberships, labels = make_labelings(50, 3, n_members=20, missing=0.1, random_state=0)
     >>> L.shape, int(L.min())
     ((50, 20), -1)
     """
-    check_counts(n_objects=n_objects, n_clusters=n_clusters, n_partitions=n_partitions)
+    check_counts(n_objects=n_objects, n_clusters=n_clusters, n_members=n_members)
     check_numbers(high=1.0, noise=noise, missing=missing)
     rng = np.random.default_rng(random_state)
     if memberships is None:
@@ -233,7 +233,7 @@ def make_labelings(
     else:
         U = check_memberships(memberships)
     L = np.stack(
-        [rng.permutation(U.shape[1])[_draw_labels(rng, U)] for _ in range(n_partitions)], axis=1
+        [rng.permutation(U.shape[1])[_draw_labels(rng, U)] for _ in range(n_members)], axis=1
     )
     L[rng.random(L.shape) < missing] = -1
     return Simulated(L, U, U.argmax(axis=1))

@@ -100,10 +100,10 @@ class InductiveClusterer(Clusterer):
         Models that centre or scale do it here.
         """
         X = check_features(self, X, reset=True)
-        return Rows(X, check_weights(sample_weight, X), n_jobs=self.n_jobs)
+        return Rows(X, check_weights(sample_weight, X))
 
     def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> Any:
         """Learn memberships from features.
 
@@ -120,7 +120,8 @@ class InductiveClusterer(Clusterer):
         self
         """
         self._forget()
-        if isinstance(self.n_clusters, str) and hasattr(self, "_fit_automatic"):
+        several = isinstance(self.n_clusters, str) or np.ndim(self.n_clusters)
+        if several and hasattr(self, "_fit_automatic"):
             return self._fit_automatic(X, sample_weight)
         self._check_parameters()
         self._check_room(X)
@@ -200,7 +201,7 @@ class InductiveClusterer(Clusterer):
 
     def _rows(self, X: ArrayLike, *columns: ArrayLike) -> Rows:
         """Features as the fitted model sees them."""
-        return Rows(X, *columns, n_jobs=self.n_jobs)
+        return Rows(X, *columns)
 
     @documented
     def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
@@ -215,7 +216,7 @@ class InductiveClusterer(Clusterer):
         return self._new_at(U, n_clusters, X)
 
     def score(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
         """Objective per unit of weight at the fitted state, with the sign that makes higher
         better.

@@ -58,10 +58,15 @@ class ModelSearch(Sequence[ModelCandidate]):
     candidates : sequence of ModelCandidate
     criterion : {"bic", "icl", "aic"}
         What was minimised.
+    n_objects : int, optional
+        Objects on which all candidates were compared: a sample where there are many.
     """
 
-    def __init__(self, candidates: Sequence[ModelCandidate], criterion: str) -> None:
+    def __init__(
+        self, candidates: Sequence[ModelCandidate], criterion: str, n_objects: int | None = None
+    ) -> None:
         self.candidates, self.criterion = tuple(candidates), criterion
+        self.n_objects = n_objects
 
     def __getitem__(self, index: Any) -> Any:
         return self.candidates[index]
@@ -102,7 +107,8 @@ class ModelSearch(Sequence[ModelCandidate]):
     def __repr__(self) -> str:
         sizes, shapes, values = self.table()
         width = max(11, *(len(name) + 2 for name in shapes))
-        lines = [f"{self.criterion.upper()} (lower is better):"]
+        on = "" if self.n_objects is None else f" of {self.n_objects} objects"
+        lines = [f"{self.criterion.upper()}{on} (lower is better):"]
         for start in range(0, len(shapes), 7):
             part = slice(start, start + 7)
             lines.append("k".rjust(3) + "".join(name.rjust(width) for name in shapes[part]))

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import qr
 
+from ..array.rows import one_blas_thread
 from ..array.types import ArrayLike
 from ..numerics import simplex
 from ..numerics.distances import unit_rows
@@ -130,7 +130,7 @@ def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int,
     Returns
     -------
     scores : dict
-        Score of every number of clusters.
+        Score of every number of clusters; 0 where the gap alone is far below that of noise.
     """
     alone = isolated(W)
     if alone.any():
@@ -147,12 +147,15 @@ def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int,
     E = np.asarray(spectrum.vectors)[few].astype(np.float64)
     root = np.ones(len(few)) if weights is None else np.sqrt(weights[few])
     scores = {}
-    for k in range(2, largest + 1):
-        gap = (values[k - 1] - values[k]) / (1.0 - values[k] + k / edges)
-        Z = unit_rows(E[:, :k])
-        fit = misfit(root[:, None] * Z, root[:, None] * reading(Z, root**2))
-        scores[k] = float(penalized_eigengap(gap, fit))
-        loop.tell(k - 1, largest - 1, scores[k])
+    with one_blas_thread():  # thin products gain nothing from threads
+        for k in range(2, largest + 1):
+            gap = (values[k - 1] - values[k]) / (1.0 - values[k] + k / edges)
+            fit = 1.0
+            if gap > NOISE / 4:  # no score is above its gap: smaller ones need no reading
+                Z = unit_rows(E[:, :k])
+                fit = misfit(root[:, None] * Z, root[:, None] * reading(Z, root**2))
+            scores[k] = float(penalized_eigengap(gap, fit))
+            loop.tell(k - 1, largest - 1, scores[k])
     return scores
 
 
@@ -165,7 +168,11 @@ def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """
     weighted = weights[:, None] * Z
     close = Z @ weighted.sum(axis=0) / weights.sum()
-    C = Z[qr((Z * (1.0 + 1e-3 * close)[:, None]).T, mode="r", pivoting=True)[1][: Z.shape[1]]]
+    rest, C = Z * (1.0 + 1e-3 * close)[:, None], np.empty((Z.shape[1], Z.shape[1]))
+    for r in range(len(C)):  # a QR decomposition with pivots, without threads that wait
+        far = np.argmax(np.einsum("ij,ij->i", rest, rest))
+        C[r], direction = Z[far], rest[far] / max(np.linalg.norm(rest[far]), 1e-150)
+        rest = rest - np.outer(rest @ direction, direction)
     clusters, labels = np.arange(len(C)), np.full(len(Z), -1)
     for _ in range(SWEEPS):
         before, labels = labels, (Z @ C.T).argmax(axis=1)

@@ -1,24 +1,23 @@
-"""The base of every model that reads a similarity.
-
-``similarity=`` becomes W, and new objects become rows beside it.
+"""The base of every model that reads a similarity: ``similarity=`` becomes W, what the user knows
+of some objects and pairs goes along, and new objects become rows beside it.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from sklearn.utils.validation import _check_feature_names
 
 from ..array.arrays import is_numpy, reader
+from ..array.docs import documented
 from ..array.memory import InputSize
 from ..array.types import ArrayLike, Similarity
 from ..array.validation import check_n_clusters, check_weights, refuse_underflow
-from ..array.warn import warn
 from ..data.constraints import Known
 from ..data.features import check_features, empty_rows
 from ..data.matrices import check_rows, check_similarity
@@ -27,37 +26,26 @@ from ..numerics.operators import magnitudes
 from ..similarity import Factored, cluster_kernel, cosine, gaussian, knn, self_tuning
 from .base import Clusterer
 from .clusterer import most_clusters
-from .objects import (
-    ABSENT,
-    UNKNOWN,
-    Objects,
-    chained,
-    distinct_rows,
-    joined,
-    merged,
-    present_rows,
-)
+from .kept import publish_kept
+from .objects import ABSENT, UNKNOWN, Objects, chained, distinct_rows, joined, merged, present_rows
 from .similarity_evidence import (
     Evidence,
+    averaged,
     extreme_unit,
     has_gaps,
     in_units,
-    isolated,
     measured,
+    set_apart,
+    shared,
     similarity_of_distances,
-    smaller_pieces,
     take_rows,
     without_gaps,
 )
 
-__all__ = ["SimilarityClusterer"]
+__all__ = ["PairWeightingClusterer", "SimilarityClusterer"]
 
-NAMED: dict[str, Callable[..., Any]] = {
-    "knn": knn,
-    "self-tuning": self_tuning,
-    "gaussian": gaussian,
-    "cosine": cosine,
-}
+NAMED: dict[str, Callable[..., Any]]
+NAMED = {"knn": knn, "self-tuning": self_tuning, "gaussian": gaussian, "cosine": cosine}
 COUNTS = (knn, self_tuning, gaussian)  # functions that count neighbours, and so need weights
 
 
@@ -66,7 +54,7 @@ class SimilarityClusterer(Clusterer):
 
     ``similarity`` is ``"precomputed"``, a name, or a function ``f(X, Y=None)``: similarities among
     the rows of X, or of new objects X to known objects Y (scikit-learn's kernels have this form).
-    ``_evidence(X)`` gives W among objects, of which rows may share one; ``_spread`` gives every row
+    ``_objects(X)`` gives W among objects, of which rows may share one; ``_spread`` gives every row
     the memberships of its object; ``_new_similarities(X)`` are the rows of new objects.
     """
 
@@ -77,16 +65,58 @@ class SimilarityClusterer(Clusterer):
     _signed = False  # whether similarities may be negative
     _copies: np.ndarray | None = None  # which rows are equal, where clusters outnumber those
 
-    def _evidence(
+    @documented
+    def fit(
         self,
         X: Any,
+        y: ArrayLike | None = None,
+        *,
         sample_weight: ArrayLike | None = None,
-        known: Known | None = None,
-        pair_weight: ArrayLike | Similarity | None = None,
-    ) -> Evidence:
-        """The similarity among objects, and what is needed for new ones."""
-        objects = self._objects(X, sample_weight, pair_weight)
-        return self._prepared(*objects, Known() if known is None else known)
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+    ) -> Any:
+        """Learn memberships.
+
+        Parameters
+        ----------
+        X : array, sparse array or operator
+            A similarity (n, n) if ``similarity="precomputed"``, distances (n, n) if ``"distance"``;
+            else features (n, p), where nearest neighbours leave missing values out.
+        %(similarity_known)s
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_known(X, y, sample_weight, None, must_link, cannot_link)
+
+    def _fit_known(
+        self,
+        X: Any,
+        y: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        pair_weight: ArrayLike | Similarity | None,
+        must_link: ArrayLike | None,
+        cannot_link: ArrayLike | None,
+    ) -> Any:
+        self._forget()
+        if not isinstance(self.n_clusters, Integral):
+            if pair_weight is not None:
+                raise ValueError(
+                    f"n_clusters={self.n_clusters!r} takes no pair_weight: give one number"
+                )
+            links = {"must_link": must_link, "cannot_link": cannot_link}
+            return self._fit_automatic(X, sample_weight, y, **links)
+        self._check_parameters()
+        known = Known.of(must_link, cannot_link, y, X, int(self.n_clusters))
+        evidence = self._prepared(*self._objects(X, sample_weight, pair_weight), known)
+        self._fit(evidence, known, X)
+        publish_kept(self, known)
+        return self
+
+    @abstractmethod
+    def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
+        """Learn from the similarity among objects and what is known of them."""
 
     def _objects(
         self,
@@ -120,8 +150,12 @@ class SimilarityClusterer(Clusterer):
         """
         group = rows.group
         columns = None if group is None or not self._square() else rows.averages()
-        _check_enough(self.n_clusters, rows.size, rows.size if group is None else len(group))
-        dropped = self._set_apart(evidence)
+        if self.n_clusters > rows.size:
+            raise ValueError(
+                f"n_clusters={self.n_clusters} is more than the {rows.size} of {rows.n} rows that "
+                f"have a positive sample_weight: ask for at most {rows.size}"
+            )
+        dropped = set_apart(evidence, self.n_clusters)
         if dropped.any():
             codes = np.where(dropped, UNKNOWN, np.cumsum(~dropped) - 1)
             evidence, group = evidence.take(~dropped), chained(group, codes)
@@ -212,11 +246,8 @@ class SimilarityClusterer(Clusterer):
         )
         W = function(known, **counted)
         known_good = isinstance(W, Factored) or (function is knn and not counted)
-        W = (
-            W
-            if known_good
-            else check_similarity(W, "the result of similarity(X)", signed=self._signed)
-        )
+        if not known_good:
+            W = check_similarity(W, "the result of similarity(X)", signed=self._signed)
         if W.shape != (rows.size, rows.size):
             raise ValueError(
                 f"similarity(X) must return an ({rows.size}, {rows.size}) similarity, got shape "
@@ -226,45 +257,10 @@ class SimilarityClusterer(Clusterer):
         self._counted: dict[str, Any] = counted
         return rows, W
 
-    def _set_apart(self, evidence: Evidence) -> np.ndarray:
-        """Objects (g,) similar to no other, and those of pieces beyond the ``n_clusters`` largest.
-
-        Both are named.
-        """
-        dropped = isolated(evidence.W, evidence.pairs)
-        if dropped.all():
-            return np.zeros(dropped.size, dtype=bool)
-        if dropped.any():
-            warn(
-                f"{int(dropped.sum())} of {dropped.size} objects are similar to no other: they "
-                "get equal memberships "
-                "in all clusters"
-            )
-        apart = smaller_pieces(
-            evidence.W, evidence.weights, dropped, most_clusters(self.n_clusters)
-        )
-        if apart.any():
-            warn(
-                f"the similarity falls into more than n_clusters={self.n_clusters} unconnected "
-                "pieces: the "
-                f"{int(apart.sum())} objects of the smaller ones get equal memberships in all "
-                "clusters"
-            )
-        return dropped | apart
-
     def _spread(self, memberships: Any, X: Any) -> Any:
         """Memberships (n, k) of all rows, from those of the objects; equal rows have equal ones."""
         U = self._spread_rows(memberships, X)
-        if self._copies is None:
-            return U
-        place = self._copies - min(0, int(self._copies.min()))  # rows without weight are negative
-        sums = np.zeros((int(place.max()) + 1, U.shape[1]), dtype=U.dtype)
-        np.add.at(sums, place, U)
-        return np.where(
-            (self._copies >= 0)[:, None],
-            (sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-300))[place],
-            U,
-        )
+        return U if self._copies is None else shared(U, self._copies)
 
     def _spread_rows(self, memberships: Any, X: Any) -> Any:
         group = self._group
@@ -313,11 +309,8 @@ class SimilarityClusterer(Clusterer):
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         named = isinstance(self.similarity, str) and not self._precomputed()
-        dense = (
-            size.n**2 * size.itemsize
-            if named and self.similarity in ("gaussian", "self-tuning")
-            else 0
-        )
+        full = named and self.similarity in ("gaussian", "self-tuning")
+        dense = size.n**2 * size.itemsize if full else 0
         sparse = size.sparse if self._precomputed() else not dense
         vectors = (
             krylov_columns(most_clusters(self.n_clusters), size.n, sparse=sparse)
@@ -360,12 +353,12 @@ class SimilarityClusterer(Clusterer):
                 X = similarity_of_distances(X, self._distance_scales)[0]
             X = without_gaps(X) if self._weighs_pairs and has_gaps(X) else X
             X = X if self._unit == 1.0 else in_units(X, self._unit)
-            return self._averaged(check_rows(X, self.n_features_in_, signed=self._signed))
+            return averaged(self._columns, check_rows(X, self.n_features_in_, signed=self._signed))
         X = check_features(self, X, reset=False, missing=self._function() is knn)
         if sp.issparse(X) != sp.issparse(self._known):
             X = X.toarray() if sp.issparse(X) else sp.csr_array(X)
         if self.similarity == "cluster-kernel":
-            rows = self._averaged(knn(X, self._known, **self._counted))
+            rows = averaged(self._columns, knn(X, self._known, **self._counted))
             factor = getattr(self, "_joint_factor", None)
             return Factored(self._W.extend(rows), self._W.factor if factor is None else factor)
         try:
@@ -378,17 +371,7 @@ class SimilarityClusterer(Clusterer):
         if not isinstance(rows, Factored):
             name = "the result of similarity(X, Y)"
             rows = check_rows(rows, self._known.shape[0], name, signed=self._signed)
-        return self._averaged(rows)
-
-    def _averaged(self, rows: Any) -> Any:
-        """Similarities to the rows of the evidence as similarities to the objects."""
-        if self._columns is None:
-            return rows
-        if isinstance(rows, Factored):
-            return Factored(rows.factor, self._columns.T @ rows.right)
-        if isinstance(rows, LinearOperator):  # its product with a sparse array would be wrong
-            return rows @ aslinearoperator(self._columns.astype(rows.dtype))
-        return rows @ self._columns.astype(rows.dtype)
+        return averaged(self._columns, rows)
 
     def _square(self) -> bool:
         """Whether the evidence is (n, n): similarities or distances."""
@@ -421,6 +404,41 @@ class SimilarityClusterer(Clusterer):
         return tags
 
 
+class PairWeightingClusterer(SimilarityClusterer):
+    """Models whose ``fit`` also takes weights of pairs, and reads NaN as not measured."""
+
+    _weighs_pairs = True
+
+    @documented
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        pair_weight: ArrayLike | Similarity | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+    ) -> Any:
+        """Learn memberships.
+
+        Parameters
+        ----------
+        X : array, sparse array or operator
+            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured";
+            distances (n, n) if ``"distance"``; else features (n, p), where nearest neighbours leave
+            missing values out.
+        pair_weight : array, sparse array or operator of shape (n, n), optional
+            Confidence in each similarity; 0 means not measured. Makes the problem dense.
+        %(similarity_known)s
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_known(X, y, sample_weight, pair_weight, must_link, cannot_link)
+
+
 def _refuse_empty(empty: np.ndarray | None) -> None:
     """Refuse objects of which nothing was observed."""
     if empty is not None:
@@ -428,13 +446,4 @@ def _refuse_empty(empty: np.ndarray | None) -> None:
         raise ValueError(
             f"X has no measured value in {n} row{'s' * (n > 1)} (first: row {empty.argmax()}): "
             f"drop {'them' if n > 1 else 'it'}"
-        )
-
-
-def _check_enough(n_clusters: int, n_present: int, n_rows: int) -> None:
-    """Refuse more clusters than there are objects of positive weight."""
-    if n_clusters > n_present:
-        raise ValueError(
-            f"n_clusters={n_clusters} is more than the {n_present} of {n_rows} rows that have a "
-            f"positive sample_weight: ask for at most {n_present}"
         )

@@ -10,25 +10,28 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from ..array.arrays import is_numpy
 from ..array.types import ArrayLike, Similarity
 from ..array.validation import refuse_mask
+from ..array.warn import warn
 from ..numerics.operators import degrees, diagonal_of
 from ..similarity.operators import Factored
 from .objects import Objects
 
 __all__ = [
     "Evidence",
+    "averaged",
     "extreme_unit",
     "has_gaps",
     "in_units",
     "isolated",
     "largest_entry",
     "measured",
+    "set_apart",
+    "shared",
     "similarity_of_distances",
-    "smaller_pieces",
     "take_rows",
     "without_gaps",
 ]
@@ -215,6 +218,28 @@ def isolated(W: Any, pairs: Any = None) -> np.ndarray:
     return np.abs(rest) <= 1e-14 * degree.max(initial=0.0)
 
 
+def set_apart(evidence: Evidence, n_clusters: int) -> np.ndarray:
+    """Objects (g,) similar to no other, and those of pieces beyond the ``n_clusters`` largest.
+
+    Both are named.
+    """
+    dropped = isolated(evidence.W, evidence.pairs)
+    if dropped.all():
+        return np.zeros(dropped.size, dtype=bool)
+    if dropped.any():
+        warn(
+            f"{int(dropped.sum())} of {dropped.size} objects are similar to no other: they get "
+            "equal memberships in all clusters"
+        )
+    apart = smaller_pieces(evidence.W, evidence.weights, dropped, n_clusters)
+    if apart.any():
+        warn(
+            f"the similarity falls into more than n_clusters={n_clusters} unconnected pieces: the "
+            f"{int(apart.sum())} objects of the smaller ones get equal memberships in all clusters"
+        )
+    return dropped | apart
+
+
 def smaller_pieces(
     W: Any, weights: np.ndarray | None, dropped: np.ndarray, n_clusters: int
 ) -> np.ndarray:
@@ -253,6 +278,30 @@ def _pieces(W: np.ndarray) -> np.ndarray:
             piece[found] = number
             waiting = np.concatenate([waiting, found])
     return piece
+
+
+def averaged(columns: Any, rows: Any) -> Any:
+    """Similarities (n_new, n) to rows of the evidence as those to its objects, by their averages
+    ``columns`` (n, g); None leaves them as they are.
+    """
+    if columns is None:
+        return rows
+    if isinstance(rows, Factored):
+        return Factored(rows.factor, columns.T @ rows.right)
+    if isinstance(rows, LinearOperator):  # its product with a sparse array would be wrong
+        return rows @ aslinearoperator(columns.astype(rows.dtype))
+    return rows @ columns.astype(rows.dtype)
+
+
+def shared(U: np.ndarray, copies: np.ndarray) -> np.ndarray:
+    """Memberships (n, k) that rows of one number in ``copies`` (n,) share; negative ones keep
+    theirs.
+    """
+    place = copies - min(0, int(copies.min()))
+    sums = np.zeros((int(place.max()) + 1, U.shape[1]), dtype=U.dtype)
+    np.add.at(sums, place, U)
+    own = (sums / np.maximum(sums.sum(axis=1, keepdims=True), np.finfo(U.dtype).tiny))[place]
+    return np.where((copies >= 0)[:, None], own, U)
 
 
 def take_rows(X: Any, index: np.ndarray) -> Any:

@@ -4,8 +4,7 @@ The type of a file is recognised by its first bytes. Sizes are checked before an
 pickles are never read, and what is written is written whole or not at all.
 """
 
-from ._tables import InputError, Roles, Table
-from .reading import read
+from .reading import InputError, Roles, Table, read
 from .results import Result, read_result, write_result
 
 __all__ = ["InputError", "Result", "Roles", "Table", "read", "read_result", "write_result"]

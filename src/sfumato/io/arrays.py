@@ -1,14 +1,17 @@
-"""Arrays on disk: NPY and NPZ.
+"""Arrays on disk: NPY, NPZ and Matrix Market.
 
-The sizes in the header are compared with the file before memory is allocated.
+The sizes in a header are compared with the file before memory is allocated. Matrix Market files are
+parsed here: SciPy's parser ends the process on some damaged ones.
 """
 
 from __future__ import annotations
 
+import gzip
 import math
+import warnings
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,36 +19,25 @@ import scipy.sparse as sp
 from ..array.memory import reserve
 from ..array.text import plain
 from ..array.types import Array
-from ._tables import InputError, Roles, Table, assign_roles
+from .reading import InputError, Roles, Table, assign_roles, quoted
 
-__all__ = ["as_table", "plausible", "read_npy", "read_npz"]
+__all__ = ["read_matrix_market", "read_npy", "read_npz"]
 
-_SPARSE = {"format", "shape", "data"}
-_KNOWN = (
-    "X",
-    "features",
-    "W",
-    "similarity",
-    "L",
-    "labelings",
-    "counts",
-    "U",
-    "memberships",
-    "data",
-    "arr_0",
-)
+# Names by which the array to cluster is found among several, the likeliest first.
+_KNOWN = "X features W similarity L labelings counts U memberships data arr_0"
 
 
-def _header(stream: Any, source: str) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, order and type that an NPY header declares; pickled objects are refused."""
+def _check_header(stream: Any, size: int, source: str) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and type that an NPY header declares, for a file of this size.
+
+    Pickled objects are refused.
+    """
     try:
         version = np.lib.format.read_magic(stream)
-        reader = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran, dtype = reader(stream)
+        first = version == (1, 0)
+        form = np.lib.format
+        read = form.read_array_header_1_0 if first else form.read_array_header_2_0
+        shape, _, dtype = read(stream)
     except (ValueError, EOFError, OSError, SyntaxError) as error:
         raise InputError(f"{source}: the NPY header is damaged ({plain(error, 80)})") from error
     if dtype.hasobject:
@@ -53,25 +45,21 @@ def _header(stream: Any, source: str) -> tuple[tuple[int, ...], bool, np.dtype]:
             f"{source} holds Python objects (a pickle), which can run code when read: save "
             "numbers or text instead"
         )
-    return shape, fortran, dtype
-
-
-def _declared(shape: tuple[int, ...], dtype: np.dtype, room: int, source: str) -> None:
-    size = math.prod(shape) * dtype.itemsize
-    if size != room:
+    room, declared = size - stream.tell(), math.prod(shape) * dtype.itemsize
+    if declared != room:
         dimensions = " x ".join(f"{n:,}" for n in shape) or "one number"
         raise InputError(
-            f"{source}: the header declares {dimensions} of {dtype} ({size:,} bytes), but the "
+            f"{source}: the header declares {dimensions} of {dtype} ({declared:,} bytes), but the "
             f"file holds {room:,} bytes of data"
         )
+    return shape, dtype
 
 
 def read_npy(path: Path, source: str, roles: Roles) -> Table:
     """The array in an NPY file, mapped rather than read."""
     with path.open("rb") as stream:
-        shape, _, dtype = _header(stream, source)
-        _declared(shape, dtype, path.stat().st_size - stream.tell(), source)
-    return as_table(np.load(path, mmap_mode="r", allow_pickle=False), None, source, roles)
+        _check_header(stream, path.stat().st_size, source)
+    return _as_table(np.load(path, mmap_mode="r", allow_pickle=False), None, source, roles)
 
 
 def read_npz(path: Path, source: str, roles: Roles) -> Table:
@@ -80,33 +68,18 @@ def read_npz(path: Path, source: str, roles: Roles) -> Table:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            members = {
-                info.filename.removesuffix(".npy"): info
-                for info in archive.infolist()
-                if info.filename.endswith(".npy")
-            }
-            if any(name.startswith("xl/") for name in archive.namelist()):
-                raise InputError(f"{source} is an Excel workbook: save the sheet as CSV")
-            if not members:
+            held = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+            if not held:
                 raise InputError(f"{source} is a ZIP file without arrays: expected an NPZ file")
-            for name, info in members.items():
+            for info in held:
+                name = f"array '{plain(info.filename.removesuffix('.npy'), 30)}'"
                 with archive.open(info) as stream:
-                    shape, _, dtype = _header(stream, f"{source}, array '{plain(name, 30)}'")
-                    _declared(
-                        shape,
-                        dtype,
-                        info.file_size - stream.tell(),
-                        f"{source}, array '{plain(name, 30)}'",
-                    )
-                reserve(
-                    shape,
-                    dtype,
-                    f"array '{plain(name, 30)}' of {source}",
-                    "save a smaller array, or NPY, which is mapped, not read",
-                )
+                    shape, dtype = _check_header(stream, info.file_size, f"{source}, {name}")
+                instead = "save a smaller array, or NPY, which is mapped, not read"
+                reserve(shape, dtype, f"{name} of {source}", instead)
         with np.load(path, allow_pickle=False) as arrays:
-            return _choose(arrays, list(members), path, source, roles)
-    except (InputError, MemoryError):
+            return _choose(arrays, path, source, roles)
+    except (InputError, MemoryError, FileNotFoundError, PermissionError):
         raise
     except (
         ValueError,
@@ -116,46 +89,42 @@ def read_npz(path: Path, source: str, roles: Roles) -> Table:
         NotImplementedError,
         OSError,
     ) as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise
         raise InputError(f"{source} is not a whole NPZ file: {plain(error, 80)}") from error
 
 
-def _choose(arrays: Array, names: list[str], path: Path, source: str, roles: Roles) -> Table:
-    if set(names) >= _SPARSE:
+def _choose(arrays: Any, path: Path, source: str, roles: Roles) -> Table:
+    names = list(arrays)
+    if {"format", "shape", "data"} <= set(names):
         matrix = sp.load_npz(path)
-        plausible(matrix.shape[0], matrix.shape[1], matrix.nnz, source)
-        return as_table(sp.csr_array(matrix), None, source, roles)
+        _check_plausible(matrix.shape, matrix.nnz, source)
+        return _as_table(sp.csr_array(matrix), None, source, roles)
     ids = next((arrays[name] for name in ("ids", "names") if name in names), None)
     flat = [name for name in names if name not in ("ids", "names")]
-    name = flat[0] if len(flat) == 1 else next((known for known in _KNOWN if known in flat), None)
+    name = flat[0] if len(flat) == 1 else next(filter(flat.__contains__, _KNOWN.split()), None)
     if name is None:
-        held = ", ".join(f"'{plain(name, 20)}'" for name in flat[:8])
         raise InputError(
-            f"{source} holds several arrays ({held}): call the one to cluster 'X', or save it alone"
+            f"{source} holds several arrays ({quoted(flat)}): call the one to cluster 'X', or save "
+            "it alone"
         )
-    return as_table(arrays[name], ids, source, roles)
+    return _as_table(arrays[name], ids, source, roles)
 
 
-def plausible(rows: int, columns: int, entries: int, source: str) -> None:
+def _check_plausible(shape: tuple[int, ...], entries: int, source: str) -> None:
     """Refuse a sparse matrix that is almost all empty rows.
 
     Such a file is damaged, and its row pointers alone could fill the memory.
     """
+    rows, columns = shape
     if rows > 1_000_000 + 100 * entries:
         raise InputError(
             f"{source} declares {rows:,} x {columns:,} but holds {entries:,} entries: almost "
             "every object would be empty"
         )
-    reserve(
-        (rows + 2 * entries + 8 * columns,),
-        np.float64,
-        f"the matrix in {source}",
-        "leave out empty columns",
-    )
+    size = rows + 2 * entries + 8 * columns
+    reserve((size,), np.float64, f"the matrix in {source}", "leave out empty columns")
 
 
-def as_table(values: Array, ids: Any, source: str, roles: Roles) -> Table:
+def _as_table(values: Array, ids: Any, source: str, roles: Roles) -> Table:
     """The table in an array, with its special columns taken out."""
     if values.ndim == 1:
         values = values[:, None]
@@ -179,13 +148,132 @@ def as_table(values: Array, ids: Any, source: str, roles: Roles) -> Table:
     return Table(
         values,
         [columns[place] for place in evidence],
-        None if names is None else [_name(name) for name in names.tolist()],
+        None if names is None else _names(names),
         roles.id,
         np.asarray(taken["weight"], dtype=np.float64) if "weight" in taken else None,
-        [_name(name) for name in taken["classes"].tolist()] if "classes" in taken else None,
+        _names(taken["classes"]) if "classes" in taken else None,
         source,
     )
 
 
-def _name(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+def _names(values: Any) -> list[str]:
+    """Numbers as names: 3.0 is called 3."""
+    whole = (
+        int(value) if isinstance(value, float) and value.is_integer() else value
+        for value in values.tolist()
+    )
+    return [str(value) for value in whole]
+
+
+class _Header(NamedTuple):
+    """What the first lines of a Matrix Market file declare."""
+
+    shape: tuple[int, int]
+    entries: int
+    dense: bool
+    width: int  # numbers on a line
+    symmetry: str
+
+
+def read_matrix_market(path: Path, source: str, roles: Roles) -> Table:
+    """The matrix in a Matrix Market file, packed with gzip or not, as a sparse or dense array."""
+    try:
+        with path.open("rb") as start:
+            packed = start.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if packed else path.open("rb") as stream:
+            header = _read_header(stream, source)
+            # A packed byte may stand for a thousand.
+            room = path.stat().st_size * 1000 if packed else path.stat().st_size - stream.tell()
+            if header.entries * (2 if header.dense else 4) > room + 2:
+                raise InputError(
+                    f"{source}: the header declares {header.entries:,} entries, more than "
+                    f"{path.stat().st_size:,} bytes can hold"
+                )
+            if header.dense:
+                instead = "save it in coordinate form if it is sparse"
+                reserve(header.shape, np.float64, f"the matrix in {source}", instead)
+            else:
+                _check_plausible(header.shape, header.entries, source)
+            body = _read_body(stream, header, source)
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise InputError(f"{source} is not a whole gzip file: {plain(error, 80)}") from error
+    return _as_table(_entries(body, header, source), None, source, roles)
+
+
+def _read_header(stream: Any, source: str) -> _Header:
+    words = stream.readline(1000).decode("ascii", "replace").lower().split()
+    line = b"%"
+    while line.startswith(b"%") or not line.strip():
+        line = stream.readline(10_000)
+        if not line:
+            raise InputError(f"{source}: the Matrix Market header has no line of sizes")
+    if "complex" in words:
+        raise InputError(
+            f"{source} holds complex numbers, which cannot be clustered: take the real part or "
+            "the modulus"
+        )
+    try:
+        _, _, layout, field, symmetry = words
+        sizes = [int(part) for part in line.split()]
+        dense = layout == "array"
+        rows, columns, entries = (*sizes, 0) if dense else sizes
+        known = layout in ("array", "coordinate")
+        known &= field in ("real", "double", "integer", "pattern")
+        known &= symmetry in ("general", "symmetric", "skew-symmetric", "hermitian")
+        square = symmetry == "general" or rows == columns
+        if not known or not square or min(rows, columns, entries) < 0:
+            raise ValueError
+    except ValueError as error:
+        shown = plain(line.decode("ascii", "replace").strip(), 40)
+        raise InputError(
+            f"{source}: the Matrix Market header cannot be read ('{shown}')"
+        ) from error
+    if dense:
+        strict = symmetry == "skew-symmetric"
+        entries = rows * columns if symmetry == "general" else rows * (rows + 1 - 2 * strict) // 2
+    width = 1 if dense else 2 if field == "pattern" else 3
+    return _Header((rows, columns), entries, dense, width, symmetry)
+
+
+def _read_body(stream: Any, header: _Header, source: str) -> np.ndarray:
+    """The lines of the body as numbers, one row per line, as many as were declared."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # no entries at all: the count below tells
+            body = np.loadtxt(stream, comments="%", ndmin=2, encoding="latin-1")
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f"{source} is not a whole Matrix Market file: {plain(error, 100)}"
+        ) from error
+    body = body if body.size else np.empty((0, header.width))
+    if body.shape != (header.entries, header.width):
+        raise InputError(
+            f"{source} is not a whole Matrix Market file: {body.shape[0]:,} lines of "
+            f"{body.shape[1]} numbers where the header declares {header.entries:,} of "
+            f"{header.width}"
+        )
+    return body
+
+
+def _entries(body: np.ndarray, header: _Header, source: str) -> Any:
+    """The matrix of the lines of the body; of a symmetric one, entries on and below the diagonal
+    stand for those above.
+    """
+    if header.dense and header.symmetry == "general":
+        return body[:, 0].reshape(header.shape, order="F")
+    if header.dense:  # by columns, without the places
+        j, i = np.triu_indices(header.shape[0], int(header.symmetry == "skew-symmetric"))
+        values = body[:, 0]
+    else:
+        places = body[:, :2] - 1
+        if not ((places >= 0) & (places < header.shape) & (places == np.floor(places))).all():
+            raise InputError(f"{source}: an entry lies outside the matrix that the header declares")
+        i, j = places.T.astype(np.int64)
+        values = body[:, 2] if header.width == 3 else np.ones(len(body))
+    if header.symmetry != "general":
+        twice = i != j
+        sign = -1.0 if header.symmetry == "skew-symmetric" else 1.0
+        i, j = np.concatenate([i, j[twice]]), np.concatenate([j, i[twice]])
+        values = np.concatenate([values, sign * values[twice]])
+    matrix = sp.coo_array((values, (i, j)), shape=header.shape)
+    return matrix.toarray() if header.dense else sp.csr_array(matrix)

@@ -1,7 +1,7 @@
 """Kinds of columns: numbers, yes or no, categories, dates, and columns that are not clustered.
 
-Readers hand over ``Raw`` columns; ``judge`` says what each is, and ``encode`` makes one matrix of
-those that are used.
+Readers hand over ``Raw`` columns; ``mixed_table`` says what each is, and makes one matrix of those
+that are used.
 """
 
 from __future__ import annotations
@@ -12,21 +12,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array.text import plain
-from .sniffing import MISSING, number
-from .written import as_day, truth_words, written_number
+from ..array.text import from_cell, plain
+from .reading import InputError, Roles, Table
+from .written import NO_WORD, as_day, number, truth_words, written_number
 
-__all__ = ["Cells", "Column", "Problem", "Raw", "encode", "encoded_names", "judge", "reading"]
+__all__ = ["RULES", "Cells", "Column", "Raw", "encode", "encoded_names", "mixed_table"]
+__all__ += ["no_number", "reading"]
 
-# A column of text with more different values than this says little about groups of objects:
-# one-hot, it would be mostly zeros. scikit-learn's gradient boosting draws its line at 255,
-# surveys rarely offer more than twenty answers.
-MOST_CATEGORIES = 20
-_NO_WORD = MISSING - {"none"}  # among words "none" is an answer
-_LINES = 20  # cells that are no numbers, of which the line is remembered
-MOSTLY = 0.9  # share of different values of a column that names objects: rows may be repeated
-_COUNTER = 10  # rows from which consecutive whole numbers are taken for a row counter
 
+class Rules(NamedTuple):
+    """By which a column is taken for one kind or another."""
+
+    # One-hot, a column of text with more values would be mostly zeros; scikit-learn's gradient
+    # boosting draws its line at 255, surveys rarely offer more than twenty answers.
+    categories: int = 20
+    # Share of different values of a column that names objects: rows may be repeated.
+    names: float = 0.9
+    # Rows from which consecutive whole numbers are taken for a row counter.
+    counter: int = 10
+
+
+RULES = Rules()
 _ID_TITLE = re.compile(
     r"(?i:(.*[\s_.-])?(id|ids|uuid|guid|key|index|idx|rownum|row|nr|no|record|number|nummer))"
     r"|.*[a-z](Id|ID|Key|Nr|No|Number)|(?i:unnamed: 0)"
@@ -42,7 +48,8 @@ class Raw(NamedTuple):
     codes: np.ndarray | None = None
     kind: str = ""  # what the file itself declares: "yes/no", "date", or nothing
     signs: tuple[str, ...] = ()  # percent, currency and units that stood beside numbers
-    strange: tuple[tuple[str, int], ...] = ()  # cells of a column of numbers that are none, line
+    # of a column of numbers: the first cell that is none, its line, and how many there are
+    strange: tuple[str, int, int] | None = None
 
 
 class Column(NamedTuple):
@@ -57,31 +64,22 @@ class Column(NamedTuple):
     categories: list[str] = []
 
 
-class Problem(NamedTuple):
-    """A cell that cannot be read, in a column that is otherwise numbers."""
-
-    column: str
-    line: int
-    cell: str
-    more: int
-
-
 class Cells:
-    """Collects one column of a text file, block by block."""
+    """Collects one column of a text file, block by block.
 
-    def __init__(self, name: str, decimal: str) -> None:
-        self.name, self.decimal = name, decimal
+    Without ``words`` every cell that is no number counts as an error.
+    """
+
+    def __init__(self, name: str, decimal: str, *, words: bool = True) -> None:
+        self.name, self.decimal, self.words = name, decimal, words
         self.blocks: list[np.ndarray] = []  # floats, or codes of words
         self.coder: dict[str, int] = {}
         self.signs: dict[str, int] = {}
         self.strange: list[tuple[str, int]] = []
         self.odd: list[dict[int, str]] = []  # by block: cells of a block of numbers that are none
 
-    def add(self, cells: Sequence[str], line_of: Any) -> None:
-        """Add the cells of a block.
-
-        ``line_of(index)`` is asked only for cells that are no numbers.
-        """
+    def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
+        """Add the cells of a block, which stood on these lines."""
         try:
             if self.decimal == ",":
                 values = np.array([float(cell.replace(",", ".")) for cell in cells])
@@ -93,16 +91,16 @@ class Cells:
                 return
         except ValueError:
             pass
-        self._add_written(cells, line_of)
+        self._add_written(cells, lines)
 
-    def _add_written(self, cells: Sequence[str], line_of: Any) -> None:
+    def _add_written(self, cells: Sequence[str], lines: Sequence[int]) -> None:
         found = [self._value(cell) for cell in cells]
         odd = [place for place, value in enumerate(found) if value is None]
         present = len(cells) - sum(value is not None and np.isnan(value) for value in found)
-        if 2 * len(odd) > present:
+        if self.words and 2 * len(odd) > present:
             codes = [
                 -1
-                if (word := cell.strip()).lower() in _NO_WORD
+                if (word := cell.strip()).lower() in NO_WORD
                 else self.coder.setdefault(word, len(self.coder))
                 for cell in cells
             ]
@@ -110,8 +108,8 @@ class Cells:
             self.odd.append({})
             return
         self.odd.append({place: cells[place] for place in odd})
-        for place in odd[: max(0, _LINES - len(self.strange))]:
-            self.strange.append((cells[place], line_of(place)))
+        if odd and not self.strange:
+            self.strange = [(cells[odd[0]], lines[odd[0]])]
         values = [np.nan if value is None else value for value in found]
         self.blocks.append(np.array(values, dtype=np.float64))
 
@@ -128,14 +126,10 @@ class Cells:
     def finish(self) -> Raw:
         """The whole column: words as soon as a block is mostly words, else numbers."""
         if all(block.dtype.kind == "f" for block in self.blocks):
-            rest = sum(map(len, self.odd)) - len(self.strange)
-            strange = [*self.strange, *[("", 0)] * rest]
-            return Raw(
-                self.name,
-                np.concatenate(self.blocks),
-                signs=tuple(sign for sign in self.signs if sign),
-                strange=tuple(strange),
-            )
+            signs = tuple(sign for sign in self.signs if sign)
+            count = sum(map(len, self.odd))
+            strange = (*self.strange[0], count) if count else None
+            return Raw(self.name, np.concatenate(self.blocks), signs=signs, strange=strange)
         codes = [
             block if block.dtype.kind == "i" else self._recoded(block, odd)
             for block, odd in zip(self.blocks, self.odd, strict=True)
@@ -153,22 +147,12 @@ class Cells:
         )
 
 
-def judge(
-    raws: Sequence[Raw], *, named: bool = False, known: Sequence[Mapping[str, Any]] | None = None
-) -> tuple[list[Column], list[Problem]]:
-    """What every column is, and what cannot be read; ``named`` columns are those that the user
-    asked for.
-    """
-    if known is not None:
-        columns = [_as_known(raw, how) for raw, how in zip(raws, known, strict=True)]
-    else:
-        columns = [_judged(raw, named) for raw in raws]
-    problems = [
-        Problem(raw.name, raw.strange[0][1], raw.strange[0][0], len(raw.strange) - 1)
-        for raw in raws
-        if raw.strange
-    ]
-    return columns, problems
+def no_number(raw: Raw) -> str:
+    """The first cell of a column of numbers that is none, and where it stands."""
+    cell, line, count = raw.strange or ("", 0, 0)
+    more = f" (and {count - 1:,} more cells)" if count > 1 else ""
+    where = f"line {line}, column '{plain(raw.name, 40)}'"
+    return f"{where}: '{plain(cell, 40)}' is not a finite number{more}"
 
 
 def _judged(raw: Raw, named: bool) -> Column:
@@ -178,37 +162,29 @@ def _judged(raw: Raw, named: bool) -> Column:
     present = int((codes >= 0).sum())
     if not present:
         return Column(raw.name, "empty", False, "no cell has a value")
-    truth = truth_words(words)
-    if truth is not None:
-        values = np.array([float(word.strip().lower() in truth[0]) for word in words])
-        return _judged_numbers(Raw(raw.name, _taken(values, codes), kind="yes/no"), named)
-    days = as_day(words)
-    if days is not None:
-        return _judged_numbers(Raw(raw.name, _taken(np.array(days), codes), kind="date"), named)
+    for kind, meaning in (("yes/no", truth_words), ("date", as_day)):
+        if (found := meaning(words)) is not None:
+            values = np.where(codes >= 0, np.array(found)[np.maximum(codes, 0)], np.nan)
+            return _judged_numbers(Raw(raw.name, values, kind=kind), named)
     return _judged_words(raw, codes, present, named)
-
-
-def _taken(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    return np.where(codes >= 0, values[np.maximum(codes, 0)], np.nan)
 
 
 def _judged_words(raw: Raw, codes: np.ndarray, present: int, named: bool) -> Column:
     words = raw.words
     if len(words) == 1:
-        note = f"always '{plain(words[0], 30)}'"
-        return Column(raw.name, "constant", False, note)
+        return Column(raw.name, "constant", False, f"always '{plain(words[0], 30)}'")
     order = sorted(range(len(words)), key=words.__getitem__)
     places = np.empty(len(words) + 1, dtype=np.int32)
     places[order], places[-1] = np.arange(len(words)), -1
     held = Column(
         raw.name, "category", True, "", None, places[codes], [words[place] for place in order]
     )
-    if len(words) >= MOSTLY * present and present > 2:
+    if len(words) >= RULES.names * present and present > 2:
         every = "every" if len(words) == present else "almost every"
         return held._replace(
             kind="identifier", used=False, note=f"text that is different in {every} row"
         )
-    if not named and (len(words) > MOST_CATEGORIES or 2 * len(words) > max(present, 4)):
+    if not named and (len(words) > RULES.categories or 2 * len(words) > max(present, 4)):
         note = f"text with {len(words):,} different values, too many for categories"
         return held._replace(kind="text", used=False, note=note)
     return held._replace(note=f"{len(words)} categories")
@@ -221,8 +197,7 @@ def _judged_numbers(raw: Raw, named: bool) -> Column:
     if not len(present):
         return Column(raw.name, "empty", False, "no cell has a value")
     if len(values) > 2 and present.min() == present.max():
-        note = "always the same value"
-        return Column(raw.name, "constant", False, note, values)
+        return Column(raw.name, "constant", False, "always the same value", values)
     if kind == "date":
         note = "read as days" if named else "dates; name it in --columns to use it, as days"
         return Column(raw.name, "date", named, note, values)
@@ -239,10 +214,10 @@ def _identifier(name: str, values: np.ndarray, present: np.ndarray) -> str:
     values_seen = len(np.unique(present))
     distinct = values_seen == len(values)
     # A few values in many rows are groups, such as wards, whatever the column is called.
-    several = "id" in name.lower() and values_seen > MOST_CATEGORIES
+    several = "id" in name.lower() and values_seen > RULES.categories
     if _ID_TITLE.fullmatch(name.strip()) and (distinct or several):
         return "called like an identifier"
-    if len(values) >= _COUNTER and distinct and np.all(np.diff(values) == 1):
+    if len(values) >= RULES.counter and distinct and np.all(np.diff(values) == 1):
         return "counts the rows"
     return ""
 
@@ -252,14 +227,12 @@ def _as_known(raw: Raw, how: Mapping[str, Any]) -> Column:
     name, kind, categories = raw.name, how["kind"], list(how["categories"])
     if kind == "category":
         known = {word: code for code, word in enumerate(categories)}
-        words = raw.words if raw.numbers is None else sorted({f"{v:.15g}" for v in raw.numbers})
-        codes = (
-            np.asarray(raw.codes)
-            if raw.numbers is None
-            else np.array([words.index(f"{v:.15g}") for v in raw.numbers])
-        )
+        words, codes = raw.words, np.asarray(raw.codes)
+        if raw.numbers is not None:
+            values, codes = np.unique(raw.numbers, return_inverse=True)
+            words = [f"{value:.15g}" for value in values]
         places = np.array([known.get(word, -1) for word in words] + [-1], dtype=np.int32)
-        strange = [word for word in words if word not in known]
+        strange = [word for word in words if word not in known and word != "nan"]
         note = f"never seen before: {', '.join(plain(word, 20) for word in strange[:5])}"
         return Column(name, kind, True, note if strange else "", None, places[codes], categories)
     if raw.numbers is None:
@@ -274,14 +247,10 @@ def _as_known(raw: Raw, how: Mapping[str, Any]) -> Column:
 
 def reading(columns: Sequence[Column]) -> list[dict[str, Any]]:
     """How the columns were read, to be kept with a result and to read new objects the same way."""
+    kept = ("name", "kind", "used", "note")
     return [
-        {
-            "name": column.name,
-            "kind": column.kind,
-            "used": column.used,
-            "note": column.note,
-            "categories": column.categories if column.used else [],
-        }
+        {part: getattr(column, part) for part in kept}
+        | {"categories": column.categories if column.used else []}
         for column in columns
     ]
 
@@ -313,3 +282,102 @@ def encode(columns: Sequence[Column], *, one_hot: bool = True) -> np.ndarray:
         else:
             blocks.append(np.asarray(column.numbers, dtype=np.float64)[:, None])
     return np.hstack(blocks)
+
+
+def mixed_table(
+    raws: Sequence[Raw],
+    special: Mapping[str, Any],
+    names: Mapping[str, str],
+    roles: Roles,
+    source: str,
+) -> Table:
+    """The table of the columns that can be clustered.
+
+    Parameters
+    ----------
+    raws : columns as the reader found them
+    special : ids, weights and classes, by role
+    names : name of the column of each role
+    roles : Roles
+    source : what to call the file in messages
+    """
+    columns = _columns(raws, roles)
+    _refuse(raws, columns, roles, source)
+    ids = special.get("id")
+    id_column = names.get("id")
+    if ids is None and roles.reading is None:
+        found = _id_column(columns)
+        if found is not None:
+            ids, id_column = _names(found), found.name
+    return Table(
+        encode(columns),
+        [name for group in encoded_names(columns) for name in group],
+        ids,
+        id_column,
+        special.get("weight"),
+        special.get("classes"),
+        source,
+        fields=columns,
+    )
+
+
+def _columns(raws: Sequence[Raw], roles: Roles) -> list[Column]:
+    """What every column is; those of a fitted model that the table lacks are all missing."""
+    if roles.reading is None:
+        return [_judged(raw, roles.keep is not None) for raw in raws]
+    there = {raw.name: raw for raw in raws}
+    if len(there) < len(raws):  # two columns of one name: their order tells
+        return [_as_known(raw, how) for raw, how in zip(raws, roles.reading, strict=True)]
+    rows = len(next(held for held in (raws[0].numbers, raws[0].codes) if held is not None))
+    return [
+        _as_known(there[how["name"]], how) if how["name"] in there else _absent(how, rows)
+        for how in roles.reading
+    ]
+
+
+def _absent(how: Mapping[str, Any], rows: int) -> Column:
+    note = (
+        "not in this table, taken as missing; for clusters that do without, fit again with --drop, "
+        "or with --class-column for known classes"
+    )
+    column = Column(how["name"], how["kind"], True, note, categories=list(how["categories"]))
+    if how["kind"] == "category":
+        return column._replace(codes=np.full(rows, -1, dtype=np.int32))
+    return column._replace(numbers=np.full(rows, np.nan))
+
+
+def _refuse(raws: Sequence[Raw], columns: Sequence[Column], roles: Roles, source: str) -> None:
+    """One error for all that cannot be read."""
+    said = [no_number(raw) for raw in raws if raw.strange]
+    if roles.reading is not None or roles.keep is not None:
+        said += [f"column '{plain(c.name, 40)}': {c.note}" for c in columns if not c.used]
+    if said:
+        fix = (
+            "make them numbers, or leave the column out with --drop, --id-column or --class-column"
+            if roles.reading is None
+            else "write them as in the table of the fit, or leave the cells empty, as missing"
+        )
+        more = f"; and {len(said) - 6} more columns" if len(said) > 6 else ""
+        raise InputError(f"{source}, {'; '.join(said[:6])}{more}: {fix}")
+    if not any(column.used for column in columns):
+        why = "; ".join(f"'{plain(column.name, 30)}': {column.note}" for column in columns[:6])
+        raise InputError(f"{source}: no column is left to cluster ({why})")
+
+
+def _id_column(columns: Sequence[Column]) -> Column | None:
+    """The column that names the objects: the first of those set aside that differs in every row,
+    repeated rows of text apart.
+    """
+    for column in columns:
+        names = _names(column) if column.kind == "identifier" else []
+        if names and (column.codes is not None or len(set(names)) == len(names)):
+            return column
+    return None
+
+
+def _names(column: Column) -> list[str]:
+    if column.codes is not None:
+        words = [from_cell(word) for word in column.categories]
+        return ["" if code < 0 else words[code] for code in column.codes]
+    values = np.asarray(column.numbers)
+    return ["" if np.isnan(value) else f"{value:.15g}" for value in values]

@@ -11,9 +11,17 @@ import numpy as np
 
 from ..array.memory import reserve
 from ..array.text import plain
-from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles, listed, without_absent
-from .columns import Cells, Raw
-from .mixed import mixed_table
+from .columns import Cells, Raw, mixed_table
+from .reading import (
+    ID_TITLES,
+    InputError,
+    Roles,
+    Table,
+    assign_roles,
+    listed,
+    quoted,
+    without_absent,
+)
 from .text import read_stream
 
 __all__ = ["read_anndata", "read_excel", "read_parquet"]
@@ -28,63 +36,42 @@ def read_parquet(path: Path, source: str, roles: Roles) -> Table:
         raise ImportError("Parquet files need pyarrow: pip install 'sfumato[io]'") from error
     try:
         with pq.ParquetFile(path) as file:
-            columns = file.schema_arrow.names
-            special, evidence = assign_roles(
-                columns, _with_ids(file.schema_arrow, roles, pa), source
-            )
-            reserve(
-                (file.metadata.num_rows, len(evidence)),
-                np.float64,
-                f"the table in {source}",
-                "keep fewer columns or rows",
-            )
+            names = file.schema_arrow.names
+            roles = _with_ids(file.schema_arrow, roles, pa)
+            special, evidence = assign_roles(names, roles, source)
+            size = file.metadata.num_rows, len(evidence)
+            reserve(size, np.float64, f"the table in {source}", "keep fewer columns or rows")
             table = file.read()
-        if roles.mixed:
-            return _mixed(table, special, evidence, roles, source, pa)
-        kept = {role: table.column(place) for role, place in special.items()}
-        values = [
-            _column(table.column(place), columns[place], roles.labels, source, pa)
-            for place in evidence
-        ]
+        if not table.num_rows:
+            raise InputError(f"{source} has no rows")
+        held: dict[str, Any] = {
+            role: _numbers(_raw(table.column(place), names[place], pa), source)
+            if role == "weight"
+            else [str(name) for name in table.column(place).to_pylist()]
+            for role, place in special.items()
+        }
+        if roles.labels:
+            values = [_codes(table.column(place), pa) for place in evidence]
+        else:
+            raws = [_raw(table.column(place), names[place], pa) for place in evidence]
+            if roles.mixed:
+                by_role = {role: names[place] for role, place in special.items()}
+                return mixed_table(raws, held, by_role, roles, source)
+            values = [_numbers(raw, source) for raw in raws]
+    except (FileNotFoundError, PermissionError):
+        raise
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise
         raise InputError(
             f"{source} is not a whole Parquet file: {plain(str(error).splitlines()[0], 120)}"
         ) from error
-    if not table.num_rows:
-        raise InputError(f"{source} has no rows")
     return Table(
         np.column_stack(values),
-        [columns[place] for place in evidence],
-        [str(name) for name in kept["id"].to_pylist()] if "id" in kept else None,
-        columns[special["id"]] if "id" in special else None,
-        _column(kept["weight"], roles.weight or "", False, source, pa)
-        if "weight" in kept
-        else None,
-        [str(name) for name in kept["classes"].to_pylist()] if "classes" in kept else None,
+        [names[place] for place in evidence],
+        held.get("id"),
+        names[special["id"]] if "id" in special else None,
+        held.get("weight"),
+        held.get("classes"),
         source,
-    )
-
-
-def _mixed(
-    table: Any, special: dict[str, int], evidence: list[int], roles: Roles, source: str, pa: Any
-) -> Table:
-    """A table whose columns may be of any kind."""
-    if not table.num_rows:
-        raise InputError(f"{source} has no rows")
-    names = table.column_names
-    held: dict[str, list[Any]] = {
-        role: [
-            _column(table.column(place), names[place], False, source, pa)
-            if role == "weight"
-            else [str(name) for name in table.column(place).to_pylist()]
-        ]
-        for role, place in special.items()
-    }
-    raws = [_raw(table.column(place), names[place], pa) for place in evidence]
-    return mixed_table(
-        raws, held, {role: names[place] for role, place in special.items()}, roles, source
     )
 
 
@@ -98,17 +85,39 @@ def _raw(column: Any, name: str, pa: Any) -> Raw:
         return Raw(name, _floats(column.cast(pa.int8()), pa), kind="yes/no")
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         values = _floats(column, pa)
-        infinite = [("inf", int(place) + 1) for place in np.flatnonzero(np.isinf(values))]
-        return Raw(name, values, strange=tuple(infinite))
+        infinite = np.flatnonzero(np.isinf(values)).tolist()
+        strange = ("inf", infinite[0] + 1, len(infinite)) if infinite else None
+        return Raw(name, values, strange=strange)
     if types.is_dictionary(kind):
         column = column.cast(kind.value_type)
     cells = Cells(name, ".")
-    cells.add(["" if cell is None else str(cell) for cell in column.to_pylist()], lambda at: at + 1)
+    words = ["" if cell is None else str(cell) for cell in column.to_pylist()]
+    cells.add(words, range(1, len(words) + 1))
     return cells.finish()
 
 
 def _floats(column: Any, pa: Any) -> np.ndarray:
     return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _numbers(raw: Raw, source: str) -> np.ndarray:
+    """The numbers of a column that has to hold them."""
+    if raw.numbers is None or raw.kind == "date":
+        raise InputError(
+            f"{source}, column '{plain(raw.name, 40)}' holds {raw.kind or 'text'}, not numbers: "
+            "leave it out with --drop, --id-column or --class-column"
+        )
+    return raw.numbers
+
+
+def _codes(column: Any, pa: Any) -> np.ndarray:
+    """Labels of a column as 0, 1, ..., -1 where there is none."""
+    whole = column.combine_chunks()
+    coded = whole if pa.types.is_dictionary(column.type) else whole.dictionary_encode()
+    words = ["" if word is None else str(word) for word in coded.dictionary.to_pylist()]
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    absent = [place for place, word in enumerate(words) if word in ("", "-1", "-1.0", "nan")]
+    return np.where(np.isin(codes, absent), -1, codes).astype(np.int32)
 
 
 def read_excel(path: Path, source: str, roles: Roles) -> Table:
@@ -141,12 +150,8 @@ def read_excel(path: Path, source: str, roles: Roles) -> Table:
         ) from error
     if not table.num_columns or not table.num_rows:
         raise InputError(f"{source}: the sheet '{plain(name, 40)}' is empty")
-    reserve(
-        (table.num_rows, 8 * table.num_columns),  # cells as text
-        np.float64,
-        f"the table in {source}",
-        "keep fewer columns or rows",
-    )
+    size = table.num_rows, 8 * table.num_columns  # cells as text
+    reserve(size, np.float64, f"the table in {source}", "keep fewer columns or rows")
     text = io.StringIO(newline="")
     rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
     csv.writer(text).writerows(["" if cell is None else cell for cell in row] for row in rows)
@@ -161,7 +166,7 @@ def _wanted_sheets(asked: str | None, names: list[str], source: str) -> list[str
         return names if asked is None else [asked]
     if asked.isdigit() and 0 < int(asked) <= len(names):
         return [names[int(asked) - 1]]
-    held = ", ".join(f"'{plain(name, 30)}'" for name in names[:8])
+    held = quoted(names)
     raise InputError(f"--sheet: {source} has no sheet '{plain(asked, 40)}': it has {held}")
 
 
@@ -187,35 +192,10 @@ def _with_ids(schema: Any, roles: Roles, pa: Any) -> Roles:
     text = [
         field.name
         for field in schema
-        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        if (pa.types.is_string(field.type) or pa.types.is_large_string(field.type))
+        and field.name not in (roles.classes, roles.weight, *roles.drop)
     ]
-    text = [name for name in text if name not in (roles.classes, roles.weight, *roles.drop)]
     return roles._replace(id=text[0]) if len(text) == 1 and not roles.labels else roles
-
-
-def _column(column: Any, name: str, labels: bool, source: str, pa: Any) -> np.ndarray:
-    kind = column.type
-    if labels:
-        coded = (
-            column.combine_chunks().dictionary_encode()
-            if not pa.types.is_dictionary(kind)
-            else column.combine_chunks()
-        )
-        words = ["" if word is None else str(word) for word in coded.dictionary.to_pylist()]
-        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-        unseen = [place for place, word in enumerate(words) if word in ("", "-1", "-1.0", "nan")]
-        return np.where(np.isin(codes, unseen), -1, codes).astype(np.int32)
-    if not (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    ):
-        fix = "leave it out with --drop, --id-column or --class-column"
-        raise InputError(
-            f"{source}, column '{plain(name, 40)}' holds {plain(kind, 30)}, not numbers: {fix}"
-        )
-    return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
 
 
 def read_anndata(path: Path, source: str, roles: Roles) -> Table:

@@ -13,9 +13,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["exchange", "keep_beside", "rename_new", "sync", "sync_tree", "temporary", "whole_file"]
+__all__ = [
+    "REPLACED",
+    "exchange",
+    "keep_beside",
+    "rename_new",
+    "sync",
+    "sync_tree",
+    "temporary",
+    "whole_file",
+]
 
-_NOREPLACE, _EXCHANGE, _HERE = 1, 2, -100  # RENAME_NOREPLACE, RENAME_EXCHANGE and AT_FDCWD of Linux
+REPLACED = ".replaced"  # ends the name of what was moved aside and may be somebody's
+
+_NOREPLACE, _EXCHANGE = 1, 2  # RENAME_NOREPLACE and RENAME_EXCHANGE of Linux
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
 
 
@@ -34,12 +45,14 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def sync_tree(folder: Path) -> None:
-    """Wait until everything in a folder is on the disk."""
-    for root, _, files in os.walk(folder):
+def sync_tree(path: Path) -> None:
+    """Wait until a file, or everything in a folder, is on the disk."""
+    for root, _, files in os.walk(path):
         for name in files:
             sync(Path(root, name))
         sync(Path(root))
+    if path.is_file():
+        sync(path)
 
 
 def temporary(folder: Path, token: str) -> Path:
@@ -72,29 +85,18 @@ def rename_new(source: Path, target: Path) -> None:
     """
     if _renameat2(source, target, _NOREPLACE):
         return
+    # Take the name with an empty folder or file, or fail; the rename replaces that.
     if source.is_dir():
-        os.mkdir(
-            target
-        )  # takes the name, or fails; a rename replaces only a folder that is still empty
-        try:
-            source.rename(target)
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                raise FileExistsError(
-                    errno.EEXIST, os.strerror(errno.EEXIST), str(target)
-                ) from error
-            target.rmdir()
-            raise
-        return
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        source.replace(target)
+        os.mkdir(target)
     else:
-        source.unlink()
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        os.replace(source, target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # somebody has filled it
+            raise FileExistsError(errno.EEXIST, "File exists", str(target)) from error
+        target.rmdir() if source.is_dir() else target.unlink()
+        raise
 
 
 def keep_beside(source: Path, target: Path, *, or_there: bool = False) -> Path:
@@ -121,22 +123,17 @@ def exchange(source: Path, target: Path) -> Path:
     """
     if _renameat2(source, target, _EXCHANGE):
         return source
-    aside = source.with_name(f"{source.name}.replaced")
+    aside = source.with_name(source.name + REPLACED)
     target.rename(aside)
     try:
         rename_new(source, target)
     except OSError:
-        _give_back(aside, target)
+        if aside.is_dir() and not any(aside.iterdir()):  # only somebody's claim to the name
+            aside.rmdir()
+        else:
+            keep_beside(aside, target, or_there=True)
         raise
     return aside
-
-
-def _give_back(aside: Path, target: Path) -> None:
-    """Put back what was moved aside; an empty folder is only somebody's claim to the name."""
-    if aside.is_dir() and not any(aside.iterdir()):
-        aside.rmdir()
-    else:
-        keep_beside(aside, target, or_there=True)
 
 
 @cache
@@ -149,7 +146,8 @@ def _renameat2(source: Path, target: Path, flag: int) -> bool:
     function = getattr(_libc(), "renameat2", None)
     if function is None:
         return False
-    if function(_HERE, os.fsencode(source), _HERE, os.fsencode(target), flag) == 0:
+    here = -100  # AT_FDCWD
+    if function(here, os.fsencode(source), here, os.fsencode(target), flag) == 0:
         return True
     code = ctypes.get_errno()
     if code in _UNSUPPORTED:

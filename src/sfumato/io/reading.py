@@ -1,4 +1,7 @@
-"""One reader for every kind of file, recognised by its first bytes."""
+"""The table that every reader returns, and one reader for every kind of file.
+
+The kind is recognised by the first bytes.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,189 @@ import hashlib
 import stat
 import sys
 import tempfile
+import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
 
 from ..array.memory import budget_for
 from ..array.text import plain
-from ._tables import InputError, Roles, Table, archive_holds
 
-__all__ = ["kind_of", "read"]
+__all__ = ["ID_TITLES", "InputError", "Roles", "Table", "archive_holds", "assign_roles"]
+__all__ += ["kind_of", "listed", "quoted", "read", "version", "without_absent"]
 
-_PART = 2**20
-_NOT_TEXT = (".npy", ".npz", ".parquet", ".xlsx", ".h5ad")
-_PICKLES = tuple(bytes((0x80, protocol)) for protocol in range(1, 6))
+_READERS = {  # by kind: the module and its function, which is imported when it is needed
+    "text": ("text", "read_text"),
+    "npy": ("arrays", "read_npy"),
+    "npz": ("arrays", "read_npz"),
+    "matrix-market": ("arrays", "read_matrix_market"),
+    "parquet": ("frames", "read_parquet"),
+    "excel": ("frames", "read_excel"),
+    "anndata": ("frames", "read_anndata"),
+}
+ID_TITLES = frozenset({"id", "ids", "index"})
+
+
+class InputError(ValueError):
+    """A file cannot be used: the message says which, where and what to do."""
+
+
+class Roles(NamedTuple):
+    """Columns that are not evidence, and how the others are read."""
+
+    id: str | None = None
+    weight: str | None = None
+    classes: str | None = None
+    drop: tuple[str, ...] = ()
+    labels: bool = False  # the other columns are labels, not numbers
+    header: bool | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    keep: tuple[str, ...] | None = None  # the evidence, in this order; None: all other columns
+    mixed: bool = False  # columns may be text, dates or identifiers: io.columns says what each is
+    reading: tuple[dict[str, Any], ...] | None = None  # how a fitted model's columns were read
+    sheet: str | None = None  # of an Excel workbook
+    usual_id: str | None = None  # the ids of the fitted objects: taken where there is such a column
+
+
+class Table(NamedTuple):
+    """Evidence with what goes along: numbers (n, p), dense or sparse, or codes of labels (n, m), -1
+    for none.
+    """
+
+    values: Any
+    columns: list[str]
+    ids: Sequence[str] | None = None
+    id_column: str | None = None
+    weights: np.ndarray | None = None
+    classes: Sequence[str] | None = None
+    source: str = ""
+    kind: str = ""
+    digest: str = ""
+    label_names: list[list[str]] | None = None  # of labels: what each code stands for, by column
+    fields: list[Any] | None = None  # each column of the file as an io.columns.Column, if judged
+    original: Any = None  # the values before they were scaled; None where they were not
+    scaling: dict[str, Any] | None = None  # how they were scaled, as kept with a result
+    notes: tuple[str, ...] = ()  # what was done to the columns, in sentences
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Ids of the objects, or their places where there are none."""
+        return list(map(str, range(self.values.shape[0]))) if self.ids is None else self.ids
+
+    @property
+    def loaded(self) -> Any:
+        """The values in memory, where they are mapped."""
+        return np.asarray(self.values) if isinstance(self.values, np.memmap) else self.values
+
+
+def archive_holds(path: Path, name: str) -> bool:
+    """Whether a file is a readable ZIP archive with a member of that name."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return name in archive.namelist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
+        return False
+
+
+def _column_index(name: str, columns: Sequence[str], what: str, source: str) -> int:
+    """Place of the column called ``name``.
+
+    Numbers count columns from 0 where no column has that name.
+    """
+    if list(columns).count(name) > 1:
+        raise InputError(
+            f"{source}: two columns are called '{plain(name)}': {what} cannot tell them apart"
+        )
+    if name in columns:
+        return list(columns).index(name)
+    if name.isdigit() and int(name) < len(columns):
+        return int(name)
+    raise InputError(f"{source}: {what} '{plain(name)}' is not a column: it has {quoted(columns)}")
+
+
+def quoted(names: Sequence[str], most: int = 8) -> str:
+    """Some names, for a message."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(f"'{plain(name, 30)}'" for name in list(names)[:most]) + more
+
+
+def _column_indices(
+    names: Sequence[str], columns: Sequence[str], what: str, source: str
+) -> list[int]:
+    """Places of several columns; an error names all that are not there."""
+    held = {*columns, *map(str, range(len(columns)))}
+    absent = [name for name in names if name not in held]
+    if len(absent) > 1:
+        several = what if what.endswith("s") else f"{what}s"
+        raise InputError(
+            f"{source}: {several} {quoted(absent)} are not columns: it has {quoted(columns)}"
+        )
+    return [_column_index(name, columns, what, source) for name in names]
+
+
+def listed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Names of columns; "a,b" stands for two where no column is called that."""
+    found = []
+    for name in names:
+        parts = [name] if name in columns else name.split(",")
+        found += [part.strip() if part not in columns else part for part in parts]
+    return found
+
+
+def without_absent(roles: Roles, columns: Sequence[str]) -> Roles:
+    """Roles for a table of new objects that lacks some of a fitted model's columns.
+
+    The model takes those for missing. More than half of its columns must be there: a table with
+    fewer is rather another table.
+    """
+    names = roles.keep or ()
+    there = tuple(name for name in names if name in columns)
+    told = roles.reading is not None and not any(name.isdigit() for name in names)
+    return roles._replace(keep=there) if told and 2 * len(there) > len(names) else roles
+
+
+def assign_roles(
+    columns: Sequence[str], roles: Roles, source: str
+) -> tuple[dict[str, int], list[int]]:
+    """Places of the special columns by role, and of the columns that are evidence."""
+    named = {"id": roles.id, "weight": roles.weight, "classes": roles.classes}
+    option = {"id": "--id-column", "weight": "--weight-column", "classes": "--class-column"}
+    special = {
+        role: _column_index(name, columns, option[role], source)
+        for role, name in named.items()
+        if name is not None
+    }
+    dropped = {
+        _column_index(name, columns, "--drop", source) for name in listed(roles.drop, columns)
+    }
+    if roles.keep is not None:
+        if roles.keep == tuple(columns):  # also where two columns have one name
+            return special, list(range(len(columns)))
+        places = {name: place for place, name in enumerate(columns)}
+        if len(places) == len(columns) and places.keys() >= set(roles.keep):
+            return special, [places[name] for name in roles.keep]
+        asked = roles.mixed and roles.reading is None
+        names = listed(roles.keep, columns) if asked else roles.keep
+        what = "--columns" if asked else "the model's column"
+        try:
+            return special, _column_indices(names, columns, what, source)
+        except InputError as error:
+            if roles.reading is None:
+                raise
+            raise InputError(
+                f"{error}. Give the table the columns of the fit, or fit again without them "
+                "(--columns, --drop)"
+            ) from error
+    taken = dropped | set(special.values())
+    evidence = [place for place in range(len(columns)) if place not in taken]
+    if not evidence:
+        raise InputError(f"{source}: no column is left to cluster")
+    return special, evidence
 
 
 def kind_of(path: Path) -> str:
@@ -42,10 +214,11 @@ def kind_of(path: Path) -> str:
         b"%%MatrixMarket": "matrix-market",
         b"\x89HDF": "anndata",
     }
-    kind = next(
-        (kind for mark, kind in signatures.items() if start.startswith(mark)),
-        "pickle" if start.startswith(_PICKLES) else "json" if _is_json(path) else "text",
-    )
+    kind = next((kind for mark, kind in signatures.items() if start.startswith(mark)), "text")
+    if kind == "text" and start[:1] == b"\x80" and start[1:2] in b"\1\2\3\4\5":
+        return "pickle"
+    if kind == "text" and _is_json(path):
+        return "json"
     # A damaged archive is left to the reader of arrays, which says what is wrong.
     return "excel" if kind == "npz" and archive_holds(path, "xl/workbook.xml") else kind
 
@@ -120,7 +293,7 @@ def _read_pipe(
     """
     with tempfile.NamedTemporaryFile(prefix="sfumato-") as spool:
         try:
-            while part := pipe.read(_PART):
+            while part := pipe.read(2**20):
                 spool.write(part)
                 if report is not None:
                     report(0.0, f"{spool.tell() / 2**20:,.0f} MiB received")
@@ -135,6 +308,12 @@ def _read_pipe(
         return _read(Path(spool.name), source, roles, report)
 
 
+def version(path: Path) -> tuple[int, int, int]:
+    """What changes when a file is written to."""
+    facts = path.stat()
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
 def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
     try:
         before = path.stat()
@@ -144,16 +323,11 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
             )
         if before.st_size == 0:
             raise InputError(f"{source} is empty: there is no table in it")
-        kind = kind_of(path)
+        begun, kind = version(path), kind_of(path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         table = _by_kind(kind, path, source, roles, report)._replace(kind=kind, digest=digest)
-        after = path.stat()
-        if (before.st_ino, before.st_size, before.st_mtime_ns) != (
-            after.st_ino,
-            after.st_size,
-            after.st_mtime_ns,
-        ):
+        if version(path) != begun:
             raise InputError(
                 f"{source} changed while it was read: wait until it is complete, or copy it first"
             )
@@ -175,20 +349,6 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
 def _by_kind(
     kind: str, path: Path, source: str, roles: Roles, report: Callable[..., None] | None
 ) -> Table:
-    if kind == "text":
-        return _read_text(path, source, roles, report)
-    if kind == "parquet":
-        from .frames import read_parquet
-
-        return read_parquet(path, source, roles)
-    if kind == "excel":
-        from .frames import read_excel
-
-        return read_excel(path, source, roles)
-    if kind == "anndata":
-        from .frames import read_anndata
-
-        return read_anndata(path, source, roles)
     if kind == "json":
         raise InputError(f"{source} is JSON, which is not read here: save it as CSV or Parquet")
     if kind == "pickle":
@@ -196,24 +356,19 @@ def _by_kind(
             f"{source} is a Python pickle, which can run code when it is read: save the data as "
             "CSV, NPY or Parquet"
         )
-    if kind == "matrix-market":
-        from .matrix_market import read_matrix_market
-
-        return read_matrix_market(path, source, roles)
-    from . import arrays
-
-    reader = arrays.read_npy if kind == "npy" else arrays.read_npz
-    return reader(path, source, roles)
-
-
-def _read_text(path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
-    """The table in a text file; where there is none, the name of the file may say why."""
-    from .text import read_text
-
+    room, reader = _READERS[kind]
+    progress = [report] if kind == "text" else []
     try:
-        return read_text(path, source, roles, report)
-    except InputError as error:
-        if path.suffix.lower() not in _NOT_TEXT:
+        found = import_module(f"{__package__}.{room}")
+        return getattr(found, reader)(path, source, roles, *progress)
+    except InputError as error:  # the name of the file may say why there is no table
+        if kind != "text" or path.suffix.lower() not in (
+            ".npy",
+            ".npz",
+            ".parquet",
+            ".xlsx",
+            ".h5ad",
+        ):
             raise
         raise InputError(
             f"{error}. It is called {path.suffix}, but holds text: save it as CSV, NPY or Parquet"

@@ -1,6 +1,6 @@
 """The result folder: memberships, a summary, the model, what the pictures need, and the report.
 
-Whole or not at all.
+What is read may have been damaged since it was written.
 """
 
 from __future__ import annotations
@@ -16,30 +16,46 @@ import numpy as np
 from ..array.text import plain, to_cell
 from ..array.types import Estimator
 from ..memberships import check_memberships
-from ._tables import InputError, Roles
-from .reading import kind_of, read
-from .summaries import read_object, read_summary
+from .output import check_folder
+from .reading import InputError, Roles, kind_of, read
 
 __all__ = [
+    "SCHEMA",
     "Result",
     "check_target",
     "has_noise",
     "least_size",
     "read_memberships",
+    "read_object",
     "read_result",
+    "read_summary",
     "write_memberships",
     "write_result",
 ]
 
-_OWN = {
-    "memberships.csv",
-    "memberships.parquet",
-    "summary.json",
-    "pictures.json",
-    "model.skops",
-    "report.html",
+SCHEMA = 1
+_OWN = "memberships.csv memberships.parquet levels.csv summary.json pictures.json"
+_OWN += " model.skops report.html"
+_BLOCK = 20_000  # rows that are text at the same time
+_TYPES: dict[tuple[str, ...], tuple[type, ...]] = {  # what a summary is read for
+    ("model", "estimator"): (str,),
+    ("n_objects", "n_clusters", "n_iter", "seed"): (int,),
+    ("objective", "seconds", "certainty"): (int, float),
+    ("metrics", "parameters", "versions", "input"): (dict,),
+    ("converged",): (bool,),
+    ("warnings",): (list,),
 }
-_BLOCK = 20_000
+_INPUT: dict[tuple[str, ...], tuple[type, ...]] = {
+    ("name", "sha256"): (str,),
+    ("columns",): (list,),
+    ("labels", "fields"): (list, type(None)),
+    ("scaling",): (dict, type(None)),
+}
+_FIELD: dict[tuple[str, ...], tuple[type, ...]] = {
+    ("name", "kind"): (str,),
+    ("used",): (bool,),
+    ("categories",): (list,),
+}
 
 
 class Result(NamedTuple):
@@ -49,24 +65,10 @@ class Result(NamedTuple):
     ids: Sequence[str]
     summary: dict[str, Any]
     pictures: dict[str, Any]
+    levels: np.ndarray | None = None  # (n, levels): the cluster at each level of the summary
 
 
-def check_target(folder: Path, force: bool) -> None:
-    """Refuse a folder that exists (unless forced), and one that holds anything but a result
-    (always).
-    """
-    if not folder.exists() and not folder.is_symlink():
-        if not folder.parent.is_dir():
-            raise InputError(f"--out: there is no folder {plain(folder.parent, 200)} to write into")
-        return
-    if not folder.is_dir() or any(path.name not in _OWN for path in folder.iterdir()):
-        raise InputError(
-            f"--out: {plain(folder, 200)} exists and is not a result folder: choose another name"
-        )
-    if not force:
-        raise InputError(
-            f"--out: {plain(folder, 200)} exists: choose another name, or add --force to replace it"
-        )
+check_target = check_folder("a result folder", lambda path: path.name in _OWN.split())
 
 
 def least_size(n: int, k: int) -> int:
@@ -86,12 +88,7 @@ def write_result(
 ) -> None:
     """Fill ``folder``: memberships.csv or .parquet, summary.json, pictures.json, model.skops."""
     if table == "parquet":
-        _write_parquet(
-            folder / "memberships.parquet",
-            result.memberships,
-            result.ids,
-            has_noise(result.summary),
-        )
+        _write_parquet(folder / "memberships.parquet", result)
     else:
         with (folder / "memberships.csv").open(
             "w", encoding="utf-8", errors="backslashreplace", newline=""
@@ -99,15 +96,26 @@ def write_result(
             write_memberships(
                 file, result.memberships, result.ids, report, noise=has_noise(result.summary)
             )
+    if result.levels is not None:
+        _write_levels(folder / "levels.csv", result)
     for name, content in (("summary.json", result.summary), ("pictures.json", result.pictures)):
         (folder / name).write_text(
             json.dumps(content, indent=2 if name == "summary.json" else None) + "\n",
             encoding="utf-8",
         )
     if model is not None:
-        from .trusted import save
+        from .saving import save
 
         save(model, folder / "model.skops")
+
+
+def _write_levels(path: Path, result: Result) -> None:
+    names = [f"clusters_{level['n_clusters']}" for level in result.summary["levels"]]
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["id", *names])
+        cells = (to_cell(str(name)) for name in result.ids)
+        writer.writerows(zip(cells, *np.asarray(result.levels).T.tolist(), strict=True))
 
 
 def has_noise(summary: dict[str, Any]) -> bool:
@@ -140,9 +148,8 @@ def write_memberships(
     for start in range(0, n, _BLOCK):
         block = memberships[start : start + _BLOCK]
         names = [to_cell(str(name)) for name in ids[start : start + _BLOCK]]
-        odd = any(
-            "\r" in name or name.startswith(" ") for name in names
-        )  # bare, the one would end the row, the other be lost
+        # bare, the one would end the row, the other be lost
+        odd = any("\r" in name or name.startswith(" ") for name in names)
         (careful if odd else writer).writerows(
             zip(
                 names,
@@ -156,39 +163,93 @@ def write_memberships(
             report(min(1.0, (start + _BLOCK) / n))
 
 
-def _write_parquet(path: Path, memberships: np.ndarray, ids: Sequence[str], noise: bool) -> None:
+def _write_parquet(path: Path, result: Result) -> None:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ImportError("Parquet files need pyarrow: pip install 'sfumato[io]'") from error
+    U = result.memberships
     columns = {
-        "id": [str(name) for name in ids],
-        "cluster": memberships.argmax(axis=1),
-        "certainty": memberships.max(axis=1),
+        "id": [str(name) for name in result.ids],
+        "cluster": U.argmax(axis=1),
+        "certainty": U.max(axis=1),
     }
-    columns |= {
-        name: np.ascontiguousarray(column)
-        for name, column in zip(_columns(len(memberships.T), noise), memberships.T, strict=True)
-    }
+    names = _columns(U.shape[1], has_noise(result.summary))
+    columns |= {name: np.ascontiguousarray(U[:, place]) for place, name in enumerate(names)}
     pq.write_table(pa.table(columns), path)
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The summary of the result in a folder."""
+    if not (folder / "summary.json").is_file():
+        raise InputError(f"{plain(folder, 200)} is not a result folder: it has no summary.json")
+    summary = read_object(folder / "summary.json")
+    if summary.get("schema") != SCHEMA:
+        raise InputError(
+            f"{plain(folder.name)}: summary.json has schema {plain(summary.get('schema'), 20)}, "
+            f"this version reads {SCHEMA}"
+        )
+    _check(summary, _TYPES)
+    held = summary.get("input", {})
+    _check(held, _INPUT)
+    for field in held.get("fields") or []:
+        _check(field if isinstance(field, dict) else {}, _FIELD, whole=True)
+    for names in (held.get("columns", []), *(held.get("labels") or [])):
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InputError("summary.json is damaged: 'columns' and 'labels' must be names")
+    if not all(isinstance(value, int | float) for value in summary.get("metrics", {}).values()):
+        raise InputError("summary.json is damaged: 'metrics' must be numbers")
+    return summary
+
+
+def _check(
+    held: dict[str, Any], types: dict[tuple[str, ...], tuple[type, ...]], *, whole: bool = False
+) -> None:
+    """Refuse what is of another type than it was written with, or absent from the ``whole``."""
+    for names, kinds in types.items():
+        for name in names:
+            if name not in held and not whole:
+                continue
+            value = held.get(name)
+            if type(value) not in kinds and not (dict in kinds and isinstance(value, dict)):
+                shown = plain(json.dumps(value), 40)
+                raise InputError(f"summary.json is damaged: '{name}' cannot be {shown}")
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; an empty one where there is no file."""
+    try:
+        text = path.read_text(encoding="utf-8") if path.is_file() else "{}"
+        content = json.loads(text, object_hook=_Held)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path.name} is damaged: {plain(error, 80)}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path.name} is damaged: not an object")
+    return content
+
+
+class _Held(dict[str, Any]):
+    """An object from a file: a missing key is reported as damage of the file."""
+
+    def __missing__(self, key: str) -> Any:
+        raise InputError(
+            f"the result folder is damaged: '{plain(key, 40)}' is missing in its summary"
+        )
 
 
 def read_result(folder: Path) -> Result:
     """The result in a folder."""
     summary = read_summary(folder)
-    found = [
-        path
-        for path in (folder / "memberships.csv", folder / "memberships.parquet")
-        if path.is_file()
-    ]
-    if not found:
+    path = folder / "memberships.csv"
+    path = path if path.is_file() else folder / "memberships.parquet"
+    if not path.is_file():
         raise InputError(f"{plain(folder, 200)} holds no memberships")
-    memberships, ids = read_memberships(found[0])
+    memberships, ids = read_memberships(path)
     told = summary.get("n_objects", len(memberships))
     if len(memberships) != told:
         raise InputError(
-            f"{plain(folder, 200)}: {found[0].name} has {len(memberships):,} objects, where "
+            f"{plain(folder, 200)}: {path.name} has {len(memberships):,} objects, where "
             f"summary.json says {told:,}: rows were lost or added since; fit again"
         )
     return Result(memberships, ids, summary, read_object(folder / "pictures.json"))
@@ -203,9 +264,7 @@ def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:
         memberships = check_memberships(np.asarray(table.values), plain(path.name))
     except (ValueError, TypeError) as error:
         raise InputError(str(error)) from error
-    return memberships, [
-        str(place) for place in range(len(memberships))
-    ] if table.ids is None else list(table.ids)
+    return memberships, list(table.names)
 
 
 def _is_ours(path: Path) -> bool:

@@ -1,6 +1,7 @@
-"""Text tables, read in blocks.
+"""Text tables: CSV, TSV and similar files, read in blocks.
 
-CSV, TSV and similar files; errors name the line and the column.
+How a table is written (delimiter, decimal comma, header) is told from its first lines. Errors name
+the line and the column.
 """
 
 from __future__ import annotations
@@ -8,26 +9,27 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import zlib
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..array.memory import SHARE, memory_budget, reserve
 from ..array.text import from_cell, plain
-from ._tables import ID_TITLES, InputError, Roles, Table, assign_roles, listed, without_absent
-from .columns import Cells
-from .mixed import mixed_table
-from .sniffing import MISSING, Dialect, number, sniff
+from .columns import Cells, mixed_table, no_number
+from .reading import ID_TITLES, InputError, Roles, Table, assign_roles, listed, without_absent
+from .written import MISSING, number, written_number
 
-__all__ = ["read_stream", "read_text"]
+__all__ = ["Dialect", "read_stream", "read_text", "sniff"]
 
-_BLOCK, _CELLS = 20_000, 2_000_000  # rows, and cells, that are text at the same time
+_NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spreadsheets write it
+_BLOCK = 20_000  # rows that are text at the same time
 _SAMPLE, _LONGEST = 2**18, 2**26  # characters from which the dialect is told: at least, and at most
-_ENOUGH = 3  # lines that the sample holds to their end, however long: the header and some rows
 
 
 def read_text(
@@ -49,32 +51,40 @@ def read_text(
             f"{source} is not {error.encoding} text: save it as UTF-8, or name its encoding, e.g. "
             "--encoding cp1252"
         ) from error
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
     except (EOFError, zlib.error, OSError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-            raise
         raise InputError(f"{source} cannot be read to its end: {error}") from error
     except LookupError as error:
         raise InputError(f"--encoding: {error}") from error
+
+
+def _decoded(raw: Any, encoding: str | None) -> io.TextIOWrapper:
+    start = raw.read(4)
+    raw.seek(0)
+    stream: Any = gzip.GzipFile(fileobj=raw) if start[:2] == b"\x1f\x8b" else raw
+    if encoding is None:  # UTF-16 has a mark, or zeros between letters
+        zeros = [byte == 0 for byte in start]
+        known = {(False, True) * 2: "utf-16-le", (True, False) * 2: "utf-16-be"}
+        marked = start[:2] in (b"\xff\xfe", b"\xfe\xff")
+        encoding = "utf-16" if marked else known.get(tuple(zeros), "utf-8-sig")
+    return io.TextIOWrapper(stream, encoding=encoding, newline="")
 
 
 def read_stream(
     text: io.TextIOBase, source: str, roles: Roles, progress: Callable[[str], None] | None = None
 ) -> Table:
     """The table in a stream of text."""
-    sample, whole = _beginning(text, source)
+    sample = _beginning(text, source)
     if "\x00" in sample:
         raise InputError(
             f"{source} is not text, nor any other kind of file that can be read here: see "
             "sfumato fit --help"
         )
-    dialect = sniff(
-        sample if whole else _whole_lines(sample),
-        source,
-        header=roles.header,
-        delimiter=roles.delimiter,
-    )
+    dialect = sniff(sample, source, header=roles.header, delimiter=roles.delimiter)
+    text.seek(0)
     reader = csv.reader(
-        islice(_lines(sample, text), dialect.above, None),
+        islice(text, dialect.above, None),
         delimiter=dialect.delimiter,
         skipinitialspace=True,
         strict=True,
@@ -82,244 +92,163 @@ def read_stream(
     return _collect(reader, dialect, roles, source, progress)
 
 
-def _decoded(raw: Any, encoding: str | None) -> io.TextIOWrapper:
-    start = raw.read(4)
-    raw.seek(0)
-    stream: Any = gzip.GzipFile(fileobj=raw) if start[:2] == b"\x1f\x8b" else raw
-    return io.TextIOWrapper(stream, encoding=encoding or _encoding(start), newline="")
-
-
-def _encoding(start: bytes) -> str:
-    """What the first bytes tell of the encoding: UTF-16 has a mark, or zeros between letters."""
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "utf-16"
-    zeros = [byte == 0 for byte in start]
-    if zeros in ([False, True] * 2, [True, False] * 2):
-        return "utf-16-le" if zeros[1] else "utf-16-be"
-    return "utf-8-sig"
-
-
-def _beginning(text: io.TextIOBase, source: str) -> tuple[str, bool]:
-    """The first lines, the header among them whatever its length, and whether they are all."""
-    sample = text.read(_SAMPLE)
-    while len(sample) >= _SAMPLE and _complete(sample) < _ENOUGH:
-        if len(sample) > _LONGEST:
-            if not _complete(sample):
-                raise InputError(
-                    f"{source}: the first line has more than {len(sample):,} characters: is it a "
-                    "table, one row per line?"
-                )
-            return sample, False
-        more = text.read(len(sample))
-        if not more:
-            return sample, True
-        sample += more
-    return sample, len(sample) < _SAMPLE
-
-
-def _complete(sample: str) -> int:
-    """Lines that are there to their end; a line break between quotes ends none."""
-    outside = sample.split('"')[::2]
-    return sum(part.count("\n") for part in outside) or sum(part.count("\r") for part in outside)
-
-
-def _whole_lines(sample: str) -> str:
-    return sample[: sample.rindex("\n")] if "\n" in sample else sample
-
-
-def _lines(sample: str, rest: io.TextIOBase) -> Iterator[str]:
-    """Lines of the file, of which ``sample`` has been read."""
-    start = io.StringIO(sample, newline="")
-    for line in start:
-        if line.endswith(("\n", "\r")) and not (
-            line.endswith("\r") and start.tell() == len(sample)
-        ):
-            yield line
-        else:
-            yield line + rest.readline()
-    yield from rest
+def _beginning(text: io.TextIOBase, source: str) -> str:
+    """The first lines, the header and some rows among them whatever their length."""
+    lines: list[str] = []
+    size = quotes = rows = 0
+    while size < _SAMPLE or (rows < 3 and size < _LONGEST):
+        if not (line := text.readline(_LONGEST)):
+            break
+        if len(line) == _LONGEST and not rows:
+            raise InputError(
+                f"{source}: the first line has more than {_LONGEST:,} characters: is it a table, "
+                "one row per line?"
+            )
+        lines.append(line)
+        size, quotes = size + len(line), quotes + line.count('"')
+        rows += quotes % 2 == 0  # a line break between quotes ends no row
+    return "".join(lines)
 
 
 def _collect(
     reader: Any, dialect: Dialect, roles: Roles, source: str, progress: Callable[[str], None] | None
 ) -> Table:
     rows = _Rows(reader, dialect, source)
-    roles = _with_ids(rows, without_absent(roles, dialect.columns))
-    special, evidence = assign_roles(dialect.columns, roles, source)
-    kept: dict[str, list[Any]] = {role: [] for role in special}
-    coders: list[dict[str, int]] = [{} for _ in evidence]
-    read = [Cells(dialect.columns[place], dialect.decimals[place]) for place in evidence]
-    blocks, total, most = [], 0, 0
+    found = _Columns(dialect, _with_ids(rows, without_absent(roles, dialect.columns)), source)
+    width, total, most = len(found.evidence), 0, 0
     for block in rows:
         total += len(block)
-        reserve(
-            (2 * total, len(evidence)),
-            np.float64,
-            f"the table in {source}",
-            "use a smaller file, or NPY, which is mapped, not read",
-        )
-        cells = list(zip(*block, strict=True))
-        for role, place in special.items():
-            kept[role].append(
-                rows.numbers(cells[place], place)
-                if role == "weight"
-                else [from_cell(cell) for cell in cells[place]]
-            )
-        if roles.mixed:
-            for place, column in zip(evidence, read, strict=True):
-                column.add(cells[place], rows.line_of)
-        elif roles.labels:
-            coded = zip(evidence, coders, strict=True)
-            blocks.append(np.column_stack([_codes(cells[place], coder) for place, coder in coded]))
-        else:
-            blocks.append(
-                np.column_stack([rows.numbers(cells[place], place) for place in evidence])
-            )
+        instead = "use a smaller file, or NPY, which is mapped, not read"
+        reserve((2 * total, width), np.float64, f"the table in {source}", instead)
+        found.add(list(zip(*block, strict=True)), rows.lines)
         if progress is not None:
-            most = most or int(SHARE * memory_budget() / (16 * len(evidence)))
+            most = most or int(SHARE * memory_budget() / (16 * width))
             progress(f"{total:,} rows; memory holds at most {most:,}")
     if not total:
         raise InputError(f"{source} has a header but no rows")
-    if roles.mixed:
-        special_names = {role: dialect.columns[place] for role, place in special.items()}
-        return mixed_table([column.finish() for column in read], kept, special_names, roles, source)
-    return Table(
-        np.concatenate(blocks),
-        [dialect.columns[place] for place in evidence],
-        [name for part in kept["id"] for name in part] if "id" in kept else None,
-        dialect.columns[special["id"]] if "id" in special else None,
-        np.concatenate(kept["weight"]) if "weight" in kept else None,
-        [name for part in kept["classes"] for name in part] if "classes" in kept else None,
-        source,
-        label_names=[list(coder) for coder in coders] if roles.labels else None,
-    )
+    return found.table()
+
+
+class _Columns:
+    """Names, numbers and labels, collected column by column."""
+
+    def __init__(self, dialect: Dialect, roles: Roles, source: str) -> None:
+        self.titles, self.roles, self.source = dialect.columns, roles, source
+        self.special, self.evidence = assign_roles(self.titles, roles, source)
+        self.names: dict[str, list[str]] = {role: [] for role in self.special if role != "weight"}
+        self.coders: list[dict[str, int]] = [{} for _ in self.evidence]
+        self.labels: list[np.ndarray] = []
+        worded = self.evidence if roles.mixed else []
+        numeric = [] if roles.labels else self.evidence
+        numeric = [*numeric, *(self.special[role] for role in self.special if role == "weight")]
+        self.read = {
+            place: Cells(self.titles[place], dialect.decimals[place], words=place in worded)
+            for place in numeric
+        }
+
+    def add(self, cells: list[tuple[str, ...]], lines: list[int]) -> None:
+        """Add the cells of a block, which stood on these lines."""
+        for role, names in self.names.items():
+            names += map(from_cell, cells[self.special[role]])
+        for place, column in self.read.items():
+            column.add(cells[place], lines)
+            if column.strange and not column.words:
+                fix = "make it a number, or leave the column out with --drop, --id-column or "
+                where = no_number(column.finish())
+                raise InputError(f"{self.source}, {where}: {fix}--class-column")
+        if self.roles.labels:
+            coded = zip(self.evidence, self.coders, strict=True)
+            found = [_codes(cells[place], coder) for place, coder in coded]
+            self.labels.append(np.column_stack(found))
+
+    def table(self) -> Table:
+        raws = {place: column.finish() for place, column in self.read.items()}
+        held: dict[str, Any] = {**self.names}
+        if "weight" in self.special:
+            held["weight"] = raws[self.special["weight"]].numbers
+        titles = {role: self.titles[place] for role, place in self.special.items()}
+        if self.roles.mixed:
+            taken = [raws[place] for place in self.evidence]
+            return mixed_table(taken, held, titles, self.roles, self.source)
+        if self.roles.labels:
+            values = np.concatenate(self.labels)
+        else:
+            values = np.column_stack([np.asarray(raws[place].numbers) for place in self.evidence])
+        return Table(
+            values,
+            [self.titles[place] for place in self.evidence],
+            held.get("id"),
+            titles.get("id"),
+            held.get("weight"),
+            held.get("classes"),
+            self.source,
+            label_names=[list(coder) for coder in self.coders] if self.roles.labels else None,
+        )
 
 
 def _with_ids(rows: _Rows, roles: Roles) -> Roles:
     """By default the first column holds ids if it is text beside numbers, has no title, or is
     called "id".
     """
-    columns = rows.dialect.columns
+    columns, header = rows.dialect.columns, rows.dialect.header
     if roles.id is None and roles.usual_id in columns:
         return roles._replace(id=roles.usual_id)
-    if (
-        roles.id is not None
-        or len(columns) < 2
-        or columns[0] in (roles.weight, roles.classes)
-        or columns[0] in listed(roles.drop, columns)
-    ):
+    taken = (roles.weight, roles.classes, *listed(roles.drop, columns))
+    if roles.id is not None or len(columns) < 2 or columns[0] in taken or not rows.peek():
         return roles
-    first = rows.peek()
-    if not first:
-        return roles
-    if roles.keep is not None and (roles.reading is not None or not roles.mixed):
-        return (
-            roles
-            if columns[0] in roles.keep
-            else roles._replace(id="0" if columns[0] == "" else columns[0])
-        )
-    untitled = rows.dialect.header and columns[0] == ""
+    asked = columns[0] in listed(roles.keep or (), columns)
+    title = columns[0].strip().lower() if header else "-"
     marks = rows.dialect.decimals
-    texts = [number(cell, mark) is None for cell, mark in zip(first, marks, strict=False)]
-    title = columns[0].strip().lower() if rows.dialect.header else None
-    titled = title in ID_TITLES or (
-        title in ("name", "object", "key", "cell", "sample") and (roles.labels or texts[0])
-    )
-    if roles.mixed:  # whether a column of text holds ids is told from all of it
-        asked = columns[0] in listed(roles.keep or (), columns)
-        titled = title in ID_TITLES and not asked
-        texts[0] = texts[0] and roles.keep is not None and not asked
-    if untitled or titled or (texts[0] and not roles.labels and not all(texts)):
-        return roles._replace(id=columns[0] if columns.count(columns[0]) == 1 else "0")
-    return roles
+    texts = [number(cell, mark) is None for cell, mark in zip(rows.peek(), marks, strict=False)]
+    if roles.keep is not None and (roles.reading is not None or not roles.mixed):
+        found = columns[0] not in roles.keep
+    elif roles.mixed:  # whether a column of text holds ids is told from all of it
+        beside = texts[0] and roles.keep is not None and not all(texts)
+        found = not title or (not asked and (title in ID_TITLES or beside))
+    else:
+        called = title in ("name", "object", "key", "cell", "sample")
+        found = not title or title in ID_TITLES or (called and (roles.labels or texts[0]))
+        found = found or (texts[0] and not roles.labels and not all(texts))
+    name = columns[0] if columns.count(columns[0]) == 1 else "0"
+    return roles._replace(id=name) if found else roles
 
 
 class _Rows:
     """Blocks of rows, all of one width; knows on which line each stood."""
 
     def __init__(self, reader: Any, dialect: Dialect, source: str) -> None:
-        self.reader, self.dialect, self.source = reader, dialect, source
-        self.waiting: list[list[str]] = []
-        self.block: list[list[str]] = []
-        self.line = self.next_line = 1 + dialect.above
+        self.dialect, self.source = dialect, source
+        self.lines: list[int] = []  # of the block that was given last
+        self.rows = self._numbered(reader)
         if dialect.header:
-            self.next_line += 1 + sum(cell.count("\n") for cell in self._take(1)[0])
+            next(self.rows, None)
 
-    def _take(self, count: int) -> list[list[str]]:
+    def _numbered(self, reader: Any) -> Iterator[tuple[int, list[str]]]:
         try:
-            return list(islice(self.reader, count))
+            for row in reader:
+                if row:
+                    yield self.dialect.above + reader.line_num, row
         except csv.Error as error:
-            line = self.dialect.above + self.reader.line_num
+            line = self.dialect.above + reader.line_num
             raise InputError(f"{self.source}, line {line}: {error}") from error
 
     def peek(self) -> list[str]:
-        self.waiting = self._take(1)
-        return self.waiting[0] if self.waiting else []
+        first = list(islice(self.rows, 1))
+        self.rows = chain(first, self.rows)
+        return first[0][1] if first else []
 
     def __iter__(self) -> Iterator[list[list[str]]]:
         width = len(self.dialect.columns)
-        size = min(_BLOCK, 1 + _CELLS // max(width, 1))
-        while block := self.waiting + self._take(size):
-            self.waiting, self.block = [], block
-            self.line = self.next_line
-            if any(len(row) != width for row in block):
-                self._refuse_ragged(width)
-                block = [row for row in block if row]
-            self.next_line = self._line_of(len(self.block))
-            if block:
-                yield block
-
-    def _refuse_ragged(self, width: int) -> None:
-        for index, row in enumerate(self.block):
-            if row and len(row) != width:
-                said = "the header has" if self.dialect.header else "the first line has"
-                raise InputError(
-                    f"{self.source}, line {self._line_of(index)}: {len(row)} cells where {said} "
-                    f"{width}"
-                )
-
-    def line_of(self, index: int) -> int:
-        """Line of the file on which a row of the block that was given last stood."""
-        return self._line_of([at for at, row in enumerate(self.block) if row][index])
-
-    def _line_of(self, index: int) -> int:
-        return (
-            self.line
-            + index
-            + sum(cell.count("\n") for row in self.block[:index] for cell in row if "\n" in cell)
-        )
-
-    def numbers(self, cells: tuple[str, ...], place: int) -> np.ndarray:
-        """Cells of a column as numbers, missing ones as NaN."""
-        try:
-            if self.dialect.decimals[place] == ",":
-                return self._finite(
-                    np.array([float(cell.replace(",", ".")) for cell in cells]), cells, place
-                )
-            return self._finite(
-                np.fromiter(map(float, cells), np.float64, len(cells)), cells, place
-            )
-        except ValueError:
-            values = [number(cell, self.dialect.decimals[place]) for cell in cells]
-        if None in values:
-            self._refuse(cells, place, values.index(None))
-        return self._finite(np.array(values, dtype=np.float64), cells, place)
-
-    def _finite(self, values: np.ndarray, cells: tuple[str, ...], place: int) -> np.ndarray:
-        if np.isinf(values).any():
-            self._refuse(cells, place, int(np.isinf(values).argmax()))
-        return values
-
-    def _refuse(self, cells: tuple[str, ...], place: int, index: int) -> None:
-        rows = [at for at, row in enumerate(self.block) if row]
-        where = (
-            f"line {self._line_of(rows[index])}, column {place + 1} "
-            f"('{plain(self.dialect.columns[place], 40)}')"
-        )
-        fix = "make it a number, or leave the column out with --drop, --id-column or --class-column"
-        raise InputError(
-            f"{self.source}, {where}: '{plain(cells[index], 40)}' is not a finite number: {fix}"
-        )
+        size = min(_BLOCK, 1 + 100 * _BLOCK // max(width, 1))
+        while block := list(islice(self.rows, size)):
+            for line, row in block:
+                if len(row) != width:
+                    said = "the header has" if self.dialect.header else "the first line has"
+                    raise InputError(
+                        f"{self.source}, line {line}: {len(row)} cells where {said} {width}"
+                    )
+            self.lines = [line for line, _ in block]
+            yield [row for _, row in block]
 
 
 def _codes(cells: tuple[str, ...], coder: dict[str, int]) -> np.ndarray:
@@ -331,3 +260,145 @@ def _codes(cells: tuple[str, ...], coder: dict[str, int]) -> np.ndarray:
         for cell in cells
     ]
     return np.array(values, dtype=np.int32)
+
+
+class Dialect(NamedTuple):
+    """How to cut lines into cells and read the numbers of each column, and how many lines stand
+    above the table.
+    """
+
+    delimiter: str
+    decimals: list[str]
+    header: bool
+    columns: list[str]
+    above: int = 0
+
+
+def sniff(
+    sample: str, source: str, *, header: bool | None = None, delimiter: str | None = None
+) -> Dialect:
+    """The dialect of the text that begins with ``sample``.
+
+    A first line ``sep=;`` names the delimiter and is not part of the table.
+    """
+    if (named := _NAMED.match(sample)) is not None:
+        found = sniff(sample[named.end() :], source, header=header, delimiter=delimiter or named[1])
+        return found._replace(above=found.above + 1)
+    if not sample.strip():
+        raise InputError(f"{source} is empty: there is no table in it")
+    if delimiter and (len(delimiter) > 1 or delimiter in '"\r\n'):
+        raise InputError(
+            f"--delimiter must be one character that may stand between cells, got "
+            f"{plain(repr(delimiter), 20)}: leave it out, and it is found (a tab is $'\\t')"
+        )
+    candidates = delimiter or ",\t;| "
+    choices = [
+        (_fitness(rows, mark), -place, mark, rows)
+        for place, mark in enumerate(candidates)
+        if (rows := _cut(sample, mark))
+    ]
+    if not choices:
+        raise InputError(f"{source}: the text cannot be cut into cells; quotes may be open")
+    _, _, mark, rows = max(choices, key=lambda choice: choice[:2])
+    width = Counter(len(row) for row in rows[1:] or rows).most_common(1)[0][0]
+    above, titles = _title_lines(sample, mark, width)
+    rows = rows[titles:]
+    decimals = _decimals(rows[1:] or rows, mark, width)
+    has_header = _has_header(rows, decimals) if header is None else header
+    if not has_header:
+        return Dialect(mark, decimals, False, [str(place) for place in range(width)], above)
+    columns = [name.strip() for name in rows[0]]
+    columns = ["", *columns] if len(columns) == width - 1 else columns
+    return Dialect(mark, decimals, True, columns, above)
+
+
+def _title_lines(sample: str, delimiter: str, width: int) -> tuple[int, int]:
+    """Lines above the table, and how many of them hold text: a title, in one cell of many."""
+    reader = _reader(sample, delimiter)
+    lines = titles = 0
+    for row in islice(reader, 20):
+        filled = sum(bool(cell.strip()) for cell in row)
+        if filled > 1 or width < 3:
+            return (lines, titles) if titles else (0, 0)
+        lines, titles = reader.line_num, titles + filled
+    return 0, 0
+
+
+def _reader(sample: str, delimiter: str) -> Any:
+    text = io.StringIO(sample, newline="")
+    return csv.reader(text, delimiter=delimiter, skipinitialspace=True)
+
+
+def _cut(sample: str, delimiter: str) -> list[list[str]]:
+    """Some rows of the sample, cut into cells."""
+    rows = islice(_reader(sample, delimiter), 200)
+    try:
+        return [row for row in rows if any(cell.strip() for cell in row)]
+    except csv.Error:
+        return []
+
+
+def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
+    """Steadiness of the number of cells, share of numbers, number of cells.
+
+    One cell per line is the last resort.
+    """
+    body = rows[1:] or rows
+    width, steady = Counter(map(len, body)).most_common(1)[0]
+    if width == 1:
+        return 0.0, 0.0, 1
+    cells = [cell for row in body for cell in row]
+    marks = "." if delimiter == "," else ".,"
+    numeric = sum(any(number(cell, mark) is not None for mark in marks) for cell in cells)
+    if delimiter == " " and numeric < 0.5 * len(cells):
+        return 0.0, 0.0, 0
+    return steady / len(body), numeric / len(cells), width
+
+
+def _decimals(rows: list[list[str]], delimiter: str, width: int) -> list[str]:
+    """What stands before the decimals, column by column."""
+    whole = [row for row in rows if len(row) == width]
+    return [_decimal(cells, delimiter) for cells in zip(*whole, strict=True)] or ["."] * width
+
+
+def _decimal(cells: Sequence[str], delimiter: str) -> str:
+    """A comma where some cells are numbers only that way, and none only with a point.
+
+    "1,234" may be either: thousands where commas also stand between cells, else decimals.
+    """
+    commas = [cell for cell in cells if "," in cell and written_number(cell, ",") is not None]
+    decided = any(written_number(cell, ".") is None for cell in commas)
+    points = any(
+        written_number(cell, ",") is None and written_number(cell, ".") is not None
+        for cell in cells
+        if "." in cell
+    )
+    return "," if (decided or (commas and delimiter != ",")) and not points else "."
+
+
+def _has_header(rows: list[list[str]], decimals: list[str]) -> bool:
+    first, body = rows[0], rows[1:]
+
+    def says(cell: str, decimal: str = ".") -> bool:
+        return number(cell, decimal) is not None or written_number(cell, decimal) is not None
+
+    if not body:
+        return not any(map(says, first))
+    if len(body[0]) == len(first) + 1 or (not first[0].strip() and len(first) > 1):
+        return True
+    counted = [[str(start + i) for i in range(len(first))] for start in (0, 1)]
+    if len(first) > 2 and [cell.strip() for cell in first] in counted:
+        return True
+    columns = list(zip(*(row for row in body if len(row) == len(first)), strict=True))
+    if not columns:
+        return not says(first[0])
+    text = [not says(cell, mark) for cell, mark in zip(first, decimals, strict=False)]
+    numeric = [
+        sum(says(cell, mark) for cell in column) > 0.5 * len(column)
+        for column, mark in zip(columns, decimals, strict=False)
+    ]
+    if any(numeric):
+        return any(is_text for is_text, is_number in zip(text, numeric, strict=True) if is_number)
+    return all(text) and all(
+        cell not in column for cell, column in zip(first, columns, strict=True)
+    )

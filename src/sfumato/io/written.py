@@ -6,7 +6,13 @@ import re
 from datetime import datetime
 from typing import NamedTuple
 
-__all__ = ["Written", "as_day", "truth_words", "written_number"]
+__all__ = ["MISSING", "NO_WORD", "Written", "as_day", "number", "truth_words", "written_number"]
+
+MISSING = frozenset(
+    {"", "na", "n/a", "n.a.", "nan", "null", "none", "?", ".", "-", "--"}
+    | {"#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!"}  # as spreadsheets write them
+)
+NO_WORD = MISSING - {"none"}  # among words "none" is an answer
 
 _CURRENCY = r"[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CAD|AUD"
 _BODY = re.compile(
@@ -19,21 +25,9 @@ _THOUSANDS = {mark: re.compile(rf"\d{{1,3}}(\{mark}\d{{3}})+") for mark in ".,"}
 
 # Formats are tried in this order; a column takes the first that reads all its cells.
 _DATES = (
-    "%Y-%m-%d",
-    "%Y/%m/%d",
-    "%d.%m.%Y",
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%d-%m-%Y",
-    "%d.%m.%y",
-    "%d/%m/%y",
-    "%m/%d/%y",
-    "%d %b %Y",
-    "%d %B %Y",
-    "%b %d, %Y",
-    "%B %d, %Y",
+    "%Y-%m-%d|%Y/%m/%d|%d.%m.%Y|%d/%m/%Y|%m/%d/%Y|%d-%m-%Y|%d.%m.%y|%d/%m/%y|%m/%d/%y|"
+    "%d %b %Y|%d %B %Y|%b %d, %Y|%B %d, %Y"
 )
-_CLOCK = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S")
 _TRUE = {"true", "yes", "y", "t", "ja", "oui", "si", "sí", "on"}
 _FALSE = {"false", "no", "n", "f", "nein", "non", "off"}
 
@@ -43,6 +37,17 @@ class Written(NamedTuple):
 
     value: float
     sign: str
+
+
+def number(cell: str, decimal: str = ".") -> float | None:
+    """The number in a cell, NaN for a missing one, ``None`` for text."""
+    cell = cell.strip()
+    if cell.lower() in MISSING:
+        return float("nan")
+    try:
+        return float(cell.replace(",", ".") if decimal == "," else cell)
+    except ValueError:
+        return None
 
 
 def written_number(cell: str, decimal: str = ".") -> Written | None:
@@ -83,8 +88,8 @@ def _bare_digits(digits: str, decimal: str) -> str | None:
 
 def as_day(words: list[str]) -> list[float] | None:
     """Days since 1 January 1970 of dates that are all written the same way; None for other text."""
-    for clock in _CLOCK:
-        for form in _DATES:
+    for clock in ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S"):
+        for form in _DATES.split("|"):
             days = _days(words, form + clock)
             if days is not None:
                 return days
@@ -103,9 +108,9 @@ def _days(words: list[str], form: str) -> list[float] | None:
     return days
 
 
-def truth_words(words: list[str]) -> tuple[set[str], set[str]] | None:
-    """The words for yes and for no, where the column has no others."""
-    low = {word.strip().lower() for word in words}
-    if not low or not low <= _TRUE | _FALSE:
+def truth_words(words: list[str]) -> list[float] | None:
+    """1 for words that say yes and 0 for no, where there are no others."""
+    low = [word.strip().lower() for word in words]
+    if not low or not set(low) <= _TRUE | _FALSE:
         return None
-    return low & _TRUE, low & _FALSE
+    return [float(word in _TRUE) for word in low]

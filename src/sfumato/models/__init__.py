@@ -125,6 +125,13 @@ MODELS = (
         "features with a known class: clusters that are most informative about it",
     ),
     Model(
+        "InformationMaximization",
+        "discriminative.information",
+        "information-maximization",
+        ("features",),
+        "planes or curved borders through few objects; clusters of similar size",
+    ),
+    Model(
         "InformationBottleneck",
         "bottleneck.estimator",
         "information-bottleneck",

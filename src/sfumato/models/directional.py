@@ -10,6 +10,7 @@ kappa_j solves  I_{v+1}(kappa) / I_v(kappa) = |s_j| / N_j  (Banerjee, Dhillon, G
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,19 +20,18 @@ from scipy.stats import vonmises_fisher
 from ..array.arrays import to_numpy
 from ..array.docs import documented
 from ..array.rows import Rows
-from ..array.types import Array, ArrayLike, RandomState, Weights
-from ..array.validation import check_weights
+from ..array.types import Array, RandomState, Weights
 from ..array.warn import warn
-from ..engine import loop
-from ..engine.base import weight_of
-from ..engine.mixture_base import DensityMixture
+from ..engine.component import Component
+from ..engine.mixture import Mixture
+from ..engine.search import SCREEN, Objects, Plan
+from ..engine.starts import Sample
 from ..numerics import seeding
 from ..numerics.distances import columns_or_given, unit_rows
 from ..selection.automatic import AutomaticMixture
 
 __all__ = ["DirectionalMixture"]
 
-SAMPLE = 4096  # directions that a start looks at
 LARGE_ORDER = 50.0  # of the Bessel function: beyond, Debye's expansion is exact to 1e-9
 # Least 1 - |mean direction| of a cluster. Equal directions would have an infinite concentration.
 LEAST_SPREAD = 1e-6
@@ -104,8 +104,73 @@ def directions(X: Any) -> np.ndarray:
     return unit_rows(np.nan_to_num(to_numpy(X).astype(np.float64)))
 
 
+@dataclass(frozen=True, eq=False)
+class Directions(Component):
+    """Clusters of directions in ``n_features`` dimensions, of one or of several widths."""
+
+    n_clusters: int
+    n_features: int
+    shared: bool
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """The number of clusters."""
+        return {"n_clusters": self.n_clusters}
+
+    def rows(self, X: Any, *columns: Any) -> Rows:
+        """Rows scaled to length one."""
+        return Rows(X, *columns, view=directions)
+
+    def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> State:
+        """Mean directions of groups."""
+        return self.update(Stats(R.sum(axis=1), R @ X, 0.0), None)
+
+    def logits(self, block: Array, ready: State) -> np.ndarray:
+        """Log-densities of directions."""
+        X = np.asarray(block)
+        constant = np.log(ready.weights) + log_constant(self.n_features, ready.concentrations)
+        return constant[:, None] + (ready.concentrations[:, None] * ready.means) @ X.T
+
+    def summarize(self, block: Any, weights: Any, ready: State, given: Weights = None) -> Stats:
+        """Masses and sums of directions."""
+        X = np.asarray(block)
+        R, level = columns_or_given(self.logits(X, ready), given)
+        if weights is not None:
+            R, level = R * weights, level * weights
+        return Stats(R.sum(axis=1), R @ X, float(level.sum()))
+
+    def update(self, stats: Stats, state: State | None) -> State:
+        """Directions and lengths of the sums."""
+        mass = np.maximum(stats.mass, 1e-300)
+        length = np.linalg.norm(stats.total, axis=1)
+        means = stats.total / np.maximum(length, 1e-300)[:, None]
+        wanted = length / mass
+        if self.shared:
+            wanted = np.array([length.sum() / mass.sum()])
+        found = np.broadcast_to(concentration_of(self.n_features, wanted), mass.shape)
+        return State(mass / mass.sum(), means, found)
+
+    def n_parameters(self) -> int:
+        """Weights, directions and concentrations."""
+        k = self.n_clusters
+        return k - 1 + k * (self.n_features - 1) + (1 if self.shared else k)
+
+    def failure(self, state: State, count: float) -> str:
+        """A concentration of its own needs more than one direction."""
+        few = bool(state.weights.min() * count < 1.5)
+        return "a cluster holds a single direction" if few else ""
+
+    def draw(self, state: State, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One direction from the cluster of each label."""
+        X = np.empty((len(labels), self.n_features))
+        for j in np.unique(labels):
+            of = vonmises_fisher(state.means[j], state.concentrations[j])
+            X[labels == j] = of.rvs(int((labels == j).sum()), random_state=rng)
+        return X
+
+
 @documented
-class DirectionalMixture(AutomaticMixture, DensityMixture):
+class DirectionalMixture(AutomaticMixture, Mixture):
     """Posterior probabilities of clusters of directions: only the angles between objects count.
 
     A mixture of von Mises-Fisher distributions [1]_ on the unit sphere, for embeddings of texts and
@@ -123,12 +188,13 @@ class DirectionalMixture(AutomaticMixture, DensityMixture):
     criterion : {"bic", "icl", "aic"}, default="bic"
         How to choose the number of clusters.
     n_init : int, default=4
-        Number of starts; the best two after a few steps go on to the end.
+        Number of starts; the best ones after a few steps go on until some of them agree.
     max_iter : int, default=1000
         Most steps of a run.
     tol : float, default=1e-6
         A run stops when a step raises the log-likelihood per object by less than this.
-    %(seed_and_threads)s
+    random_state : int, RandomState, Generator or None, default=None
+        Random seed.
 
     Attributes
     ----------
@@ -158,9 +224,6 @@ class DirectionalMixture(AutomaticMixture, DensityMixture):
     [50, 50]
     """
 
-    _draft_steps = 10
-    _finalists = 2
-
     def __init__(
         self,
         n_clusters: Any = "auto",
@@ -172,10 +235,9 @@ class DirectionalMixture(AutomaticMixture, DensityMixture):
         max_iter: int = 1000,
         tol: float = 1e-6,
         random_state: RandomState = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.shared_concentration = shared_concentration
-        self.max_clusters, self.criterion, self.n_jobs = max_clusters, criterion, n_jobs
+        self.max_clusters, self.criterion = max_clusters, criterion
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _check_parameters(self) -> None:
@@ -200,76 +262,32 @@ class DirectionalMixture(AutomaticMixture, DensityMixture):
             )
         return X
 
-    def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
-        X = self._read(X, reset=True)
-        rows = self._rows(X, check_weights(sample_weight, X)).kept()
+    def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
+        rows = Directions(1, data.X.shape[1], True).rows(data.X, data.weights)
         zero = rows.sum(lambda block, *_: (int((block == 0).all(axis=1).sum()),))[0]
         if zero:
             warn(
                 f"{zero} objects are zero in every feature and have no direction: their "
                 "memberships say only how large and how wide the clusters are"
             )
-        return rows
 
-    def _rows(self, X: ArrayLike, *columns: Any) -> Rows:
-        return Rows(X, *columns, n_jobs=self.n_jobs, view=directions)
+        def components(k: int) -> list[Component]:
+            return [Directions(k, data.X.shape[1], bool(self.shared_concentration))]
+
+        def sample(few: Objects) -> Sample:
+            rows = Rows(few.X, few.weights, view=directions)
+            X, weights, _ = seeding.sorted_sample(rows, SCREEN, np.random.default_rng(0))
+            return Sample(X, weights, [X])
+
+        limits = (self.n_init, self.max_iter, self.tol, seed)
+        return Plan(components, sample, self.criterion, *limits, fixed=fixed, thorough=False)
 
     def _structure_evidence(self, evidence: Any) -> tuple[Any, str]:
         X, kind = super()._structure_evidence(evidence)
         return (None if X is None else directions(X)), kind
 
-    def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> State:
-        """Mean directions of the clusters of a short k-means run."""
-        X, weights, _ = seeding.sorted_sample(rows, SAMPLE, rng)
-        k = self._setting["n_clusters"]
-        labels = seeding.kmeans(X, weights, k, rng)
-        R = (labels == np.arange(k)[:, None]) * weights
-        return self._update(Stats(R.sum(axis=1), R @ X, 0.0), None)
-
-    def _summarize(
-        self, block: Array, weights: Weights, state: State, given: Weights = None
-    ) -> Stats:
-        X = np.asarray(block)
-        R, level = columns_or_given(self._logits(X, state), given)
-        if weights is not None:
-            R, level = R * weights, level * weights
-        return Stats(R.sum(axis=1), R @ X, float(level.sum()))
-
-    def _update(self, stats: Stats, state: Any) -> State:
-        mass, d = np.maximum(stats.mass, 1e-300), stats.total.shape[1]
-        length = np.linalg.norm(stats.total, axis=1)
-        means = stats.total / np.maximum(length, 1e-300)[:, None]
-        if self.shared_concentration:
-            length = mass * (length.sum() / mass.sum())
-        return State(mass / mass.sum(), means, concentration_of(d, length / mass))
-
-    def _logits(self, block: Array, ready: State) -> np.ndarray:
-        X = np.asarray(block)
-        constant = np.log(ready.weights) + log_constant(X.shape[1], ready.concentrations)
-        return constant[:, None] + (ready.concentrations[:, None] * ready.means) @ X.T
-
-    def _is_sound(self, rows: Rows, state: State) -> bool:
-        """A concentration of its own needs more than one direction."""
-        return bool(state.weights.min() * weight_of(rows) >= 1.5)
-
-    def _n_parameters(self) -> int:
-        k = self._setting["n_clusters"]
-        return k - 1 + k * (self.n_features_in_ - 1) + (1 if self.shared_concentration else k)
-
-    def _ordered(self, run: loop.Run) -> loop.Run:
-        order = np.argsort(-run.state.weights, kind="stable")
-        return run._replace(state=State(*(part[order] for part in run.state)))
-
-    def _finish(self, rows: Rows, run: loop.Run) -> None:
-        super()._finish(rows, run)
-        self.weights_, self.means_, self.concentrations_ = run.state
-
-    def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        X = np.empty((len(labels), self.n_features_in_))
-        for j in np.unique(labels):
-            of = vonmises_fisher(self.means_[j], self.concentrations_[j])
-            X[labels == j] = of.rvs(int((labels == j).sum()), random_state=rng)
-        return X
+    def _publish_parameters(self) -> None:
+        self.weights_, self.means_, self.concentrations_ = self._state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

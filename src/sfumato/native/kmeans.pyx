@@ -149,28 +149,61 @@ cdef void _from(
             row[i] = value if value > 4 * EPS * both else 0.0
 
 
-def few_steps(X, weights, centers, Py_ssize_t n_steps):
-    """Nearest centers (n,) of the rows of ``X`` (n, d) after some steps of Lloyd's algorithm.
+def lloyd(X, weights, centers, Py_ssize_t max_iter, double tol):
+    """Centers (k, d), the nearest (n,) of each row of ``X`` (n, d), distortions before each move,
+    and whether the last move changed them by ``tol`` of their size at most.
 
-    ``centers`` (k, d) are where it begins; one that nothing is near to stays.
+    ``centers`` (k, d) are where it begins. A center that nothing is near to goes to the worst row.
     """
     cdef _Sample sample = _Sample(X, weights)
-    cdef Py_ssize_t n = sample.n, d = sample.d, k = centers.shape[0], step
+    cdef Py_ssize_t n = sample.n, d = sample.d, k = centers.shape[0], steps = 0
     if k == 0 or centers.shape[1] != d:
         raise ValueError(f"centers must be (k, {d}), got {centers.shape}")
-    cdef double[:, ::1] own = np.ascontiguousarray(centers - sample.mean, dtype=np.float64)
-    cdef double[::1] work = np.empty(k * (TILE + d + 2))
+    moved = np.ascontiguousarray(centers - sample.mean, dtype=np.float64)
+    cdef double[:, ::1] own = moved
+    cdef double[::1] work = np.empty(k * (TILE + d + 2)), errors = np.empty(n)
+    cdef double[::1] history = np.empty(max(1, min(max_iter, 64)))
     found = np.empty(n, dtype=np.intp)
     cdef Py_ssize_t[::1] labels = found
     cdef double* x = &sample.X[0, 0]
     cdef const double* w = &sample.weights[0]
+    cdef bint done = False
     with nogil:
         _nearest(x, n, d, &own[0, 0], k, &work[0], &labels[0])
-        for step in range(n_steps):
-            if not _move(x, n, d, w, &labels[0], k, &work[0], &own[0, 0]):
-                break
+        while steps < max_iter and not done:
+            check_signals()
+            if steps == history.shape[0]:
+                with gil:
+                    history = np.concatenate((history, np.empty(steps)))
+            history[steps] = _distortion(x, n, d, w, &labels[0], &own[0, 0], &errors[0])
+            _move(x, n, d, w, &labels[0], k, &work[0], &own[0, 0], &errors[0])
             _nearest(x, n, d, &own[0, 0], k, &work[0], &labels[0])
-    return found
+            steps += 1
+            if steps > 1:
+                done = (
+                    fabs(history[steps - 1] - history[steps - 2]) <= tol * fabs(history[steps - 1])
+                )
+    return moved + sample.mean, found, np.asarray(history)[:steps].copy(), bool(done)
+
+
+cdef double _distortion(
+    const double* X, Py_ssize_t n, Py_ssize_t d, const double* weights, const Py_ssize_t* labels,
+    const double* centers, double* errors,
+) noexcept nogil:
+    """The sum of the weighted squared distances (n,), which it writes to ``errors``, from
+    differences: exact where a row lies on its center.
+    """
+    cdef Py_ssize_t c, i
+    cdef double gap, total = 0.0
+    memset(errors, 0, n * sizeof(double))
+    for c in range(d):
+        for i in range(n):
+            gap = X[c * n + i] - centers[labels[i] * d + c]
+            errors[i] += gap * gap
+    for i in range(n):
+        errors[i] *= weights[i]
+        total += errors[i]
+    return total
 
 
 cdef int _nearest(
@@ -208,16 +241,14 @@ cdef int _nearest(
     return 0
 
 
-cdef bint _move(
+cdef void _move(
     const double* X, Py_ssize_t n, Py_ssize_t d, const double* weights, const Py_ssize_t* labels,
-    Py_ssize_t k, double* work, double* centers,
+    Py_ssize_t k, double* work, double* centers, double* errors,
 ) noexcept nogil:
-    """Put centers into the means of what is nearest to them; whether any was elsewhere."""
-    cdef Py_ssize_t c, i, r
-    cdef double mean
+    """Put centers into the means of what is nearest to them, or where the error is largest."""
+    cdef Py_ssize_t c, i, r, worst
     cdef double* sums = work
     cdef double* mass = work + k * d
-    cdef bint moved = False
     memset(work, 0, k * (d + 1) * sizeof(double))
     for i in range(n):
         mass[labels[i]] += weights[i]
@@ -227,10 +258,15 @@ cdef bint _move(
     for r in range(k):
         if mass[r] > 0:
             for c in range(d):
-                mean = sums[r * d + c] / mass[r]
-                moved |= mean != centers[r * d + c]
-                centers[r * d + c] = mean
-    return moved
+                centers[r * d + c] = sums[r * d + c] / mass[r]
+            continue
+        worst = 0
+        for i in range(1, n):
+            if errors[i] > errors[worst]:
+                worst = i
+        errors[worst] = 0.0
+        for c in range(d):
+            centers[r * d + c] = X[c * n + worst]
 
 
 def orthogonal_rows(Z, Py_ssize_t k, firsts):
@@ -266,87 +302,6 @@ def orthogonal_rows(Z, Py_ssize_t k, firsts):
                         following = i
                 last = following
     return chosen
-
-
-def lloyd(Z, weights, centers, Py_ssize_t max_iter, double tol):
-    """Centers (k, d), distortions before each move, and whether the last move changed them by
-    ``tol`` of their size at most; ``centers`` are where it begins.
-
-    A center without rows goes to the worst row.
-    """
-    cdef const double[:, ::1] rows = np.ascontiguousarray(Z, dtype=np.float64)
-    cdef const double[::1] w = np.ascontiguousarray(weights, dtype=np.float64)
-    moved = np.array(centers, dtype=np.float64, order="C")
-    cdef double[:, ::1] own = moved
-    cdef Py_ssize_t n = rows.shape[0], d = rows.shape[1], k = own.shape[0], steps = 0, r, c, worst
-    if w.shape[0] != n or own.shape[1] != d or n == 0 or d == 0 or k == 0:
-        raise ValueError(f"Z {Z.shape}, weights {weights.shape} and centers {centers.shape} differ")
-    cdef double[::1] errors = np.empty(n), history = np.empty(min(max_iter, 64)), mass = np.empty(k)
-    cdef double[:, ::1] sums = np.empty((k, d))
-    cdef bint done = False
-    with nogil:
-        while steps < max_iter and not done:
-            if steps == history.shape[0]:
-                with gil:
-                    history = np.concatenate((history, np.empty(steps)))
-            history[steps] = _assign(
-                &rows[0, 0], &w[0], n, d, &own[0, 0], k, &errors[0], &sums[0, 0], &mass[0]
-            )
-            for r in range(k):
-                if mass[r] > 0:
-                    for c in range(d):
-                        own[r, c] = sums[r, c] / mass[r]
-                else:
-                    worst = _largest(&errors[0], n)
-                    memcpy(&own[r, 0], &rows[worst, 0], d * sizeof(double))
-                    errors[worst] = 0.0
-            steps += 1
-            if steps > 1:
-                done = (
-                    fabs(history[steps - 1] - history[steps - 2]) <= tol * fabs(history[steps - 1])
-                )
-    return moved, np.asarray(history)[:steps].copy(), bool(done)
-
-
-cdef Py_ssize_t _largest(const double* values, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i, best = 0
-    for i in range(1, n):
-        if values[i] > values[best]:
-            best = i
-    return best
-
-
-cdef double _assign(
-    const double* Z, const double* weights, Py_ssize_t n, Py_ssize_t d, const double* centers,
-    Py_ssize_t k, double* errors, double* sums, double* mass,
-) except? -1.0 nogil:
-    """The distortion, with the sums and masses of the rows nearest to each center."""
-    cdef Py_ssize_t i, r, c, best, done = 0
-    cdef double distance, least, gap, distortion = 0.0
-    cdef const double* row
-    cdef const double* center
-    memset(sums, 0, k * d * sizeof(double))
-    memset(mass, 0, k * sizeof(double))
-    for i in range(n):
-        row, best, least = Z + i * d, 0, INFINITY
-        for r in range(k):
-            center, distance = centers + r * d, 0.0
-            for c in range(d):
-                gap = row[c] - center[c]
-                distance += gap * gap
-            if distance < least:
-                best, least = r, distance
-        errors[i] = weights[i] * least
-        distortion += errors[i]
-        mass[best] += weights[i]
-        for c in range(d):
-            sums[best * d + c] += weights[i] * row[c]
-        done += k * d
-        if done > WORK:
-            check_signals()
-            done = 0
-    check_signals()
-    return distortion
 
 
 def cauchy_scale(distances, weights, Py_ssize_t q, double t, double smallest, Py_ssize_t max_iter):

@@ -1,6 +1,6 @@
 """Visits of a Dirichlet process: objects leave their clusters one by one and choose anew.
 
-See ``models.dirichlet_process``: a table of ``seating`` has the posteriors of all clusters, which
+See ``models.dirichlet_process``: a table (``Component.seats``) has the posteriors of all clusters, which
 are moved by one object at a time.
 """
 
@@ -133,7 +133,7 @@ cdef Py_ssize_t _choose(
 
 
 cdef class FullSeats(Seats):
-    """Normal clusters: ``seating.FullSeats``."""
+    """Normal clusters."""
 
     cdef double[:, ::1] means
     cdef double[:, :, ::1] inverses
@@ -193,9 +193,7 @@ cdef class FullSeats(Seats):
 
 
 cdef class DiagonalSeats(Seats):
-    """Normal clusters with independent features, of which some are missing:
-    ``seating.DiagonalSeats``.
-    """
+    """Normal clusters with independent features, of which some are missing."""
 
     cdef double[:, ::1] means, scales
     cdef long long[:, ::1] seen
@@ -238,7 +236,7 @@ cdef class DiagonalSeats(Seats):
 
 
 cdef class CountSeats(Seats):
-    """Clusters of counts of categories: ``seating.CountSeats``."""
+    """Clusters of counts of categories."""
 
     cdef double[:, ::1] concentrations, totals
     cdef Py_ssize_t n_groups

@@ -17,7 +17,7 @@ __all__ = ["Trial", "best_move", "median"]
 # loses 0.5 log(1 - 2 / pi) + log 2 = 0.19, with a standard deviation of 0.45 over the root; one
 # through a uniform cloud loses nothing. A merge of two Gaussians at 6 standard deviations loses
 # 0.46, of two halves of a cloud nothing. Set on Gaussian clusters in 2 to 16 dimensions; clouds of
-# other kinds are in ``tests/models/gaussian/test_data.py``.
+# other kinds are in ``tests/numerics/test_clear_groups.py``.
 WHOLE, ERROR, APART, MARGIN = 0.19, 1.35, 0.2, 0.75
 
 

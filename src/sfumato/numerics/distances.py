@@ -32,6 +32,7 @@ __all__ = [
     "features",
     "from_cholesky_coordinates",
     "fused_sums",
+    "largest_first",
     "moments",
     "pack",
     "roots",
@@ -219,3 +220,14 @@ def from_cholesky_coordinates(numbers: np.ndarray, d: int) -> np.ndarray:
     factor[:, upper[1], upper[0]] = numbers
     factor[:, diagonal, diagonal] = np.exp(np.clip(factor[:, diagonal, diagonal], -300.0, 300.0))
     return factor @ np.swapaxes(factor, 1, 2)
+
+
+def largest_first(sizes: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Clusters (k,) in the order of their ``sizes``, the largest first.
+
+    Sizes and ``keys`` (k, d), such as centers, that agree to six digits count as equal, so that
+    rounding, and with it the order of the objects, does not decide; equal sizes go by their keys.
+    """
+    sizes = np.round(sizes / max(float(sizes.max()), np.finfo(float).tiny), 6)
+    keys = np.round(keys / max(float(np.abs(keys).max(initial=0.0)), np.finfo(float).tiny), 6)
+    return np.lexsort((*keys.T[::-1], -sizes))

@@ -1,15 +1,8 @@
-"""Starts: k-means++ and model-based agglomeration, on a sample of a few thousand objects with
-weights.
+"""Starts: k-means++ and merging of groups, on a sample of a few thousand objects with weights.
 
 k-means++ (Arthur and Vassilvitskii 2007): the next center is drawn with probability  w_i min_j |x_i
-- c_j|^2,  best of several draws, so that two centers never coincide. Agglomeration (Banfield and
-Raftery 1993): merge the two groups that raise
-
-    sum_g  N_g log det( (W_g + (d + 1) s I) / (N_g + d + 1) )
-
-least, W_g the scatter of a group and s a tenth of the variance of the data. Draws go by cumulative
-weight over sorted objects, so weight w counts as w copies and the order of the objects does not
-matter.
+- c_j|^2,  best of several draws, so that two centers never coincide. Draws go by cumulative weight
+over sorted objects, so weight w counts as w copies and the order of the objects does not matter.
 """
 
 from __future__ import annotations
@@ -20,11 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..array.arrays import native, to_numpy
-from ..array.labels import encode
 from ..array.rows import Rows
 
 __all__ = [
-    "agglomerate",
     "distinct",
     "kmeans",
     "kmeans_plus_plus",
@@ -38,7 +29,6 @@ __all__ = [
     "whiten",
 ]
 
-MOST_GROUPS = 200  # that agglomeration begins with
 PAIRED = 2**18  # numbers in the scatters of the pairs that are weighed at once
 
 
@@ -154,37 +144,7 @@ def kmeans(
 
 def lloyd(X: np.ndarray, weights: np.ndarray, centers: np.ndarray, n_steps: int) -> np.ndarray:
     """Labels (n,) after a few steps of Lloyd's algorithm."""
-    return native("kmeans").few_steps(X, weights, centers, n_steps)
-
-
-def agglomerate(X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Labels (n,) of ``k`` ellipsoidal groups, merged from single objects or, where those are many,
-    from small round groups.
-    """
-    d = X.shape[1]
-    few = len(X) <= MOST_GROUPS
-    small = (
-        np.arange(len(X))
-        if few
-        else encode(kmeans(X, weights, max(k, MOST_GROUPS // 2), rng, n_steps=5))
-    )
-    share = (small == np.arange(small.max() + 1)[:, None]) * weights
-    mass = share.sum(axis=1)
-    mean = (share @ X) / mass[:, None]
-    scatter = (
-        np.stack([(X.T * row) @ X for row in share])
-        - mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
-    )
-    pseudo = (d + 1) * unit(weights)
-    total = float(weights @ np.sum((X - weights @ X / weights.sum()) ** 2, axis=1)) / (
-        weights.sum() * d
-    )
-    prior = pseudo * max(0.1 * total, np.finfo(float).tiny) * np.eye(d)
-
-    def cost(N: np.ndarray, W: np.ndarray) -> np.ndarray:
-        return N * np.linalg.slogdet((W + prior) / (N + pseudo)[..., None, None])[1]
-
-    return merge(mass, mean, scatter, cost, {k})[k][small]
+    return native("kmeans").lloyd(X, weights, centers, n_steps, 0.0)[1]
 
 
 def unit(weights: np.ndarray) -> float:

@@ -9,20 +9,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from .outcome import Outcome, ResultTable
-from .shelf import Shelf
+from .shelf import Outcome, ResultTable, Shelf
 
 __all__ = ["EXPERIMENTS", "Outcome", "ResultTable", "Shelf", "run"]
 
 EXPERIMENTS = {
     "similarity-table": "similarity:table",
-    "similarity-figures": "similarity_figures:figures",
+    "similarity-figures": "similarity:figures",
     "consensus-table": "consensus:table",
     "discriminative-table": "discriminative:table",
-    "rounding-table": "rounding:table",
+    "rounding-table": "spectral:rounding_table",
     "mixture-steps": "mixture_steps:figures",
-    "cluster-kernel-table": "cluster_kernels:table",
-    "learning-table": "learning:table",
+    "cluster-kernel-table": "spectral:cluster_kernel_table",
+    "learning-table": "spectral:learning_table",
 }
 
 

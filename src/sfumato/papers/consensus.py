@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,20 +16,11 @@ from .. import datasets
 from ..metrics import matched_accuracy
 from ..models.consensus.ensemble import ClusteringEnsemble
 from ..models.consensus.estimator import EvidenceAccumulation
-from .outcome import Outcome, ResultTable, mean_and_deviation
-from .shelf import Shelf
+from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation
 
 __all__ = ["Evidence", "evidence", "simulated_image", "table"]
 
-ENSEMBLES = ("SL", "CL", "AL", "KM", "All")
 METHODS = ("cluster-kernel", "coassociation", "single", "average", "complete")
-N_PARTITIONS = 100
-SOUGHT = ("house votes", "yeast cell cycle", "breast cancer")
-FED = (
-    "coassociation: the source's model on the co-association of the ensemble; cluster-kernel: the "
-    "same model on its cluster kernel.",
-    "single, average, complete: linkage of 1 - co-association, as in the source.",
-)
 
 
 class Evidence(NamedTuple):
@@ -75,22 +67,30 @@ def evidence(shelf: Shelf) -> list[Evidence]:
         Evidence("digits", *datasets.load_digits()),
         Evidence("image-complex (simulated)", *simulated_image()),
     ]
-    sought = {name: shelf.find(name) for name in SOUGHT}
+    sought = {
+        name: shelf.find(name) for name in ("house votes", "yeast cell cycle", "breast cancer")
+    }
     return found + [
         Evidence(name, *loaded) for name, loaded in sought.items() if loaded is not None
     ]
 
 
-def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
+def table(
+    shelf: Shelf,
+    *,
+    n_seeds: int = 10,
+    n_members: int = 100,
+    ensembles: Sequence[str] = ("SL", "CL", "AL", "KM", "All"),
+) -> Outcome:
     """Matched accuracy of every consensus on every ensemble, with the share of cells the
     probabilistic ones win or draw.
     """
     cells = {}
     for item in evidence(shelf):
         shelf.say(f"working on {item.name}")
-        for name in ENSEMBLES:
+        for name in ensembles:
             cells[item.name, name] = np.array(
-                [_scores(item, name, seed) for seed in range(n_seeds)]
+                [_scores(item, name, n_members, seed) for seed in range(n_seeds)]
             )
     rows = [
         (*key, *(mean_and_deviation(values[:, column]) for column in range(len(METHODS))))
@@ -100,27 +100,24 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     rows.append(("mean", "", *(f"{value:.3f}".removeprefix("0") for value in means.mean(axis=0))))
     best = means[:, 2:].max(axis=1)
     notes = (
-        f"{N_PARTITIONS} partitions an algorithm on 90% subsamples (All: of each of the four), "
+        f"{n_members} partitions an algorithm on 90% subsamples (All: of each of the four), "
         "numbers of clusters drawn from the true one "
         f"to sqrt(n); the true number is given to every consensus; {n_seeds} "
         f"seed{'s' if n_seeds > 1 else ''}.",
-        *FED,
+        "coassociation: the source's model on the co-association of the ensemble; cluster-kernel: "
+        "the same model on its cluster kernel.",
+        "single, average, complete: linkage of 1 - co-association, as in the source.",
         *(f"{METHODS[column]}: {_share(means[:, column], best)}." for column in (0, 1)),
         f"the better of these two: {_share(means[:, :2].max(axis=1), best)}.",
         "Wine and the diagnostic data: standardised.",
         "image-complex, drawn by the authors, was never published: simulated in its likeness.",
-        *shelf.told(*SOUGHT),
+        *shelf.notes.values(),
         "The source prints bar charts without numbers: there is no published figure to set beside "
         "these.",
     )
-    return Outcome(
-        ResultTable(
-            "Consensus of base ensembles: matched accuracy",
-            ("data", "ensemble", *METHODS),
-            rows,
-            notes,
-        )
-    )
+    columns = ("data", "ensemble", *METHODS)
+    title = "Consensus of base ensembles: matched accuracy"
+    return Outcome(ResultTable(title, columns, rows, notes))
 
 
 def _share(ours: np.ndarray, best: np.ndarray) -> str:
@@ -131,12 +128,12 @@ def _share(ours: np.ndarray, best: np.ndarray) -> str:
     )
 
 
-def _scores(item: Evidence, ensemble: str, seed: int) -> list[float]:
+def _scores(item: Evidence, ensemble: str, n_members: int, seed: int) -> list[float]:
     """Accuracy of every method on one ensemble."""
     k = len(np.unique(item.labels))
     numbers = (k, max(k + 1, math.isqrt(len(item.X))))
     L = ClusteringEnsemble(
-        N_PARTITIONS, algorithms=ensemble, n_clusters=numbers, random_state=seed
+        n_members, algorithms=ensemble, n_clusters=numbers, random_state=seed
     ).fit_transform(item.X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -16,19 +16,9 @@ from .. import datasets
 from ..array.types import Array
 from ..models.discriminative.estimator import DiscriminativeClustering
 from ..numerics.contingency import log_posterior, mutual_information
-from .outcome import Outcome, ResultTable, mean_and_deviation
-from .shelf import Shelf
+from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation
 
 __all__ = ["simulated_vehicle", "table"]
-
-CLUSTERS = {
-    "digits": 20,
-    "wine": 6,
-    "breast cancer (diagnostic)": 6,
-    "vehicle": 12,
-    "vehicle (simulated)": 12,
-}
-METHODS = ("discriminative", "k-means", "mixture per class")
 
 
 def simulated_vehicle(random_state: int = 0, n: int = 846) -> tuple[np.ndarray, np.ndarray]:
@@ -48,15 +38,12 @@ def simulated_vehicle(random_state: int = 0, n: int = 846) -> tuple[np.ndarray, 
 def data_sets(shelf: Shelf) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Features and classes by name; the vehicles are simulated where the shelf has none."""
     vehicle = shelf.find("vehicle")
+    name = "vehicle (simulated)" if vehicle is None else "vehicle"
     return {
         "digits": datasets.load_digits(),
         "wine": datasets.load_wine(),
         "breast cancer (diagnostic)": datasets.load_breast_cancer(),
-        **(
-            {"vehicle (simulated)": simulated_vehicle()}
-            if vehicle is None
-            else {"vehicle": vehicle}
-        ),
+        name: simulated_vehicle() if vehicle is None else vehicle,
     }
 
 
@@ -66,15 +53,13 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     """
     rows = []
     for name, (X, c) in data_sets(shelf).items():
+        k = {"digits": 20, "vehicle": 12, "vehicle (simulated)": 12}.get(name, 6)
         shelf.say(f"working on {name}")
         splits = StratifiedShuffleSplit(n_seeds, test_size=0.5, random_state=0).split(X, c)
         scores = np.array(
-            [
-                _split(X, c, CLUSTERS[name], train, test, seed)
-                for seed, (train, test) in enumerate(splits)
-            ]
+            [_split(X, c, k, train, test, seed) for seed, (train, test) in enumerate(splits)]
         )
-        for m, method in enumerate(METHODS):
+        for m, method in enumerate(("discriminative", "k-means", "mixture per class")):
             cells = [mean_and_deviation(scores[:, m, measure]) for measure in (0, 1)]
             p = [
                 f"{ttest_rel(scores[:, 0, i], scores[:, m, i]).pvalue:.1g}"
@@ -82,7 +67,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
                 else ""
                 for i in (0, 1)
             ]
-            rows.append((name, method, str(CLUSTERS[name]), cells[0], p[0], cells[1], p[1]))
+            rows.append((name, method, str(k), cells[0], p[0], cells[1], p[1]))
     notes = (
         "Every method is given the features, standardised on the training half; the classes go to "
         "all but k-means.",
@@ -95,15 +80,8 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         "The notes this follows print no figures: there is nothing published to set beside these.",
         *shelf.told("vehicle"),
     )
-    columns = (
-        "data",
-        "clusters from",
-        "clusters",
-        "log posterior",
-        "p (log posterior)",
-        "mutual information",
-        "p (mutual information)",
-    )
+    measured = ("log posterior", "p (log posterior)", "mutual information")
+    columns = ("data", "clusters from", "clusters", *measured, "p (mutual information)")
     return Outcome(ResultTable("Clusters made for a class, held out", columns, rows, notes))
 
 
@@ -146,7 +124,7 @@ def mixture_per_class(
         shares[np.argmax(sizes / (shares + 0.5))] += 1
     mixtures = [
         GaussianMixture(
-            share, covariance_type="tied", n_init=4, reg_covar=1e-3, random_state=seed
+            share, covariance_type="tied", n_init=4, regularization=1e-3, random_state=seed
         ).fit(X[c == i])
         for i, share in enumerate(shares)
     ]

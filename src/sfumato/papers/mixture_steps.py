@@ -5,14 +5,11 @@ What the chapter's figure shows.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
+from scipy.stats import multivariate_normal
 
 from .. import datasets, plot
-from ..models.gaussian.estimator import GaussianMixture
-from .outcome import Outcome
-from .shelf import Shelf
+from .shelf import Outcome, Shelf
 
 __all__ = ["figures"]
 
@@ -43,49 +40,30 @@ def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
             if iteration == 0
             else f"after {iteration} iteration{'s' if iteration > 1 else ''}"
         )
-        weights, means, covariances = one_iteration(X, weights, means, covariances)
+        weights, means, covariances = maximized(X, responsibilities)
     return Outcome(figures={"mixture-steps.png": figure})
-
-
-def one_iteration(
-    X: np.ndarray, weights: np.ndarray, means: np.ndarray, covariances: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One E and M step of the estimator from given parameters."""
-    model = GaussianMixture(
-        len(weights),
-        covariance_type="full",
-        weights_init=weights,
-        means_init=means,
-        covariances_init=covariances,
-        n_init=1,
-        max_iter=1,
-        tol=0.0,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model.fit(X)
-    return model.weights_, model.means_, model.covariances_
 
 
 def posterior(
     X: np.ndarray, weights: np.ndarray, means: np.ndarray, covariances: np.ndarray
 ) -> np.ndarray:
-    """Chance of each component for each point."""
-    from scipy.stats import multivariate_normal
-
-    density = np.stack(
-        [
-            w * multivariate_normal(m, c).pdf(X)
-            for w, m, c in zip(weights, means, covariances, strict=True)
-        ],
-        axis=1,
-    )
+    """Chance of each component for each point: the E step."""
+    parts = zip(weights, means, covariances, strict=True)
+    density = np.stack([w * multivariate_normal(m, c).pdf(X) for w, m, c in parts], axis=1)
     return density / density.sum(axis=1, keepdims=True)
+
+
+def maximized(X: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights, means and covariances from responsibilities: the M step."""
+    mass = R.sum(axis=0)
+    means = R.T @ X / mass[:, None]
+    centred = X[None] - means[:, None]
+    scatter = np.einsum("ir,rij,rik->rjk", R, centred, centred)
+    return mass / len(X), means, scatter / mass[:, None, None]
 
 
 def ellipse(mean: np.ndarray, covariance: np.ndarray, radius: float) -> np.ndarray:
     """Points (2, 100) at ``radius`` standard deviations."""
     angle = np.linspace(0, 2 * np.pi, 100)
-    return mean[:, None] + radius * np.linalg.cholesky(covariance) @ np.stack(
-        [np.cos(angle), np.sin(angle)]
-    )
+    circle = np.stack([np.cos(angle), np.sin(angle)])
+    return mean[:, None] + radius * np.linalg.cholesky(covariance) @ circle

@@ -1,14 +1,16 @@
-"""Data sets that do not come with scikit-learn.
+"""What experiments read and leave.
 
-From a folder of the user, else from OpenML, else left out with a note.
+Data sets that do not come with scikit-learn are read from a folder of the user, else from OpenML,
+else left out with a note; a table, pictures, or both are left.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import socket
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
@@ -18,11 +20,52 @@ from urllib.error import HTTPError
 import numpy as np
 
 from ..array.labels import encode
+from ..array.types import ArrayLike
 from ..datasets import Loaded
 
-__all__ = ["SOURCES", "Shelf", "Source"]
+__all__ = ["SOURCES", "Outcome", "ResultTable", "Shelf", "Source", "mean_and_deviation"]
 
-SECONDS = 5.0  # that a connection may keep silent; scikit-learn tries four times to reach OpenML
+
+class ResultTable(NamedTuple):
+    """Rows under columns, with notes below."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    notes: tuple[str, ...] = ()
+
+    def markdown(self) -> str:
+        """The table as a markdown section."""
+        lines = [f"## {self.title}", "", _line(self.columns), _line("---" for _ in self.columns)]
+        lines += [_line(row) for row in self.rows]
+        lines += ["", *(f"- {note}" for note in self.notes)]
+        return "\n".join(lines).rstrip() + "\n"
+
+    def csv(self) -> str:
+        """The table as comma-separated values."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
+        return text.getvalue()
+
+
+class Outcome(NamedTuple):
+    """A table or ``None``, and matplotlib figures by file name."""
+
+    table: ResultTable | None = None
+    figures: dict[str, Any] | None = None
+
+
+def mean_and_deviation(values: ArrayLike) -> str:
+    """``.873±.012``, as the sources print it."""
+    values = np.asarray(values, dtype=float)
+    return "±".join(
+        f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
+        for value in (values.mean(), values.std())
+    )
+
+
+def _line(cells: Any) -> str:
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
 class Source(NamedTuple):
@@ -200,7 +243,8 @@ def _fetch(source: Source) -> tuple[np.ndarray, np.ndarray]:
     """The same from OpenML; names of categories are replaced by their codes."""
     from sklearn.datasets import fetch_openml
 
-    with _patience(SECONDS), warnings.catch_warnings():
+    # A connection may keep silent for so long; scikit-learn tries four times to reach OpenML.
+    with _patience(seconds=5.0), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         sent = fetch_openml(
             data_id=source.openml, as_frame=False, parser="liac-arff", n_retries=1, delay=0.5

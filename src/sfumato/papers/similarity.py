@@ -1,18 +1,21 @@
-"""Table 1 of Rota Bulo and Pelillo (2010): four methods on similarities, accuracy over ten runs."""
+"""Table 1 and Figures 1 and 2 of Rota Bulo and Pelillo (2010): four methods on similarities."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from .. import datasets
+from .. import datasets, plot
+from ..array.labels import encode
 from ..array.types import Similarity
 from ..engine import loop
+from ..memberships import align, one_hot
 from ..metrics import matched_accuracy
 from ..models.factorization.estimator import CompletelyPositiveFactorization
 from ..models.pairwise import kernel
@@ -20,44 +23,22 @@ from ..models.pairwise.estimator import PairwiseProbabilisticClustering
 from ..models.spectral.estimator import SpectralClustering
 from ..numerics import simplex
 from ..similarity import cluster_kernel, doubly_stochastic, gaussian, self_tuning
-from .outcome import Outcome, ResultTable, mean_and_deviation
-from .shelf import Shelf
+from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation
 
-__all__ = ["Evidence", "evidence", "table"]
+__all__ = ["Evidence", "evidence", "figures", "table"]
 
-PUBLISHED = {
-    "S-Block": {
-        "Baum-Eagon": ".995±.013",
-        "completely positive": ".556±.143",
-        "normalized cuts": "1.000±.000",
-        "Ng-Jordan-Weiss": ".596±.010",
-    },
-    "Digits": {
-        "Baum-Eagon": ".700±.042",
-        "completely positive": ".430±.142",
-        "normalized cuts": ".566±.096",
-        "Ng-Jordan-Weiss": ".657±.000",
-    },
-    "Iris": {
-        "Baum-Eagon": ".993±.000",
-        "completely positive": ".991±.003",
-        "normalized cuts": ".993±.000",
-        "Ng-Jordan-Weiss": ".993±.000",
-    },
-    "Scop": {
-        "Baum-Eagon": ".706±.001",
-        "completely positive": ".703±.000",
-        "normalized cuts": ".568±.000",
-        "Ng-Jordan-Weiss": ".630±.000",
-    },
+PUBLISHED = {  # Baum-Eagon, completely positive, normalized cuts, Ng-Jordan-Weiss
+    "S-Block": (".995±.013", ".556±.143", "1.000±.000", ".596±.010"),
+    "Digits": (".700±.042", ".430±.142", ".566±.096", ".657±.000"),
+    "Iris": (".993±.000", ".991±.003", ".993±.000", ".993±.000"),
+    "Scop": (".706±.001", ".703±.000", ".568±.000", ".630±.000"),
 }
 
 
-S_BLOCK_MISSING = (
-    "S-Block: simulated; for the published set pass --data DIR with s100-similarity.csv (100 x "
-    "100 numbers) and s100-labels.csv (100 "
-    "numbers), without headers."
-)
+def published(name: str) -> dict[str, str]:
+    """The figures that the source prints for a data set, by method."""
+    methods = ("Baum-Eagon", "completely positive", "normalized cuts", "Ng-Jordan-Weiss")
+    return dict(zip(methods, PUBLISHED.get(name, ()), strict=False))
 
 
 class Evidence(NamedTuple):
@@ -101,17 +82,14 @@ def evidence(shelf: Shelf) -> Iterator[Evidence]:
             )
 
 
-def described(item: Evidence, k: int) -> str:
-    """A note on a similarity: its size, and how it was made."""
-    return f"{item.name}: n = {len(item.labels)}, k = {k}, W = {item.source}."
-
-
 def origins(shelf: Shelf) -> list[str]:
     """Notes on what came from outside, or did not."""
-    return [
-        *shelf.told("house votes"),
-        *([S_BLOCK_MISSING] if shelf.path("s100-similarity.csv") is None else []),
-    ]
+    missing = (
+        "S-Block: simulated; for the published set pass --data DIR with s100-similarity.csv "
+        "(100 x 100 numbers) and s100-labels.csv (100 numbers), without headers."
+    )
+    here = shelf.path("s100-similarity.csv") is not None
+    return shelf.told("house votes") + ([] if here else [missing])
 
 
 def _s_block(shelf: Shelf) -> Evidence:
@@ -190,21 +168,21 @@ def scaled(W: np.ndarray, k: int) -> np.ndarray:
 METHODS: list[tuple[str, str, str, Callable[..., Any] | None, Callable[..., np.ndarray]]] = [
     ("Baum-Eagon", "published rule", "W", None, published_rule),
     ("Baum-Eagon", "published rule", "D^-1 W, not symmetric", row_stochastic, published_rule),
-    ("Baum-Eagon", "published rule", "doubly stochastic W", scaled, published_rule),
+    ("Baum-Eagon", "published rule", "doubly stochastic", scaled, published_rule),
     ("Baum-Eagon", "coordinate descent", "W", None, descent),
-    ("Baum-Eagon", "coordinate descent", "doubly stochastic W", scaled, descent),
+    ("Baum-Eagon", "coordinate descent", "doubly stochastic", scaled, descent),
     ("Baum-Eagon", "coordinate descent", "cluster kernel of W", cluster_kernel, descent),
     (
         "completely positive",
         "published update",
-        "doubly stochastic W",
+        "doubly stochastic",
         None,
         factorization("multiplicative"),
     ),
     (
         "completely positive",
         "exact coordinate",
-        "doubly stochastic W",
+        "doubly stochastic",
         None,
         factorization("coordinate"),
     ),
@@ -218,7 +196,7 @@ def announced(shelf: Shelf, notes: list[str]) -> Iterator[tuple[Any, int]]:
     """Every similarity at hand with its number of clusters, described in ``notes``."""
     for item in evidence(shelf):
         k = len(np.unique(item.labels))
-        notes.append(described(item, k))
+        notes.append(f"{item.name}: n = {len(item.labels)}, k = {k}, W = {item.source}.")
         shelf.say(f"working on {item.name}")
         yield item, k
 
@@ -235,12 +213,12 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
                 scores = [
                     matched_accuracy(item.labels, labels(W, k, seed)) for seed in range(n_seeds)
                 ]
-            published = PUBLISHED.get(item.name, {}).get(method, "")
-            rows.append((item.name, method, variant, given, published, mean_and_deviation(scores)))
+            printed = published(item.name).get(method, "")
+            rows.append((item.name, method, variant, given, printed, mean_and_deviation(scores)))
     if not any(row[0] == "Scop" for row in rows):
         rows += [
-            ("Scop", method, "", "not said in the source", published, "not run")
-            for method, published in PUBLISHED["Scop"].items()
+            ("Scop", method, "", "not said in the source", printed, "not run")
+            for method, printed in published("Scop").items()
         ]
     notes += [
         f"Measured: mean and deviation of the matched accuracy over {n_seeds} "
@@ -255,3 +233,32 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     ]
     columns = ("data", "method", "variant", "given to the method", "published", "measured")
     return Outcome(ResultTable("Clustering from similarities", columns, rows, tuple(notes)))
+
+
+def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
+    """One picture of three panels for each of S-Block and Iris, objects in the order of their
+    classes.
+    """
+    import matplotlib.pyplot as plt
+
+    pictures = {}
+    for item in islice(evidence(shelf), 2):
+        order = np.argsort(item.labels, kind="stable")
+        W, truth = item.W[order][:, order], encode(item.labels[order])
+        given, similarity = ("D^-1 W", row_stochastic(W, 0)) if item.name == "S-Block" else ("W", W)
+        state = baum_eagon(similarity, truth.max() + 1, seed=0)
+        U = align(state.U[:, 0], one_hot(truth))
+        figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), layout="constrained")
+        for axis, matrix, title in (
+            (axes[0], similarity, f"similarity, {given}"),
+            (axes[1], state.scale[0] * U @ U.T, "scale · U U'"),
+        ):
+            axis.imshow(matrix, cmap="magma", vmax=np.quantile(matrix, 0.99))
+            axis.set(title=title, xlabel="objects", ylabel="objects")
+        plot.profiles(U, ordered=False, ax=axes[2])
+        figure.suptitle(
+            f"{item.name}, W = {item.source}; the published rule on {given}, objects in the order "
+            "of their classes"
+        )
+        pictures[f"similarity-{item.name.lower()}.png"] = figure
+    return Outcome(figures=pictures)

@@ -27,8 +27,6 @@ from ..models.discriminative.problem import Problem
 
 __all__ = ["Draws", "draws_pass"]
 
-CHUNK = 1024  # objects that are put into the frame at once
-
 
 class Draws(NamedTuple):
     """Prototypes (k, p), logits gamma (k, classes) of their class distributions, and the number of
@@ -79,8 +77,8 @@ def draws_pass(
 def _objects(problem: Problem, order: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Each object as a row (1, p) in the frame, and its weighted class distribution."""
     (Q,) = problem.rows.columns
-    for start in range(0, len(order), CHUNK):
-        chunk = order[start : start + CHUNK]
+    for start in range(0, len(order), 1024):
+        chunk = order[start : start + 1024]  # put into the frame at once
         X, q = (_dense(part) for part in (problem.frame(problem.rows.X[chunk]), Q[chunk]))
         for i in range(len(chunk)):
             yield X[i : i + 1], q[i]

@@ -5,18 +5,17 @@ style and returns the axes. Names of objects, clusters and classes are drawn lit
 characters they hold.
 """
 
-from ._conjugate import conjugate
 from ._curves import (
     calibration,
     cluster_numbers,
+    conjugate,
     consensus_cdf,
     history,
     information,
     model_search,
     selection,
 )
-from ._levels import levels
-from ._objects import memberships, profiles, scatter, simplex, uncertainty
+from ._objects import levels, memberships, profiles, scatter, simplex, uncertainty
 from ._pairs import block_means, contingency, reconstruction, similarity
 from ._style import palette
 

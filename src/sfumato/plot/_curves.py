@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from ..array.types import ArrayLike
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..array.arrays import to_numpy
+from ..array.docs import documented
+from ..array.types import ArrayLike
 from ..engine.model_search import ModelSearch
 from ..metrics import ConsensusDistribution
 from ..selection.choose import Choice
-from ._style import axes_or_new, literal, palette
+from ._style import Axes, axes_or_new, literal, palette
 
-__all__ = ["calibration", "cluster_numbers", "consensus_cdf", "history", "information", "selection"]
+__all__ = [
+    "calibration",
+    "cluster_numbers",
+    "conjugate",
+    "consensus_cdf",
+    "history",
+    "information",
+    "model_search",
+    "selection",
+]
 
 
+@documented
 def calibration(
     stated: Any, observed: Any, counts: ArrayLike | None = None, *, ax: Axes | None = None
 ) -> Any:
@@ -36,11 +41,7 @@ def calibration(
         How often it came true.
     counts : array of shape (b,), optional
         Number of cases in every bin, drawn as the area of the points; empty bins are left out.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -72,6 +73,7 @@ def calibration(
     return ax
 
 
+@documented
 def selection(
     n_clusters: Any,
     scores: ArrayLike | None = None,
@@ -93,11 +95,7 @@ def selection(
     chosen : int, optional
     name : str
         What the score is.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -128,11 +126,16 @@ def selection(
             chosen, color=colour[1], linewidth=1.2, linestyle="--", label=f"chosen: {chosen}"
         )
         ax.legend(frameon=False)
-    ax.set_xticks(n_clusters if len(n_clusters) <= 15 else n_clusters[:: len(n_clusters) // 10])
+    _number_ticks(ax, n_clusters)
     ax.set(xlabel="number of clusters", ylabel=literal(name))
     return ax
 
 
+def _number_ticks(ax: Axes, numbers: Sequence[int] | np.ndarray) -> None:
+    ax.set_xticks(numbers if len(numbers) <= 15 else numbers[:: len(numbers) // 10])
+
+
+@documented
 def model_search(search: Any, *, ax: Axes | None = None) -> Any:
     """Criterion of every candidate of a mixture: one line for each covariance family.
 
@@ -141,11 +144,7 @@ def model_search(search: Any, *, ax: Axes | None = None) -> Any:
     search : ModelSearch, or a fitted mixture
         ``search_`` of a fitted ``GaussianMixture``, ``StudentMixture``, ``FactorMixture`` or
         ``MixedMixture``, or that model itself.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -196,6 +195,7 @@ def model_search(search: Any, *, ax: Axes | None = None) -> Any:
     return ax
 
 
+@documented
 def cluster_numbers(
     distribution: Mapping[int, float] | Choice, *, chosen: int | None = None, ax: Axes | None = None
 ) -> Any:
@@ -206,11 +206,7 @@ def cluster_numbers(
     distribution : mapping from numbers of clusters to probabilities, or a Choice
         Such as ``choose_n_clusters(...).distribution``, or what ``choose_n_clusters`` returned.
     chosen : int, optional
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -230,11 +226,12 @@ def cluster_numbers(
     colour = palette(2)
     shares = [distribution[k] for k in numbers]
     ax.bar(numbers, shares, color=[colour[int(k == chosen)] for k in numbers])
-    ax.set_xticks(numbers if len(numbers) <= 15 else numbers[:: len(numbers) // 10])
+    _number_ticks(ax, numbers)
     ax.set(xlabel="clusters", ylabel="probability", ylim=(0, 1.05))
     return ax
 
 
+@documented
 def consensus_cdf(distribution: ConsensusDistribution, *, ax: Axes | None = None) -> Any:
     """Share of the pairs at or below every co-association, one curve for each number of clusters.
 
@@ -242,11 +239,7 @@ def consensus_cdf(distribution: ConsensusDistribution, *, ax: Axes | None = None
     ----------
     distribution : ConsensusDistribution
         Made by ``metrics.consensus_distribution``.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
         Flat curves, steep at 0 and 1, belong to clear clusters.
 
     Examples
@@ -267,6 +260,7 @@ def consensus_cdf(distribution: ConsensusDistribution, *, ax: Axes | None = None
     return ax
 
 
+@documented
 def history(objective: float | np.ndarray, *, name: str = "objective", ax: Any = None) -> Any:
     """Objective after every iteration.
 
@@ -275,11 +269,7 @@ def history(objective: float | np.ndarray, *, name: str = "objective", ax: Any =
     objective : array of shape (n_iter,) or (n_iter, runs)
     name : str
         What the objective is.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -301,6 +291,7 @@ def history(objective: float | np.ndarray, *, name: str = "objective", ax: Any =
     return ax
 
 
+@documented
 def information(compression: Any, relevance: Any, *, ax: Axes | None = None) -> Any:
     """Information curve: information of the clusters about the relevant variable against their
     information about the objects, in nats.
@@ -311,11 +302,7 @@ def information(compression: Any, relevance: Any, *, ax: Axes | None = None) -> 
         I(cluster; object) of every solution.
     relevance : array of shape (c,)
         I(cluster; relevant variable).
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -349,3 +336,62 @@ def _same_length(first: ArrayLike, second: ArrayLike, *names: str) -> tuple[np.n
             f"and {second.shape}"
         )
     return first, second
+
+
+@documented
+def conjugate(
+    prior: Any, data: Any, *, level: float = 0.9, grid: Any = None, ax: Any = None
+) -> Any:
+    """Densities of a parameter before and after the data, and the likelihood between them.
+
+    Parameters
+    ----------
+    prior : BetaBinomial, NormalKnownVariance or NormalKnownMean
+        A prior of ``sfumato.conjugate`` on one number.
+    data : array
+        As for ``prior.posterior``.
+    level : float
+        Posterior probability of the shaded interval.
+    grid : array of shape (g,), optional
+        Values of the parameter; by default where prior and posterior have their mass.
+    %(axes)s
+
+    Examples
+    --------
+    >>> from sfumato import plot
+    >>> from sfumato.conjugate import BetaBinomial
+    >>> ax = plot.conjugate(BetaBinomial(2, 2), [1, 1, 0, 1])
+    """
+    posterior = prior.posterior(data)
+    if not hasattr(posterior, "distribution") or np.ndim(posterior.mean) != 0:
+        raise ValueError(
+            "prior must be on one number (BetaBinomial, GammaPoisson, NormalKnownVariance, ...), "
+            f"got {prior!r}"
+        )
+    if grid is None:
+        ends = [
+            member.distribution.ppf(share)
+            for member in (prior, posterior)
+            for share in (0.005, 0.995)
+        ]
+        grid = np.linspace(min(ends), max(ends), 400)
+    grid = np.asarray(grid, dtype=float)
+    before, after = prior.distribution.pdf(grid), posterior.distribution.pdf(grid)
+    likelihood = np.divide(after, before, out=np.zeros_like(after), where=before > 0)
+    area = np.trapezoid(likelihood, grid)
+    ax = axes_or_new(ax)
+    colors = palette(3)
+    ax.plot(grid, before, ":", color=colors[0], label="prior")
+    ax.plot(
+        grid,
+        likelihood / area if area > 0 else likelihood,
+        "--",
+        color=colors[1],
+        label="likelihood",
+    )
+    ax.plot(grid, after, color=colors[2], label="posterior")
+    low, high = posterior.interval(level)
+    ax.axvspan(low, high, color=colors[2], alpha=0.12, linewidth=0, label=f"{level:.0%} interval")
+    ax.set(xlabel="parameter", ylabel="density")
+    ax.legend(frameon=False)
+    return ax

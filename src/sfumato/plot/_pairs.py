@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..array.types import ArrayLike, Similarity
-from ..array.validation import check_weights
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..array.arrays import to_numpy
-from ._style import Names, as_memberships, axes_or_new, literal, ordering
+from ..array.docs import documented
+from ..array.types import ArrayLike, Similarity
+from ..array.validation import check_weights
+from ._style import Axes, Names, as_memberships, axes_or_new, literal, ordering
 
 __all__ = ["block_means", "contingency", "heat_map", "reconstruction", "similarity"]
 
@@ -68,6 +63,7 @@ def _groups(n: int, memberships: Any, blocks: int) -> sp.csr_array:
     return sp.csr_array((np.ones(n), (np.arange(n), group)))
 
 
+@documented
 def similarity(
     W: ArrayLike | Similarity,
     memberships: ArrayLike | None = None,
@@ -85,11 +81,7 @@ def similarity(
     memberships : array of shape (n, k), optional
         Puts the objects in the order of their clusters.
     blocks : int
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -103,6 +95,7 @@ def similarity(
     )
 
 
+@documented
 def reconstruction(
     memberships: ArrayLike, scale: float = 1.0, *, blocks: int = 200, ax: Axes | None = None
 ) -> Any:
@@ -114,11 +107,7 @@ def reconstruction(
     memberships : array of shape (n, k)
     scale : float
     blocks : int
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------
@@ -165,6 +154,7 @@ def _crossed(
     return [str(kind) for kind in kinds], table
 
 
+@documented
 def contingency(
     table: ArrayLike,
     memberships: ArrayLike | None = None,
@@ -189,11 +179,7 @@ def contingency(
     row_title, column_title : names of the two labelings
     sample_weight : array of shape (n,), optional
         With labels: a weight of w counts as w copies of the object.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    ax : matplotlib axes
+    %(axes)s
 
     Examples
     --------

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..array.types import ArrayLike
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 import colorsys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..array.arrays import to_numpy
 from ..array.text import plain
+from ..array.types import ArrayLike
 from ..array.validation import check_number
 from ..memberships import check_memberships
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+else:
+    Axes = Any
+
 __all__ = [
+    "Axes",
     "Names",
     "as_memberships",
     "axes_or_new",

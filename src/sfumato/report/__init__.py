@@ -1,15 +1,15 @@
 """A soft clustering as one self-contained HTML page.
 
-How far to trust it, what the clusters are, pictures, doubtful objects.
+How far to trust it, what the clusters are at every level, pictures, doubtful objects.
 
 The page loads nothing, states a strict content-security-policy and shows every name as text. Its
 one script, which the policy names by its hash, makes pictures and tables interactive; without it
-the page shows the same content.
+the page shows the answer itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,95 +17,50 @@ import numpy as np
 
 from ..array.arrays import to_numpy
 from ..array.text import plain
-from ..array.types import Estimator
+from ..engine.levels import regroup
 from ..io.columns import encode, encoded_names
 from ..io.moving import whole_file
 from ..memberships import check_memberships
 from ..selection import verdict as judge
-from ._columns import as_columns
-from ._curve import curve_of_model
-from ._description import describe
+from ._description import describe, plane
+from ._facts import Facts, facts_of, level_names, levels_of
 from ._findings import answer, doubtful, trust
 from ._page import fill, live_data, overview
-from ._pictures import Material, pictures
-from ._plane import plane, projection
-from ._profiles import ColumnProfile, profiles
+from ._pictures import pictures
+from ._profiles import ColumnProfile, as_columns, profiles
 
-__all__ = ["ColumnProfile", "describe", "plane", "profiles", "projection", "render", "write"]
+__all__ = ["ColumnProfile", "Facts", "describe", "plane", "profiles", "render", "write"]
 
 
 def render(
-    memberships: Any,
+    model: Any,
     X: Any = None,
     *,
-    columns: Sequence[Any] | None = None,
-    title: str = "Soft clustering",
     names: Sequence[Any] | None = None,
+    columns: Sequence[Any] | None = None,
     cluster_names: Sequence[Any] | None = None,
-    noise: bool = False,
-    coordinates: Any = None,
-    shown: Any = None,
-    axes: Sequence[Any] | None = None,
-    description: Mapping[str, Any] | None = None,
-    similarity: Any = None,
-    scale: float = 1.0,
-    history: Any = None,
     classes: Sequence[Any] | None = None,
-    class_title: str = "class",
-    selection: Mapping[str, Any] | None = None,
-    converged: bool | None = None,
-    verdict: Mapping[str, str] | None = None,
-    warnings: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    metrics: Mapping[str, Any] | None = None,
-    made: Mapping[str, Any] | None = None,
+    title: str = "Soft clustering",
+    facts: Facts | None = None,
 ) -> str:
     """The report as HTML text.
 
     Parameters
     ----------
-    memberships : array of shape (n, k), or a fitted model
+    model : fitted model, or memberships of shape (n, k)
     X : array or sparse array of shape (n, p), or data frame, optional
         The data: what the clusters are is told in terms of its columns.
-    columns : sequence of p names, optional
-        Names of the columns of an array.
-    title : str
     names : sequence of n names, optional
         Names of the objects; their numbers if not given.
+    columns : sequence of p names, optional
+        Names of the columns of an array.
     cluster_names : sequence of k names, optional
-    noise : bool
-        Whether the last column is noise, not a cluster.
-    coordinates : array of shape (n, 2), or of the objects in ``shown``, optional
-        Where to draw the objects in the plane, for instance from ``projection``.
-    shown : array of indices, optional
-        The objects that ``coordinates`` belong to.
-    axes : sequence of 2 names, optional
-        What the two coordinates are.
-    description : mapping, optional
-        What ``describe`` found, if it is known already.
-    similarity : array of shape (b, b), optional
-        Block means of a similarity in cluster order (``plot.block_means``), drawn beside those of
-        scale * U U'.
-    scale : float
-    history : array, optional
-        Objective after every iteration.
     classes : sequence of n known classes, optional
         Compared with the clusters in a table.
-    class_title : str
-    selection : mapping, optional
-        Arguments of ``plot.selection``: ``n_clusters``, ``scores``, and perhaps ``spread``,
-        ``chosen`` and ``name``.
-    converged : bool, optional
-    verdict : mapping with ``kind`` and ``text``, optional
-        How far to trust the clustering; ``selection.verdict`` of a fitted model if not given.
-    warnings : sequence of str
-        What the fit had to say; shown under "how far to trust this answer".
-    notes : sequence of str
-        What was done to the data: scaling, columns set aside.
-    metrics : mapping, optional
-        Measures by name.
-    made : mapping, optional
-        How the clustering was made: parameters, versions, seed.
+    title : str
+    facts : Facts, optional
+        What else is known, such as measures or the similarity; of a fitted model it is what the
+        model knows of its fit.
 
     Returns
     -------
@@ -118,112 +73,91 @@ def render(
     >>> "&lt;i&gt;" in page, "<i>" in page
     (True, False)
     """
-    if hasattr(memberships, "fit") and not hasattr(memberships, "memberships_"):
-        raise ValueError(f"{type(memberships).__name__} is not fitted: call fit(X) first")
-    if verdict is None:
-        verdict = judge(memberships, noise=noise)._asdict()
-    held = _of_model(memberships) if hasattr(memberships, "memberships_") else {}
-    U = check_memberships(to_numpy(held.get("memberships", memberships)))
-    noise = noise or held.get("noise", False)
-    history = held.get("history") if history is None else history
-    selection = held.get("selection") if selection is None else selection
-    converged = held.get("converged") if converged is None else converged
-    names = range(len(U)) if names is None else names
-    if len(names) != len(U):
-        raise ValueError(
-            f"names must hold one name for each of the {len(U)} objects, got {len(names)}"
-        )
+    fitted = hasattr(model, "memberships_")
+    if hasattr(model, "fit") and not fitted:
+        raise ValueError(f"{type(model).__name__} is not fitted: call fit(X) first")
+    if facts is None:
+        facts = facts_of(model) if fitted else Facts()
+    U = check_memberships(to_numpy(model.memberships_ if fitted else model))
+    n, noise = len(U), facts.noise
+    if facts.verdict is None:
+        facts = facts._replace(verdict=judge(model, noise=noise)._asdict())
+    names = range(n) if names is None else names
+    if len(names) != n:
+        raise ValueError(f"names must hold one name for each of the {n} objects, got {len(names)}")
     if cluster_names is None:
         cluster_names = [f"cluster {i}" for i in range(U.shape[1] - noise)] + ["noise"] * noise
     labels = [plain(cluster_names[i], 40) for i in range(U.shape[1])]
+    finest, levels = levels_of(model, U, noise)
     if X is not None:
-        if coordinates is None:
-            matrix, titles = _matrix(X)
-            shown, coordinates, axes = plane(matrix, columns=titles or columns)
-        description = describe(X, U, columns=columns, shown=shown)
-    description = description or {}
-    telling = description.get("plane")
-    material = Material(
-        coordinates,
-        shown,
-        similarity,
-        scale,
-        history,
-        classes,
-        class_title,
-        selection,
-        axes,
-        telling,
-    )
-    drawn = pictures(U, labels, material)
-    planes = _planes(coordinates, axes, telling)
+        facts = _described(X, U, (finest, levels), columns, facts)
+    views = _views(finest, levels, names, labels, facts)
     return fill(
         title=title,
-        answer=answer(U, names, labels, noise),
-        described=description,
-        pictures=drawn,
-        live=live_data(U, names, labels, shown, planes, description, classes, class_title),
-        overview=overview(description),
-        doubtful=doubtful(U, names, labels),
+        views=views,
+        columns=(facts.description or {}).get("columns", []),
+        missing=(facts.description or {}).get("missing", {}),
+        pictures=pictures(U, labels, facts, classes, finest.shape[1]),
+        live=live_data(finest, names, views, facts, classes),
         names=names,
-        verdict=verdict,
-        trust=trust(
-            U,
-            converged=converged,
-            warnings=warnings,
-            selection=selection,
-            notes=notes,
-            metrics=metrics,
-        ),
-        metrics={key: _number(value) for key, value in (metrics or {}).items()},
-        made=made or {},
+        verdict=facts.verdict,
+        trust=trust(U, facts),
+        metrics={key: _number(value) for key, value in (facts.metrics or {}).items()},
+        made=facts.made or {},
     )
 
 
-def _of_model(model: Estimator) -> dict[str, Any]:
-    """What a fitted model knows of its own fit."""
-    history = np.asarray(getattr(model, "history_", ()), dtype=np.float64)
-    return {
-        "memberships": model.memberships_,
-        "noise": getattr(model, "noise", None) is not None,
-        "history": history if history.ndim == 1 and len(history) else None,
-        "converged": getattr(model, "converged_", None),
-        "selection": curve_of_model(model),
-    }
+def _described(X: Any, U: np.ndarray, levels: Any, columns: Any, facts: Facts) -> Facts:
+    """The facts with the place of every object in the plane, and the clusters in words."""
+    if facts.coordinates is None:
+        if hasattr(X, "columns"):  # categories one-hot
+            table = as_columns(X)
+            matrix = encode(table)
+            titles: Any = [name for group in encoded_names(table) for name in group]
+        else:
+            matrix, titles = (X if hasattr(X, "tocsr") else to_numpy(X)), columns
+        shown, coordinates, axes = plane(matrix, columns=titles)
+        facts = facts._replace(shown=shown, coordinates=coordinates, axes=axes)
+    told = describe(X, U, columns=columns, shown=facts.shown, noise=facts.noise, levels=levels)
+    return facts._replace(description=told)
 
 
-def _matrix(X: Any) -> tuple[Any, list[str] | None]:
-    """Numbers for the map: an array as it is, a data frame with its categories one-hot."""
-    if not hasattr(X, "columns"):
-        return (X if hasattr(X, "tocsr") else to_numpy(X)), None
-    table = as_columns(X)
-    return encode(table), [name for group in encoded_names(table) for name in group]
-
-
-def _planes(coordinates: Any, axes: Any, telling: Any) -> dict[str, Any]:
-    """Points of the live pictures, and what their axes are."""
-    found: dict[str, Any] = {}
-    if coordinates is not None:
-        points = np.asarray(coordinates, dtype=np.float64)
-        names = ["", ""] if axes is None else [plain(name, 60) for name in axes]
-        found["map"] = {"points": [[float(f"{v:.5g}") for v in p] for p in points], "names": names}
-    if telling is not None:
-        named = [plain(name, 40) for name in telling["names"]]
-        found["telling"] = {"points": telling["points"], "names": named}
-    return found
+def _views(
+    finest: np.ndarray, levels: Sequence[Any], names: Sequence[Any], labels: list[str], facts: Facts
+) -> list[dict[str, Any]]:
+    """What the tables show at every level."""
+    own = next(level for level in levels if level.n_clusters == len(labels))
+    views = []
+    for level in levels:
+        U, told = regroup(finest, level.parents), facts.description or {}
+        if level is not own:
+            told = told.get("levels", {}).get(str(level.n_clusters), {})
+        titles = labels if level is own else level_names(level, own, labels)
+        views.append(
+            {
+                "level": level,
+                "own": level is own,
+                "names": titles,
+                "answer": answer(U, names, titles, facts.noise),
+                "described": told,
+                "overview": overview(told),
+                "doubtful": doubtful(U, names, titles),
+            }
+        )
+    return views
 
 
 def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
-def write(path: str | Path, memberships: Any, X: Any = None, **options: Any) -> Path:
+def write(path: str | Path, model: Any, X: Any = None, **options: Any) -> Path:
     """Write the report to ``path``, whole or not at all.
 
     Parameters
     ----------
     path : path of the HTML file
-    memberships : array of shape (n, k), or a fitted model
+    model : fitted model, or memberships of shape (n, k)
     X : array or sparse array of shape (n, p), or data frame, optional
         The data: what the clusters are is told in terms of its columns.
     **options
@@ -244,7 +178,7 @@ def write(path: str | Path, memberships: Any, X: Any = None, **options: Any) -> 
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to")
-    page = render(memberships, X, **options)
+    page = render(model, X, **options)
     with whole_file(path, "report") as partial:
         partial.write_text(page, encoding="utf-8", errors="backslashreplace")
     return path

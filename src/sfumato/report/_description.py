@@ -1,29 +1,46 @@
-"""Description of the clusters in terms of the columns, as plain lists and dicts."""
+"""The clusters in terms of the columns, as plain lists and dicts: profiles, rules, the plane."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import svds
 
-from ..io.columns import Column
+from ..array.text import plain
+from ..engine.levels import regroup
+from ..io.columns import Column, encode, encoded_names
 from ..memberships import margin
-from ._columns import as_columns, missing, shown_value, units
-from ._profiles import contrasts, profiles, sentence, telling
-from ._tree import rules
+from ._facts import levels_of
+from ._profiles import (
+    amount,
+    as_columns,
+    contrasts,
+    missing,
+    profiles,
+    sentence,
+    shown_value,
+    telling,
+    title,
+    with_ratios,
+)
 
-__all__ = ["describe"]
-
-_ROWS, _BORDERLINE, _COLUMNS, _PROFILE = 3, 12, 8, 6
-_CONTRASTS = 60  # columns that pairs of clusters are compared in
+__all__ = ["Plane", "describe", "plane", "rules"]
 
 
 def describe(
-    X: Any, U: np.ndarray, *, columns: Sequence[Any] | None = None, shown: Any = None
+    X: Any,
+    U: np.ndarray,
+    *,
+    columns: Sequence[Any] | None = None,
+    shown: Any = None,
+    noise: bool = False,
+    levels: tuple[np.ndarray, Sequence[Any]] | None = None,
 ) -> dict[str, Any]:
-    """What the clusters are: profiles, sentences, typical and borderline rows, a tree, gaps.
+    """What the clusters are: profiles, sentences, typical and borderline rows, a tree.
 
     Parameters
     ----------
@@ -31,35 +48,55 @@ def describe(
     U : array of shape (n, k)
     columns : names of the columns of an array
     shown : indices of the objects in the pictures, whose rows are kept; all if not given
+    noise : whether the last column of U is noise, not a cluster
+    levels : memberships at the finest level, and the levels to describe; by default clusters of U
+        are merged
     """
     table = as_columns(X, columns)
     found = profiles(table, U)
-    names = telling(found, _COLUMNS)
+    names = telling(found, 8)
     by_name = {column.name: column for column in table}
     best = [by_name[name] for name in names]
-    own = U.argmax(axis=1)
     some = np.arange(len(U)) if shown is None else np.asarray(shown)
+    finest, others = levels_of(None, U, noise) if levels is None else levels
     return {
         "columns": names,
-        "clusters": [
-            {
-                "sentence": sentence(group),
-                "columns": [part._asdict() for part in group[:_PROFILE]],
-                "typical": _rows(_typical(U, own, cluster), best),
-            }
-            for cluster, group in enumerate(found)
-        ],
-        "contrasts": [each._asdict() for each in contrasts(table, U, _CONTRASTS)],
-        "borderline": _rows(_borderline(U), best),
-        "tree": rules(table, own),
-        "missing": {column.name: gaps for column in table if (gaps := missing(column))},
-        "plane": _plane(best, U, some),
+        **_told(table, U, found, best),
+        "levels": {
+            str(level.n_clusters): _told(table, V, profiles(table, V), best)
+            for level in others
+            if level.n_clusters != U.shape[1]
+            for V in [regroup(finest, level.parents)]
+        },
+        "missing": {column.name: count for column in table if (count := missing(column))},
+        "plane": _telling_plane(best, U, some),
         "rows": [[shown_value(column, int(row)) for column in best] for row in some],
     }
 
 
+def _told(
+    table: Sequence[Column], U: np.ndarray, found: Sequence[Any], best: Sequence[Column]
+) -> dict[str, Any]:
+    """The clusters of one level."""
+    own = U.argmax(axis=1)
+    found = with_ratios(table, U, list(found))
+    return {
+        "clusters": [
+            {
+                "sentence": sentence(group),
+                "columns": [part._asdict() for part in group[:6]],
+                "typical": _rows(_typical(U, own, cluster), best),
+            }
+            for cluster, group in enumerate(found)
+        ],
+        "contrasts": [each._asdict() for each in contrasts(table, U, 24)],
+        "borderline": _rows(_borderline(U), best),
+        "tree": rules(table, own),
+    }
+
+
 def _typical(U: np.ndarray, own: np.ndarray, cluster: int) -> list[int]:
-    order = np.argsort(-U[:, cluster], kind="stable")[:_ROWS]
+    order = np.argsort(-U[:, cluster], kind="stable")[:3]
     return [int(row) for row in order if own[row] == cluster]
 
 
@@ -67,7 +104,7 @@ def _borderline(U: np.ndarray) -> list[int]:
     if U.shape[1] < 2:
         return []
     margins = margin(U)
-    order = np.argsort(margins, kind="stable")[:_BORDERLINE]
+    order = np.argsort(margins, kind="stable")[:12]
     return [int(row) for row in order if margins[row] < 0.95]
 
 
@@ -77,7 +114,9 @@ def _rows(places: Sequence[int], columns: Sequence[Column]) -> list[dict[str, An
     ]
 
 
-def _plane(columns: Sequence[Column], U: np.ndarray, shown: np.ndarray) -> dict[str, Any] | None:
+def _telling_plane(
+    columns: Sequence[Column], U: np.ndarray, shown: np.ndarray
+) -> dict[str, Any] | None:
     """The two numbers that together tell the clusters apart best: the least Wilks' lambda."""
     numbers = [column for column in columns if column.codes is None and column.kind != "yes/no"]
     if len(numbers) < 2:
@@ -98,7 +137,6 @@ def _standardised(values: np.ndarray) -> np.ndarray:
     seen = np.isfinite(values)
     if not seen.any():
         return np.zeros(len(values))
-    values = values / units(values[seen][:, None])
     centred = np.where(seen, values - values[seen].mean(), 0.0)
     return centred / (centred.std() or 1.0)
 
@@ -117,3 +155,134 @@ def _wilks(X: np.ndarray, U: np.ndarray) -> float:
 
 def _rounded(value: float) -> float | None:
     return float(f"{value:.6g}") if np.isfinite(value) else None
+
+
+class Plane(NamedTuple):
+    """Objects in the plane, and what its two axes are."""
+
+    shown: np.ndarray
+    coordinates: np.ndarray
+    names: list[str]
+
+
+def plane(
+    X: Any, *, columns: Sequence[Any] | None = None, limit: int = 3000, random_state: int = 0
+) -> Plane:
+    """Two coordinates for a sample of the objects, with the names of the axes."""
+    n = X.shape[0]
+    shown = np.arange(n)
+    if n > limit:
+        shown = np.sort(np.random.default_rng(random_state).choice(n, size=limit, replace=False))
+    rows = X[shown]
+    if sp.issparse(rows):
+        rows = rows.astype(np.float64)
+        found = _signed(_components(rows))
+        return Plane(shown, found, _axis_names(found, float(rows.multiply(rows).sum())))
+    rows = np.asarray(rows, dtype=np.float64)
+    means = np.nan_to_num(np.nanmean(np.where(np.isnan(rows).all(axis=0), 0.0, rows), axis=0))
+    rows = np.where(np.isnan(rows), means, rows)
+    if rows.shape[1] <= 2:
+        names = [plain(name, 40) for name in columns or ["column 0", "column 1"]] + [""]
+        points = np.column_stack([rows, np.zeros((len(rows), 2 - rows.shape[1]))])
+        return Plane(shown, points, names[:2])
+    rows = rows - rows.mean(axis=0)
+    spread = rows.std(axis=0)
+    rows = rows / np.where(spread > 0, spread, 1.0)
+    found = _signed(_components(rows))
+    return Plane(shown, found, _axis_names(found, float((rows**2).sum())))
+
+
+def _axis_names(coordinates: np.ndarray, total: float) -> list[str]:
+    """What the axes are: principal axes of the standardised columns, and what they hold of them."""
+    shares = (coordinates**2).sum(axis=0) / max(total, 1e-300)
+    names = ("first", "second")
+    return [
+        f"{name} principal axis ({share:.0%} of the variance)"
+        for name, share in zip(names, shares, strict=True)
+    ]
+
+
+def _components(rows: Any) -> np.ndarray:
+    """The first two principal components, one of them zero where there is only one."""
+    if min(rows.shape) > 50:
+        left, sizes, _ = svds(rows, k=2, v0=np.ones(min(rows.shape)))
+        return (left * sizes)[:, ::-1]
+    rows = rows.toarray() if sp.issparse(rows) else rows
+    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+    found = (left * sizes)[:, :2]
+    return np.column_stack([found, np.zeros((len(found), 2 - found.shape[1]))])
+
+
+def _signed(coordinates: np.ndarray) -> np.ndarray:
+    """Signs that do not depend on the solver: the largest entry of a component is positive."""
+    return coordinates * np.where(
+        coordinates[np.abs(coordinates).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0
+    )
+
+
+def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | None:
+    """Rules of a tree of depth 3 at most, and the share of the labels that it reproduces.
+
+    None where there is one label.
+    """
+    from sklearn.tree import DecisionTreeClassifier
+
+    if not columns or len(np.unique(labels)) < 2:
+        return None
+    rows = slice(None, None, max(1, -(-len(labels) // 5000)))
+    X = encode([column._replace(used=True) for column in columns])[rows]
+    # A tree works in single precision, and sums.
+    X, y = np.clip(np.where(np.isinf(X), np.nan, X), -1e30, 1e30), labels[rows]
+    smallest = max(1, len(y) // 100)  # a leaf of a few objects explains nothing
+    accuracy = 0.0
+    for depth in (1, 2, 3):  # no deeper than it gets better
+        tree = DecisionTreeClassifier(max_depth=depth, min_samples_leaf=smallest, random_state=0)
+        right = float((tree.fit(X, y).predict(X) == y).mean())
+        if right >= accuracy + 0.01:
+            model, accuracy = tree, right
+    names = [name for group in encoded_names(columns) for name in group]
+    hot = [len(group) > 1 for group in encoded_names(columns) for _ in group]
+    found = _leaves(model.tree_, 0, {}, names, hot, model.classes_)
+    return {"accuracy": accuracy, "objects": len(y), "rules": found}
+
+
+def _leaves(
+    tree: Any,
+    node: int,
+    path: dict[int, list[float]],
+    names: list[str],
+    hot: list[bool],
+    kinds: Any,
+) -> list[dict[str, Any]]:
+    """The leaves below a node, each with the ranges of the columns that lead there."""
+    if tree.children_left[node] < 0:
+        shares = tree.value[node][0] / tree.value[node][0].sum()
+        best = int(shares.argmax())
+        conditions = [_condition(names[j], hot[j], *bounds) for j, bounds in path.items()]
+        return [
+            {
+                "conditions": conditions,
+                "cluster": int(kinds[best]),
+                "objects": int(tree.n_node_samples[node]),
+                "share": float(shares[best]),
+            }
+        ]
+    column, threshold = int(tree.feature[node]), float(tree.threshold[node])
+    low, high = path.get(column, [-np.inf, np.inf])
+    left = path | {column: [low, min(high, threshold)]}
+    right = path | {column: [max(low, threshold), high]}
+    return _leaves(tree, tree.children_left[node], left, names, hot, kinds) + _leaves(
+        tree, tree.children_right[node], right, names, hot, kinds
+    )
+
+
+def _condition(name: str, hot: bool, low: float, high: float) -> str:
+    if hot:
+        column, _, level = name.rpartition("=")
+        return f"{title(column)} is {'' if low > 0 else 'not '}{level}"
+    name = title(name)
+    if np.isinf(low):
+        return f"{name} at most {amount(high)}"
+    if np.isinf(high):
+        return f"{name} above {amount(low)}"
+    return f"{name} between {amount(low)} and {amount(high)}"

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..memberships import margin, sizes
 from ..plot import palette
+from ._facts import Facts
 
 __all__ = ["Finding", "answer", "doubtful", "trust"]
 
-SURE, SHARED = 0.9, 0.2
-CALIBRATED = 0.05  # largest gap between certainty and accuracy that is called nearly calibrated
+SURE, SHARED = 0.9, 0.2  # largest membership of a sure object, margin of a shared one
 
 
 class Finding(NamedTuple):
@@ -81,23 +81,15 @@ def doubtful(
     return rows
 
 
-def trust(
-    U: np.ndarray,
-    *,
-    converged: bool | None,
-    warnings: Sequence[str],
-    selection: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
-    metrics: Mapping[str, Any] | None = None,
-) -> list[Finding]:
+def trust(U: np.ndarray, facts: Facts) -> list[Finding]:
     """What the answer rests on, after the verdict."""
-    found = [Finding("caution", text) for text in warnings]
-    found += _number(selection, U.shape[1])
-    found += _against_classes(U, metrics or {})
-    if converged is False:
+    found = [Finding("caution", text) for text in facts.warnings]
+    found += _number(facts.selection, U.shape[1])
+    found += _against_classes(U, facts.metrics or {})
+    if facts.converged is False:
         text = "The search stopped before it converged: the memberships may still move. Allow more "
         found.append(Finding("caution", f"{text}iterations."))
-    said = [Finding("note", f"{text[:1].upper()}{text[1:]}.") for text in notes]
+    said = [Finding("note", f"{text[:1].upper()}{text[1:]}.") for text in facts.notes]
     return found + _sureness(U) + _sizes(U) + said
 
 
@@ -134,7 +126,7 @@ def _against_classes(U: np.ndarray, metrics: Mapping[str, Any]) -> list[Finding]
         f"Against the known classes {float(accuracy):.0%} of the objects are right, where the mean "
         f"certainty is {stated:.0%}: "
     )
-    if abs(gap) <= CALIBRATED:
+    if abs(gap) <= 0.05:
         return [Finding("good", text + "memberships are nearly calibrated.")]
     more = "overconfident" if gap > 0 else "less confident than it could be"
     return [Finding("caution" if gap > 0 else "note", text + f"the model is {more}.")]
@@ -174,25 +166,13 @@ def _sureness(U: np.ndarray) -> list[Finding]:
 def _sizes(U: np.ndarray) -> list[Finding]:
     n, k = U.shape
     counts = np.bincount(U.argmax(axis=1), minlength=k)
-    empty, small = (
-        int((counts == 0).sum()),
-        int(((counts > 0) & (counts < max(3, 0.005 * n))).sum()),
-    )
+    empty = int((counts == 0).sum())
+    small = int(((counts > 0) & (counts < max(3, 0.005 * n))).sum())
     found = []
     if empty:
-        found.append(
-            Finding(
-                "caution",
-                f"{empty} of the {k} clusters are the label of no object: fewer clusters "
-                "may be enough.",
-            )
-        )
+        text = f"{empty} of the {k} clusters are the label of no object: fewer clusters may be "
+        found.append(Finding("caution", f"{text}enough."))
     if small and k > 1:
-        found.append(
-            Finding(
-                "caution",
-                f"{small} of the {k} clusters are very small: they may hold outliers rather than "
-                "a group.",
-            )
-        )
+        text = f"{small} of the {k} clusters are very small: they may hold outliers rather than a "
+        found.append(Finding("caution", f"{text}group."))
     return found

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..array.text import plain
 from ..plot import palette
-from ._columns import amount
+from ._facts import Facts
+from ._profiles import amount
 
 __all__ = ["fill", "live_data", "overview"]
 
@@ -28,7 +29,7 @@ def fill(**content: Any) -> str:
         ) from error
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["name"] = lambda name, width=80: plain(name, width)
-    environment.filters["amount"] = amount
+    environment.filters["mean"] = shown_mean
     style, script, template = (
         files(__package__).joinpath(name).read_text(encoding="utf-8")
         for name in ("style.css", "script.js", "template.html")
@@ -65,37 +66,50 @@ def shown_mean(value: float, kind: str) -> str:
 
 
 def live_data(
-    U: np.ndarray,
+    finest: np.ndarray,
     names: Sequence[Any],
-    labels: Sequence[str],
-    shown: Any,
-    planes: Mapping[str, Any],
-    description: Mapping[str, Any],
-    classes: Sequence[Any] | None = None,
-    class_title: str = "class",
+    views: Sequence[Mapping[str, Any]],
+    facts: Facts,
+    classes: Sequence[Any] | None,
 ) -> str | None:
-    """What the script needs, as JSON that cannot end the element it stands in; None without
-    a map.
+    """What the script needs, as JSON that cannot end the element it stands in; None where there
+    are more than thirty clusters.
     """
-    if "map" not in planes or U.shape[1] > 30:
+    if finest.shape[1] > 30:
         return None
-    places = np.arange(len(U)) if shown is None else np.asarray(shown)
-    if U.shape[1] == 3:
-        corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
-        points = (U[places] @ corners).round(4).tolist()
-        planes = {**planes, "simplex": {"points": points, "names": list(labels)}}
-    rows = description.get("rows") or [[] for _ in places]
+    n, told = len(finest), facts.description or {}
+    places = np.arange(n) if facts.shown is None else np.asarray(facts.shown)
+    if len(places) > 3000:
+        places = np.linspace(0, n - 1, 3000).astype(int)
+    rows = told.get("rows") or [[] for _ in places]
     held = {
         "names": [plain(names[int(i)], 80) for i in places],
-        "memberships": np.rint(1000 * U[places]).astype(int).tolist(),
+        "memberships": np.rint(1000 * finest[places]).astype(int).tolist(),
         "colours": [
             "#" + "".join(f"{round(255 * part):02x}" for part in colour)
-            for colour in palette(U.shape[1])
+            for colour in palette(finest.shape[1])
         ],
-        "clusters": list(labels),
-        "columns": [plain(name, 40) for name in description.get("columns", [])],
+        "levels": [_live_level(view) for view in views],
+        "columns": [plain(name, 40) for name in told.get("columns", [])],
         "rows": [[plain(cell, 40) for cell in row] for row in rows],
-        "planes": planes,
+        "planes": _planes(facts),
+        "classes": None
+        if classes is None
+        else {
+            "title": plain(facts.class_title, 40),
+            "values": [plain(classes[int(i)], 40) for i in places],
+        },
+    }
+    text = json.dumps(held, separators=(",", ":"), ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _live_level(view: Mapping[str, Any]) -> dict[str, Any]:
+    """One level: its clusters as sums of the finest ones, and where they differ."""
+    return {
+        "own": view["own"],
+        "parents": view["level"].parents,
+        "clusters": view["names"],
         "contrasts": [
             {
                 "name": plain(each["name"], 60),
@@ -104,14 +118,19 @@ def live_data(
                 "shown": [shown_mean(v, each["kind"]) for v in each["values"]],
                 "spreads": [float(f"{v:.6g}") for v in each["spreads"]],
             }
-            for each in description.get("contrasts") or []
+            for each in view["described"].get("contrasts") or []
         ],
-        "classes": None
-        if classes is None
-        else {
-            "title": plain(class_title, 40),
-            "values": [plain(classes[int(i)], 40) for i in places],
-        },
     }
-    text = json.dumps(held, separators=(",", ":"), ensure_ascii=True)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _planes(facts: Facts) -> dict[str, Any]:
+    """Points of the live pictures, and what their axes are."""
+    found: dict[str, Any] = {}
+    if facts.coordinates is not None:
+        points = np.asarray(facts.coordinates, dtype=np.float64)
+        names = ["", ""] if facts.axes is None else [plain(name, 60) for name in facts.axes]
+        found["map"] = {"points": [[float(f"{v:.5g}") for v in p] for p in points], "names": names}
+    if telling := (facts.description or {}).get("plane"):
+        named = [plain(name, 40) for name in telling["names"]]
+        found["telling"] = {"points": telling["points"], "names": named}
+    return found

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import base64
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -15,9 +16,9 @@ import numpy as np
 from .. import plot
 from ..array.text import plain
 from ..plot._pairs import heat_map
-from ._plane import OBJECTS
+from ._facts import Facts
 
-__all__ = ["Material", "Picture", "pictures"]
+__all__ = ["Picture", "pictures"]
 
 _LIGHT = {
     "paper": "#fdfeff",
@@ -37,68 +38,56 @@ class Picture(NamedTuple):
     live: str = ""  # the live picture that a script puts in its place
 
 
-class Material(NamedTuple):
-    """What there is to draw besides memberships; the parameters of ``render`` say what each is."""
-
-    coordinates: Any = None
-    shown: Any = None
-    similarity: Any = None
-    scale: float = 1.0
-    history: Any = None
-    classes: Sequence[Any] | None = None
-    class_title: str = "class"
-    selection: Mapping[str, Any] | None = None
-    axes: Sequence[Any] | None = None
-    telling: Mapping[str, Any] | None = None
+# Title, caption, how to draw it on axes (None: live only), height in inches, and the live picture.
+Plan = tuple[str, str, Callable[[Any], Any] | None, float, str]
 
 
-# Title, caption, how to draw it on axes, height in inches, and the live picture that replaces it.
-Plan = tuple[str, str, Callable[[Any], Any], float, str]
-
-
-def pictures(U: np.ndarray, labels: Sequence[str], material: Material) -> list[Picture]:
-    """Every picture that the material allows."""
+def pictures(
+    U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any, finest: int
+) -> list[Picture]:
+    """Every picture that the facts allow; at another of ``finest`` levels only the live ones."""
     plans = [
-        *_of_objects(U, labels, material),
-        *_of_memberships(U, labels, material),
-        *_of_material(U, labels, material),
+        *_of_objects(U, labels, facts, finest),
+        *_of_memberships(U, labels),
+        *_of_facts(U, labels, facts, classes),
     ]
     return [
-        Picture(title, caption, *_images(draw, height), live)
+        Picture(title, caption, *(("", "") if draw is None else _images(draw, height)), live)
         for title, caption, draw, height, live in plans
     ]
 
 
-def _of_objects(U: np.ndarray, labels: Sequence[str], material: Material) -> Iterator[Plan]:
+def _of_objects(U: np.ndarray, labels: Sequence[str], facts: Facts, finest: int) -> Iterator[Plan]:
     n, k = U.shape
-    rows = slice(None) if material.shown is None else np.asarray(material.shown)
+    rows = slice(None) if facts.shown is None else np.asarray(facts.shown)
     some = U[rows]
     part = f" {len(some):,} of {n:,} objects." if len(some) < n else ""
     blended = (
         f"The colour blends those of the object's clusters; the fainter, the less certain.{part}"
     )
-    if material.coordinates is not None:
-        at, axes = np.asarray(material.coordinates), material.axes
+    if facts.coordinates is not None:
+        at, axes = np.asarray(facts.coordinates), facts.axes
         caption = f"{_axes_said(axes)}{blended}"
         yield "Map", caption, lambda ax: _bare(_scatter(at, some, labels, axes, ax)), 4.2, "map"
-    if material.telling is not None:
-        points = np.array(material.telling["points"], dtype=np.float64)
-        names = [str(name) for name in material.telling["names"]]
+    if telling := (facts.description or {}).get("plane"):
+        points = np.array(telling["points"], dtype=np.float64)
+        names = [str(name) for name in telling["names"]]
         seen = np.isfinite(points).all(axis=1)
         caption = f"The two columns that tell the clusters apart best. {blended}"
+
+        def told(ax: Any) -> Any:
+            return _scatter(points[seen], some[seen], labels, names, ax)
+
         if seen.any():
-            yield (
-                "Telling columns",
-                caption,
-                lambda ax: _scatter(points[seen], some[seen], labels, names, ax),
-                4.2,
-                "telling",
-            )
-    if k == 3:
-        few = U if n <= OBJECTS else U[np.linspace(0, n - 1, OBJECTS).astype(int)]
+            yield "Telling columns", caption, told, 4.2, "telling"
+    if 3 <= finest <= 30:
+        few = U if n <= 3000 else U[np.linspace(0, n - 1, 3000).astype(int)]
         caption = "Corners are certain; dotted lines are where the label changes."
-        live = "simplex" if material.coordinates is not None else ""
-        yield "Simplex", caption, lambda ax: plot.simplex(few, names=labels, ax=ax), 4.2, live
+
+        def corners(ax: Any) -> Any:
+            return plot.simplex(few, names=labels, ax=ax)
+
+        yield "Simplex", caption, corners if k == 3 else None, 4.2, "simplex"
 
 
 def _axes_said(axes: Sequence[Any] | None) -> str:
@@ -109,67 +98,54 @@ def _scatter(points: np.ndarray, U: np.ndarray, labels: Sequence[str], axes: Any
     return plot.scatter(points, U, names=labels, axis_names=axes, ax=ax)
 
 
-def _of_memberships(U: np.ndarray, labels: Sequence[str], material: Material) -> Iterator[Plan]:
+def _of_memberships(U: np.ndarray, labels: Sequence[str]) -> Iterator[Plan]:
     k = U.shape[1]
     if 1 < k <= 30:
-        caption = (
-            "One column for each object, one band for each cluster: full colour is a membership of "
-            "1."
-        )
-        live = "bands" if material.coordinates is not None else ""
+        caption = "One column for each object, one band for each cluster: full colour is a "
+        caption += "membership of 1."
         height = max(3.1, 0.9 + 0.35 * k)
-        yield (
-            "Memberships",
-            caption,
-            lambda ax: plot.memberships(U, names=labels, ax=ax),
-            height,
-            live,
-        )
-    if 1 < k <= 8:
-        caption = "The same as curves: where two cross, objects are shared."
-        yield "Curves", caption, lambda ax: plot.profiles(U, names=labels, ax=ax), 3.1, ""
+        draw = partial(plot.memberships, U, names=labels)
+        yield "Memberships", caption, lambda ax: draw(ax=ax), height, "bands"
     if k > 1:
-        caption = (
-            "How many objects have a largest membership of this size. Certain objects are on the "
-            "right."
-        )
-        yield "Certainty", caption, lambda ax: plot.uncertainty(U, names=labels, ax=ax), 3.1, ""
+        caption = "How many objects have a largest membership of this size. Certain objects are on "
+        caption += "the right."
+        live = "certainty" if k <= 30 else ""
+        yield "Certainty", caption, lambda ax: plot.uncertainty(U, names=labels, ax=ax), 3.1, live
 
 
-def _of_material(U: np.ndarray, labels: Sequence[str], material: Material) -> Iterator[Plan]:
-    if material.history is not None and len(material.history) > 1:
+def _of_facts(U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any) -> Iterator[Plan]:
+    if facts.history is not None and len(facts.history) > 1:
         caption = "The objective after every iteration."
-        yield "Search", caption, lambda ax: plot.history(material.history, ax=ax), 3.1, ""
-    if material.selection is not None:
+        yield "Search", caption, lambda ax: plot.history(facts.history, ax=ax), 3.1, ""
+    if facts.selection is not None:
         caption = "The score of every number of clusters that was tried: higher is better."
-        chosen = material.selection
+        chosen = facts.selection
         yield "Number of clusters", caption, lambda ax: plot.selection(**chosen, ax=ax), 3.1, ""
-    if material.similarity is not None:
-        means = np.asarray(material.similarity)
-        caption = "The evidence: how alike objects are, in the order of their clusters."
+    if facts.similarity is not None:
+        means = np.asarray(facts.similarity)
+        caption = "The evidence: how alike objects are, in the order of the answer's clusters."
         yield "Similarity", caption, lambda ax: heat_map(means, len(U), "", ax), 4.2, ""
         caption = (
-            "What the memberships make of it: the chance that two objects belong together. "
-            "Its blocks should be those of the evidence."
+            "What the memberships of the answer make of it: the chance that two objects belong "
+            "together. Its blocks should be those of the evidence."
         )
 
         def rebuilt(ax: Any) -> Any:
-            return _untitled(plot.reconstruction(U, material.scale, ax=ax))
+            return _untitled(plot.reconstruction(U, facts.scale, ax=ax))
 
         yield "Reconstruction", caption, rebuilt, 4.2, ""
-    if material.classes is not None:
-        kinds, table = _table(material.classes, U)
-        names = {"row_names": kinds, "column_names": labels, "row_title": material.class_title}
+    if classes is not None:
+        kinds, table = _table(classes, U)
+        names: dict[str, Any] = {
+            "row_names": kinds,
+            "column_names": labels,
+            "row_title": facts.class_title,
+        }
         if len(kinds) <= 30:
             caption = "Objects of each known class, shared out by membership."
             height = max(3.1, 1.2 + 0.35 * len(kinds))
-            yield (
-                "Known classes",
-                caption,
-                lambda ax: plot.contingency(table, **names, ax=ax),
-                height,
-                "",
-            )
+            draw = partial(plot.contingency, table, **names)
+            yield "Known classes", caption, lambda ax: draw(ax=ax), height, "classes"
 
 
 def _table(classes: Sequence[Any], U: np.ndarray) -> tuple[list[str], np.ndarray]:

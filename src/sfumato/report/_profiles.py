@@ -1,23 +1,40 @@
-"""What each cluster is: how its columns differ from those of the other objects."""
+"""What each cluster is: how its columns differ from those of the other objects.
+
+Columns come from an array, a data frame, or what a file was read into.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..array.arrays import to_numpy
+from ..data.features import refuse_same_names
 from ..io.columns import Column
 from ..memberships import check_memberships
-from ._columns import as_columns, title, units
 
-__all__ = ["ColumnProfile", "Contrast", "contrasts", "profiles", "sentence", "telling"]
+__all__ = [
+    "ColumnProfile",
+    "Contrast",
+    "amount",
+    "as_columns",
+    "contrasts",
+    "missing",
+    "profiles",
+    "sentence",
+    "shown_value",
+    "telling",
+    "title",
+    "with_ratios",
+]
 
 # Cohen (1988), Statistical Power Analysis: a difference of half a standard deviation is visible to
 # the naked eye, one of 0.8 is large. Beyond twice that, groups hardly overlap: "very".
 VISIBLE, LARGE = 0.5, 1.6
-_SENTENCE = 4  # columns that a sentence names at most
 
 
 class ColumnProfile(NamedTuple):
@@ -86,6 +103,30 @@ def profiles(
     return [sorted(group, key=lambda profile: -profile.separation) for group in found]
 
 
+def with_ratios(
+    table: Sequence[Column], U: np.ndarray, found: list[list[ColumnProfile]]
+) -> list[list[ColumnProfile]]:
+    """The profiles, with ratios of two columns where no column alone tells a cluster apart.
+
+    Of animals of all sizes, for instance, sexes differ in proportions only.
+    """
+    numbers = [c for c in table if c.kind == "number"]
+    numbers = [c for c in numbers if (np.nan_to_num(np.asarray(c.numbers), nan=1.0) > 0).all()][:10]
+    weak = [c for c, group in enumerate(found) if group and group[0].separation < LARGE]
+    if len(numbers) < 2 or not weak or U.shape[1] < 2:
+        return found
+    ratios = [
+        Column(f"{a.name} / {b.name}", "number", True, "", np.divide(a.numbers, b.numbers))  # type: ignore[arg-type]
+        for a, b in combinations(numbers, 2)
+    ]
+    more, kept = profiles(ratios, U), list(found)
+    for cluster in weak:
+        best, first = found[cluster][0].separation, more[cluster][:2]
+        better = [part for part in first if part.separation > max(VISIBLE, 1.5 * best)]
+        kept[cluster] = better + found[cluster]
+    return kept
+
+
 def _check_length(table: Sequence[Column], n: int) -> None:
     for column in table:
         values = column.numbers if column.codes is None else column.codes
@@ -99,10 +140,8 @@ def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnPro
     center = np.array(
         [np.median(v[s]) if s.any() else 0.0 for v, s in zip(values.T, seen.T, strict=True)]
     )
-    unit = units(np.where(seen, values, 0.0))
-    # About the median and in units of the column, so that sums of squares neither cancel nor
-    # overflow.
-    X = np.where(seen, values / unit - center / unit, 0.0)
+    # About the median, so that sums of squares do not cancel.
+    X = np.where(seen, values - center, 0.0)
     mass, first, second = (U.T @ part for part in (seen.astype(float), X, X * X))
     total = [part.sum(axis=0) for part in (mass, first, second)]
     mean, spread = _moments(*total)
@@ -122,8 +161,8 @@ def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnPro
                 column.name,
                 "date" if column.kind == "date" else "number",
                 None,
-                float(inner[c, j] * unit[j] + center[j]),
-                float(mean[j] * unit[j] + center[j]),
+                float(inner[c, j] + center[j]),
+                float(mean[j] + center[j]),
                 float(difference[c, j]),
                 float(separation[c, j]),
             )
@@ -139,22 +178,13 @@ def contrasts(table: Sequence[Column], U: np.ndarray, count: int) -> list[Contra
     for column in table:
         for name, kind, x in _indicators(column):
             seen = np.isfinite(x)
-            unit = float(units(x[seen][:, None])[0]) if seen.any() else 1.0
             center = float(np.median(x[seen])) if seen.any() else 0.0
-            y = np.where(seen, x / unit - center / unit, 0.0)
+            y = np.where(seen, x - center, 0.0)
             parts = [(U.T @ part)[:, None] for part in (seen.astype(float), y, y * y)]
             inner, within = (part[:, 0] for part in _moments(*parts))
             mean, spread = (float(part[0]) for part in _moments(*(p.sum(axis=0) for p in parts)))
-            found.append(
-                Contrast(
-                    name,
-                    kind,
-                    (inner * unit + center).tolist(),
-                    (within * unit).tolist(),
-                    mean * unit + center,
-                    spread * unit,
-                )
-            )
+            values, spreads = (inner + center).tolist(), within.tolist()
+            found.append(Contrast(name, kind, values, spreads, mean + center, spread))
     return sorted(found, key=lambda each: -_reach(each))[:count]
 
 
@@ -175,7 +205,7 @@ def _reach(each: Contrast) -> float:
     gap = max(each.values) - min(each.values)
     if gap <= 0:
         return 0.0
-    within = np.minimum(np.asarray(each.spreads) / gap, 1e100)  # so that no square overflows
+    within = np.asarray(each.spreads) / gap
     return 1.0 / max(float(np.sqrt(np.mean(np.square(within)))), 0.1)
 
 
@@ -235,7 +265,7 @@ def sentence(profile: Sequence[ColumnProfile]) -> str:
     'Very high size (9.2 against 5.15 overall)'
     """
     said = [_phrase(part) for part in profile if part.separation >= VISIBLE]
-    said = [text for text in said if text][:_SENTENCE]
+    said = [text for text in said if text][:4]
     text = "; ".join(said) or "close to the average in every column"
     return text[:1].upper() + text[1:]
 
@@ -277,3 +307,87 @@ def telling(found: Sequence[Sequence[ColumnProfile]], count: int) -> list[str]:
             # Capped, so that one perfectly separated cluster does not decide alone.
             best[part.column] = best.get(part.column, 0.0) + min(part.separation, 2 * LARGE)
     return sorted(best, key=lambda name: -best[name])[:count]
+
+
+def as_columns(X: Any, names: Sequence[Any] | None = None) -> list[Column]:
+    """Columns of numbers and of categories.
+
+    Parameters
+    ----------
+    X : array or sparse array of shape (n, p), data frame, or list of columns
+    names : sequence of p names, optional
+        Names of the columns of an array.
+    """
+    if isinstance(X, list) and X and isinstance(X[0], Column):
+        return [column for column in X if column.used]
+    if hasattr(X, "columns") and not sp.issparse(X):
+        return _of_frame(X)
+    values: Any = X if sp.issparse(X) else to_numpy(X)
+    if values.ndim != 2:
+        raise ValueError(f"X must have rows and columns, got shape {values.shape}")
+    if names is not None and len(names) != values.shape[1]:
+        raise ValueError(f"columns must name {values.shape[1]} columns, got {len(names)}")
+    kept = np.arange(values.shape[1])
+    if len(kept) > 2000:  # of more columns those of largest variance are described
+        kept = np.sort(np.argsort(-_variances(values), kind="stable")[:2000])
+    dense = values[:, kept].toarray() if sp.issparse(values) else np.asarray(values[:, kept])
+    titles = [f"column {place}" if names is None else str(names[place]) for place in kept]
+    numbers = dense.astype(np.float64)
+    return [Column(title, "number", True, "", numbers[:, j]) for j, title in enumerate(titles)]
+
+
+def _variances(values: Any) -> np.ndarray:
+    if sp.issparse(values):
+        means = np.asarray(values.mean(axis=0)).ravel()
+        return np.asarray(values.multiply(values).mean(axis=0)).ravel() - means**2
+    return np.nanvar(values, axis=0)
+
+
+def _of_frame(X: Any) -> list[Column]:
+    import narwhals as nw
+
+    refuse_same_names(X, "X")
+    frame = nw.from_native(X, eager_only=True)
+    return [_of_series(frame[name]) for name in frame.columns]
+
+
+def _of_series(series: Any) -> Column:
+    name, dtype = str(series.name), series.dtype
+    if dtype.is_numeric():
+        return Column(name, "number", True, "", np.asarray(series.to_numpy(), dtype=np.float64))
+    values = zip(series.to_list(), series.is_null().to_list(), strict=True)
+    words = [None if null or value != value else str(value) for value, null in values]
+    levels = sorted({word for word in words if word is not None})
+    code = {word: place for place, word in enumerate(levels)}
+    codes = np.array([-1 if word is None else code[word] for word in words], dtype=np.int32)
+    return Column(name, "category", True, "", None, codes, levels)
+
+
+def missing(column: Column) -> int:
+    """Number of cells without a value."""
+    if column.codes is not None:
+        return int((column.codes < 0).sum())
+    return int(np.isnan(np.asarray(column.numbers)).sum())
+
+
+def shown_value(column: Column, row: int) -> str:
+    """A cell as people read it."""
+    if column.codes is not None:
+        code = int(column.codes[row])
+        return "–" if code < 0 else column.categories[code]
+    value = float(np.asarray(column.numbers)[row])
+    if np.isnan(value):
+        return "–"
+    if column.kind == "yes/no":
+        return "yes" if value else "no"
+    return amount(value)
+
+
+def title(name: str) -> str:
+    """The name of a column in a sentence, where a number alone would be read as a value."""
+    return f"column {name}" if name.isdigit() else name
+
+
+def amount(value: float) -> str:
+    """A number as people read it."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

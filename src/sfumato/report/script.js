@@ -2,11 +2,11 @@
 // The report works without this script: it only replaces still pictures by live ones.
 (() => {
   const held = JSON.parse(document.getElementById("data").textContent);
-  const { names, memberships, colours, clusters, columns, rows, planes, contrasts, classes } = held;
-  const n = names.length, k = clusters.length;
-  const own = memberships.map((u) => u.indexOf(Math.max(...u)));
-  const certainty = memberships.map((u) => Math.max(...u) / 1000);
+  const { names, colours, levels, columns, rows, planes, classes } = held;
+  const n = names.length;
   const state = { cluster: null, limit: 1, hit: null, query: "" };
+  // What follows from the level: memberships are sums of those at the finest one.
+  let level, clusters, k, memberships, own, certainty, blends, paints;
   const painters = [];
   const tip = document.createElement("div");
   tip.className = "tip";
@@ -19,14 +19,23 @@
   const strong = (i) => visible(i) && (state.cluster === null || own[i] === state.cluster);
   const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const rgb = colours.map((code) => [1, 3, 5].map((at) => (parseInt(code.slice(at, at + 2), 16) / 255) ** 2.2));
-  const blends = memberships.map((u) => {
-    const mixed = [0, 1, 2].map((part) =>
-      Math.round(255 * Math.min(1, u.reduce((sum, value, c) => sum + (value / 1000) * rgb[c][part], 0)) ** (1 / 2.2)));
-    return `rgb(${mixed.join(",")})`;
-  });
+  function regroup() {
+    clusters = level.clusters; k = clusters.length;
+    memberships = held.memberships.map((fine) => {
+      const sums = new Array(k).fill(0);
+      fine.forEach((value, s) => { sums[level.parents[s]] += value; });
+      return sums;
+    });
+    own = memberships.map((u) => u.indexOf(Math.max(...u)));
+    certainty = memberships.map((u) => Math.min(1, Math.max(...u) / 1000));
+    blends = memberships.map((u) => {
+      const mixed = [0, 1, 2].map((part) =>
+        Math.round(255 * Math.min(1, u.reduce((sum, value, c) => sum + (value / 1000) * rgb[c][part], 0)) ** (1 / 2.2)));
+      return `rgb(${mixed.join(",")})`;
+    });
+  }
 
   // Colours of the objects: blends of their clusters, or the values of a column.
-  let paints = blends;
   const value = (text) => { const number = Number(String(text).replaceAll(",", "")); return text === "" || Number.isNaN(number) ? null : number; };
   function shades(texts) {
     const numbers = texts.map(value), known = numbers.filter((x) => x !== null);
@@ -71,15 +80,16 @@
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", `${figure.querySelector("h3").textContent}, live: arrow keys go from object to object`);
-    figure.querySelector("picture").classList.add("still");
+    figure.querySelector("picture")?.classList.add("still");
     figure.insertBefore(canvas, figure.querySelector("figcaption"));
     return { canvas, size() {
       const wide = canvas.clientWidth || 400, sharp = devicePixelRatio || 1;
-      canvas.width = wide * sharp; canvas.height = wide * ratio * sharp;
-      canvas.style.height = `${wide * ratio}px`;
+      const high = wide * (typeof ratio === "function" ? ratio() : ratio);
+      canvas.width = wide * sharp; canvas.height = high * sharp;
+      canvas.style.height = `${high}px`;
       const pen = canvas.getContext("2d");
       pen.scale(sharp, sharp);
-      return [pen, wide, wide * ratio];
+      return [pen, wide, high];
     } };
   }
 
@@ -96,9 +106,10 @@
     });
   }
 
-  function scatter(figure, points, titles) {
+  function scatter(figure, places, titles) {
     const { canvas, size } = canvasFor(figure, 0.8);
-    const known = points.map((point, i) => i).filter((i) => points[i][0] !== null && points[i][1] !== null);
+    let points = places;
+    const known = [...names.keys()].filter((i) => titles.triangle || (points[i][0] !== null && points[i][1] !== null));
     const range = titles.triangle ? [[-0.04, 1.04], [-0.08, 0.98]] : [0, 1].map((axis) => {
       const values = known.map((i) => points[i][axis]);
       const low = values.reduce((a, b) => Math.min(a, b), Infinity);
@@ -107,6 +118,11 @@
     });
     let place = [];
     function paint() {
+      if (titles.triangle) {
+        figure.hidden = k !== 3;
+        if (k !== 3) return;
+        points = memberships.map((u) => [(u[1] + u[2] / 2) / 1000, u[2] * Math.sqrt(0.75) / 1000]);
+      }
       const [pen, wide, high] = size();
       const left = 30, foot = 30, edge = 8;
       const at = ([x, y]) => [
@@ -117,7 +133,7 @@
       pen.fillStyle = pen.strokeStyle = ink("--soft");
       pen.font = "12px system-ui, sans-serif";
       pen.textAlign = "center";
-      if (titles.triangle) triangle(pen, at, titles); else {
+      if (titles.triangle) triangle(pen, at, clusters); else {
         pen.fillText(titles[0], (wide + left) / 2, high - 8);
         pen.save(); pen.translate(14, (high - foot) / 2); pen.rotate(-Math.PI / 2); pen.fillText(titles[1], 0, 0); pen.restore();
         pen.lineWidth = 1; pen.beginPath(); pen.moveTo(left - 4, edge); pen.lineTo(left - 4, high - foot + 4); pen.lineTo(wide - edge, high - foot + 4); pen.stroke();
@@ -155,10 +171,11 @@
   }
 
   function bands(figure) {
-    const order = [...names.keys()].sort((a, b) => own[a] - own[b] || certainty[b] - certainty[a]);
-    const { canvas, size } = canvasFor(figure, Math.max(0.45, Math.min(1.2, 0.12 * k)));
+    const order = [...names.keys()];
+    const { canvas, size } = canvasFor(figure, () => Math.max(0.45, Math.min(1.2, 0.12 * k)));
     let wide = 1;
     function paint() {
+      order.sort((a, b) => own[a] - own[b] || certainty[b] - certainty[a]);
       let pen, high;
       [pen, wide, high] = size();
       const tall = high / k, step = wide / n;
@@ -178,6 +195,59 @@
     const at = (event) => order[Math.max(0, Math.min(n - 1, Math.floor((event.offsetX / wide) * n)))];
     listen(canvas, at, (i) => [(order.indexOf(i) / n) * wide, 20], order, paint);
     painters.push(paint);
+  }
+
+  function histogram(figure) {
+    const { size } = canvasFor(figure, 0.55), bins = 20;
+    painters.push(() => {
+      const [pen, wide, high] = size();
+      const left = 34, foot = 34, low = Math.min(1 / k, 0.9);
+      const counts = Array.from({ length: bins }, () => new Array(k).fill(0));
+      for (let i = 0; i < n; i += 1) if (strong(i)) {
+        counts[Math.max(0, Math.min(bins - 1, Math.floor(bins * (certainty[i] - low) / (1 - low))))][own[i]] += 1;
+      }
+      const most = Math.max(1, ...counts.map((bin) => bin.reduce((a, b) => a + b)));
+      const step = (wide - left - 8) / bins;
+      counts.forEach((bin, at) => {
+        let floor = high - foot;
+        bin.forEach((count, c) => {
+          const tall = (high - foot - 10) * count / most;
+          pen.fillStyle = colours[c];
+          pen.fillRect(left + at * step, floor -= tall, 0.9 * step, tall);
+        });
+      });
+      pen.fillStyle = ink("--soft"); pen.font = "12px system-ui, sans-serif";
+      pen.textAlign = "left"; pen.fillText(low.toFixed(2), left, high - foot + 15);
+      pen.textAlign = "center"; pen.fillText("largest membership", (wide + left) / 2, high - 6);
+      pen.textAlign = "right"; pen.fillText("1", wide - 8, high - foot + 15); pen.fillText(String(most), left - 5, 18); pen.fillText("0", left - 5, high - foot);
+    });
+  }
+
+  function crossed(figure) {
+    figure.querySelector("picture").classList.add("still");
+    const table = document.createElement("table"), frame = document.createElement("div");
+    table.className = "heat"; frame.className = "live scroll";
+    frame.append(table);
+    figure.insertBefore(frame, figure.querySelector("figcaption"));
+    const kinds = [...new Set(classes.values)].sort();
+    painters.push(() => {
+      const sums = new Map(kinds.map((kind) => [kind, new Array(k).fill(0)]));
+      classes.values.forEach((kind, i) => memberships[i].forEach((value, c) => { sums.get(kind)[c] += value / 1000; }));
+      const line = (texts, part, marks = []) => {
+        const row = document.createElement("tr");
+        texts.forEach((text, at) => {
+          const cell = document.createElement(at ? part : "th");
+          cell.className = at ? `number high${marks[at - 1] ?? 0}` : "";
+          cell.textContent = text;
+          row.append(cell);
+        });
+        return row;
+      };
+      table.replaceChildren(line([classes.title, ...clusters], "th"), ...kinds.map((kind) => {
+        const values = sums.get(kind), total = values.reduce((a, b) => a + b) || 1;
+        return line([kind, ...values.map((value) => value.toFixed(1))], "td", values.map((value) => Math.round(4 * value / total)));
+      }));
+    });
   }
 
   function listen(canvas, find, where, order, paint) {
@@ -276,12 +346,12 @@
   });
 
   for (const figure of document.querySelectorAll("figure[data-live]")) {
-    const kind = figure.dataset.live;
-    if (kind === "bands") bands(figure); else {
-      const titles = [...planes[kind].names];
+    const kind = figure.dataset.live, plain = { bands, certainty: histogram, classes: crossed }[kind];
+    if (plain) plain(figure); else {
+      const titles = kind === "simplex" ? [] : [...planes[kind].names];
       titles.ticks = kind === "telling";
       titles.triangle = kind === "simplex";
-      scatter(figure, planes[kind].points, titles);
+      scatter(figure, kind === "simplex" ? [] : planes[kind].points, titles);
     }
   }
   document.querySelectorAll("button[data-cluster]").forEach((button) => button.addEventListener("click", () => {
@@ -302,14 +372,13 @@
   if (classes) sources.unshift([classes.title, () => classes.values]);
   const colour = document.getElementById("colour");
   sources.forEach(([title], at) => colour.add(new Option(title, String(at))));
-  colour.addEventListener("change", () => {
+  function tint() {
     paints = colour.value === "cluster" ? blends : shades(sources[Number(colour.value)][1]());
-    repaint();
-  });
+  }
+  colour.addEventListener("change", () => { tint(); repaint(); });
 
-  const one = document.getElementById("one"), other = document.getElementById("other");
-  function pair() {
-    const [a, b] = [Number(one.value), Number(other.value)];
+  function pair(card) {
+    const [a, b] = [".one", ".other"].map((name) => Number(card.querySelector(name).value));
     const angle = (share) => 2 * Math.asin(Math.sqrt(Math.max(0, Math.min(1, share))));
     const apart = (each) => {
       const gap = Math.abs(each.means[a] - each.means[b]);
@@ -317,8 +386,8 @@
       const within = Math.sqrt((each.spreads[a] ** 2 + each.spreads[b] ** 2) / 2);
       return gap === 0 ? 0 : Math.min(10, gap / Math.max(within, 0.1 * gap));
     };
-    const best = contrasts.map((each) => [apart(each), each]).sort((x, y) => y[0] - x[0]).slice(0, 8);
-    document.querySelector("#pair tbody").replaceChildren(...best.map(([size, each]) => {
+    const best = level.contrasts.map((each) => [apart(each), each]).sort((x, y) => y[0] - x[0]).slice(0, 8);
+    card.querySelector("tbody").replaceChildren(...best.map(([size, each]) => {
       const row = document.createElement("tr");
       [each.name, each.shown[a], each.shown[b], size.toFixed(2)].forEach((text, at) => {
         const cell = document.createElement("td");
@@ -329,9 +398,27 @@
       return row;
     }));
   }
-  if (one) { one.addEventListener("change", pair); other.addEventListener("change", pair); pair(); }
+  document.querySelectorAll(".pairs").forEach((card) => card.addEventListener("change", () => pair(card)));
+
+  const steps = document.getElementById("level");
+  function turn(at) {
+    level = levels[at];
+    regroup();
+    document.querySelectorAll("[data-level]").forEach((part) => { part.hidden = Number(part.dataset.level) !== k; });
+    document.querySelector(".verdict .other").hidden = level.own;
+    document.querySelectorAll("[data-to]").forEach((button) => button.setAttribute("aria-pressed", String(Number(button.dataset.to) === at)));
+    if (steps) {
+      steps.value = at;
+      document.getElementById("level-number").textContent = `${k} clusters${level.own ? ", the answer" : ""}`;
+    }
+    document.querySelectorAll(`[data-level="${k}"] .pairs`).forEach(pair);
+    tint();
+    choose(null);
+  }
+  if (steps) steps.addEventListener("input", () => turn(Number(steps.value)));
+  document.querySelectorAll("[data-to]").forEach((button) => button.addEventListener("click", () => turn(Number(button.dataset.to))));
   document.documentElement.classList.add("scripted");
   addEventListener("resize", () => painters.forEach((paint) => paint()));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => painters.forEach((paint) => paint()));
-  repaint();
+  turn(levels.findIndex((each) => each.own));
 })();

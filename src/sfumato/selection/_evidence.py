@@ -1,7 +1,5 @@
 """The three kinds of evidence, and what the criteria of selection need from them.
 
-Halves whose labels can be compared, parts, resamples, and data without structure.
-
 Estimators are known by their public names only: ``n_clusters`` (or ``n_components``), ``fit``,
 ``labels_`` or ``predict``, ``memberships_`` or ``predict_proba``.
 """
@@ -10,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +21,7 @@ from ..array.validation import check_weights
 from ..memberships import one_hot
 
 __all__ = [
+    "TUNING",
     "Evidence",
     "Features",
     "Labelings",
@@ -32,6 +31,19 @@ __all__ = [
     "memberships_of",
     "with_clusters",
 ]
+
+
+class Tuning(NamedTuple):
+    """Numbers that steer the choice of a number of clusters."""
+
+    max_clusters: int = 20  # numbers tried at first where none are named
+    near: float = 0.9  # of the largest number tried: a better one may lie behind a worse one
+    step: int = 5  # least number of further candidates at a time, else a quarter of the largest
+    perfect: float = 0.97  # agreement above this is perfect except for objects on borders
+    strong: float = 0.8  # prediction strength that Tibshirani and Walther (2005) ask for
+
+
+TUNING = Tuning()
 
 
 def with_clusters(estimator: Estimator, n_clusters: int, rng: np.random.Generator | None) -> Any:
@@ -84,10 +96,6 @@ class Evidence(ABC):
     def resample(self, rng: np.random.Generator) -> np.ndarray:
         """What a random part consists of."""
 
-    @abstractmethod
-    def structureless(self, rng: np.random.Generator) -> Evidence:
-        """Random evidence of the same kind and size without any clusters."""
-
     def both_labels(self, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
         """Fit on disjoint halves of the objects.
 
@@ -137,7 +145,7 @@ class Features(Evidence):
     def structureless(self, rng: np.random.Generator) -> Features:
         """Uniform in the box around the principal axes.
 
-        Columns shuffled where they are sparse or have gaps.
+        Columns shuffled where they are sparse or have missing values.
         """
         X = self.data
         if sp.issparse(X) or np.isnan(np.asarray(X, dtype=np.float64)).any():
@@ -175,22 +183,6 @@ class Similarity(Evidence):
         """
         return np.sort(rng.permutation(self.n_objects)[: (self.n_objects + 1) // 2])
 
-    def structureless(self, rng: np.random.Generator) -> Similarity:
-        """Similarities relative to what the degrees expect, shuffled over all pairs."""
-        W = (
-            self.data.toarray()
-            if sp.issparse(self.data)
-            else np.asarray(self.data, dtype=np.float64)
-        )
-        root = np.sqrt(W.sum(axis=1))
-        expected = np.outer(root, root)
-        relative = np.divide(W, expected, out=np.zeros_like(W), where=expected > 0)
-        upper = np.triu_indices(len(W), 1)
-        shuffled = np.diag(np.diag(relative)) / 2
-        shuffled[upper] = rng.permutation(relative[upper])
-        null = (shuffled + shuffled.T) * expected
-        return Similarity(sp.csr_array(null) if sp.issparse(self.data) else null)
-
 
 class Labelings(Evidence):
     """Labelings (n, m), -1 where a clustering did not see an object."""
@@ -211,14 +203,6 @@ class Labelings(Evidence):
         half = len(order) // 2
         one, two = (self.part(columns) for columns in (order[:half], order[half:]))
         return [(labels_of(one.fit(first), one.data), labels_of(two.fit(second), two.data))]
-
-    def structureless(self, rng: np.random.Generator) -> Labelings:
-        """Every partition with its labels permuted among the objects it saw."""
-        L = self.data.copy()
-        for column in L.T:
-            seen = column >= 0
-            column[seen] = rng.permutation(column[seen])
-        return Labelings(L)
 
 
 def check_estimator(estimator: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -17,10 +18,13 @@ from ..data.constraints import Known, known_labels
 from ..engine.growth import GROWTH
 from ..engine.kept import publish_kept
 from ..engine.numbers import noise_level, number_scores
-from .choose import NEAR, Choice, choose_n_clusters, reported
-from .own import SPECTRUM, Search, of_mixture
+from ._evidence import TUNING
+from .choose import Choice, choose_n_clusters, reported
+from .own import Search, of_mixture
 
 __all__ = ["AutomaticClusters", "AutomaticMixture", "AutomaticSimilarity"]
+
+NUMBER = "n_clusters (an integer, a sequence of integers or 'auto')"
 
 
 class AutomaticMixture:
@@ -63,6 +67,7 @@ class AutomaticClusters:
         choice = choose_n_clusters(
             clone(self).set_params(n_clusters=2),
             X,
+            None if isinstance(self.n_clusters, str) else self.n_clusters,
             max_clusters=self.max_clusters,
             sample_weight=sample_weight,
             random_state=0,
@@ -71,14 +76,21 @@ class AutomaticClusters:
         links = {name: pairs for name, pairs in links.items() if pairs is not None}
         if least or links:
             k = max(choice.n_clusters, least)
-            fitted = clone(self).set_params(n_clusters=k).fit(X, y, sample_weight, **links)
+            fitted = (
+                clone(self).set_params(n_clusters=k).fit(X, y, sample_weight=sample_weight, **links)
+            )
         self._take_over(fitted)
         self.selection_ = choice._replace(estimator=None)
         return self
 
     def _check_automatic(self, X: Any) -> None:
-        check_choice(self.n_clusters, "n_clusters (an integer or 'auto')", ("auto",))
+        if isinstance(self.n_clusters, str):
+            check_choice(self.n_clusters, "n_clusters (numbers or 'auto')", ("auto",))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
+        self._refuse_elsewhere(X)
+
+    def _refuse_elsewhere(self, X: Any) -> None:
+        """Refuse evidence that is not in memory."""
         if reader(X) is not None:
             raise TypeError(
                 f"{type(self).__name__} with n_clusters='auto' does not read dask arrays: choose "
@@ -100,7 +112,7 @@ class AutomaticSimilarity(AutomaticClusters):
     with the best of them follows. One cluster is the answer where no score is above that of noise.
     """
 
-    own_criterion: ClassVar[str] = SPECTRUM
+    own_criterion: ClassVar[str] = "penalized-eigengap"
     _scores_: dict[int, float]  # of numbers of clusters
 
     def _fit_automatic(
@@ -111,14 +123,20 @@ class AutomaticSimilarity(AutomaticClusters):
         **links: ArrayLike | None,
     ) -> Any:
         """Fit with the number that is found without links, and at least that of the labels."""
-        self._check_automatic(X)
+        numbers = self._candidates()
+        self._refuse_elsewhere(X)
         model: Any = clone(self).set_params(n_clusters=1)  # type: ignore[type-var]
         model._check_parameters()
         evidence, rows = model._objects(X, sample_weight)
-        scores = self._searched(evidence)
+        if numbers is None:
+            scores = self._searched(evidence)
+        else:
+            every = number_scores(_weighted(evidence), evidence.weights, max(numbers))
+            scores = {k: every.get(k, 0.0) for k in numbers if k > 1}
         best = max(scores, key=lambda k: scores[k], default=1)
         least = noise_level(_total(evidence))
-        found = best if scores and scores[best] > least else 1
+        one = numbers is None or 1 in numbers
+        found = 1 if not scores or (one and scores[best] <= least) else best
         model.set_params(n_clusters=max(found, _number_of_labels(y)))
         known = Known.of(links.get("must_link"), links.get("cannot_link"), y, X, model.n_clusters)
         with one_warning():
@@ -132,22 +150,30 @@ class AutomaticSimilarity(AutomaticClusters):
             publish_kept(model, known)
         self._take_over(model)
         # One cluster has the score that noise would have.
-        table = Search(
-            SPECTRUM,
-            [1, *scores],
-            np.array([least, *scores.values()]),
-            [""] * (1 + len(scores)),
-            found,
-            self,
-        )
+        rated = ({1: least} if one else {}) | scores
+        values, notes = np.array(list(rated.values())), [""] * len(rated)
+        table = Search(self.own_criterion, list(rated), values, notes, found, self)
         self._scores_, self.selection_ = scores, reported(table)._replace(estimator=None)
         return self
+
+    def _candidates(self) -> list[int] | None:
+        """The numbers to choose from, ascending; None for "auto"."""
+        if isinstance(self.n_clusters, str):
+            check_choice(self.n_clusters, NUMBER, ("auto",))
+            check_number(self.max_clusters, "max_clusters", low=2, integer=True)
+            return None
+        if not isinstance(self.n_clusters, Iterable):
+            check_number(self.n_clusters, NUMBER, low=1, integer=True)
+        numbers = {int(check_number(k, NUMBER, low=1, integer=True)) for k in self.n_clusters}
+        if not numbers:
+            raise ValueError("n_clusters is an empty sequence: give at least one number to try")
+        return sorted(numbers)
 
     def _searched(self, evidence: Any) -> dict[int, float]:
         """Scores of numbers of clusters; of more while the best is near the largest, and of twice
         as many where none is above noise.
         """
-        W = evidence.W if evidence.pairs is None else evidence.W * evidence.pairs
+        W = _weighted(evidence)
         largest, most = self.max_clusters, min(GROWTH * self.max_clusters, W.shape[0] - 1)
         twice = 2 * largest
         while True:
@@ -155,7 +181,7 @@ class AutomaticSimilarity(AutomaticClusters):
             scores = number_scores(W, evidence.weights, largest)
             best = max(scores, key=lambda k: scores[k], default=1)
             few = scores.get(best, 0.0) <= noise_level(_total(evidence)) and 2 * largest <= twice
-            if largest == most or (best < NEAR * largest and not few):
+            if largest == most or (best < TUNING.near * largest and not few):
                 return scores
             largest *= 2
 
@@ -175,6 +201,11 @@ def _number_of_labels(y: ArrayLike | None) -> int:
     n = 0 if y is None else len(np.asarray(y))
     labels = known_labels(y, n, n + 1)
     return 0 if labels is None else int(labels.max()) + 1
+
+
+def _weighted(evidence: Any) -> Any:
+    """The similarity, times the weights of its pairs."""
+    return evidence.W if evidence.pairs is None else evidence.W * evidence.pairs
 
 
 def _total(evidence: Any) -> float:

@@ -15,21 +15,11 @@ from ..array.warn import warn
 from ..engine.growth import GROWTH
 from ..engine.structure import FEWEST, LEVEL, PREFIX, SEARCH_TESTS, Structure, convinces
 from . import own
-from ._evidence import Evidence, Features, as_evidence
+from ._evidence import TUNING, Evidence, Features, as_evidence
 from .criteria import criterion_weights, supported_numbers
 from .trials import CRITERIA, Trial
 
 __all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters", "reported"]
-
-MAX_CLUSTERS = 20  # numbers tried at first where none are named
-NEAR = 0.9  # of the largest number tried: one that is better may lie behind one that is worse
-STEP = 5  # least number of further candidates at a time, else a quarter: the last ones cost most
-PERFECT = 0.97  # agreement above this is perfect except for objects on borders
-STRONG = 0.8  # least prediction strength, as in Tibshirani and Walther (2005)
-INFORMATION = ("bic", "aic", "icl")  # criteria that compare with one cluster themselves
-# What tables and plots call the score of a criterion that is lower for better clusters.
-MINUS = {"bic": "minus BIC", "aic": "minus AIC", "icl": "minus ICL"}
-MINUS |= {"pac": "minus PAC"}
 
 
 class Candidate(NamedTuple):
@@ -66,7 +56,8 @@ class Choice(NamedTuple):
     @property
     def score_name(self) -> str:
         """What the scores are, of which the highest is best: the criterion, or minus it."""
-        return MINUS.get(self.criterion, self.criterion)
+        lower = self.criterion in (*own.INFORMATION, "pac")
+        return f"minus {self.criterion.upper()}" if lower else self.criterion
 
     def __str__(self) -> str:
         head = f"{'clusters':>8}  {self.score_name:>18}  {'std. error':>10}  {'probability':>11}"
@@ -165,8 +156,8 @@ def choose_n_clusters(
     seed = int(as_generator(random_state).integers(2**31))
     trial = Trial(estimator, data, n_splits, seed, {})
     if max_clusters is None:
-        max_clusters = estimator.get_params(deep=False).get("max_clusters", MAX_CLUSTERS)
-    table = _tried(trial, function, sizes, min(max_clusters, n), n_jobs, progress)
+        max_clusters = estimator.get_params(deep=False).get("max_clusters", TUNING.max_clusters)
+    table = _tried(trial, name, function, sizes, min(max_clusters, n), n_jobs, progress)
     order = _ranked(table, name)
     return _settled(trial, name, _with_probabilities(table, name), order, 1 in (sizes or [1]))
 
@@ -212,6 +203,7 @@ def _usual(estimator: Estimator, data: Evidence) -> str:
 
 def _tried(
     trial: Trial,
+    name: str,
     function: Callable[[Trial, int], Any],
     sizes: list[int] | None,
     largest: int,
@@ -231,11 +223,11 @@ def _tried(
     if sizes is not None:
         return tuple(tried(sizes))
     table, cap = tried(range(1, largest + 1)), min(GROWTH * largest, trial.evidence.n_objects // 2)
-    while largest < cap and _wants_more(trial, table, function.__name__):
-        more = range(largest + 1, min(largest + max(STEP, largest // 4), cap) + 1)
+    while largest < cap and _wants_more(trial, table, name):
+        more = range(largest + 1, min(largest + max(TUNING.step, largest // 4), cap) + 1)
         report.total += len(more)
         table, largest = table + tried(more), more[-1]
-    if largest == cap > 2 and _ranked(tuple(table), function.__name__)[0] == largest:
+    if largest == cap > 2 and _ranked(tuple(table), name)[0] == largest:
         warn(
             f"the best number of clusters is the largest one tried, {largest}: there may be more; "
             "raise max_clusters"
@@ -250,7 +242,7 @@ def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
     A number that is too small for the groups is rarely supported: some of its clusters cut them.
     """
     best, largest = _ranked(tuple(table), name)[0], table[-1].n_clusters
-    if best >= NEAR * largest:
+    if best >= TUNING.near * largest:
         return True
     if name != "structure" or table[-1].failure is not None:
         return False
@@ -300,16 +292,16 @@ def _ranked(table: tuple[Candidate, ...], name: str) -> list[int]:
     if name == "structure":
         return supported_numbers(list(scores), list(scores.values())) or [1]
     # Of several perfect agreements the largest number is the most informative.
-    if name in ("held-out", "held_out"):
-        capped = {k: min(score, PERFECT) for k, score in scores.items() if k > 1} or scores
+    if name == "held-out":
+        capped = {k: min(score, TUNING.perfect) for k, score in scores.items() if k > 1} or scores
         return sorted(capped, key=lambda k: (capped[k], k), reverse=True)
     order = sorted(scores, key=lambda k: (scores[k], -k), reverse=True)
-    if name in ("few-objects", "few_objects") and 1 in order:  # whose score is that of noise
+    if name == "few-objects" and 1 in order:  # whose score is that of noise
         return order[: order.index(1)] or [1]
     # One cluster is always predicted perfectly, so the largest strong number is chosen.
     if name == "prediction-strength":
-        strong = sorted((k for k in order if scores[k] >= STRONG), reverse=True)
-        return [*strong, *(k for k in order if scores[k] < STRONG)]
+        strong = sorted((k for k in order if scores[k] >= TUNING.strong), reverse=True)
+        return strong + [k for k in order if k not in strong]
     return order
 
 
@@ -321,9 +313,9 @@ def _with_probabilities(table: tuple[Candidate, ...], name: str) -> tuple[Candid
     that these clusters do not exist.
     """
     scores = np.array([row.score for row in table])
-    if name in INFORMATION:
+    if name in own.INFORMATION:
         shares = criterion_weights(-scores)
-    elif name == own.SPECTRUM:
+    elif name == "penalized-eigengap":
         shares = np.nan_to_num(scores)
     elif name == "structure":
         absent = np.minimum(10.0 ** -np.nan_to_num(scores) * SEARCH_TESTS / LEVEL, 1.0)
@@ -348,12 +340,14 @@ def _settled(
 ) -> Choice:
     """The best candidate that the structure test supports; one cluster if there is none."""
     preferred = order[0]
-    for k in order[:1] if name in INFORMATION else order:
+    for k in order[:1] if name in own.INFORMATION else order:
         found = trial.structure(k) if k > 1 else None
         supported = k > 1 and (found is None or found.supported)
-        if name in INFORMATION or (k > 1 and (found is None or convinces(found))):
-            _repeat_warnings(trial.fit(k))
-            return Choice(k, preferred, name, table, found, supported, trial.fit(k))
+        if name in own.INFORMATION or (k > 1 and (found is None or convinces(found))):
+            model = trial.fit(k)
+            if hasattr(model, "_warn_about_structure"):  # ignored while candidates were compared
+                model._warn_about_structure()
+            return Choice(k, preferred, name, table, found, supported, model)
     chosen = 1 if one else max(preferred, min(row.n_clusters for row in table))
     found = trial.structure(chosen) if chosen > 1 else None
     few = trial.evidence.n_objects
@@ -368,12 +362,6 @@ def _settled(
     return Choice(chosen, preferred, name, table, found, False, trial.fit(chosen))
 
 
-def _repeat_warnings(model: Estimator) -> None:
-    """Warnings are ignored while candidates are compared; those of the chosen fit are shown."""
-    if hasattr(model, "_warn_about_structure"):
-        model._warn_about_structure()
-
-
 def reported(found: own.Search, progress: Callable[[int, int], None] | None = None) -> Choice:
     """A search that the estimator made by itself, in the common form."""
     scores, n_clusters = found.scores, found.estimator.n_clusters_
@@ -386,7 +374,7 @@ def reported(found: own.Search, progress: Callable[[int, int], None] | None = No
     structure = getattr(found.estimator, "structure_", None)
     supported = n_clusters > 1 and (structure is None or structure.supported)
     best = found.sizes[int(np.nanargmax(scores))] if np.isfinite(scores).any() else n_clusters
-    if found.criterion == own.POSTERIOR:
+    if found.criterion == "posterior":
         table = tuple(row._replace(probability=row.score) for row in table)
     else:
         table = _with_probabilities(table, found.criterion)

@@ -14,9 +14,10 @@ from sklearn.base import clone
 from ..array.types import Array, ArrayLike, Estimator, RandomState
 from ..array.validation import as_generator, check_number
 from ..array.warn import warn
+from ._evidence import with_clusters
 from .choose import Progress
 
-__all__ = ["LikelihoodRatio", "RatioTest", "bootstrap_likelihood_ratio"]
+__all__ = ["LikelihoodRatio", "bootstrap_likelihood_ratio"]
 
 
 class RatioTest(NamedTuple):
@@ -155,32 +156,21 @@ def _has_gaps(frame: Any) -> bool:
 
 
 def _fit(estimator: Estimator, X: ArrayLike, n_clusters: int, seed: int) -> Any:
-    parameters = estimator.get_params(deep=False)
-    settings: dict[str, Any] = {
-        "n_clusters" if "n_clusters" in parameters else "n_components": n_clusters
-    }
-    if "random_state" in parameters:
-        settings["random_state"] = seed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of mixtures with too many components, as tests need them
-        return clone(estimator).set_params(**settings).fit(X)
+        return with_clusters(estimator, n_clusters, np.random.default_rng(seed)).fit(X)
 
 
 def _draw(estimator: Estimator, null: Any, X: Array, k: int, rng: np.random.Generator) -> float:
     """The statistic on data drawn from the mixture of ``k`` clusters."""
     seed = int(rng.integers(2**31))
-    drawn = _with_seed(null, seed).sample(X.shape[0])[0]
+    twin = copy(null)  # drawing must not change the model that is shared
+    if "random_state" in twin.get_params(deep=False):
+        twin.random_state = seed
+    drawn = twin.sample(X.shape[0])[0]
     if isinstance(X, np.ndarray):
         drawn = np.where(np.isnan(X), np.nan, drawn)
     if hasattr(null, "columns_"):  # drawn values must not change what kind a column is
         estimator = clone(estimator).set_params(columns=null.columns_)
     one, other = _fit(estimator, drawn, k, seed), _fit(estimator, drawn, k + 1, seed)
     return 2.0 * X.shape[0] * (other.score(drawn) - one.score(drawn))
-
-
-def _with_seed(model: Estimator, seed: int) -> Any:
-    """The fitted model with another seed: drawing must not change the model that is shared."""
-    twin = copy(model)
-    if "random_state" in twin.get_params(deep=False):
-        twin.random_state = seed
-    return twin

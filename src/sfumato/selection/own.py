@@ -1,11 +1,10 @@
 """Estimators that choose the number of clusters by a criterion of their own.
 
-They are known by their parameters: mixtures have ``criterion`` (BIC, ICL or AIC, lower is better)
-and leave ``search_``, the table of candidates; the consensus has ``consensus`` and leaves
-``candidates_`` with ``scores_``; models of a similarity have ``own_criterion``. Their own search is
-used as it is, so that every way of asking gives one answer.
-A Dirichlet process infers the number (``chooses_n_clusters`` is "always"): one fit has it
-with its posterior.
+They are known by their parameters: mixtures have an information criterion (BIC, ICL or AIC, lower
+is better) and leave ``search_``, the table of candidates; the consensus has another ``criterion``
+and leaves ``candidates_`` with ``scores_``; models of a similarity have ``own_criterion``. Their
+own search is used as it is, so that every way of asking gives one answer. A Dirichlet process
+infers the number (``chooses_n_clusters`` is "always"): one fit has it with its posterior.
 """
 
 from __future__ import annotations
@@ -18,13 +17,18 @@ from sklearn.base import clone
 from ..array.types import Estimator
 from ._evidence import Evidence
 
-__all__ = ["POSTERIOR", "Search", "criteria_of", "inferred", "infers", "of_consensus", "of_mixture"]
-__all__ += ["search"]
+__all__ = [
+    "INFORMATION",
+    "Search",
+    "criteria_of",
+    "inferred",
+    "infers",
+    "of_consensus",
+    "of_mixture",
+    "search",
+]
 
-INFORMATION = ("bic", "icl", "aic")
-LINKAGES = ("single", "average", "complete")
-POSTERIOR = "posterior"
-SPECTRUM = "penalized-eigengap"  # by which models of a similarity choose
+INFORMATION = ("bic", "icl", "aic")  # criteria that compare with one cluster themselves
 
 
 class Search(NamedTuple):
@@ -50,7 +54,7 @@ def criteria_of(estimator: Estimator) -> tuple[str, ...]:
     if "consensus" not in parameters:
         return ()
     consensus = parameters["consensus"]
-    linkage = isinstance(consensus, str) and consensus in LINKAGES
+    linkage = isinstance(consensus, str) and consensus in ("single", "average", "complete")
     return ("eigengap", "held-out", *(["lifetime"] if linkage else []))
 
 
@@ -64,7 +68,7 @@ def inferred(
 ) -> Search:
     """One fit, with the posterior over the number of clusters as scores."""
     name = type(estimator).__name__
-    if criterion not in ("auto", POSTERIOR):
+    if criterion not in ("auto", "posterior"):
         raise ValueError(
             f"criterion must be 'auto' or 'posterior' for {name}, which infers the number of "
             f"clusters; got {criterion!r}"
@@ -76,7 +80,7 @@ def inferred(
     model = data.fit(clone(estimator))
     scores = np.asarray(model.n_clusters_posterior_, dtype=np.float64)[1:]
     numbers = list(range(1, len(scores) + 1))
-    return Search(POSTERIOR, numbers, scores, [""] * len(numbers), int(model.n_clusters_), model)
+    return Search("posterior", numbers, scores, [""] * len(numbers), int(model.n_clusters_), model)
 
 
 def search(
@@ -84,16 +88,17 @@ def search(
 ) -> Search:
     """Let the estimator choose among ``sizes``, or among its own candidates."""
     own, mixture = hasattr(estimator, "own_criterion"), not hasattr(estimator, "consensus")
-    model = clone(estimator).set_params(n_clusters="auto" if sizes is None or own else sizes)
+    model = clone(estimator).set_params(n_clusters="auto" if sizes is None else sizes)
     if name != "auto" and not own:
         model.set_params(criterion=name)
-    if own and sizes is not None:
-        model.set_params(max_clusters=max(2, max(sizes)))
-    elif sizes is None and largest is not None:
+    if sizes is None and largest is not None:
         model.set_params(max_clusters=largest)
     model = data.fit(model)
     if own:
-        return _among(of_similarity(model), data, sizes)
+        rows = model.selection_.table
+        scores = np.array([row.score for row in rows])
+        numbers = [row.n_clusters for row in rows]
+        return Search(model.own_criterion, numbers, scores, [""] * len(rows), _found(model), model)
     return of_mixture(model) if mixture else of_consensus(model)
 
 
@@ -104,13 +109,6 @@ def of_mixture(model: Estimator) -> Search:
     scores = np.array([-float(getattr(row, name)) for row in best.values()])
     reasons = [row.reason for row in best.values()]
     return Search(name, list(best), scores, reasons, _found(model), model)
-
-
-def of_similarity(model: Estimator) -> Search:
-    """The search that a model of a similarity fitted with ``n_clusters="auto"`` has made."""
-    rows = model.selection_.table
-    numbers, scores = [row.n_clusters for row in rows], np.array([row.score for row in rows])
-    return Search(SPECTRUM, numbers, scores, [""] * len(rows), int(model.n_clusters_), model)
 
 
 def _found(model: Estimator) -> int:
@@ -124,15 +122,3 @@ def of_consensus(model: Estimator) -> Search:
     scores = np.asarray(model.scores_, dtype=np.float64)
     name = model.selection_criterion_
     return Search(name, numbers, scores, [""] * len(numbers), _found(model), model)
-
-
-def _among(found: Search, data: Evidence, sizes: list[int] | None) -> Search:
-    """The search among ``sizes`` only, fitted again where it had chosen another number."""
-    if sizes is None:
-        return found
-    kept = [i for i, k in enumerate(found.sizes) if k in sizes]
-    numbers, scores, model = [found.sizes[i] for i in kept], found.scores[kept], found.estimator
-    if numbers and model.n_clusters_ not in sizes:
-        best = numbers[int(np.argmax(scores))]
-        model = data.fit(clone(model).set_params(n_clusters=best))
-    return Search(found.criterion, numbers, scores, [""] * len(numbers), _found(model), model)

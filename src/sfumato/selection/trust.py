@@ -1,4 +1,7 @@
-"""Calibration of memberships, and temperatures that improve it.
+"""How far to trust a clustering: one verdict, calibration, and temperatures that improve it.
+
+The verdict asks whether the data separate the clusters (the structure test) and whether fits to
+resamples find them again (stability); each may be unknown.
 
 Tempered memberships are  u_ir^(1/T) / sum_s u_is^(1/T):  T > 1 makes them less certain, T < 1 more
 certain; the order of clusters stays. The best T has the least squared error of co-occurrences
@@ -15,14 +18,24 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 
+from ..array.arrays import to_numpy
 from ..array.types import ArrayLike, Estimator, RandomState
 from ..array.validation import check_number
 from ..datasets import make_gaussians
+from ..engine.structure import CONFIDENT
 from ..memberships import align, check_memberships, cooccurrence, harden
 from ..metrics import brier_score, calibration_curve
 from ..numerics.simplex import softmax
+from ._evidence import TUNING
 
-__all__ = ["Reliability", "calibration_report", "fit_temperature", "temper"]
+__all__ = [
+    "Reliability",
+    "Verdict",
+    "calibration_report",
+    "fit_temperature",
+    "temper",
+    "verdict",
+]
 
 
 def temper(memberships: ArrayLike, temperature: float) -> np.ndarray:
@@ -199,4 +212,116 @@ def _reliability(estimator: Estimator, draw: Any) -> tuple[float, ...]:
         float(np.sqrt(np.mean(np.sum((U - draw.memberships) ** 2, axis=1)))),
         calibration_curve(draw.labels, U).error,
         fit_temperature(U, draw.labels),
+    )
+
+
+class Verdict(NamedTuple):
+    """How far to trust a clustering: ``kind`` is "good", "note" or "caution"."""
+
+    kind: str
+    text: str
+
+
+def verdict(
+    clustering: Any,
+    *,
+    structure: Any = None,
+    stability: float | None = None,
+    automatic: bool = False,
+    noise: bool = False,
+) -> Verdict:
+    """How far to trust a clustering, in one or two sentences.
+
+    Parameters
+    ----------
+    clustering : fitted clusterer, or memberships of shape (n, k)
+    structure : Structure, optional
+        Result of the structure test; ``structure_`` of a fitted clusterer if not given.
+    stability : float, optional
+        Agreement of fits to resamples, such as ``stability(model, X).agreement``.
+    automatic : bool
+        Whether the number of clusters was chosen from the data; known of a fitted clusterer.
+    noise : bool
+        Whether the last column is noise, not a cluster; known of a fitted clusterer.
+
+    Returns
+    -------
+    verdict : Verdict
+
+    Examples
+    --------
+    >>> from sfumato import GaussianMixture
+    >>> from sfumato.datasets import make_gaussians
+    >>> from sfumato.selection import verdict
+    >>> X = make_gaussians(200, 3, separation=8, random_state=0).evidence
+    >>> verdict(GaussianMixture(3, random_state=0).fit(X), stability=1.0).text
+    'Clear clusters: the data separate all 3, and fits to resamples agree to 1.00.'
+    """
+    if hasattr(clustering, "memberships_"):
+        structure = getattr(clustering, "structure_", None) if structure is None else structure
+        automatic = automatic or getattr(clustering, "n_clusters", None) == "auto"
+        noise = noise or getattr(clustering, "noise", None) is not None
+        clustering = clustering.memberships_
+    U = check_memberships(to_numpy(clustering))
+    k = U.shape[1] - noise
+    if k == 1:
+        why = "no division into several is supported by the data" if automatic else "as asked for"
+        return Verdict("note", f"One cluster: {why}.")
+    steady = None if stability is None else stability >= TUNING.strong
+    agree = "" if stability is None else f"fits to resamples agree to {stability:.2f}"
+    if structure is None:
+        return _untested(k, steady, agree)
+    if structure.supported:
+        return _separate(k, structure.split, steady, agree)
+    return _not_separate(U, k, int(structure.n_apart), steady, agree, automatic)
+
+
+def _untested(k: int, steady: bool | None, agree: str) -> Verdict:
+    if steady is None:
+        return Verdict("note", f"Untested: whether the {k} clusters are separate is not known.")
+    if steady:
+        return Verdict("good", f"Stable clusters: {agree}.")
+    return Verdict("caution", f"Unstable clusters: {agree} only (1 is the same, 0 is chance).")
+
+
+def _separate(k: int, split: int | None, steady: bool | None, agree: str) -> Verdict:
+    if steady is False:
+        return Verdict(
+            "caution",
+            f"Separate clusters whose borders move: the data separate all {k}, but {agree} only. "
+            "Look at the uncertain objects before acting on their labels.",
+        )
+    more = f", and {agree}" if agree else ""
+    if split is not None:
+        return Verdict(
+            "note",
+            f"Too few clusters: the data separate all {k}{more}, but cluster {split} falls into "
+            "pieces with an empty region between them. Try more clusters.",
+        )
+    return Verdict("good", f"Clear clusters: the data separate all {k}{more}.")
+
+
+def _not_separate(
+    U: ArrayLike, k: int, apart: int, steady: bool | None, agree: str, automatic: bool
+) -> Verdict:
+    gaps = (
+        "no gap lies between the clusters"
+        if apart == 1
+        else f"the data separate {apart} groups, fewer than the {k} clusters"
+    )
+    advice = f" Try {apart} clusters." if 1 < apart < k and not automatic else ""
+    if steady:
+        return Verdict(
+            "note",
+            f"Clusters that shade into each other: {gaps}, but {agree}. Read them as a steady "
+            f"division of a continuum, not as separate groups.{advice}",
+        )
+    if float(np.asarray(U).max(axis=1).mean()) < CONFIDENT:
+        return Verdict("note", f"Vague memberships, and rightly so: {gaps}.{advice}")
+    more = f", and {agree} only" if agree else ""
+    return Verdict(
+        "caution",
+        f"No clusters to rely on: {gaps}{more}. The memberships cut a continuum, or noise.{advice}"
+        if apart == 1
+        else f"Too many clusters: {gaps}{more}. Some are parts of one group.{advice}",
     )

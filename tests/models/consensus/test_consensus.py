@@ -409,6 +409,22 @@ def test_sets_of_objects_never_seen_together_are_named():
         EvidenceAccumulation(2, ensemble="precomputed", random_state=0).fit(L)
 
 
+@pytest.mark.parametrize("consensus", ["cluster-kernel", "coassociation", "average"])
+def test_sets_never_seen_together_are_undecided(consensus):
+    truth = np.arange(50) % 2
+    L = np.full((50, 6), -1)
+    L[:30, :3], L[30:, 3:] = truth[:30, None], truth[30:, None]
+    model = EvidenceAccumulation(2, ensemble="precomputed", consensus=consensus, random_state=0)
+    with pytest.warns(EvidenceWarning, match="only those of the largest set are decided"):
+        model.fit(L)
+    assert adjusted_rand_index(truth[:30], model.labels_[:30]) == 1.0
+    assert model.memberships_[:30].max(axis=1).min() > 0.9
+    np.testing.assert_allclose(model.memberships_[30:], 0.5)
+    np.testing.assert_allclose(model.predict_proba(L)[30:], 0.5)
+    joined = np.column_stack([L, truth])  # one partition that saw all
+    assert adjusted_rand_index(truth, model.fit(joined).labels_) == 1.0
+
+
 def test_features_and_distances_are_not_labels():
     with pytest.raises(ValueError, match="features"):
         EvidenceAccumulation(3, ensemble="precomputed").fit(X)

@@ -5,10 +5,11 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from benchmarks.bench_graph import memberships, simulated_cells
 from sklearn.datasets import load_digits
 
 from sfumato.datasets import make_gaussians
-from sfumato.io.trusted import load, save
+from sfumato.io.saving import load, save
 from sfumato.metrics import adjusted_rand_index
 from sfumato.models.consensus import graph
 from sfumato.models.consensus.evidence import factorize
@@ -25,8 +26,7 @@ def fitted(X, seed=0, weights=None):
 
 def read(kind, X, k, mass=None):
     factor = factorize(kind, kind(X), k, mass=mass)
-    Z = factor(X)
-    reader = fit_reader(Z, Settings(4, 500, 1e-6, 0), None, mass)
+    reader = fit_reader(factor(X), Settings(4, 500, 1e-6, 0), None, mass)
     return lambda rows: reader(factor(rows))
 
 
@@ -180,3 +180,13 @@ def test_digits():
     kind = fitted(pixels)
     found = read(kind, pixels, 10)(pixels).argmax(axis=1)
     assert adjusted_rand_index(found, own) > 0.8
+
+
+def test_simulated_cells_of_an_unknown_number_of_groups():
+    scores, own = simulated_cells(1200, 1.4, seed=0)
+    kind = fitted(scores)
+    found = memberships(kind, scores)
+    assert found.shape[1] in (7, 8)  # the smallest group has 24 of 1200 cells
+    assert adjusted_rand_index(found.argmax(axis=1), own) > 0.95
+    given = memberships(kind, scores, 8)
+    assert adjusted_rand_index(given.argmax(axis=1), own) > 0.95

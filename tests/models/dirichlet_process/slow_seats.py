@@ -1,12 +1,12 @@
 """Seats and visits of a Dirichlet process in NumPy, object by object: what native loops must do."""
 
+from types import SimpleNamespace
+
 import numpy as np
 from scipy.special import gammaln
 
-from sfumato.models.dirichlet_process import seating
 
-
-class FullSeats(seating.FullSeats):
+class FullSeats(SimpleNamespace):
     def scores(self, x):
         gap = x - self.means
         square = ((self.inverses @ gap[:, :, None])[:, :, 0] * gap).sum(axis=1)
@@ -35,7 +35,7 @@ class FullSeats(seating.FullSeats):
         self.means[k], self.inverses[k], self.log_dets[k] = self.empty
 
 
-class DiagonalSeats(seating.DiagonalSeats):
+class DiagonalSeats(SimpleNamespace):
     def scores(self, x):
         at = np.flatnonzero(~np.isnan(x))
         seen, scale = self.seen[:, at], self.scales[:, at]
@@ -60,7 +60,7 @@ class DiagonalSeats(seating.DiagonalSeats):
         self.means[k], self.scales[k] = self.empty
 
 
-class CountSeats(seating.CountSeats):
+class CountSeats(SimpleNamespace):
     def scores(self, x):
         at = np.flatnonzero(x)
         drawn = x.reshape(-1, self.n_groups).sum(axis=0)
@@ -79,11 +79,11 @@ class CountSeats(seating.CountSeats):
 
 def slow(table):
     """A table with the methods above."""
-    return globals()[type(table).__name__](*table)
+    return globals()[table.kind](**vars(table))
 
 
 def slow_visit(table, X, labels, choices, uniforms, log_alpha, first):
-    """As ``gibbs.visit``."""
+    """As ``sampling.visit``."""
     table = slow(table)
     log_count = np.log(np.maximum(np.arange(len(X) + 2), 0.5))
     log_chance = 0.0

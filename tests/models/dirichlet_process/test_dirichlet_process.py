@@ -63,7 +63,6 @@ def make(inference="variational", **parameters):
             "n_init": 2,
             "burn_in": 20,
             "n_draws": 25,
-            "thinning": 1,
             **parameters,
         },
     )
@@ -94,7 +93,7 @@ def test_finds_three_clusters_and_keeps_the_contract(component, inference):
     assert np.diff(model.history_).min() >= -1e-8 * np.abs(model.history_).max()
     assert model.objective_ == model.history_[-1]
     assert model.weights_.sum() == pytest.approx(1.0)
-    again = fit(X, inference, component=component, n_jobs=2)
+    again = fit(X, inference, component=component)
     np.testing.assert_array_equal(again.memberships_, U)
 
 
@@ -291,7 +290,7 @@ def test_held_out_density_beats_the_peer():
 
 def test_starts_that_compete_on_a_sample_end_where_the_others_do(monkeypatch):
     X, truth = blobs(600)
-    monkeypatch.setattr(variational, "SCREEN", 100)
+    monkeypatch.setattr(variational, "TUNING", variational.TUNING._replace(screen=100))
     model = fit(X)
     assert model.n_clusters_ == 3
     assert matched(model.labels_, truth) > 0.99
@@ -350,7 +349,7 @@ def test_clone_pickle_and_unfitted():
         ({"concentration": 0.0}, "concentration"),
         ({"concentration": (1.0, 2.0, 3.0)}, "pair"),
         ({"n_draws": 0}, "n_draws"),
-        ({"thinning": 0}, "thinning"),
+        ({"max_clusters": 0}, "max_clusters"),
         ({"burn_in": -1}, "burn_in"),
     ],
 )
@@ -417,21 +416,69 @@ def test_a_prior_in_other_units_is_refused(component, inference):
 
 
 @pytest.mark.parametrize("inference", INFERENCES)
-def test_objects_beyond_the_range_of_squares_are_refused(inference):
+def test_objects_far_away_have_memberships(inference):
     X, _ = blobs(60)
     model = fit(X, inference)
-    far = model.predict_proba(X * 1e120)
-    np.testing.assert_allclose(far.sum(axis=1), 1, atol=1e-12)
-    assert np.isfinite(model.score(X * 1e120))
-    for ask in (model.predict_proba, model.score, make(inference).fit):
-        with pytest.raises(ValueError, match="X has values as large as"):
-            ask(X * 1e155)
-    narrow = fit(X * 1e-100, inference)
-    with pytest.raises(ValueError, match="check the units of X"):
-        narrow.predict_proba(X * 1e100)
-    narrow = fit(X * [1e-100, 1.0], inference)  # one feature alone
-    with pytest.raises(ValueError, match="too far from the fitted data"):
-        narrow.predict_proba(X * [1e100, 1.0])
+    for far in (1e20, 1e120):
+        np.testing.assert_allclose(model.predict_proba(X * far).sum(axis=1), 1, atol=1e-12)
+        assert np.isfinite(model.score(X * far))
+    with pytest.raises(ValueError, match="X has values as large as"):
+        make(inference).fit(X * 1e155)
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_clusters_come_by_size_whatever_the_order_of_the_objects(component, inference):
+    X, _ = evidence(component, n=90)
+    keep = np.r_[:30, 30:90:3]  # sizes differ
+    shuffle = np.random.default_rng(1).permutation(len(keep))
+    model = fit(X[keep], inference, component=component)
+    again = fit(X[keep][shuffle], inference, component=component)
+    sizes = model.memberships_.sum(axis=0)
+    assert (np.diff(sizes) <= 0).all()
+    np.testing.assert_allclose(model.weights_, sizes / sizes.sum())
+    np.testing.assert_allclose(again.memberships_, model.memberships_[shuffle], atol=1e-6)
+
+
+def test_links_are_kept_and_move_the_clusters():
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1], 60)
+    X = rng.normal(size=(120, 2)) + 1.6 * truth[:, None]
+    pairs = rng.integers(120, size=(80, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    same = truth[pairs[:, 0]] == truth[pairs[:, 1]]
+    links = {"must_link": pairs[same], "cannot_link": pairs[~same]}
+    model = make().fit(X, **links)
+    a, b = model.labels_[pairs].T
+    np.testing.assert_array_equal(a == b, same)
+    assert adjusted_rand_index(truth, model.labels_) > 0.5  # one cluster without links
+    few = make().fit(X, cannot_link=[[0, 70], [1, 71]], must_link=[[2, 3]])
+    assert np.diff(few.history_).min() >= -1e-8 * np.abs(few.history_).max()
+
+
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+def test_one_link_apart_divides_one_cloud_and_drawn_sets_of_links_are_kept():
+    X, _ = blobs(60, distance=1.0)
+    one, other = make().fit(X, cannot_link=[[0, 3]]).labels_[[0, 3]]
+    assert one != other
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        groups = rng.integers(3, size=60)
+        pairs = np.array([rng.choice(60, 2, replace=False) for _ in range(6)])
+        same = groups[pairs[:, 0]] == groups[pairs[:, 1]]
+        model = make(n_init=1).fit(X, must_link=pairs[same], cannot_link=pairs[~same])
+        np.testing.assert_array_equal(np.equal(*model.labels_[pairs].T), same)
+
+
+def test_links_need_the_variational_form():
+    with pytest.raises(ValueError, match="links need inference='variational'"):
+        make("gibbs").fit(blobs(30)[0], must_link=[[0, 1]])
+
+
+@pytest.mark.parametrize("n_clusters", [4, (2, 4), range(1, 5)])
+def test_a_number_or_the_largest_of_several_is_the_most_that_is_used(n_clusters):
+    X, _, _ = make_gaussians(300, 8, n_features=3, separation=9, random_state=0)
+    assert make(n_clusters=n_clusters).fit(X).n_clusters_ <= 4
 
 
 @pytest.mark.parametrize("component", [NormalInverseWishart, NormalInverseGamma])
@@ -446,11 +493,6 @@ def test_too_few_draws_cannot_tell_whether_chains_agree():
     with pytest.warns(ConvergenceWarning, match="n_draws=1 cannot tell"):
         model = make("gibbs", n_init=1, n_draws=1).fit(blobs(30)[0])
     assert np.isinf(model.r_hat_)
-
-
-def test_no_threads_at_all_are_refused():
-    with pytest.raises(ValueError, match="n_jobs"):
-        make(n_jobs=0).fit(blobs(30)[0])
 
 
 def test_a_refused_fit_leaves_nothing_behind():

@@ -14,7 +14,7 @@ from sfumato.conjugate import (
     NormalInverseGamma,
     NormalInverseWishart,
 )
-from sfumato.models.dirichlet_process import gibbs, kernel, seating
+from sfumato.models.dirichlet_process import kernel, sampling
 from sfumato.models.dirichlet_process.components import (
     CountComponent,
     DiagonalComponent,
@@ -161,17 +161,17 @@ def test_sampler_visits_partitions_as_often_as_their_exact_probability(name):
     probability = np.exp(log_joint - logsumexp(log_joint))
     component = make(name)
     Z = component.features(X)
-    chain = gibbs.Chain(component, Z, seating.points(component, Z))
+    chain = sampling.Chain.of(component, Z)
     prior, rng = kernel.Concentration(alpha, np.inf), np.random.default_rng(0)
-    state = gibbs.start(chain, alpha, rng)
+    state = chain.start(alpha, rng)
     index = {tuple(labels): i for i, labels in enumerate(every)}
-    assert gibbs.log_joint(chain, state) + component.log_base(Z).sum() == pytest.approx(
+    assert chain.log_joint(state) + component.log_base(Z).sum() == pytest.approx(
         log_joint[index[tuple(state.labels)]], rel=1e-10
     )
     hits = np.zeros(len(every))
     n_sweeps = 800
     for _ in range(n_sweeps):
-        state = gibbs.sweep(chain, state, prior, rng, n_splits=1)
+        state = chain.sweep(state, prior, rng, n_splits=1)
         hits[index[tuple(state.labels)]] += 1
     assert 0.5 * np.abs(hits / n_sweeps - probability).sum() < 0.12
 
@@ -292,14 +292,14 @@ def test_visits_make_the_choices_of_the_slow_loop(name):
     component = make(name)
     Z = component.features(X)
     results = []
-    for visit in (gibbs.visit, slow_visit):
+    for visit in (sampling.visit, slow_visit):
         chain, twin = (
-            gibbs.Chain(component, Z, seating.points(component, Z), visit),
+            sampling.Chain.of(component, Z, visit),
             np.random.default_rng(0),
         )
-        state = gibbs.start(chain, 1.0, twin)
+        state = chain.start(1.0, twin)
         for _ in range(5):
-            state = gibbs.sweep(chain, state, kernel.Concentration(1.0, 1.0), twin)
+            state = chain.sweep(state, kernel.Concentration(1.0, 1.0), twin)
         results.append(state)
     np.testing.assert_array_equal(results[0].labels, results[1].labels)
     assert results[0].concentration == pytest.approx(results[1].concentration, rel=1e-9)
@@ -310,19 +310,15 @@ def test_rank_one_updates_equal_fresh_caches(name):
     X = data(name, n=30)
     component = make(name)
     Z, labels = component.features(X), np.random.default_rng(0).integers(0, 3, size=30)
-    points = seating.points(component, Z)
-    table = slow(
-        seating.seats(component, seating.sums(Z, labels, 4), np.bincount(labels, minlength=4), 30)
-    )
+    points = component.points(Z)
+    table = slow(component.seats(sampling.sums(Z, labels, 4), np.bincount(labels, minlength=4), 30))
     for i in (3, 7, 11):
         table.shift(labels[i], points[i], -1)
         table.counts[labels[i]] -= 1
         table.shift(3, points[i], 1)
         table.counts[3] += 1
         labels[i] = 3
-    fresh = slow(
-        seating.seats(component, seating.sums(Z, labels, 4), np.bincount(labels, minlength=4), 30)
-    )
+    fresh = slow(component.seats(sampling.sums(Z, labels, 4), np.bincount(labels, minlength=4), 30))
     for x in points[:5]:
         np.testing.assert_allclose(table.scores(x), fresh.scores(x), rtol=1e-9)
 
@@ -341,7 +337,7 @@ def summary(chain, state):
     return (
         labels.max() + 1,
         state.concentration,
-        gibbs.log_joint(chain, state),
+        chain.log_joint(state),
         np.sum(labels == labels[0]),
     )
 
@@ -358,12 +354,12 @@ def uniform_ranks(name, n_runs, *, n=8, n_draws=19, thinning=3):
         alpha = rng.gamma(prior.shape) / prior.rate
         labels, X = crowd(name, alpha, n, rng)
         Z = component.features(X)
-        chain = gibbs.Chain(component, Z, seating.points(component, Z))
-        truth = np.array(summary(chain, gibbs.Draw(labels, alpha)))
-        state = gibbs.start(chain, prior.mean, rng)
+        chain = sampling.Chain.of(component, Z)
+        truth = np.array(summary(chain, sampling.Draw(labels, alpha)))
+        state = chain.start(prior.mean, rng)
         draws = []
         for sweep in range(10 + n_draws * thinning):
-            state = gibbs.sweep(chain, state, prior, rng, n_splits=1)
+            state = chain.sweep(state, prior, rng, n_splits=1)
             if sweep >= 10 and (sweep - 10) % thinning == thinning - 1:
                 draws.append(summary(chain, state))
         draws = np.array(draws)
@@ -389,11 +385,11 @@ def test_geweke_joint_distribution():
         alpha = rng.gamma(prior.shape) / prior.rate
         labels, X = crowd("full", alpha, 8, rng)
         Z = component.features(X)
-        chain = gibbs.Chain(component, Z, seating.points(component, Z))
-        state = gibbs.Draw(labels, alpha)
+        chain = sampling.Chain.of(component, Z)
+        state = sampling.Draw(labels, alpha)
         before.append(summary(chain, state))
         for _ in range(2):
-            state = gibbs.sweep(chain, state, prior, rng)
+            state = chain.sweep(state, prior, rng)
         after.append(summary(chain, state))
     change = np.array(after, dtype=float) - np.array(before, dtype=float)
     z = change.mean(axis=0) / (change.std(axis=0) / np.sqrt(len(change)))
@@ -405,12 +401,10 @@ def test_geweke_joint_distribution():
 def test_scores_that_tell_nothing_still_give_a_slot(value, choice):
     component = make("full")
     Z = component.features(data("full", n=6))
-    table = seating.seats(
-        component, seating.sums(Z, np.arange(6) % 2, 4), np.array([3, 3, 0, 0]), 6
-    )
+    table = component.seats(sampling.sums(Z, np.arange(6) % 2, 4), np.array([3, 3, 0, 0]), 6)
     X, labels = np.full((1, len(component.mean)), value), np.array([-1])
     with np.errstate(invalid="ignore"):
-        found = gibbs.visit(table, X, labels, np.array([choice]), np.array([0.5]), 0.0, 0)
+        found = sampling.visit(table, X, labels, np.array([choice]), np.array([0.5]), 0.0, 0)
     assert found == (1, 0.0)
     assert labels[0] == max(choice, 0)
 
@@ -418,8 +412,8 @@ def test_scores_that_tell_nothing_still_give_a_slot(value, choice):
 def test_visits_refuse_what_does_not_fit():
     component = make("full")
     Z = component.features(data("full", n=6))
-    table = seating.seats(component, seating.sums(Z, np.arange(6) % 2, 2), np.array([3, 3]), 6)
-    points = seating.points(component, Z)
+    table = component.seats(sampling.sums(Z, np.arange(6) % 2, 2), np.array([3, 3]), 6)
+    points = component.points(Z)
     for X, labels in ((points[:, :-1].copy(), np.zeros(6, int)), (points, np.full(6, 5))):
         with pytest.raises(ValueError, match="must"):
-            gibbs.visit(table, X, labels, np.full(6, -1), np.zeros(6), 0.0, 0)
+            sampling.visit(table, X, labels, np.full(6, -1), np.zeros(6), 0.0, 0)

@@ -31,7 +31,7 @@ def test_groups_and_covariances_are_recovered():
         true = loadings[np.bincount(g[model.labels_ == j]).argmax()]
         found = model.loadings_[j] @ model.loadings_[j].T
         assert np.linalg.norm(found - true @ true.T) < 0.35 * np.linalg.norm(true @ true.T)
-    assert model.noise_variances_.mean() == pytest.approx(1.0, abs=0.1)
+    assert model.uniquenesses_.mean() == pytest.approx(1.0, abs=0.1)
     assert np.diff(model.history_).min() > -1e-6
 
 
@@ -40,7 +40,7 @@ def test_one_cluster_is_factor_analysis():
     ours = FactorMixture(1, n_factors=2, tol=1e-11, max_iter=5000).fit(X)
     peer = FactorAnalysis(2, tol=1e-11, max_iter=5000, svd_method="lapack").fit(X)
     assert ours.log_likelihood_ == pytest.approx(peer.score(X) * len(X), abs=1e-3)
-    np.testing.assert_allclose(ours.noise_variances_[0], peer.noise_variance_, atol=1e-3)
+    np.testing.assert_allclose(ours.uniquenesses_[0], peer.noise_variance_, atol=1e-3)
     np.testing.assert_allclose(
         ours.loadings_[0] @ ours.loadings_[0].T, peer.components_.T @ peer.components_, atol=1e-2
     )
@@ -79,13 +79,13 @@ def test_more_features_than_objects():
 
 
 @quiet
-def test_constant_features_and_shared_noise():
+def test_constant_features_and_shared_uniquenesses():
     X, g, _ = clusters(150, d=10)
     X[:, 3] = 7.0
-    model = FactorMixture(3, shared_noise=True, random_state=0).fit(X)
+    model = FactorMixture(3, shared_uniquenesses=True, random_state=0).fit(X)
     assert adjusted_rand_index(g, model.labels_) > 0.8
     np.testing.assert_allclose(
-        model.noise_variances_, np.tile(model.noise_variances_[0], (3, 1)), rtol=1e-9
+        model.uniquenesses_, np.tile(model.uniquenesses_[0], (3, 1)), rtol=1e-9
     )
     np.testing.assert_allclose(model.means_[:, 3], 7.0)
 
@@ -102,8 +102,8 @@ def test_warnings_and_refusals():
         ("n_factors", 1.5, TypeError),
         ("n_factors", "many", ValueError),
         ("n_factors", [], ValueError),
-        ("reg_covar", 1.0, ValueError),
-        ("shared_noise", "yes", TypeError),
+        ("regularization", 1.0, ValueError),
+        ("shared_uniquenesses", "yes", TypeError),
     ):
         with pytest.raises(kind, match=name):
             FactorMixture(2).set_params(**{name: value}).fit(rng.normal(size=(20, 4)))

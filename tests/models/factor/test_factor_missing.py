@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 from sfumato import FactorMixture
+from sfumato.components import factor as kernel
 from sfumato.metrics import adjusted_rand_index
-from sfumato.models.factor import kernel, missing
+from sfumato.numerics.coordinates import Coordinates
 
 
 def state(k=2, d=4, q=2, seed=0):
@@ -30,7 +31,7 @@ def slow_joint(X, s):
     """log( pi_j N ) by the marginal of every object's observed features, one after the other."""
     out = np.zeros((len(s.weights), len(X)))
     for j in range(len(s.weights)):
-        sigma = s.loadings[j] @ s.loadings[j].T + np.diag(s.noise[j])
+        sigma = s.loadings[j] @ s.loadings[j].T + np.diag(s.uniquenesses[j])
         for i, x in enumerate(X):
             o = np.flatnonzero(~np.isnan(x))
             out[j, i] = np.log(s.weights[j])
@@ -42,8 +43,8 @@ def slow_joint(X, s):
 
 def test_densities_are_those_of_the_observed_marginals():
     X, s = data(), state()
-    np.testing.assert_allclose(missing.logits(X, s), slow_joint(X, s), atol=1e-9)
-    np.testing.assert_allclose(missing.logits(X, s)[:, 0], np.log(s.weights), atol=1e-12)
+    np.testing.assert_allclose(kernel.seen_logits(X, s), slow_joint(X, s), atol=1e-9)
+    np.testing.assert_allclose(kernel.seen_logits(X, s)[:, 0], np.log(s.weights), atol=1e-12)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -52,7 +53,7 @@ def test_one_step_equals_a_slow_loop(shared):
     w = np.random.default_rng(1).random(len(X))
     L = slow_joint(X, s)
     R = np.exp(L - np.logaddexp.reduce(L, axis=0)) * w
-    found = missing.update(missing.summarize(X, w, s), s, 1e-9, shared=shared)
+    found = kernel.update_seen(kernel.summarize_seen(X, w, s), s, 1e-9, shared=shared)
     residual, seen = np.zeros((2, 4)), np.zeros((2, 4))
     for j in range(2):
         for c in range(4):
@@ -62,7 +63,7 @@ def test_one_step_equals_a_slow_loop(shared):
                     continue
                 o = np.flatnonzero(~np.isnan(x))
                 lo = s.loadings[j, o]
-                beta = lo.T @ np.linalg.inv(lo @ lo.T + np.diag(s.noise[j, o]))
+                beta = lo.T @ np.linalg.inv(lo @ lo.T + np.diag(s.uniquenesses[j, o]))
                 f = np.append(beta @ (x[o] - s.means[j, o]), 1.0)
                 T = np.outer(f, f)
                 T[:2, :2] += np.eye(2) - beta @ lo
@@ -72,7 +73,7 @@ def test_one_step_equals_a_slow_loop(shared):
             assert found.means[j, c] == pytest.approx(b[2], abs=1e-8)
             residual[j, c], seen[j, c] = square - b @ h, G[2, 2]
     noise = residual.sum(axis=0) / seen.sum(axis=0) if shared else residual / seen
-    np.testing.assert_allclose(found.noise, np.broadcast_to(noise, (2, 4)), atol=1e-8)
+    np.testing.assert_allclose(found.uniquenesses, np.broadcast_to(noise, (2, 4)), atol=1e-8)
     np.testing.assert_allclose(found.weights, R.sum(axis=1) / w.sum(), atol=1e-10)
 
 
@@ -82,9 +83,9 @@ def test_a_step_never_lowers_the_observed_likelihood(seed, k, q, shared):
     X, s = data(25, seed=seed), state(k, 4, q, seed)
     values = []
     for _ in range(8):
-        stats = missing.summarize(X, None, s)
+        stats = kernel.summarize_seen(X, None, s)
         values.append(stats.objective)
-        s = missing.update(stats, s, 1e-3, shared=shared)
+        s = kernel.update_seen(stats, s, 1e-3, shared=shared)
     # The first step makes the noise common where it must be.
     assert np.diff(values[int(shared) :]).min() >= -1e-8 * abs(values[-1])
 
@@ -96,12 +97,15 @@ def test_a_fixed_point_is_stationary_by_finite_differences():
     X += rng.normal(size=X.shape)
     X[rng.random(X.shape) < 0.2] = np.nan
     for _ in range(1000):
-        s = missing.update(missing.summarize(X, None, s), s, 0.01, shared=False)
-    assert s.noise.min() > 0.011
-    x = kernel.pack(s)
+        s = kernel.update_seen(kernel.summarize_seen(X, None, s), s, 0.01, shared=False)
+    assert s.uniquenesses.min() > 0.011
+    d = s.means.shape[1]
+    plain = Coordinates(np.zeros(d), np.ones(d), None, np.ones(d))
+    component = kernel.Factors(2, s.loadings.shape[2], plain, 0.01, False, True)
+    x = kernel.Factors.pack(s)
     for step in np.eye(len(x)):
         ends = [
-            np.logaddexp.reduce(slow_joint(X, kernel.unpack(x + e * step, s, 0.01)), axis=0).sum()
+            np.logaddexp.reduce(slow_joint(X, component.unpack(x + e * step, s)), axis=0).sum()
             for e in (1e-5, -1e-5)
         ]
         assert abs(ends[0] - ends[1]) / 2e-5 < 5e-2
@@ -110,19 +114,22 @@ def test_a_fixed_point_is_stationary_by_finite_differences():
 @pytest.mark.parametrize("shared", [False, True])
 def test_without_holes_it_is_the_plain_step(shared):
     X, s = np.random.default_rng(0).normal(size=(30, 4)), state()
-    plain, full = kernel.summarize(X, None, kernel.ready(s)), missing.summarize(X, None, s)
+    plain, full = (
+        kernel.summarize_complete(X, None, kernel.ready(s)),
+        kernel.summarize_seen(X, None, s),
+    )
     assert full.objective == pytest.approx(plain.objective)
-    one = kernel.update(plain, s, 1e-3, shared=shared)
-    for a, b in zip(one, missing.update(full, s, 1e-3, shared=shared), strict=True):
+    one = kernel.update_complete(plain, s, 1e-3, shared=shared)
+    for a, b in zip(one, kernel.update_seen(full, s, 1e-3, shared=shared), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
 
 
 def test_a_feature_that_a_cluster_has_nowhere_keeps_its_parameters():
     X, s = data(20), state()
     given = np.tile([1.0, 0.0], (20, 1))
-    found = missing.update(missing.summarize(X, None, s, given), s, 1e-3, shared=False)
+    found = kernel.update_seen(kernel.summarize_seen(X, None, s, given), s, 1e-3, shared=False)
     np.testing.assert_array_equal(found.means[1], s.means[1])
-    np.testing.assert_array_equal(found.noise[1], s.noise[1])
+    np.testing.assert_array_equal(found.uniquenesses[1], s.uniquenesses[1])
     assert np.isfinite(found.means).all()
 
 

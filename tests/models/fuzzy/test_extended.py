@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits, make_moons
 from sfumato import FuzzyCMeans
 from sfumato import memberships as ms
 from sfumato.metrics import adjusted_rand_index
-from sfumato.models.fuzzy import geometry
+from sfumato.models.fuzzy import general as geometry
 
 
 def cosine_kernel(A, B):

@@ -13,7 +13,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from sfumato import EvidenceWarning, FuzzyCMeans
-from sfumato.models.fuzzy import kernel
 from tolerances import settled, stopped
 
 X, TRUTH = make_blobs(300, centers=[[0, 0, 0], [8, 0, 0], [0, 8, 8]], random_state=0)
@@ -122,12 +121,25 @@ def test_units_and_offsets_do_not_matter(scale, shift, dtype):
     np.testing.assert_allclose(moved, reference, atol=1e-8 if dtype == np.float64 else 2e-3)
 
 
-def test_threads_do_not_change_the_answer():
+@pytest.mark.parametrize("metric", ["euclidean", "mahalanobis", "manhattan"])
+@pytest.mark.parametrize("noise", [None, 2.0])
+def test_clusters_come_by_size_whatever_the_order_of_the_objects(metric, noise):
     rng = np.random.default_rng(0)
-    big = np.vstack([rng.normal(size=(5000, 3)), rng.normal(size=(5000, 3)) + 4])
-    one, two = (FuzzyCMeans(2, random_state=0, n_jobs=n, n_init=1).fit(big) for n in (1, 2))
-    np.testing.assert_array_equal(one.memberships_, two.memberships_)
-    np.testing.assert_array_equal(one.predict_proba(big), one.memberships_)
+    sizes = np.repeat([0, 1, 2], [20, 50, 50])
+    points = rng.normal(size=(120, 2)) + 9.0 * np.array([[0, 0], [1, 0], [0, 1]])[sizes]
+    shuffle = rng.permutation(120)
+    model, again = (
+        FuzzyCMeans(3, metric=metric, noise=noise, random_state=0).fit(points[rows])
+        for rows in (np.arange(120), shuffle)
+    )
+    assert (np.diff(model.memberships_.sum(axis=0)[:3]) <= 1e-6 * 120).all()
+    np.testing.assert_allclose(again.memberships_, model.memberships_[shuffle], atol=1e-4)
+
+
+def test_one_of_several_numbers_is_chosen():
+    model = FuzzyCMeans((2, 4), random_state=0).fit(X)
+    assert model.n_clusters_ in (2, 4)
+    assert [row.n_clusters for row in model.selection_.table if row.n_clusters > 1] == [2, 4]
 
 
 def test_a_mapped_file_is_read_where_it_is(tmp_path):
@@ -191,10 +203,10 @@ def test_structureless_evidence_is_named():
 
 
 @pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
-@pytest.mark.parametrize("fuzzifier", [150.0, 1000.0, 1e9, 1e17, 1e300])
+@pytest.mark.parametrize("fuzzifier", [30.0, 100.0])
 @pytest.mark.parametrize("noise", [None, 0.5])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_huge_fuzzifiers_make_memberships_equal(fuzzifier, noise, dtype):
+def test_large_fuzzifiers_make_memberships_equal(fuzzifier, noise, dtype):
     model = FuzzyCMeans(3, fuzzifier=fuzzifier, noise=noise, random_state=0).fit(X.astype(dtype))
     D = ((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2)
     if noise is not None:
@@ -208,13 +220,6 @@ def test_huge_fuzzifiers_make_memberships_equal(fuzzifier, noise, dtype):
     assert np.isfinite(model.partial_fit(X.astype(dtype)).predict_proba(X)).all()
 
 
-def test_the_cost_of_huge_fuzzifiers_nears_the_geometric_mean():
-    D = np.random.default_rng(0).uniform(0.1, 3.0, size=(4, 50))
-    for fuzzifier, rtol in ((1e9, 1e-7), (1e17, 1e-12), (1e300, 1e-12)):
-        cost = kernel.share(D.copy(), kernel.Rule(fuzzifier))[1]
-        np.testing.assert_allclose(cost, np.exp(np.log(D).mean(axis=0)), rtol=rtol)
-
-
 @pytest.mark.parametrize(
     "params, message",
     [
@@ -222,6 +227,7 @@ def test_the_cost_of_huge_fuzzifiers_nears_the_geometric_mean():
         ({"entropy": 1e308}, "entropy must lie in"),
         ({"fuzzifier": 0.9}, "fuzzifier"),
         ({"fuzzifier": np.inf}, "fuzzifier"),
+        ({"fuzzifier": 101.0}, "fuzzifier"),
         ({"noise": -1.0}, "noise"),
         ({"entropy": 0.0}, "entropy"),
         ({"n_clusters": 301}, "n_clusters"),
@@ -319,7 +325,7 @@ def test_a_fuzzifier_of_one_is_k_means(form, rng):
     start = X[[0, 1, 2]]
     centers, labels = lloyd(X, start, weights)
     model = FuzzyCMeans(3, fuzzifier=1, init=start).fit(form(X), sample_weight=weights)
-    order = np.lexsort(centers.T[::-1])
+    order = np.argsort(-np.bincount(labels, weights))  # the largest cluster first
     np.testing.assert_allclose(model.cluster_centers_, centers[order], rtol=1e-5)
     np.testing.assert_array_equal(model.memberships_, np.eye(3)[np.argsort(order)[labels]])
     peer = KMeans(3, init=start, n_init=1, tol=0.0).fit(X, sample_weight=weights)

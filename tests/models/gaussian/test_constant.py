@@ -97,7 +97,7 @@ def test_a_class_with_a_constant_is_the_density_of_the_others_times_that_of_the_
         MixtureClassifier([1, 2], **settings).fit(np.delete(data, 1, axis=1), labels).mixtures_[1]
     )
     new = np.array([[3.0, 5.0, 3.0], [3.0, 5.001, 2.0], [1.0, np.nan, 3.0], [3.0, 1e130, 3.0]])
-    narrow = stats.norm(5.0, 5.0 * np.sqrt(model.mixtures_[1].reg_covar)).logpdf(new[:3, 1])
+    narrow = stats.norm(5.0, 5.0 * np.sqrt(model.mixtures_[1].regularization)).logpdf(new[:3, 1])
     found = model.mixtures_[1].score_samples(new)
     expected = alone.score_samples(np.delete(new, 1, axis=1)[:3]) + np.nan_to_num(narrow)
     np.testing.assert_allclose(found[:3], expected, rtol=1e-9)

@@ -101,4 +101,4 @@ def test_links_with_labels_and_missing_values():
     with pytest.raises(ValueError, match="rows 9 and 3"):
         model.fit(X, labels, must_link=[[3, 9]], cannot_link=[[9, 3]])
     with pytest.raises(ValueError, match="average"):
-        GaussianMixture(2, average=True).fit(X, must_link=[[0, 1]])
+        GaussianMixture(2, covariance_type="average").fit(X, must_link=[[0, 1]])

@@ -14,9 +14,7 @@ from sklearn.datasets import load_iris
 
 from sfumato import GaussianMixture
 from sfumato.conjugate import NormalInverseWishart
-from sfumato.datasets import make_gaussians
-from sfumato.models.gaussian import search
-from sfumato.models.gaussian.likelihood import outer_covariances
+from sfumato.engine import mixture
 from sfumato.numerics.families import FAMILIES
 
 IRIS = load_iris().data
@@ -39,8 +37,8 @@ def loaded(name):
 @pytest.mark.parametrize("name", ["iris", "faithful", "thyroid"])
 def test_a_search_reaches_the_criteria_of_mclust(name, monkeypatch):
     X, expected, fits = loaded(name), golden(name), []
-    fit_all = search.fit_all
-    monkeypatch.setattr(search, "fit_all", lambda *args: fits.extend(fit_all(*args)) or fits)
+    fit_all = mixture.fit_all
+    monkeypatch.setattr(mixture, "fit_all", lambda *args: fits.extend(fit_all(*args)) or fits)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model = GaussianMixture(range(1, 10), random_state=0).fit(X)
@@ -61,10 +59,10 @@ def test_a_search_reaches_the_criteria_of_mclust(name, monkeypatch):
 
 def independent_bic(fit, X):
     """BIC with mclust's sign, by SciPy's densities and mclust's count, at a state of a search."""
-    state, coordinates = fit.run.state, fit.likelihood.view.coordinates
+    state, component = fit.run.state, fit.likelihood.component
     family, (k, d) = state.family, state.means.shape
-    means = coordinates.outer(state.means)
-    shapes = outer_covariances(state, family, coordinates)
+    means = component.coordinates.outer(state.means)
+    shapes = component.outer_covariances(state)
     belong_to(family, shapes)
     L = [
         np.log(weight) + multivariate_normal(mean, S).logpdf(X)
@@ -136,33 +134,13 @@ def test_the_default_takes_the_family_with_the_best_criterion():
 
 
 def test_an_average_lies_between_its_members_and_holds_for_new_objects():
-    model = GaussianMixture([2, 3], average=True, n_init=2, random_state=0).fit(IRIS)
+    model = GaussianMixture([2, 3], covariance_type="average", n_init=2, random_state=0).fit(IRIS)
     np.testing.assert_allclose(model.memberships_.sum(axis=1), 1.0, atol=1e-12)
     np.testing.assert_allclose(model.predict_proba(IRIS), model.memberships_, atol=1e-12)
     assert len(model._members) > 1
     best = GaussianMixture([2, 3], n_init=2, random_state=0).fit(IRIS)
     assert model.memberships_.shape == best.memberships_.shape
     assert (model.labels_ == best.labels_).mean() > 0.9
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_bootstrap_average_is_less_sure_where_parameters_are_open():
-    simulated = make_gaussians(400, 4, separation=2.0, random_state=100)
-    X = simulated[0]
-    plain = GaussianMixture(4, random_state=0).fit(X)
-    model = GaussianMixture(4, average="bootstrap", random_state=0).fit(X)
-    again = GaussianMixture(4, average="bootstrap", random_state=0).fit(X)
-    np.testing.assert_array_equal(model.memberships_, again.memberships_)
-    np.testing.assert_allclose(model.memberships_.sum(axis=1), 1.0, atol=1e-12)
-    np.testing.assert_allclose(model.predict_proba(X), model.memberships_, atol=1e-12)
-    np.testing.assert_allclose(model.means_, plain.means_)
-    sure, bound = (each.memberships_.max(axis=1).mean() for each in (model, plain))
-    assert sure < bound - 0.005
-    apart = np.vstack([X[:60], X[60:120] + 50.0])
-    sharp = GaussianMixture(2, average="bootstrap", random_state=0).fit(apart)
-    assert sharp.memberships_.max(axis=1).min() > 1 - 1e-6
-    with pytest.raises(ValueError, match="average"):
-        GaussianMixture(3, average="often").fit(X)
 
 
 def test_the_default_prior_is_that_of_mclust():

@@ -51,7 +51,7 @@ def test_the_family_is_chosen_with_the_labels_known():
     assert cross_val_score(clone(model), X, Y, cv=5).mean() > 0.96
 
 
-@pytest.mark.filterwarnings("ignore:2 components describe:UserWarning")
+@pytest.mark.filterwarnings("ignore:one cluster describes:UserWarning")
 @pytest.mark.filterwarnings("ignore:structure test:UserWarning")
 def test_every_class_may_have_a_mixture_of_its_own():
     rng = np.random.default_rng(0)

@@ -287,6 +287,7 @@ def test_na_of_nullable_columns_is_missing(cells, dtype, kind):
     np.testing.assert_allclose(found.score_samples(table), expected.score_samples(plain))
 
 
+@pytest.mark.filterwarnings("ignore:one cluster describes")
 def test_the_structure_test_reads_numbers_unless_categories_tell_clusters_apart():
     rng = np.random.default_rng(0)
     noise = pd.DataFrame(

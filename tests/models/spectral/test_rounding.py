@@ -53,7 +53,7 @@ def test_centers_without_rows_go_to_the_worst(rng):
     for _ in range(4):
         expected, value = kmeans.lloyd_step(Z, weights, (Z**2).sum(axis=1), expected)
         history.append(value)
-    moved, found, _ = native.lloyd(Z, weights, centers, 4, 0.0)
+    moved, _, found, _ = native.lloyd(Z, weights, centers, 4, 0.0)
     np.testing.assert_allclose(found, history, rtol=1e-12)
     np.testing.assert_allclose(moved, expected, atol=1e-12)
 

@@ -86,7 +86,7 @@ def test_the_family_and_the_number_are_found():
     model.fit(X)
     assert model.n_clusters_ == 3
     assert len(model.search_) == 2 * 14
-    best = min(model.search_, key=lambda row: row.bic)
+    best = model.search_.best(1)[0]
     assert best.setting == {"n_clusters": 3, "covariance_type": model.covariance_type_}
     assert model.bic(X) == pytest.approx(best.bic)
 
@@ -128,7 +128,7 @@ def test_bad_parameters_are_named():
         ("covariance_type", "VVX"),
         ("degrees_of_freedom", "some"),
         ("degrees_of_freedom", 0.0),
-        ("reg_covar", 0.0),
+        ("regularization", 0.0),
         ("criterion", "best"),
         ("n_clusters", []),
     ):
@@ -144,11 +144,11 @@ def test_a_collapsed_candidate_neither_wins_nor_has_a_probability():
     choice = choose_n_clusters(model, X, [2, 3, 8])
     collapsed = choice.estimator.search_[-1]
     assert np.isnan([collapsed.bic, collapsed.icl, collapsed.aic]).all()
-    assert "too few objects" in collapsed.reason
+    assert "objects" in collapsed.reason or "outliers" in collapsed.reason
     assert choice.n_clusters == choice.preferred == 2
     assert choice.distribution[2] > 0.9
     assert choice.distribution[8] == 0.0
-    assert "too few objects" in choice.table[-1].failure
+    assert choice.table[-1].failure == collapsed.reason
     assert [row.failure for row in choice.table[:-1]] == [None, None]
 
 
@@ -160,7 +160,7 @@ def test_auto_leaves_outliers_to_the_tails(n_groups):
     X = np.concatenate([groups, rng.uniform(-20, 25, (8, 2))])
     model = StudentMixture("auto", max_clusters=4, n_init=3, tol=1e-5, random_state=0).fit(X)
     assert model.n_clusters_ == n_groups
-    assert any("lies around" in row.reason for row in model.search_)
+    assert any("left to the tails" in row.reason for row in model.search_)
 
 
 @pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from sfumato import EvidenceWarning, StudentMixture
-from sfumato.models.student import kernel, search, starts
+from sfumato.engine import search
 from sfumato.numerics import families
 
 quiet = pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
@@ -46,8 +46,9 @@ def test_six_irises_on_a_plane_are_no_solution():
 
 def test_many_objects_compete_on_a_sample_and_the_best_go_on_with_all(monkeypatch):
     X, g = groups(900)
-    monkeypatch.setattr(StudentMixture, "_screen", 200)
+    monkeypatch.setattr(search, "SCREEN", 300)
     model = StudentMixture(3, random_state=0).fit(X)
+    assert model.search_.n_objects == 300
     monkeypatch.undo()
     whole = StudentMixture(3, random_state=0).fit(X)
     assert model.covariance_type_ == whole.covariance_type_
@@ -78,30 +79,3 @@ def test_one_cluster_of_any_simple_shape_shows_that_there_is_no_structure():
     X = np.random.default_rng(3).normal(size=(150, 2)) @ [[3.0, 2.0], [0.0, 0.5]]
     with pytest.warns(EvidenceWarning, match="one cluster describes these data better"):
         StudentMixture(2, n_init=2, random_state=0).fit(X)
-
-
-@pytest.mark.parametrize("family", families.FAMILIES)
-def test_memberships_carry_over_to_another_family(family):
-    """One M step with full scatter equals that of the family's own statistics at equal scales."""
-    X = groups(60)[0]
-    rng = np.random.default_rng(0)
-    means, scales = rng.normal(size=(2, 3)), np.repeat(np.diag([1.0, 2.0, 0.5])[None], 2, axis=0)
-    state = kernel.State(np.array([0.4, 0.6]), means, scales, np.array([5.0, 5.0]))
-    rule = kernel.Rule(family, "common", 1e-9, np.ones(3))
-    carried = search._carried(kernel.summarize(X, None, kernel.ready(state)), state, rule)
-    own = state
-    if not rule.full:
-        own = state._replace(scales=np.diagonal(scales, axis1=1, axis2=2).copy())
-    expected = kernel.update(kernel.summarize(X, None, kernel.ready(own)), own, rule)
-    for one, other in zip(carried, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-9)
-
-
-def test_clusters_of_fewer_objects_than_fix_a_shape_are_found():
-    def shares(*weights):
-        k = len(weights)
-        return kernel.State(np.array(weights), np.zeros((k, 2)), np.ones((k, 2)), np.ones(k))
-
-    assert starts.smallest(shares(0.6, 0.01, 0.39), 200.0) == 1
-    assert starts.smallest(shares(0.6, 0.015, 0.385), 200.0) is None
-    assert starts.smallest(shares(0.6, 0.4), 1.0) is None  # weights that sum to one

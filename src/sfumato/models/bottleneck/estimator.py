@@ -5,7 +5,7 @@ Clusters of the rows of a table of counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from ...engine import acceleration, loop
 from ...engine.base import InductiveClusterer
 from ...engine.clusterer import plain_features
 from ...numerics import contingency
+from ...numerics.distances import largest_first
 from ...selection.automatic import AutomaticClusters
 from . import kernel
 
@@ -52,8 +53,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     tol : float, default 1e-9
         Change of the objective, in nats, at which to stop.
     random_state : int, Generator or None
-    n_jobs : int or None
-        Threads; ``None`` means every core.
+        Random seed.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
 
     def __init__(
         self,
-        n_clusters: int | str = "auto",
+        n_clusters: int | Sequence[int] | str = "auto",
         *,
         max_clusters: int = 20,
         beta: float = 20.0,
@@ -111,11 +111,9 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         max_iter: int = 1000,
         tol: float = 1e-9,
         random_state: RandomState = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.max_clusters = max_clusters
         self.beta, self.anneal = beta, anneal
-        self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _streams(self) -> bool:
@@ -130,13 +128,13 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         try:
             refuse_tensors(self, X)
             X = check_features(self, X, reset=True)
-            Q, largest = self._distributions(X)
-            mass = _mass(X, largest, sample_weight)
+            Q, totals = self._distributions(X)
+            mass = _mass(X, totals, sample_weight)
         except (ValueError, TypeError):
             self._forget()
             raise
         self._dtype = X.dtype
-        return Rows(Q, mass, n_jobs=self.n_jobs)
+        return Rows(Q, mass)
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         needed = super()._memory_needed(size)
@@ -151,8 +149,8 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         yield from super()._smaller_alternatives(size)
 
     def _distributions(self, X: Any) -> tuple[Any, np.ndarray]:
-        """q(c|x) of rows of counts, zero for a row without counts, and the largest count of each
-        row.
+        """q(c|x) of rows of counts, zero for a row without counts, and their totals, relative to
+        the largest count.
         """
         values = X.data if sp.issparse(X) else X
         if values.size and values.min() < 0:
@@ -160,13 +158,10 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
                 f"Negative values in data passed to {type(self).__name__}: X must hold counts, "
                 f"its smallest is {values.min():g}"
             )
-        largest = (X.max(axis=1).toarray().ravel() if sp.issparse(X) else X.max(axis=1)).astype(
-            np.float64
-        )
-        Q = _divided(
-            X.astype(np.float64), largest
-        )  # first by the largest count, so that no sum overflows or vanishes
-        return _divided(Q, np.asarray(Q.sum(axis=1)).ravel()), largest
+        largest = np.full(X.shape[0], float(values.max(initial=0.0)))
+        Q = _divided(X.astype(np.float64), largest)
+        totals = np.asarray(Q.sum(axis=1)).ravel()
+        return _divided(Q, totals), totals
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """Square roots of the shares, whose Euclidean distance is Hellinger's."""
@@ -231,6 +226,12 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
             weights, 0.98 * state.distributions + 0.02 * first.distributions, state.beta
         )
 
+    def _ordered(self, run: loop.Run) -> loop.Run:
+        weights, distributions, beta = run.state
+        order = largest_first(weights, distributions)
+        state = kernel.Bottleneck(weights[order], distributions[order], beta)
+        return run._replace(state=state)
+
     def _sequence(self, rows: Rows, state: kernel.Bottleneck) -> loop.Run:
         Q, mass = rows.X, rows.columns[0]
 
@@ -257,15 +258,6 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         )[0]
         return max(0.0, within), kernel.relevance(table)
 
-    def _distortion(self, rows: Rows, state: kernel.Bottleneck) -> float:
-        table, entropy = rows.sum(
-            lambda Q, mass: (
-                kernel.joint(self._assign(Q, state), Q, mass),
-                float(mass @ kernel.row_entropies(Q)),
-            )
-        )
-        return contingency.distortion(table, state.distributions, entropy)
-
     def _finish(self, rows: Rows, run: loop.Run) -> None:
         self._state = state = run.state
         hard = np.isinf(state.beta)
@@ -273,7 +265,13 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         self.weights_, self.class_distributions_ = state.weights, state.distributions
         self.compression_, self.relevance_ = self._information(rows, state)
         self.information_ = kernel.information(rows.X, rows.columns[0])
-        self.distortion_ = self._distortion(rows, state)
+        table, doubt = rows.sum(
+            lambda Q, mass: (
+                kernel.joint(self._assign(Q, state), Q, mass),
+                float(mass @ kernel.row_entropies(Q)),
+            )
+        )
+        self.distortion_ = contingency.distortion(table, state.distributions, doubt)
         self.information_curve_ = self._curve()
         memberships = rows.map(lambda Q, mass: self._assign(Q, state)).astype(
             self._dtype, copy=False
@@ -325,11 +323,11 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         refuse_tensors(self, X)
         counts = check_features(self, X, reset=False)
         Q, _ = self._distributions(counts)
-        U = Rows(Q, n_jobs=self.n_jobs).map(lambda block: self._assign(block, self._state))
+        U = Rows(Q).map(lambda block: self._assign(block, self._state))
         return self._new_at(U.astype(counts.dtype, copy=False), n_clusters, X)
 
     def score(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
         """The objective of rows of counts at the fitted clusters, its sign turned so that higher is
         better.
@@ -348,8 +346,8 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         self._check_fitted()
         refuse_tensors(self, X)
         X = check_features(self, X, reset=False)
-        Q, largest = self._distributions(X)
-        rows = Rows(Q, _mass(X, largest, sample_weight), n_jobs=self.n_jobs)
+        Q, totals = self._distributions(X)
+        rows = Rows(Q, _mass(X, totals, sample_weight))
         if np.isinf(self._state.beta):
             return (
                 kernel.entropy(self._marginal)
@@ -374,22 +372,15 @@ def _divided(X: Any, divisor: np.ndarray) -> Any:
     )
 
 
-def _mass(X: Any, largest: np.ndarray, sample_weight: ArrayLike | None) -> np.ndarray:
+def _mass(X: Any, totals: np.ndarray, sample_weight: ArrayLike | None) -> np.ndarray:
     """p(x), in proportion to the total of each row and its weight."""
     with np.errstate(over="ignore"):
         weights = check_weights(sample_weight, X, any_size=True)
-    weights = np.ones(len(largest)) if weights is None else weights / weights.max()
-    if not largest.any():
+    if not totals.any():
         raise ValueError("X holds no counts: every row sums to 0")
-    if not largest[weights > 0].any():
+    mass = totals if weights is None else totals * (weights / weights.max())
+    if not mass.any():
         raise ValueError(
             "sample_weight is 0 for every row of X that holds counts: give one of them weight"
         )
-    with np.errstate(over="ignore", invalid="ignore"):  # of rows without weight
-        totals = np.asarray(
-            _divided(X.astype(np.float64), np.full(len(largest), largest[weights > 0].max())).sum(
-                axis=1
-            )
-        ).ravel()
-        mass = np.where(weights > 0, totals * weights, 0.0)
     return mass / mass.sum()

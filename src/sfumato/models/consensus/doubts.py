@@ -9,7 +9,7 @@ import numpy as np
 from ...array.warn import warn
 from ...numerics import label_table as tables
 
-__all__ = ["warn_if_noise", "warn_of_gaps"]
+__all__ = ["decided", "warn_if_noise"]
 
 CRISP = 0.95  # mean largest membership that data without clusters do not reach
 # Eigenvalues above this are compared with the next one: without a cluster, fine partitions make the
@@ -19,21 +19,28 @@ LOCAL = 0.5
 FAINT = 0.25
 
 
-def warn_of_gaps(table: tables.Table) -> None:
-    """Warn when objects fall into sets that no partition saw together."""
+def decided(table: tables.Table) -> tables.Table:
+    """The table without partitions beyond the largest set of objects that some saw together.
+
+    Nothing says how clusters of one set relate to those of another. All arrangements are as good,
+    so that memberships of the other sets, averaged over these, are equal in all clusters.
+    """
     if not tables.has_gaps(table):
-        return
-    together = tables.separate_groups(tables.encode(np.where(table.seen(), 0, -1), table.weights))[
-        table.coverage > 0
-    ]
-    if len(np.unique(together)) > 1:
-        warn(
-            f"the objects fall into {len(np.unique(together))} sets that no partition saw "
-            "together: "
-            "nothing says how clusters of one set relate to those of another; fit each by itself, "
-            "or "
-            "add partitions that see some objects of several"
-        )
+        return table
+    seen = table.seen() & (table.weights > 0)
+    together = tables.separate_groups(tables.encode(np.where(seen, 0, -1), table.weights))
+    sizes = np.bincount(together, table.mass)
+    sizes[together[table.coverage <= 0]] = 0.0
+    if (sizes > 0).sum() < 2:
+        return table
+    warn(
+        f"the objects fall into {int((sizes > 0).sum())} sets that no partition saw together: "
+        "nothing says how clusters of one set relate to those of another, so that only those of "
+        "the largest set are decided; fit each by itself, or add partitions that see some objects "
+        "of several"
+    )
+    kept = seen[together == np.argmax(sizes)].any(axis=0)
+    return tables.reweight(table, table.weights * kept)
 
 
 def warn_if_noise(solution: Any, table: tables.Table) -> None:

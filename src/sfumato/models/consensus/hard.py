@@ -26,7 +26,7 @@ from ...memberships import align
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
 from ...similarity.coassociation import Coassociation, check_partition_weight, coassociation
-from .doubts import warn_if_noise, warn_of_gaps
+from .doubts import decided, warn_if_noise
 from .ensemble import ClusteringEnsemble
 from .reading import Settings
 from .selection import choose
@@ -80,6 +80,7 @@ def accumulate(
     """
     if model._precomputed():
         C = coassociation(X, partition_weight)
+        C = Coassociation(decided(C.table), C.categories)
         _check_feature_names(model, X, reset=True)
         model.n_features_in_ = C.table.codes.shape[1]
         weights = object_weights(sample_weight, C)
@@ -157,7 +158,6 @@ def fit_hard(
             )
             k = 1
     solution = solve(model.consensus, table, k, settings)
-    warn_of_gaps(table)
     if model.consensus in LINKAGES and tables.has_unseen_pairs(table):
         warn(
             "some pairs of objects were seen together by no partition: "
@@ -184,14 +184,18 @@ def criterion_of(model: Estimator) -> str:
 
 
 def uniform_where_unseen(table: tables.Table, memberships: np.ndarray) -> np.ndarray:
-    """Memberships in which objects that no partition saw are uniform, with a warning."""
+    """Memberships in which objects that no partition saw are uniform, with a warning.
+
+    Uniform, too, are those of sets that are left undecided, which ``decided`` has warned of.
+    """
     unseen = table.coverage <= 0
     if not unseen.any():
         return memberships
-    warn(
-        f"{int(unseen.sum())} of {len(unseen)} objects were seen by no partition: "
-        "their memberships are uniform"
-    )
+    n = int((~table.objects(unseen).seen().any(axis=1)).sum())
+    if n:
+        warn(
+            f"{n} of {len(unseen)} objects were seen by no partition: their memberships are uniform"
+        )
     return np.where(unseen[:, None], 1.0 / memberships.shape[1], memberships)
 
 

@@ -10,13 +10,18 @@ sum_i r_ik z(x_i)
 
 and the predictive density of a new object is E(S_k + z(x)) - E(S_k). Objects are columns: features
 are (q, b). Terms that do not depend on the cluster (units, multinomial coefficients) are left to
-``log_base``. A missing number (NaN) has zero features, or NaN where features are correlated
-(``missing``).
+``log_base``.
+
+A missing value has zero features where features are independent. Where they are correlated it is a
+latent variable, NaN in z(x): an expected log density  C . z(x) = c - (x - m)' W (x - m) / 2  is
+integrated over it, which gives the density of what was seen under N(m, W^-1), and the sums of
+features are expected ones. The marginal of a t distribution, the predictive density, is one again.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,55 +32,89 @@ from ...array.arrays import namespace, to_numpy
 from ...array.types import Array
 from ...conjugate.kernel import LOG_2PI, normal_wishart_log_normalizer
 from ...numerics import distances
-from . import missing
+from ...numerics.holes import Marginal, Patterns
 
-__all__ = ["CountComponent", "DiagonalComponent", "FullComponent", "standardize"]
-
-
-def standardize(X: Any, center: np.ndarray, unit: np.ndarray) -> Any:
-    """Objects as columns (d, b) in float64, centred and in units of each feature."""
-    xp = namespace(X)
-    if sp.issparse(X):
-        X = X.toarray()
-    device = getattr(X, "device", None)
-    X = xp.astype(X, xp.float64)
-    X = (X - xp.asarray(center, device=device)) / xp.asarray(unit, device=device)
-    return xp.asarray(X.T, copy=True) if xp is not np else np.ascontiguousarray(X.T)
+__all__ = ["Component", "CountComponent", "DiagonalComponent", "FullComponent"]
 
 
-class FullComponent(NamedTuple):
-    """Normal with full covariance; prior normal-inverse-Wishart in standardised units."""
+@dataclass(frozen=True, eq=False)
+class Component:
+    """What components share: passes over features that are all there.
+
+    ``points`` and ``seats`` are what ``native/seating`` moves by one object at a time.
+    """
+
+    def expected_logits(self, C: np.ndarray, Z: Any) -> Any:
+        """C . z(x) (k, b), integrated over missing values."""
+        return namespace(Z).asarray(C, device=getattr(Z, "device", None)) @ Z
+
+    def expected_sums(self, R: Any, C: np.ndarray, Z: Any) -> np.ndarray:
+        """Sums (k, q) of z(x) weighted by ``R`` (k, b), expected where values are missing."""
+        return to_numpy(R @ Z.T)
+
+
+@dataclass(frozen=True, eq=False)
+class _NormalComponent(Component):
+    """Normal clusters, in units in which the data have mean zero and variance one."""
 
     mean: np.ndarray
-    kappa: float
-    df: float
+    kappa: Any
+    df: Any  # degrees of freedom, or the shape of the variances where features are independent
     scale: np.ndarray
     center: np.ndarray
     unit: np.ndarray
 
+    def _columns(self, X: Any) -> Any:
+        """Objects as columns (d, b) in float64, centred and in units of each feature."""
+        xp = namespace(X)
+        X = X.toarray() if sp.issparse(X) else X
+        center, unit = (
+            xp.asarray(part, device=getattr(X, "device", None)) for part in (self.center, self.unit)
+        )
+        # Squares of what is farther would overflow, and nothing is known out there.
+        X = xp.clip((xp.astype(X, xp.float64) - center) / unit, min=-1e70, max=1e70)
+        return xp.asarray(X.T, copy=True) if xp is not np else np.ascontiguousarray(X.T)
+
+
+@dataclass(frozen=True, eq=False)
+class FullComponent(_NormalComponent):
+    """Normal with full covariance; prior normal-inverse-Wishart in standardised units."""
+
     def features(self, X: Array) -> Any:
         """Features z(x) (q, n) of every row."""
-        return distances.features(standardize(X, self.center, self.unit), "full")
+        return distances.features(self._columns(X), "full")
 
-    def has_holes(self, Z: Array) -> bool:
-        """Whether some of these features are missing, of arrays of NumPy."""
-        return isinstance(Z, np.ndarray) and bool(np.isnan(Z[1 : len(self.mean) + 1]).any())
+    def _seen(self, Z: Array) -> np.ndarray | None:
+        """Which of the values (d, b) are there; None where all are."""
+        if not isinstance(Z, np.ndarray):
+            return None
+        missing = np.isnan(Z[1 : len(self.mean) + 1])
+        return ~missing if missing.any() else None
 
     def log_base(self, Z: Array) -> Any:
         """Part of the log density that holds no parameter, (n,)."""
-        if self.has_holes(Z):
-            return -np.log(self.unit) @ ~np.isnan(Z[1 : len(self.unit) + 1])
-        return -np.log(self.unit).sum() * Z[0]
+        seen = self._seen(Z)
+        return -np.log(self.unit).sum() * Z[0] if seen is None else -np.log(self.unit) @ seen
 
     def expected_logits(self, C: np.ndarray, Z: Any) -> Any:
         """C . z(x) (k, b), integrated over missing values."""
-        if self.has_holes(Z):
-            return missing.logits(C, Z, len(self.mean))
-        return _plain_logits(C, Z)
+        if self._seen(Z) is None:
+            return super().expected_logits(C, Z)
+        some = _Incomplete.of(C, Z, len(self.mean))
+        densities = [part.log_density() for part in some.parts]
+        return some.constants[:, None] + np.stack(densities)
 
     def expected_sums(self, R: Any, C: np.ndarray, Z: Any) -> np.ndarray:
         """Sums (k, q) of z(x) weighted by ``R`` (k, b), expected where values are missing."""
-        return missing.sums(R, C, Z, len(self.mean)) if self.has_holes(Z) else to_numpy(R @ Z.T)
+        if self._seen(Z) is None:
+            return super().expected_sums(R, C, Z)
+        some = _Incomplete.of(C, Z, len(self.mean))
+        out = np.empty((len(C), len(Z)))
+        out[:, 0] = R.sum(axis=1)
+        for j, part in enumerate(some.parts):
+            first, second = part.moments(some.X, R[j])
+            out[j, 1:] = np.concatenate([first, distances.pack(second[None])[0]])
+        return out
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """mean (k, d), kappa (k,), df (k,) and scale (k, d, d) given the sums of features (k,
@@ -85,47 +124,23 @@ class FullComponent(NamedTuple):
         kappa = self.kappa + count
         mean = (self.kappa * self.mean + total) / kappa[:, None]
         prior = self.scale + self.kappa * np.outer(self.mean, self.mean)
-        return (
-            mean,
-            kappa,
-            self.df + count,
-            prior + square - kappa[:, None, None] * mean[:, :, None] * mean[:, None, :],
-        )
+        scale = prior + square - kappa[:, None, None] * mean[:, :, None] * mean[:, None, :]
+        return mean, kappa, self.df + count, scale
 
     def log_evidence(self, S: np.ndarray) -> np.ndarray:
         """Log probability (k,) of the objects of every cluster, parameters integrated out."""
-        d = len(self.mean)
         _, kappa, df, scale = self.posterior(S)
-        return (
-            normal_wishart_log_normalizer(kappa, df, scale)
-            - _prior_log_normalizer(self.kappa, self.df, d, self.scale.tobytes())
-            - 0.5 * d * LOG_2PI * (kappa - self.kappa)
-        )
-
-    def log_evidences(self, S: np.ndarray, df: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """As ``log_evidence``, (c, k), for c priors with other ``df`` (c,) and ``scale``
-        (c, d, d).
-        """
-        d = len(self.mean)
-        _, kappa, counts, scatter = self._replace(df=0.0, scale=np.zeros((d, d))).posterior(S)
-        return (
-            normal_wishart_log_normalizer(
-                kappa, df[:, None] + counts, scale[:, None] + scatter[None]
-            )
-            - normal_wishart_log_normalizer(self.kappa, df, scale)[:, None]
-            - 0.5 * d * LOG_2PI * (kappa - self.kappa)
-        )
+        prior = normal_wishart_log_normalizer(self.kappa, self.df, self.scale)
+        base = 0.5 * len(self.mean) * LOG_2PI * (kappa - self.kappa)
+        return normal_wishart_log_normalizer(kappa, df, scale) - prior - base
 
     def coefficients(self, S: np.ndarray) -> np.ndarray:
         """Coefficients (k, q) of the expected log density of z(x)."""
         mean, kappa, df, scale = self.posterior(S)
         d = len(self.mean)
         C = -0.5 * distances.coefficients(mean, df[:, None, None] * np.linalg.inv(scale), "full")
-        log_det = (
-            digamma((df[:, None] - np.arange(d)) / 2).sum(axis=1)
-            + d * np.log(2.0)
-            - np.linalg.slogdet(scale)[1]
-        )
+        log_det = digamma((df[:, None] - np.arange(d)) / 2).sum(axis=1) + d * np.log(2.0)
+        log_det -= np.linalg.slogdet(scale)[1]
         C[:, 0] += 0.5 * (log_det - d * LOG_2PI - d / kappa)
         return C
 
@@ -134,75 +149,98 @@ class FullComponent(NamedTuple):
         (k, q).
         """
         mean, kappa, df, scale = self.posterior(S)
+        constant = self._level(kappa, df) - 0.5 * np.linalg.slogdet(scale)[1]
+        precision = (kappa / (kappa + 1))[:, None, None] * np.linalg.inv(scale)
+        return constant, (df + 1) / 2, distances.coefficients(mean, precision, "full")
+
+    def _level(self, kappa: np.ndarray, df: np.ndarray) -> np.ndarray:
+        """The part of the log predictive density that depends on the number of objects alone."""
         d = len(self.mean)
-        constant = (
-            gammaln((df + 1) / 2) - gammaln((df + 1 - d) / 2) - 0.5 * np.linalg.slogdet(scale)[1]
-        )
-        constant += 0.5 * d * np.log(kappa / ((kappa + 1) * np.pi))
-        return (
-            constant,
-            (df + 1) / 2,
-            distances.coefficients(
-                mean, (kappa / (kappa + 1))[:, None, None] * np.linalg.inv(scale), "full"
-            ),
-        )
+        level = gammaln((df + 1) / 2) - gammaln((df + 1 - d) / 2)
+        return level + 0.5 * d * np.log(kappa / ((kappa + 1) * np.pi))
 
     def log_predictive(self, parameters: tuple[np.ndarray, ...], Z: Any) -> Any:
         """Log predictive density (k, b) of the objects with features ``Z`` (q, b)."""
         xp = namespace(Z)
-        if self.has_holes(Z):
-            return missing.log_predictive(parameters[1], parameters[2], Z, len(self.mean))
+        if self._seen(Z) is not None:
+            return self._log_marginal(parameters[1], parameters[2], Z)
         constant, exponent, C = (
             xp.asarray(part, device=getattr(Z, "device", None)) for part in parameters
         )
         # The squared distance may come out below zero by rounding.
         return constant[:, None] - exponent[:, None] * xp.log1p(xp.clip(C @ Z, min=0.0))
 
+    def _log_marginal(self, exponent: np.ndarray, C: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        """Log density (k, b) of what was seen, under  (1 + C . z(x))^-exponent  made a density."""
+        some, out = _Incomplete.of(-0.5 * C, Z, len(self.mean)), np.empty((len(C), Z.shape[1]))
+        o = some.patterns.n_seen
+        for j, part in enumerate(some.parts):
+            nu = 2.0 * exponent[j] - len(self.mean)
+            level = gammaln((nu + o) / 2) - gammaln(nu / 2) - 0.5 * o * np.log(np.pi)
+            level += 0.5 * part.log_det[some.patterns.of_row]
+            out[j] = level - 0.5 * (nu + o) * np.log1p(part.distance)
+        return out
 
-@lru_cache(maxsize=8)
-def _prior_log_normalizer(kappa: float, df: float, d: int, scale: bytes) -> float:
-    """The constant of a prior, which is asked for in every step."""
-    return float(normal_wishart_log_normalizer(kappa, df, np.frombuffer(scale).reshape(d, d)))
+    def points(self, Z: np.ndarray) -> np.ndarray:
+        """Objects (n, d) with these features (q, n)."""
+        return np.ascontiguousarray(Z[1 : len(self.mean) + 1].T)
+
+    def seats(self, S: np.ndarray, counts: np.ndarray, n: int) -> SimpleNamespace:
+        """Posteriors of clusters with these sums (slots, q) and counts (slots,), cached."""
+        mean, _, _, scale = self.posterior(S)
+        total = np.arange(n + 2)
+        return SimpleNamespace(
+            kind="FullSeats",
+            counts=counts,
+            means=mean,
+            inverses=np.linalg.inv(scale),
+            log_dets=np.linalg.slogdet(scale)[1],
+            kappa=self.kappa,
+            df=self.df,
+            table=self._level(self.kappa + total, self.df + total),
+            empty=(self.mean, np.linalg.inv(self.scale), float(np.linalg.slogdet(self.scale)[1])),
+        )
 
 
-def _plain_logits(C: np.ndarray, Z: Any) -> Any:
-    return namespace(Z).asarray(C, device=getattr(Z, "device", None)) @ Z
+class _Incomplete(NamedTuple):
+    """Objects of which values are missing, under quadratic forms C . z(x), as normal densities."""
+
+    X: np.ndarray
+    patterns: Patterns
+    parts: list[Marginal]  # one for each form
+    constants: np.ndarray  # (k,) by which a form differs from the log density
+
+    @classmethod
+    def of(cls, C: np.ndarray, Z: np.ndarray, d: int) -> _Incomplete:
+        X = np.ascontiguousarray(Z[1 : d + 1].T)
+        patterns = Patterns.of(X)
+        _, linear, W = distances.moments(-C, d, "full")
+        W[:, np.arange(d), np.arange(d)] *= 2.0
+        means = np.linalg.solve(W, -linear[:, :, None])[:, :, 0]
+        peaks = C[:, 0] + 0.5 * np.einsum("kd,kde,ke->k", means, W, means)
+        spreads = zip(means, np.linalg.inv(W), strict=True)
+        parts = [Marginal.of(X, patterns, mean, spread) for mean, spread in spreads]
+        return cls(X, patterns, parts, peaks + 0.5 * (d * LOG_2PI - np.linalg.slogdet(W)[1]))
 
 
-class DiagonalComponent(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class DiagonalComponent(_NormalComponent):
     """Normal with independent features: priors normal-inverse-gamma in standardised units, one per
     feature.
     """
 
-    mean: np.ndarray
-    kappa: np.ndarray
-    shape: np.ndarray
-    scale: np.ndarray
-    center: np.ndarray
-    unit: np.ndarray
-
     def features(self, X: Array) -> Any:
         """z(x) = (seen, x, x^2), each of length d."""
-        X = standardize(X, self.center, self.unit)
+        X = self._columns(X)
         xp = namespace(X)
         unseen = xp.isnan(X)
         X = xp.where(unseen, xp.zeros_like(X), X)
         return xp.concat([xp.astype(~unseen, X.dtype), X, X * X], axis=0)
 
-    def expected_logits(self, C: np.ndarray, Z: Any) -> Any:
-        """C . z(x) (k, b)."""
-        return _plain_logits(C, Z)
-
-    def expected_sums(self, R: Any, C: np.ndarray, Z: Any) -> np.ndarray:
-        """Sums (k, q) of z(x) weighted by ``R`` (k, b)."""
-        return to_numpy(R @ Z.T)
-
     def log_base(self, Z: Array) -> Any:
         """Part of the log density that holds no parameter, (n,)."""
-        xp = namespace(Z)
-        return -(
-            xp.asarray(np.log(self.unit), device=getattr(Z, "device", None)) @ Z[: len(self.unit)]
-        )
+        logs = namespace(Z).asarray(np.log(self.unit), device=getattr(Z, "device", None))
+        return -(logs @ Z[: len(self.unit)])
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """mean, kappa, shape and scale, each (k, d), given the sums of features (k, 3 d)."""
@@ -212,51 +250,70 @@ class DiagonalComponent(NamedTuple):
         scale = self.scale + 0.5 * (self.kappa * self.mean**2 + square - kappa * mean**2)
         # Sums of squares cancel for tight clusters far from the middle; the posterior scale is
         # never less than the prior one.
-        return mean, kappa, self.shape + count / 2, np.maximum(scale, 0.5 * self.scale)
+        return mean, kappa, self.df + count / 2, np.maximum(scale, 0.5 * self.scale)
 
     def log_evidence(self, S: np.ndarray) -> np.ndarray:
         """Log probability (k,) of the objects of every cluster, parameters integrated out."""
         _, kappa, shape, scale = self.posterior(S)
         posterior = gammaln(shape) - shape * np.log(scale) - 0.5 * np.log(kappa)
-        prior = gammaln(self.shape) - self.shape * np.log(self.scale) - 0.5 * np.log(self.kappa)
+        prior = gammaln(self.df) - self.df * np.log(self.scale) - 0.5 * np.log(self.kappa)
         return (posterior - prior - 0.5 * LOG_2PI * (kappa - self.kappa)).sum(axis=1)
 
     def coefficients(self, S: np.ndarray) -> np.ndarray:
         """Coefficients (k, q) of the expected log density of z(x)."""
         mean, kappa, shape, scale = self.posterior(S)
         precision = shape / scale
-        constant = 0.5 * (
-            digamma(shape) - np.log(scale) - LOG_2PI - 1 / kappa - precision * mean**2
-        )
-        return np.hstack([constant, precision * mean, -0.5 * precision])
+        constant = digamma(shape) - np.log(scale) - LOG_2PI - 1 / kappa - precision * mean**2
+        return np.hstack([0.5 * constant, precision * mean, -0.5 * precision])
 
     def predictive(self, S: np.ndarray) -> tuple[np.ndarray, ...]:
         """Constants, exponents, means and widths, each (k, d)."""
         mean, kappa, shape, scale = self.posterior(S)
-        constant = (
-            gammaln(shape + 0.5)
-            - gammaln(shape)
-            - 0.5 * (LOG_2PI + np.log(scale) + np.log1p(1 / kappa))
-        )
+        constant = self._level(kappa, shape) - 0.5 * np.log(scale)
         return constant, shape + 0.5, mean, 0.5 * kappa / ((kappa + 1) * scale)
+
+    def _level(self, kappa: np.ndarray, shape: np.ndarray) -> np.ndarray:
+        """The part of the log predictive density that depends on the number of values alone."""
+        level = gammaln(shape + 0.5) - gammaln(shape)
+        return level - 0.5 * (LOG_2PI + np.log1p(1 / kappa))
 
     def log_predictive(self, parameters: tuple[np.ndarray, ...], Z: Array) -> Any:
         """Log predictive density (k, b) of the objects with features ``Z`` (3 d, b)."""
-        xp = namespace(Z)
-        d = len(self.mean)
+        xp, d = namespace(Z), len(self.mean)
         seen, X = Z[:d, :], Z[d : 2 * d, :]
         rows = []
         for row in zip(*parameters, strict=True):
             constant, exponent, mean, width = (
                 xp.asarray(part, device=getattr(Z, "device", None))[:, None] for part in row
             )
-            rows.append(
-                xp.sum(seen * (constant - exponent * xp.log1p(width * (X - mean) ** 2)), axis=0)
-            )
+            density = constant - exponent * xp.log1p(width * (X - mean) ** 2)
+            rows.append(xp.sum(seen * density, axis=0))
         return xp.stack(rows)
 
+    def points(self, Z: np.ndarray) -> np.ndarray:
+        """Objects (n, d) with these features (3 d, n)."""
+        d = len(self.mean)
+        return np.ascontiguousarray(np.where(Z[:d] > 0, Z[d : 2 * d], np.nan).T)
 
-class CountComponent(NamedTuple):
+    def seats(self, S: np.ndarray, counts: np.ndarray, n: int) -> SimpleNamespace:
+        """Posteriors of clusters with these sums (slots, q) and counts (slots,), cached."""
+        mean, _, _, scale = self.posterior(S)
+        total = np.arange(n + 2)[:, None]
+        return SimpleNamespace(
+            kind="DiagonalSeats",
+            counts=counts,
+            seen=np.rint(S[:, : len(self.mean)]).astype(np.int64),
+            means=mean,
+            scales=scale,
+            kappa=self.kappa,
+            shape=self.df,
+            table=self._level(self.kappa + total, self.df + total / 2),
+            empty=(self.mean, self.scale),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CountComponent(Component):
     """Groups of categories with a Dirichlet prior each.
 
     One group of d categories (counts), or d groups of two (yes or no).
@@ -271,46 +328,31 @@ class CountComponent(NamedTuple):
     def features(self, X: Any) -> Any:
         """The counts of every category, zero where missing."""
         if self.trials is None:
-            return (
-                X.T.astype(np.float64)
-                if sp.issparse(X)
-                else namespace(X).asarray(X.T, dtype=namespace(X).float64)
-            )
+            if sp.issparse(X):
+                return X.T.astype(np.float64)
+            return namespace(X).asarray(X.T, dtype=namespace(X).float64)
         X = (X.toarray() if sp.issparse(X) else to_numpy(X)).T.astype(np.float64)
-        failures = self.trials[:, None] - X
-        return np.nan_to_num(np.concatenate([X, failures]), nan=0.0, copy=False)
+        return np.nan_to_num(np.concatenate([X, self.trials[:, None] - X]), nan=0.0, copy=False)
 
     def _groups(self, S: np.ndarray) -> Any:
         return S.reshape(-1, *self.prior.shape)
 
-    def expected_logits(self, C: np.ndarray, Z: Any) -> Any:
-        """C . z(x) (k, b)."""
-        return _plain_logits(C, Z)
-
-    def expected_sums(self, R: Any, C: np.ndarray, Z: Any) -> np.ndarray:
-        """Sums (k, q) of z(x) weighted by ``R`` (k, b)."""
-        return to_numpy(R @ Z.T)
-
     def log_base(self, Z: Any) -> Any:
         """Logarithm of the multinomial coefficients, (b,)."""
         Z = Z.toarray() if sp.issparse(Z) else to_numpy(Z)
-        totals = Z.reshape(*self.prior.shape, -1).sum(axis=0)
-        return gammaln(totals + 1).sum(axis=0) - gammaln(Z + 1).sum(axis=0)
+        return gammaln(self._drawn(Z) + 1).sum(axis=0) - gammaln(Z + 1).sum(axis=0)
 
     def log_evidence(self, S: np.ndarray) -> np.ndarray:
         """Log probability (k,) of the objects of every cluster, parameters integrated out."""
-        posterior = self.prior + self._groups(S)
+        posterior, prior = self.prior + self._groups(S), self.prior
         gain = gammaln(posterior).sum(axis=1) - gammaln(posterior.sum(axis=1))
-        return (gain - gammaln(self.prior).sum(axis=0) + gammaln(self.prior.sum(axis=0))).sum(
-            axis=1
-        )
+        return (gain - gammaln(prior).sum(axis=0) + gammaln(prior.sum(axis=0))).sum(axis=1)
 
     def coefficients(self, S: np.ndarray) -> np.ndarray:
         """Coefficients (k, q) of the expected log density of z(x)."""
         posterior = self.prior + self._groups(S)
-        return (digamma(posterior) - digamma(posterior.sum(axis=1, keepdims=True))).reshape(
-            len(S), -1
-        )
+        C = digamma(posterior) - digamma(posterior.sum(axis=1, keepdims=True))
+        return C.reshape(len(S), -1)
 
     def predictive(self, S: np.ndarray) -> tuple[np.ndarray, ...]:
         """Posterior concentrations (k, q)."""
@@ -322,37 +364,42 @@ class CountComponent(NamedTuple):
         """
         (concentration,) = parameters
         totals = self._groups(concentration).sum(axis=1)
-        if not sp.issparse(Z):
-            Z = to_numpy(Z)
-            drawn = Z.reshape(*self.prior.shape, -1).sum(axis=0)
-            # With single draws the rising factorials are the concentrations themselves: one
-            # product.
-            if drawn.max(initial=0.0) <= 1.0 and np.isin(Z, (0.0, 1.0)).all():
-                return np.log(concentration) @ Z - np.log(totals) @ drawn
-        rows = Z.tocsc() if sp.issparse(Z) else Z
-        return np.stack(
-            [
-                _rise(a, rows) - _rise(t, _drawn(rows, self.prior.shape))
-                for a, t in zip(concentration, totals, strict=True)
-            ]
+        Z = Z.tocsc() if sp.issparse(Z) else to_numpy(Z)
+        drawn = self._drawn(Z)
+        # With single draws the rising factorials are the concentrations themselves: one product.
+        single = not sp.issparse(Z) and drawn.max(initial=0.0) <= 1.0
+        if single and np.isin(Z, (0.0, 1.0)).all():
+            return np.log(concentration) @ Z - np.log(totals) @ drawn
+        rises = zip(concentration, totals, strict=True)
+        return np.stack([_rise(a, Z) - _rise(t, drawn) for a, t in rises])
+
+    def _drawn(self, Z: Any) -> np.ndarray:
+        """Number of draws (groups, b) behind the counts ``Z``."""
+        if sp.issparse(Z):
+            return np.asarray(Z.sum(axis=0)).reshape(1, -1)
+        return Z.reshape(*self.prior.shape, -1).sum(axis=0)
+
+    def points(self, Z: Any) -> np.ndarray:
+        """Objects (n, q) with these features (q, n)."""
+        return np.ascontiguousarray((Z.toarray() if sp.issparse(Z) else Z).T)
+
+    def seats(self, S: np.ndarray, counts: np.ndarray, n: int) -> SimpleNamespace:
+        """Posteriors of clusters with these sums (slots, q) and counts (slots,), cached."""
+        prior, groups = self.prior.reshape(-1), self.prior.sum(axis=0)
+        return SimpleNamespace(
+            kind="CountSeats",
+            counts=counts,
+            concentrations=prior + S,
+            totals=groups + self._groups(S).sum(axis=1),
+            n_groups=len(groups),
+            empty=(prior, groups),
         )
-
-
-def _drawn(Z: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Number of draws (groups, b) behind the counts ``Z``."""
-    return (
-        np.asarray(Z.sum(axis=0)).reshape(1, -1)
-        if sp.issparse(Z)
-        else Z.reshape(*shape, -1).sum(axis=0)
-    )
 
 
 def _rise(a: np.ndarray, Z: Any) -> np.ndarray:
     """Sum over rows of  log Gamma(a + z) - log Gamma(a)  for the columns of ``Z``."""
     if sp.issparse(Z):
-        parts = sp.csc_array(
-            (gammaln(a[Z.indices] + Z.data) - gammaln(a[Z.indices]), Z.indices, Z.indptr),
-            shape=Z.shape,
-        )
+        rises = gammaln(a[Z.indices] + Z.data) - gammaln(a[Z.indices])
+        parts = sp.csc_array((rises, Z.indices, Z.indptr), shape=Z.shape)
         return np.asarray(parts.sum(axis=0)).ravel()
     return (gammaln(a[:, None] + Z) - gammaln(a)[:, None]).sum(axis=0)

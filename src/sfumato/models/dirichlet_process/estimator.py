@@ -5,17 +5,18 @@ Conjugate components; the number of clusters is inferred.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ...array.arrays import to_numpy
+from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
+from ...array.docs import documented
 from ...array.memory import InputSize, reserve
 from ...array.rows import Rows
-from ...array.types import Array, ArrayLike, RandomState, Weights
+from ...array.types import ArrayLike, RandomState
 from ...array.validation import (
     as_generator,
     check_choice,
@@ -25,22 +26,29 @@ from ...array.validation import (
 )
 from ...array.warn import warn
 from ...conjugate import (
+    BetaBinomial,
+    DirichletMultinomial,
+    NormalInverseGamma,
     NormalInverseWishart,
 )
+from ...data.constraints import Known
 from ...data.features import check_features, observed_only
 from ...engine import loop
+from ...engine.base import Clusterer
+from ...engine.clusterer import most_clusters
 from ...engine.growth import GROWTH
+from ...engine.kept import publish_kept
+from ...engine.linked import LinkedRows
 from ...numerics import seeding
-from . import priors, sampling, seating, starts, variational
-from .fitted import FittedProcess
+from ...numerics.distances import largest_first
+from . import priors, sampling, variational
 from .kernel import Concentration
 
 __all__ = ["DirichletProcessMixture"]
 
-MOST = 20  # clusters by default, and GROWTH times as many at most where all of them are used
 
-
-class DirichletProcessMixture(FittedProcess):
+@documented
+class DirichletProcessMixture(Clusterer):
     """Mixture whose number of clusters is inferred from the data.
 
     Clusters come from a Dirichlet process: an object joins cluster k with chance N_k / (n - 1 +
@@ -51,10 +59,12 @@ class DirichletProcessMixture(FittedProcess):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        Most clusters the variational form may use (truncation); ``None`` means 20, or twice and
-        four times as many where all are used, and never more than objects. The sampler has no such
-        limit.
+    n_clusters : int, sequence of int or "auto", default="auto"
+        ``"auto"``: as many clusters as the posterior asks for. A number, or the largest of several,
+        is the most that the variational form may use. The sampler has no such limit.
+    max_clusters : int, default=20
+        Most clusters of ``"auto"``, in the variational form; twice and four times as many where all
+        are used, and never more than objects.
     component : a class or an object of ``sfumato.conjugate``, default=NormalInverseWishart
         What a cluster is: ``NormalInverseWishart`` (normal, full covariance; NaN integrated out by
         the variational form), ``NormalInverseGamma`` (normal, independent features, NaN left out),
@@ -68,10 +78,8 @@ class DirichletProcessMixture(FittedProcess):
         Shape and rate of the gamma prior on alpha, which is then learnt; or a fixed alpha.
     burn_in : int, default=200
         Sweeps of each chain that are thrown away.
-    n_draws : int, default=100
-        Partitions kept from each chain.
-    thinning : int, default=2
-        Sweeps between two kept partitions.
+    n_draws : int, default=200
+        Partitions kept from each chain, one per sweep.
     n_init : int, default=4
         Variational starts, of which the best is kept; or chains of the sampler, which are pooled.
     max_iter : int, default=500
@@ -79,8 +87,7 @@ class DirichletProcessMixture(FittedProcess):
     tol : float, default=1e-5
         The variational form stops when the bound rises by less than this per unit of weight.
     random_state : int, RandomState, Generator or None, default=None
-    n_jobs : int or None, default=None
-        Threads; ``None`` means every core.
+        Random seed.
 
     Attributes
     ----------
@@ -140,31 +147,39 @@ class DirichletProcessMixture(FittedProcess):
         """Whether the answer is the same whatever the units of each feature."""
         return True
 
+    _posterior: variational.Approximation | sampling.Posterior
+
     def __init__(
         self,
-        n_clusters: int | None = None,
+        n_clusters: int | Sequence[int] | str = "auto",
         *,
+        max_clusters: int = 20,
         component: Any = NormalInverseWishart,
         inference: str = "variational",
         concentration: float | tuple[float, float] = (1.0, 1.0),
         burn_in: int = 200,
-        n_draws: int = 100,
-        thinning: int = 2,
+        n_draws: int = 200,
         n_init: int = 4,
         max_iter: int = 500,
         tol: float = 1e-5,
         random_state: RandomState = None,
-        n_jobs: int | None = None,
     ) -> None:
+        self.max_clusters = max_clusters
         self.component, self.concentration = component, concentration
         self.inference = inference
-        self.burn_in, self.n_draws, self.thinning = burn_in, n_draws, thinning
-        self.n_jobs = n_jobs
+        self.burn_in, self.n_draws = burn_in, n_draws
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     @observed_only
+    @documented
     def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
     ) -> DirichletProcessMixture:
         """Learn clusters and their number.
 
@@ -173,9 +188,11 @@ class DirichletProcessMixture(FittedProcess):
         X : array or sparse array of shape (n, p)
             Features; NaN where missing, for normal components and ``BetaBinomial``. With
             ``NormalInverseWishart`` the variational form takes it, the sampler does not.
-        y : ignored
+        %(partial_labels)s
+            Labels, weights and links need ``inference="variational"``.
         sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object. Only with ``inference="variational"``.
+            A weight of w counts as w copies of the object.
+        %(mixture_links)s
 
         Returns
         -------
@@ -185,36 +202,70 @@ class DirichletProcessMixture(FittedProcess):
         prior = self._check_parameters()
         self._check_room(X)
         try:
-            X, rows, component = self._prepare(X, sample_weight, prior)
+            X = check_features(self, X, reset=True, missing=True)
+            known = Known.of(must_link, cannot_link, y, X, X.shape[0])
+            rows, component = self._prepare(X, sample_weight, prior, known)
+            # Clusters change places during a fit: labels only say which rows belong together.
+            links = LinkedRows.of(known._replace(labels=None), rows)
         except (ValueError, TypeError):
             self._forget()
             raise
         seeds = as_generator(self.random_state).integers(2**63, size=self.n_init)
-        run = (self._sample if self.inference == "gibbs" else self._approximate)(
-            component, rows, prior, seeds
-        )
-        memberships = self._memberships(X)
-        self.weights_ = _mean(memberships, rows.columns[0])
+        if self.inference == "gibbs":
+            run = self._sample(component, rows, prior, seeds)
+        else:
+            run = self._approximate(component, rows, prior, seeds, links)
+        memberships = self._in_order(X, rows, links, known.labels)
+        if isinstance(self._posterior, variational.Approximation):
+            sums = self._posterior.state.sums[self._posterior.used]
+            self.components_ = priors.publish(component, sums)
         self._publish(memberships, run)
+        publish_kept(self, known)
         if self.n_clusters_ == 1:
             warn("one cluster explains the data best: the memberships are all equal")
         return self
 
+    def _in_order(
+        self, X: Any, rows: Rows, links: LinkedRows | None, labels: np.ndarray | None
+    ) -> Any:
+        """Memberships of the fitted objects, the clusters of known labels first, then the largest;
+        the posterior has the same order.
+        """
+        given = rows.columns[0]
+        weights = None if given is None else to_numpy(given)
+        while True:
+            memberships = self._memberships(X)
+            if links is not None:
+                assert isinstance(self._posterior, variational.Approximation)
+                memberships[links.links.rows] = self._posterior.linked(links)
+            U = to_numpy(memberships)
+            self.weights_ = np.average(U, axis=0, weights=weights)
+            keys = (X.T @ U).T if sp.issparse(X) else U.T @ np.nan_to_num(to_numpy(X))
+            order = largest_first(self.weights_, keys)
+            if labels is not None:
+                _, first = np.unique(labels[labels >= 0], return_index=True)
+                told = memberships[np.flatnonzero(labels >= 0)[first]].argmax(axis=1)
+                order = np.array([*told, *order[~np.isin(order, told)]])
+            if (np.diff(order) == 1).all() or len(np.unique(order)) < len(order):
+                return memberships
+            self._posterior = self._posterior.reordered(order)
+
     def _prepare(
-        self, X: Any, sample_weight: ArrayLike | None, prior: Concentration
-    ) -> tuple[Any, Rows, Any]:
-        """Checked features, their rows with weights, and the component with its prior."""
-        X = check_features(self, X, reset=True, missing=True)
+        self, X: Any, sample_weight: ArrayLike | None, prior: Concentration, known: Known
+    ) -> tuple[Rows, Any]:
+        """Rows with weights, and the component with its prior."""
         self._refuse_missing(X)
         with np.errstate(over="ignore"):
             weights = check_weights(sample_weight, X)
         priors.check_copies(weights)
-        rows = Rows(X, weights, n_jobs=self.n_jobs)
-        if self.n_clusters is not None:
-            check_n_clusters(self.n_clusters, X.shape[0])
-        if self.inference == "gibbs" and rows.columns[0] is not None:
+        rows = Rows(X, weights)
+        if not isinstance(self.n_clusters, str):
+            for k in np.atleast_1d(np.asarray(self.n_clusters, dtype=object)):
+                check_n_clusters(k, X.shape[0])
+        if self.inference == "gibbs" and (rows.columns[0] is not None or known.links is not None):
+            what = "sample_weight needs" if rows.columns[0] is not None else "links need"
             raise ValueError(
-                "sample_weight needs inference='variational': the sampler moves whole objects"
+                f"{what} inference='variational': the sampler moves whole objects, one at a time"
             )
         given = self.component
         self.prior_ = priors.default_prior(given, rows) if isinstance(given, type) else given
@@ -222,81 +273,70 @@ class DirichletProcessMixture(FittedProcess):
         priors.check_prior(component)
         priors.check_counts(component, X)
         if isinstance(given, type):
-            chosen = starts.most_probable(priors.candidates(component), rows, prior.mean)
-            self.prior_ = self.prior_ if chosen is component else priors.of(chosen)
+            tried = priors.candidates(component)
+            chosen = variational.most_probable(tried, rows, prior.mean)
+            if chosen is not component and len(tried) > 1:
+                q = component.features(X[:1]).shape[0]
+                self.prior_ = priors.publish(chosen, np.zeros((1, q)))[0]
             component = chosen
-        return X, rows, component
+        return rows, component
 
     def _approximate(
-        self, component: Any, rows: Rows, prior: Concentration, seeds: np.ndarray
+        self,
+        component: Any,
+        rows: Rows,
+        prior: Concentration,
+        seeds: np.ndarray,
+        links: LinkedRows | None,
     ) -> loop.Run:
-        most = min(GROWTH * MOST, rows.shape[0]) if self.n_clusters is None else self.n_clusters
-        k = min(MOST, most) if self.n_clusters is None else most
+        search = variational.Ascent(component, rows, prior, self.max_iter, self.tol, links)
+        if isinstance(self.n_clusters, str):
+            most = min(GROWTH * self.max_clusters, rows.shape[0])
+            k = min(self.max_clusters, most)
+        else:
+            k = most = most_clusters(self.n_clusters)
         while True:
-            run = variational.best_run(component, rows, k, prior, seeds, self.max_iter, self.tol)
+            run = search.best(k, seeds)
             self._posterior, self.n_clusters_posterior_ = variational.approximate(
-                component, rows, run.state
+                component, rows, run.state, links
             )
             if len(self._posterior.used) < k or k == most:
                 break
             k = min(2 * k, most)
-        self.components_ = priors.publish(component, run.state.sums[self._posterior.used])
         self.concentration_ = run.state.concentration.mean
-        base = rows.sum(
-            lambda block, weights: (
-                _weighted(component.log_base(component.features(block)), weights),
-            )
-        )[0]
-        return run._replace(history=run.history + base, objective=run.objective + base)
+
+        shift = search.log_base()
+        return run._replace(history=run.history + shift, objective=run.objective + shift)
 
     def _sample(
         self, component: Any, rows: Rows, prior: Concentration, seeds: np.ndarray
     ) -> loop.Run:
         X = rows.X if sp.issparse(rows.X) else to_numpy(rows.X)
         q = component.features(X[:1]).shape[0]
-        reserve(
-            (2, q, X.shape[0]),
-            np.float64,
-            "the features of all objects",
-            "set inference='variational', or component=NormalInverseGamma",
-        )
+        way = "set inference='variational', or component=NormalInverseGamma"
+        reserve((2, q, X.shape[0]), np.float64, "the features of all objects", way)
         Z = component.features(X)
-        order = seeding.sort(
-            seating.points(component, Z), None
-        )  # so that the order of the objects does not matter
+        order = seeding.sort(component.points(Z), None)  # the order of the objects does not matter
         Z = Z[:, order]
-        trace = sampling.run_chains(
-            component, Z, prior, seeds, self.burn_in, self.n_draws, self.thinning, self.n_jobs
-        )
+        trace = sampling.run_chains(component, Z, prior, seeds, self.burn_in, self.n_draws)
         counts = np.bincount(trace.labelings.max(axis=0) + 1)
         self.n_clusters_posterior_ = counts / counts.sum()
         U = sampling.consensus(trace.labelings, int(counts.argmax()))
         self._posterior = sampling.Posterior.of(component, Z, trace, U)
-        self.labelings_, self.concentration_ = (
-            trace.labelings[np.argsort(order)],
-            float(trace.concentrations.mean()),
-        )
+        self.labelings_ = trace.labelings[np.argsort(order)]
+        self.concentration_ = float(trace.concentrations.mean())
         self.r_hat_ = sampling.split_r_hat(trace.log_joint)
         self.log_joint_ = trace.log_joint + float(np.sum(component.log_base(Z)))
         history = np.maximum.accumulate(self.log_joint_.ravel())
-        if self.n_draws < 4:
-            message = (
-                f"n_draws={self.n_draws} cannot tell whether the chains agree, r_hat_ needs 4: "
-                "raise n_draws"
-            )
-            warn(message, ConvergenceWarning)
-        elif not self.r_hat_ < 1.2:
-            warn(
-                f"the chains do not agree (r_hat_={self.r_hat_:.2f}): raise burn_in or n_draws",
-                ConvergenceWarning,
-            )
-        return loop.Run(
-            None,
-            history[-1],
-            history,
-            self.n_init * (self.burn_in + self.n_draws * self.thinning),
-            True,
-        )
+        if not self.r_hat_ < 1.2:
+            doubt = f"the chains do not agree (r_hat_={self.r_hat_:.2f}): raise burn_in or n_draws"
+            if self.n_draws < 4:
+                doubt = (
+                    f"n_draws={self.n_draws} cannot tell whether the chains agree: raise it to 4"
+                )
+            warn(doubt, ConvergenceWarning)
+        sweeps = self.n_init * (self.burn_in + self.n_draws)
+        return loop.Run(None, history[-1], history, sweeps, True)
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         drawn = 12 * size.n * self.n_init * self.n_draws if self.inference == "gibbs" else 0
@@ -313,8 +353,10 @@ class DirichletProcessMixture(FittedProcess):
     def _check_parameters(self) -> Concentration:
         """Check what ``__init__`` stored; the prior of alpha."""
         self._check_loop_parameters()
-        for name, low in (("burn_in", 0), ("n_draws", 1), ("thinning", 1)):
+        for name, low in (("burn_in", 0), ("n_draws", 1), ("max_clusters", 1)):
             check_number(getattr(self, name), name, low=low, integer=True)
+        if isinstance(self.n_clusters, str):
+            check_choice(self.n_clusters, "n_clusters (numbers or 'auto')", ("auto",))
         check_choice(self.inference, "inference", ("variational", "gibbs"))
         if self._kind() not in priors.KINDS:
             names = ", ".join(k.__name__ for k in priors.KINDS)
@@ -324,12 +366,85 @@ class DirichletProcessMixture(FittedProcess):
             )
         return priors.check_concentration(self.concentration)
 
+    @documented
+    def predict_proba(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
+        """Memberships of new objects by the posterior predictive.
 
-def _weighted(values: Array, weights: Array) -> float:
-    return float(values.sum() if weights is None else (values * weights).sum())
+        %(new_objects)s
+        """
+        self._check_fitted()
+        return self._new_at(self._memberships(self._check_new(X)), n_clusters, X)
 
+    def score_samples(self, X: ArrayLike) -> Any:
+        """Log posterior predictive density of every object.
 
-def _mean(memberships: ArrayLike, weights: Weights) -> np.ndarray:
-    return np.average(
-        to_numpy(memberships), axis=0, weights=None if weights is None else to_numpy(weights)
-    )
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+
+        Returns
+        -------
+        log_density : array of shape (n_new,)
+        """
+        self._check_fitted()
+        return Rows(self._check_new(X)).map(self._posterior.log_density)
+
+    def score(
+        self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Mean log posterior predictive density.
+
+        Higher is better, and comparable between models of the same data.
+        """
+        weights = None if sample_weight is None else to_numpy(check_weights(sample_weight, X))
+        return float(np.average(to_numpy(self.score_samples(X)), weights=weights))
+
+    def _memberships(self, X: np.ndarray) -> Any:
+        U = Rows(X).map(self._posterior.memberships)
+        return U.astype(X.dtype, copy=False) if namespace(X) is np else asarray_like(U, X)
+
+    def _check_new(self, X: ArrayLike) -> Any:
+        X = check_features(self, X, reset=False, missing=True)
+        self._refuse_missing(X)
+        priors.check_counts(self._posterior.component, X)
+        return X
+
+    def _kind(self) -> type:
+        """Class of the component."""
+        return self.component if isinstance(self.component, type) else type(self.component)
+
+    def _takes_missing(self) -> bool:
+        kind = self._kind()
+        correlated = kind is NormalInverseWishart and self.inference == "variational"
+        return correlated or kind in (NormalInverseGamma, BetaBinomial)
+
+    def _refuse_missing(self, X: Any) -> None:
+        """Refuse missing values that the component cannot handle, and name what can."""
+        kind = self._kind()
+        apart = kind in (NormalInverseGamma, BetaBinomial)
+        if apart or (self._takes_missing() and (is_numpy(X) or sp.issparse(X))):
+            return
+        values = X.data if sp.issparse(X) else X
+        if not bool(namespace(values).isnan(values).any()):
+            return
+        if kind is DirichletMultinomial:
+            way = "a row of counts has no total then; drop those rows or fill them in"
+        elif self._takes_missing():
+            way = "give X as a NumPy array, or set component=NormalInverseGamma"
+        else:
+            way = "set inference='variational', or component=NormalInverseGamma"
+        raise ValueError(
+            f"X contains NaN, missing values, which component={kind.__name__} with "
+            f"inference={self.inference!r} does not take: {way}"
+        )
+
+    def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
+        """Densities of measurements only: counts have none."""
+        counts = self._kind() in (BetaBinomial, DirichletMultinomial)
+        return (None, "") if counts else super()._structure_evidence(evidence)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._takes_missing()
+        return tags

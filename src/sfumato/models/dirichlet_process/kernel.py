@@ -23,6 +23,7 @@ from ...array.types import Array, Weights
 from ...numerics.distances import softmax_columns
 
 __all__ = [
+    "TUNING",
     "Concentration",
     "State",
     "Summary",
@@ -37,7 +38,36 @@ __all__ = [
     "update",
 ]
 
-EMPTY = 1e-12  # share of all weight up to which a cluster counts as empty
+
+class Tuning(NamedTuple):
+    """Numbers of default priors and of the search for a start.
+
+    Of several numbers of a prior, the first belongs to the one that needs no choice; the evidence
+    chooses among all of them.
+    """
+
+    kappa: float = 0.01  # objects that the prior mean is worth
+    # Weights of the correlations of the data in the expected shape of a cluster; 0 is spherical.
+    tied: tuple[float, ...] = (0.9, 0.0)
+    # Expected variances within a cluster, as shares of the variance of the data: a grid, about a
+    # factor of three between its points.
+    spreads: tuple[float, ...] = (0.15, 0.05, 0.4, 0.015)
+    # Objects that the expected covariance is worth beyond two, for each feature: a grid; on sets
+    # kept aside the chosen prior was never worse than the first alone.
+    strengths: tuple[int, ...] = (0, 1, 4)
+    sample: int = 5_000  # objects among which the centers of a start are sought
+    screen: int = 10_000  # objects on which starts compete
+    # Small groups that a start begins with. On normal clusters of 150 to 400 objects with 2 to 10
+    # features (``datasets.make_gaussians``), four starts from 20 small groups reach the best bound
+    # known in all of 20 fits, from 40 groups in 19.
+    cells: int = 20
+    # Finer partitions that are tried where values are missing. With 10 or 25 % missing in the sets
+    # above, 72 % of fits come within 0.1 of the best bound known, and 55 % without them.
+    finer: int = 2
+    phase: int = 10  # steps between two attempts to merge
+
+
+TUNING = Tuning()
 
 
 class Concentration(NamedTuple):
@@ -197,7 +227,7 @@ def _open(state: State) -> State:
 
     The others are empty as well, hence the same, but later sticks make them less probable.
     """
-    k = int(np.sum(state.counts > EMPTY * state.counts.sum())) + 1
+    k = int(np.sum(state.counts > 1e-12 * state.counts.sum())) + 1
     return state._replace(
         sums=state.sums[:k],
         counts=state.counts[:k],

@@ -1,10 +1,8 @@
-"""From conjugate priors to mixture components and back.
-
-Units, default priors, and where to start.
-"""
+"""From conjugate priors to mixture components and back: units, default priors, checks."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ import scipy.sparse as sp
 
 from ...array.arrays import to_numpy
 from ...array.rows import Rows
-from ...array.types import Array, Weights
+from ...array.types import Weights
 from ...array.validation import check_number
 from ...array.warn import warn
 from ...conjugate import (
@@ -21,8 +19,9 @@ from ...conjugate import (
     NormalInverseGamma,
     NormalInverseWishart,
 )
-from .components import CountComponent, DiagonalComponent, FullComponent, standardize
-from .kernel import Concentration
+from ...numerics.coordinates import Coordinates, measure
+from .components import CountComponent, DiagonalComponent, FullComponent
+from .kernel import TUNING, Concentration
 
 __all__ = [
     "KINDS",
@@ -32,67 +31,20 @@ __all__ = [
     "check_copies",
     "check_counts",
     "check_prior",
-    "check_reach",
     "default_prior",
     "embedding",
-    "of",
     "publish",
 ]
 
 KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBinomial)
-# Least deviation of a feature: below it the variance loses digits to underflow.
-LEAST_REACH = 1e-145
-FEW = 0.5  # weight per object below which weights are hardly copies, but shares
-KAPPA = 0.01  # objects that the prior mean is worth
-# Weights of the correlations of the data in the expected shape of a cluster (0 is spherical), and
-# expected variances within a cluster, as shares of the variance of the data. The first ones are
-# those of the prior that needs no choice.
-TIED = (0.9, 0.0)
-SPREADS = (0.15, 0.05, 0.4, 0.015)
-# Objects that the expected covariance is worth beyond two, for each feature
-STRENGTHS = (0, 1, 4)
 
 
-def location(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of every feature, missing numbers left out; a constant feature
-    has deviation 1.
-    """
-
-    def total(block: Any, weights: Weights, center: Any) -> tuple[Any, Any, Any]:
-        block = (
-            to_numpy(block.toarray() if sp.issparse(block) else block).astype(np.float64) - center
-        )
-        seen = ~np.isnan(block)
-        w = seen if weights is None else seen * to_numpy(weights)[:, None]
-        block = np.where(seen, block, 0.0)
-        return w.sum(axis=0), (w * block).sum(axis=0), (w * block**2).sum(axis=0)
-
-    center = np.zeros(rows.shape[1])
-    with np.errstate(over="ignore"):
-        for _ in range(2):
-            mass, first, second = rows.sum(
-                lambda block, weights, center=center: total(block, weights, center)
-            )
-            if not mass.any():
-                raise ValueError("X holds no numbers at all, only NaN: give at least one")
-            safe = np.where(mass > 0, mass, 1.0)
-            center = center + first / safe
-    _refuse_underflow(rows, center)
-    mass, _, second = rows.sum(lambda block, weights: total(block, weights, center))
-    deviation = np.sqrt(second / safe)
-    constant = deviation <= 1e-14 * np.abs(center)
-    return center, np.where(constant | (deviation == 0), 1.0, deviation)
-
-
-def _refuse_underflow(rows: Rows, center: np.ndarray) -> None:
-    """Refuse features whose variance is no number: priors are in the units of the data."""
-    reach = np.nan_to_num(np.abs(rows.extremes().astype(np.float64) - center).max(axis=0))
-    small = np.flatnonzero((reach > 1e-14 * np.abs(center)) & (reach < LEAST_REACH))
-    if small.size:
-        raise ValueError(
-            f"X varies by no more than {reach[small[0]]:.0e} in feature {small[0]}, and the "
-            "squares underflow: change units, e.g. np.ldexp(X, 500), or drop that feature"
-        )
+def _location(rows: Rows, *, mix: bool = False) -> tuple[np.ndarray, np.ndarray, Coordinates]:
+    """Mean and standard deviation of every feature, missing values left out."""
+    if np.isnan(rows.extremes()).all():
+        raise ValueError("X holds no numbers at all, only NaN: give at least one")
+    found = measure(rows, per_feature=True, mix=mix)
+    return found.shift, 1.0 / found.scale, found
 
 
 def default_prior(kind: type, rows: Rows) -> Any:
@@ -102,12 +54,14 @@ def default_prior(kind: type, rows: Rows) -> Any:
         return BetaBinomial(np.ones(p), np.ones(p))
     if kind is DirichletMultinomial:
         return DirichletMultinomial(np.ones(p))
-    center, unit = location(rows)
+    spread, tied = TUNING.spreads[0], TUNING.tied[0]
+    center, unit, found = _location(rows, mix=kind is NormalInverseWishart)
     if kind is NormalInverseGamma:
-        return NormalInverseGamma(center, KAPPA, 2.0, SPREADS[0] * unit**2)
-    shape = TIED[0] * _correlation(rows, center, unit) + (1 - TIED[0]) * np.eye(p)
-    scale = 2 * SPREADS[0] * shape * np.outer(unit, unit)
-    return NormalInverseWishart(center, KAPPA, p + 3.0, scale)
+        return NormalInverseGamma(center, TUNING.kappa, 2.0, spread * unit**2)
+    shape = tied * found.covariance() + (1 - tied) * np.eye(p)
+    return NormalInverseWishart(
+        center, TUNING.kappa, p + 3.0, 2 * spread * shape * np.outer(unit, unit)
+    )
 
 
 def candidates(component: Any) -> list[Any]:
@@ -117,36 +71,13 @@ def candidates(component: Any) -> list[Any]:
     if not isinstance(component, FullComponent):
         return [component]
     p = len(component.mean)
-    shapes = component.scale / (2 * SPREADS[0]), np.eye(p)
+    shapes = component.scale / (2 * TUNING.spreads[0]), np.eye(p)
     return [
-        component._replace(df=p + 1.0 + worth, scale=worth * spread * shape)
+        replace(component, df=p + 1.0 + worth, scale=worth * spread * shape)
         for shape in shapes
-        for worth in (2.0 + strength * p for strength in STRENGTHS)
-        for spread in SPREADS
+        for worth in (2.0 + strength * p for strength in TUNING.strengths)
+        for spread in TUNING.spreads
     ]
-
-
-def _correlation(rows: Rows, center: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """Correlations (p, p) of the features."""
-
-    def total(block: Array, weights: Weights) -> tuple[Any, Any]:
-        Z = to_numpy(standardize(block, center, unit))
-        seen, Z = ~np.isnan(Z), np.nan_to_num(Z, copy=False)
-        w = np.ones(Z.shape[1]) if weights is None else to_numpy(weights)
-        return (Z if weights is None else Z * w) @ Z.T, seen @ w
-
-    product, mass = rows.sum(total)
-    mass = np.sqrt(np.where(mass > 0, mass, mass.max()) / mass.max())
-    product = product / np.outer(mass, mass)  # as if every feature had been seen as often
-    return product / np.maximum(np.diagonal(product).max(), np.finfo(float).tiny)
-
-
-def of(component: FullComponent) -> NormalInverseWishart:
-    """The prior of a normal component with full covariance, in the units of the data."""
-    unit = component.unit
-    scale = component.scale * np.outer(unit, unit)
-    mean = component.mean * unit + component.center
-    return NormalInverseWishart(mean, component.kappa, component.df, scale)
 
 
 def build(prior: Any, rows: Rows) -> Any:
@@ -155,46 +86,39 @@ def build(prior: Any, rows: Rows) -> Any:
     Normal components work in units in which the data have variance 1.
     """
     p = rows.shape[1]
-    if isinstance(prior, NormalInverseWishart):
-        if prior.mean.shape != (p,):
-            raise ValueError(
-                f"component must be a single prior for {p} features, got mean of shape "
-                f"{prior.mean.shape}"
-            )
-        center, unit = location(rows)
-        with np.errstate(over="ignore"):
-            mean, scale = (prior.mean - center) / unit, prior.scale / np.outer(unit, unit)
-        return FullComponent(mean, float(prior.kappa), float(prior.df), scale, center, unit)
-    if isinstance(prior, DirichletMultinomial):
-        if prior.concentration.shape != (p,):
-            raise ValueError(
-                f"component must be a single prior for {p} features, got concentration of shape "
-                f"{prior.concentration.shape}"
-            )
-        return CountComponent(np.array(prior.concentration[:, None]))
-    if prior.batch_shape not in ((), (p,)):
+    vector = {"NormalInverseWishart": "mean", "DirichletMultinomial": "concentration"}.get(
+        type(prior).__name__
+    )
+    if vector is not None and getattr(prior, vector).shape != (p,):
+        raise ValueError(
+            f"component must be a single prior for {p} features, got {vector} of shape "
+            f"{getattr(prior, vector).shape}"
+        )
+    if vector is None and prior.batch_shape not in ((), (p,)):
         raise ValueError(
             f"component must hold one prior, or one for each of {p} features, got "
             f"{prior.batch_shape}"
         )
+    if isinstance(prior, DirichletMultinomial):
+        return CountComponent(np.array(prior.concentration[:, None]))
     if isinstance(prior, BetaBinomial):
-        a, b, trials = (
-            np.array(np.broadcast_to(value, (p,))) for value in (prior.a, prior.b, prior.trials)
-        )
-        return CountComponent(np.stack([a, b]), trials)
-    center, unit = location(rows)
-    mean, kappa, shape, scale = (
-        np.array(np.broadcast_to(v, (p,)))
-        for v in (prior.mean, prior.kappa, prior.shape, prior.scale)
-    )
+        a, b, trials = (np.broadcast_to(v, (p,)) for v in (prior.a, prior.b, prior.trials))
+        return CountComponent(np.stack([a, b]), np.array(trials))
+    center, unit, _ = _location(rows)
     with np.errstate(over="ignore"):
-        mean, scale = (mean - center) / unit, scale / unit**2
-    return DiagonalComponent(mean, kappa, shape, scale, center, unit)
+        mean = (np.broadcast_to(prior.mean, (p,)) - center) / unit
+        if isinstance(prior, NormalInverseWishart):
+            scale = prior.scale / np.outer(unit, unit)
+            return FullComponent(mean, float(prior.kappa), float(prior.df), scale, center, unit)
+        kappa, shape, scale = (
+            np.array(np.broadcast_to(v, (p,))) for v in (prior.kappa, prior.shape, prior.scale)
+        )
+        return DiagonalComponent(mean, kappa, shape, scale / unit**2, center, unit)
 
 
 def publish(component: Any, S: np.ndarray) -> Any:
     """Posteriors of clusters with these sums of features, as one conjugate object in the units of
-    the data.
+    the data; without objects, the prior.
     """
     if isinstance(component, CountComponent):
         posterior = component.prior + S.reshape(-1, *component.prior.shape)
@@ -214,26 +138,14 @@ def check_counts(component: Any, X: Any) -> None:
     """Refuse data that are no counts where the component wants counts."""
     if not isinstance(component, CountComponent):
         return
-    values = X.data if sp.issparse(X) else to_numpy(X)
+    values, limit = (X.data if sp.issparse(X) else to_numpy(X)), component.trials
     if not sp.issparse(X) and np.isnan(values).all():
         raise ValueError("X holds no numbers at all, only NaN: give at least one")
-    limit = (
-        np.inf
-        if component.trials is None
-        else component.trials.max()
-        if sp.issparse(X)
-        else component.trials
-    )
-    if (
-        (values < 0).any()
-        or (values > limit).any()
-        or (np.isfinite(values) & (values != np.floor(values))).any()
-    ):
-        what = (
-            "nonnegative whole numbers"
-            if component.trials is None
-            else "0 or 1 (or whole numbers up to trials)"
-        )
+    most: Any = np.inf if limit is None else limit.max() if sp.issparse(X) else limit
+    fraction = np.isfinite(values) & (values != np.floor(values))
+    if ((values < 0) | (values > most) | fraction).any():
+        what = "0 or 1 (or whole numbers up to trials)"
+        what = "nonnegative whole numbers" if limit is None else what
         raise ValueError(
             f"X must hold {what} for this component: recode it, or choose a normal component"
         )
@@ -241,25 +153,18 @@ def check_counts(component: Any, X: Any) -> None:
 
 def check_concentration(given: Any) -> Concentration:
     """The prior of alpha that a number, or a pair (shape, rate), stands for."""
-    if isinstance(given, (tuple, list, np.ndarray)) and np.ndim(given):
-        if len(given) != 2:
-            raise ValueError(
-                f"concentration must be a number or a pair (shape, rate), got {given!r}"
-            )
-        prior = Concentration(
-            *(check_number(part, "concentration", low=0, strict=True) for part in given)
-        )
-    else:
-        prior = Concentration(check_number(given, "concentration", low=0, strict=True), np.inf)
-    within = all(
-        1e-100 <= part <= 1e100
-        for part in (prior.shape, 1.0 if np.isinf(prior.rate) else prior.rate)
-    )
-    if not within or not 1e-100 <= prior.mean <= 1e10:
+    pair = isinstance(given, (tuple, list, np.ndarray)) and np.ndim(given) > 0
+    if pair and len(given) != 2:
+        raise ValueError(f"concentration must be a number or a pair (shape, rate), got {given!r}")
+    parts = [
+        check_number(part, "concentration", low=0, strict=True)
+        for part in (given if pair else (given,))
+    ]
+    prior = Concentration(parts[0], parts[1] if pair else np.inf)
+    if not (min(parts) >= 1e-100 and max(parts) <= 1e100 and 1e-100 <= prior.mean <= 1e10):
         raise ValueError(
             f"concentration={given!r} must give alpha a mean (shape / rate) between 1e-100 and "
-            "1e10, with neither part beyond 1e-100 "
-            "or 1e100: try (1.0, 1.0)"
+            "1e10, with neither part beyond 1e-100 or 1e100: try (1.0, 1.0)"
         )
     return prior
 
@@ -275,7 +180,8 @@ def check_copies(weights: Weights) -> None:
             f"sample_weight adds up to {total:.0e}, so many copies of the objects that the prior "
             "is lost in rounding: divide by a number"
         )
-    if weights is not None and total < FEW * float((weights > 0).sum()):
+    # Under half an object each, weights are hardly copies, but shares.
+    if weights is not None and total < 0.5 * float((weights > 0).sum()):
         warn(
             f"sample_weight adds up to {total:.3g}, as if there were so few objects, and the prior "
             "outweighs them: multiply it, e.g. by the number of objects over this sum"
@@ -288,47 +194,14 @@ def check_prior(component: Any) -> None:
     """
     if isinstance(component, CountComponent):
         return
-    if not np.isfinite(component.scale).all():
+    full = isinstance(component, FullComponent) and np.isfinite(component.scale).all()
+    least = float((np.linalg.eigvalsh(component.scale) if full else component.scale).min())
+    far, worth = float(np.abs(component.mean).max()), float(np.max(component.kappa))
+    if not (1e-12 < least < np.inf and worth * far * far <= 1e12 * min(least, 1.0)):
         raise ValueError(
-            "component has a scale that overflows in units of the variance of the data: is it in "
-            "the units of X?"
-        )
-    least = _narrowest(component)
-    if not least > 1e-12:
-        raise ValueError(
-            f"component has a scale of {least:.0e} times the variance of the data, too narrow to "
-            "compute with: is it in the units of X?"
-        )
-    far = float(np.abs(component.mean).max())
-    if not float(np.max(component.kappa)) * far * far <= 1e12 * min(least, 1.0):
-        raise ValueError(
-            f"component has a mean {far:.0e} standard deviations away from the data, worth "
-            f"kappa={np.max(component.kappa):.0e} objects, "
-            "in which the data are lost: is it in the units of X?"
-        )
-
-
-def _narrowest(component: Any) -> float:
-    """The least scale of a normal prior in any direction, in units of the data."""
-    return float(
-        np.linalg.eigvalsh(component.scale)[0]
-        if isinstance(component, FullComponent)
-        else component.scale.min()
-    )
-
-
-def check_reach(component: Any, rows: Rows) -> None:
-    """Refuse new objects so far from the fitted ones that squares overflow."""
-    if isinstance(component, CountComponent):
-        return
-    extremes = np.nan_to_num(rows.extremes().astype(np.float64))
-    with np.errstate(over="ignore"):
-        far = np.abs((extremes - component.center) / component.unit)
-    if not far.max() * np.sqrt(len(component.unit) / _narrowest(component)) <= 1e152:
-        reach = np.abs(extremes).max()
-        raise ValueError(
-            f"X has values as large as {reach:.0e}, too far from the fitted data for their "
-            "squares: is it in the same units?"
+            f"component has a scale of {least:.0e} times the variance of the data, and a mean "
+            f"{far:.0e} standard deviations away from them that is worth {worth:.0e} objects: too "
+            "narrow or too far to compute with; is it in the units of X?"
         )
 
 

@@ -1,12 +1,19 @@
-"""Sampling fit of a Dirichlet process mixture.
+"""Dirichlet process mixtures by collapsed Gibbs sampling (Neal 2000, algorithm 3) with split and
+merge moves (Dahl 2005).
 
-Chains, their agreement, and memberships from posterior co-occurrence.
+    p(z_i = k | rest) ~ N_k p(x_i | objects of k),      p(z_i = new | rest) ~ alpha p(x_i)
+
+Parameters are integrated out: a cluster is the posterior of its conjugate prior, and an object
+enters or leaves it by a rank-one update. ``visit`` is the one primitive: objects leave their
+clusters (if they have one) and choose again, one after another. A sweep visits all objects; a split
+allocates the objects of one cluster to two seeds the same way, with the chance of each choice kept
+for the acceptance ratio. The caches of the clusters are made afresh for every pass, so rounding
+errors do not grow.
 
 With draws s = 1 ... m, clusters c of each, and U the consensus of the draws (rows on the simplex,
-least squares over all pairs), an
-object x falls together with object j with probability  mean_s p_s(z_j | x);  its membership is the
-u on the simplex with u'u_j nearest to that over all j, a small quadratic program whose terms are
-sums over clusters:  H = U'U,  b = mean_s sum_c p_s(c | x) sum_{j in c} u_j.
+least squares over all pairs), an object x falls together with object j with probability
+mean_s p_s(z_j | x);  its membership is the u on the simplex with u'u_j nearest to that over all j,
+a small quadratic program:  H = U'U,  b = mean_s sum_c p_s(c | x) sum_{j in c} u_j.
 """
 
 from __future__ import annotations
@@ -16,16 +23,161 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import gammaln
 
-from ...array.arrays import to_numpy
+from ...array.arrays import native, to_numpy
 from ...array.rows import threads
 from ...array.types import Array
 from ...engine import loop
 from ...numerics import label_sweep, simplex
 from ...numerics.label_table import encode
-from . import gibbs, seating
+from .kernel import Concentration
 
-__all__ = ["Posterior", "Trace", "consensus", "run_chains", "split_r_hat"]
+__all__ = ["Chain", "Draw", "Posterior", "Trace", "consensus", "run_chains", "split_r_hat", "visit"]
+
+
+class Draw(NamedTuple):
+    """A partition: labels (n,) 0 to k - 1, and the concentration."""
+
+    labels: np.ndarray
+    concentration: float
+
+
+def sums(Z: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """Sums of features (k, q) of clusters 0 to k - 1; label -1 belongs to none."""
+    return (labels[None] == np.arange(k)[:, None]).astype(np.float64) @ Z.T
+
+
+def visit(
+    table: Any,
+    X: np.ndarray,
+    labels: np.ndarray,
+    choices: np.ndarray,
+    uniforms: np.ndarray,
+    log_alpha: float,
+    first: int,
+) -> tuple[int, float]:
+    """Objects from ``first`` on leave and choose again.
+
+    Stops early when a new cluster may be needed and no slot of the ``table`` (``Component.seats``)
+    is empty. ``labels`` and the table are overwritten. ``choices`` is -1 where an object may choose
+    by its ``uniforms``, else the slot it must take. With ``log_alpha`` of minus infinity no new
+    cluster is opened. Returns the object to go on with and the log chance of all choices made.
+    """
+    seats = getattr(native("seating"), table.kind)(table)
+    return native("seating").visit(seats, X, labels, choices, uniforms, log_alpha, first)  # type: ignore[no-any-return]
+
+
+class Chain(NamedTuple):
+    """What stays the same along a chain: the component, the features (q, n) and points (n, p) of
+    the objects, and how to visit them.
+    """
+
+    component: Any
+    Z: np.ndarray
+    X: np.ndarray
+    visit: Any = visit
+
+    @classmethod
+    def of(cls, component: Any, Z: np.ndarray, visit: Any = visit) -> Chain:
+        """The chain of objects with features ``Z`` (q, n)."""
+        return cls(component, Z, component.points(Z), visit)
+
+    def walk(
+        self,
+        labels: np.ndarray,
+        order: np.ndarray,
+        choices: Any,
+        rng: np.random.Generator,
+        log_alpha: float,
+    ) -> tuple[np.ndarray, float]:
+        """Visit the objects in ``order``: new labels of all objects and the log chance of the
+        choices.
+        """
+        k = int(labels.max(initial=-1)) + 1
+        X, now = self.X[order], labels[order].copy()
+        uniforms = rng.random(len(order))
+        choices = np.full(len(order), -1, dtype=np.int64) if choices is None else choices
+        position, log_chance = 0, 0.0
+        room = 8 if log_alpha > -np.inf else 0
+        while position < len(order):
+            occupied = labels.copy()
+            occupied[order] = now
+            slots = max(k, int(occupied.max()) + 1) + room
+            counts = np.bincount(occupied[occupied >= 0], minlength=slots).astype(np.int64)
+            table = self.component.seats(sums(self.Z, occupied, slots), counts, len(labels))
+            position, more = self.visit(table, X, now, choices, uniforms, log_alpha, position)
+            log_chance, room = log_chance + more, 2 * room
+        labels = labels.copy()
+        labels[order] = now
+        return labels, log_chance
+
+    def start(self, concentration: float, rng: np.random.Generator) -> Draw:
+        """A first partition: objects come in random order and choose among the clusters so far."""
+        n = len(self.X)
+        nobody = np.full(n, -1, dtype=np.int64)
+        labels, _ = self.walk(nobody, rng.permutation(n), None, rng, np.log(concentration))
+        return Draw(compact(labels), concentration)
+
+    def sweep(
+        self, draw: Draw, prior: Concentration, rng: np.random.Generator, *, n_splits: int = 3
+    ) -> Draw:
+        """One pass over all objects, some split and merge proposals, and a new concentration."""
+        n, alpha = len(draw.labels), draw.concentration
+        labels = compact(self.walk(draw.labels, np.arange(n), None, rng, np.log(alpha))[0])
+        for _ in range(n_splits if n > 1 else 0):
+            labels = self.split_merge(labels, alpha, rng)
+        return Draw(labels, sample_concentration(alpha, int(labels.max()) + 1, n, prior, rng))
+
+    def split_merge(
+        self, labels: np.ndarray, concentration: float, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Propose to split the cluster of two random objects, or to merge their two clusters
+        (sequential allocation, Dahl 2005).
+        """
+        i, j = rng.choice(len(labels), size=2, replace=False)
+        merge = labels[i] != labels[j]
+        both = np.flatnonzero((labels == labels[i]) | (labels == labels[j]))
+        others = rng.permutation(both[(both != i) & (both != j)])
+        now = np.full(len(labels), -1, dtype=np.int64)
+        now[i], now[j] = 0, 1
+        choices = np.where(labels[others] == labels[i], 0, 1) if merge else None
+        split, log_chance = self.walk(now, others, choices, rng, -np.inf)
+        S = sums(self.Z, split, 2)
+        evidence = self.component.log_evidence(np.vstack([S, S.sum(axis=0)]))
+        sizes = np.bincount(split[both], minlength=2)
+        gain = evidence[0] + evidence[1] - evidence[2] + np.log(concentration)
+        gain += gammaln(sizes).sum() - gammaln(sizes.sum()) - log_chance
+        if not np.log(rng.random()) < (-gain if merge else gain):
+            return labels
+        labels = labels.copy()
+        labels[both] = np.where(merge | (split[both] == 0), labels[i], labels.max() + 1)
+        return compact(labels)
+
+    def log_joint(self, draw: Draw) -> float:
+        """Log probability of the partition and the data given the concentration."""
+        k, n, alpha = int(draw.labels.max()) + 1, len(draw.labels), draw.concentration
+        partition = k * np.log(alpha) + gammaln(np.bincount(draw.labels)).sum()
+        partition += gammaln(alpha) - gammaln(alpha + n)
+        return float(partition + self.component.log_evidence(sums(self.Z, draw.labels, k)).sum())
+
+
+def compact(labels: np.ndarray) -> np.ndarray:
+    """Labels 0 to k - 1 in order of their first object."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse].astype(np.int64)
+
+
+def sample_concentration(
+    current: float, k: int, n: int, prior: Concentration, rng: np.random.Generator
+) -> float:
+    """New concentration given the number of clusters (Escobar and West 1995)."""
+    if np.isinf(prior.rate):
+        return current
+    rate = prior.rate - np.log(rng.beta(current + 1, n))
+    odds = (prior.shape + k - 1) / (n * rate)
+    shape = prior.shape + k - (rng.random() >= odds / (1 + odds))
+    return float(max(rng.gamma(shape) / rate, 1e-300))
 
 
 class Trace(NamedTuple):
@@ -38,73 +190,57 @@ class Trace(NamedTuple):
     log_joint: np.ndarray
 
 
-def run_chains(
-    component: Any,
-    Z: np.ndarray,
-    prior: Any,
-    seeds: Any,
-    burn_in: int,
-    n_draws: int,
-    thinning: int,
-    n_jobs: Any,
-) -> Trace:
-    """Independent chains, one per seed, each thinned after its burn-in."""
-    chain = gibbs.Chain(
-        component,
-        Z,
-        seating.points(component, Z),
-    )
-
-    def start(seed: int) -> Walk:
-        rng = np.random.default_rng(seed)
-        return Walk(gibbs.start(chain, prior.mean, rng), rng.bit_generator.state)
-
-    def sweep(walk: Walk) -> Walk:
-        # The state of the generator is part of the walk, so that a resumed chain draws the same
-        # numbers.
-        rng = np.random.default_rng(0)
-        rng.bit_generator.state = walk.generator
-        draw = gibbs.sweep(chain, walk.draw, prior, rng)
-        done = walk.sweeps + 1
-        if done <= burn_in or (done - burn_in) % thinning:
-            return Walk(draw, rng.bit_generator.state, done, walk.labels, walk.kept)
-        here = (*walk.kept, (draw.concentration, gibbs.log_joint(chain, draw)))
-        return Walk(
-            draw, rng.bit_generator.state, done, (*walk.labels, draw.labels.astype(np.int32)), here
-        )
-
-    with ThreadPoolExecutor(min(threads(n_jobs), len(seeds))) as pool:
-
-        def step(walks: tuple[Walk, ...]) -> tuple[tuple[Walk, ...], float]:
-            walks = tuple(pool.map(sweep, walks))
-            return walks, gibbs.log_joint(chain, walks[0].draw)
-
-        walks = tuple(pool.map(start, seeds))
-        # A negative tolerance never stops: a chain has no optimum to reach.
-        walks = loop.iterate(
-            step, walks, max_iter=burn_in + n_draws * thinning, tol=-1.0, relative_to=1.0
-        ).state
-    labelings = np.stack([labels for walk in walks for labels in walk.labels], axis=1)
-    kept = np.array([walk.kept for walk in walks])
-    return Trace(labelings, kept[..., 0].ravel(), kept[..., 1])
-
-
 class Walk(NamedTuple):
     """How far a chain has come: its last draw, where its generator stands, and the draws kept."""
 
-    draw: gibbs.Draw
+    draw: Draw
     generator: Any
     sweeps: int = 0
     labels: tuple[np.ndarray, ...] = ()
     kept: tuple[tuple[float, float], ...] = ()  # concentration and log joint
 
 
+def run_chains(
+    component: Any, Z: np.ndarray, prior: Concentration, seeds: Any, burn_in: int, n_draws: int
+) -> Trace:
+    """Independent chains, one per seed, of which every sweep after the burn-in is kept."""
+    chain = Chain.of(component, Z)
+
+    def start(seed: int) -> Walk:
+        rng = np.random.default_rng(seed)
+        return Walk(chain.start(prior.mean, rng), rng.bit_generator.state)
+
+    def sweep(walk: Walk) -> Walk:
+        # The state of the generator is part of the walk, so that a resumed chain draws the same
+        # numbers.
+        rng = np.random.default_rng(0)
+        rng.bit_generator.state = walk.generator
+        draw = chain.sweep(walk.draw, prior, rng)
+        labels, kept = walk.labels, walk.kept
+        if walk.sweeps >= burn_in:
+            labels = (*labels, draw.labels.astype(np.int32))
+            kept = (*kept, (draw.concentration, chain.log_joint(draw)))
+        return Walk(draw, rng.bit_generator.state, walk.sweeps + 1, labels, kept)
+
+    with ThreadPoolExecutor(min(threads(None), len(seeds))) as pool:
+
+        def step(walks: tuple[Walk, ...]) -> tuple[tuple[Walk, ...], float]:
+            walks = tuple(pool.map(sweep, walks))
+            return walks, chain.log_joint(walks[0].draw)
+
+        walks = tuple(pool.map(start, seeds))
+        # A negative tolerance never stops: a chain has no optimum to reach.
+        walks = loop.iterate(
+            step, walks, max_iter=burn_in + n_draws, tol=-1.0, relative_to=1.0
+        ).state
+    labelings = np.stack([labels for walk in walks for labels in walk.labels], axis=1)
+    kept = np.array([walk.kept for walk in walks])
+    return Trace(labelings, kept[..., 0].ravel(), kept[..., 1])
+
+
 def split_r_hat(values: np.ndarray) -> float:
-    """Potential scale reduction of the halves of chains (chains, draws).
-
-    Near 1 when the chains agree.
-
-    Infinite with fewer than four draws per chain.
+    """Potential scale reduction of the halves of chains (chains, draws): near 1 when the chains
+    agree, infinite with fewer than four draws per chain.
     """
     half = values.shape[1] // 2
     if half < 2:
@@ -113,11 +249,9 @@ def split_r_hat(values: np.ndarray) -> float:
     parts = np.concatenate([values[:, :half], values[:, -half:]])
     within = parts.var(axis=1, ddof=1).mean()
     between = parts.mean(axis=1).var(ddof=1)
-    return (
-        float(np.sqrt((half - 1) / half + between / within))
-        if within > 0
-        else (1.0 if between == 0 else np.inf)
-    )
+    if not within > 0:
+        return 1.0 if between == 0 else np.inf
+    return float(np.sqrt((half - 1) / half + between / within))
 
 
 def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
@@ -160,63 +294,49 @@ class Posterior(NamedTuple):
     @classmethod
     def of(cls, component: Any, Z: np.ndarray, trace: Trace, U: np.ndarray) -> Posterior:
         """What new objects are compared with, out of the sampled partitions."""
-        n = len(U)
         sizes = trace.labelings.max(axis=0) + 1
-        S = np.vstack(
-            [seating.sums(Z, labels, k) for labels, k in zip(trace.labelings.T, sizes, strict=True)]
-        )
-        members = np.vstack(
-            [
-                (labels == np.arange(k)[:, None]).astype(float) @ U
-                for labels, k in zip(trace.labelings.T, sizes, strict=True)
-            ]
-        )
-        counts = np.concatenate(
-            [
-                np.bincount(labels, minlength=k)
-                for labels, k in zip(trace.labelings.T, sizes, strict=True)
-            ]
-        )
-        total = np.log(n + trace.concentrations)
-        empty = component.predictive(np.zeros((1, S.shape[1])))
-        log_weight, log_new = (
+        draws = list(zip(trace.labelings.T, sizes, strict=True))
+        S = np.vstack([sums(Z, labels, k) for labels, k in draws])
+        members = np.vstack([sums(U.T, labels, k) for labels, k in draws])
+        counts = np.concatenate([np.bincount(labels, minlength=k) for labels, k in draws])
+        total = np.log(len(U) + trace.concentrations)
+        return cls(
+            component,
+            np.concatenate([[0], np.cumsum(sizes)[:-1]]),
             np.log(counts) - np.repeat(total, sizes),
             np.log(trace.concentrations) - total,
+            component.predictive(S),
+            component.predictive(np.zeros((1, S.shape[1]))),
+            U.T @ U,
+            members,
         )
-        first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        return cls(
-            component, first, log_weight, log_new, component.predictive(S), empty, U.T @ U, members
-        )
+
+    def reordered(self, order: np.ndarray) -> Posterior:
+        """The same with its clusters in another order."""
+        return self._replace(gram=self.gram[order][:, order], members=self.members[:, order])
 
     def _within_draws(self, Z: Array) -> tuple[np.ndarray, np.ndarray]:
         """Chances (clusters, b) within each draw, and log densities (draws, b) of its clusters."""
         logits = self.component.log_predictive(self.parameters, Z) + self.log_weight[:, None]
-        draw = np.repeat(
-            np.arange(len(self.first)), np.diff(np.append(self.first, len(self.log_weight)))
-        )
+        sizes = np.diff(np.append(self.first, len(self.log_weight)))
+        draw = np.repeat(np.arange(len(self.first)), sizes)
         # Relative to the largest of each draw, so that no exponential overflows.
         top = np.maximum.reduceat(logits, self.first, axis=0)
         logits = np.exp(logits - top[draw])
         total = np.add.reduceat(logits, self.first, axis=0)
         return logits / total[draw], np.log(total) + top
 
-    def _pieces(self, block: Array) -> Any:
+    def _pieces(self, block: Array) -> list[Any]:
         block = block if sp.issparse(block) else to_numpy(block)
-        # Blocks of about 16 MB.
-        size = max(16, 2**21 // len(self.log_weight))
-        return [
-            self.component.features(block[start : start + size])
-            for start in range(0, block.shape[0], size)
-        ]
+        size = max(16, 2**21 // len(self.log_weight))  # blocks of about 16 MB
+        cuts = range(0, block.shape[0], size)
+        return [self.component.features(block[start : start + size]) for start in cuts]
 
     def memberships(self, block: Array) -> np.ndarray:
         """Memberships (b, k) from the co-occurrence of each object with the fitted ones."""
-        target = [
-            self._within_draws(Z)[0].T @ self.members / len(self.first) for Z in self._pieces(block)
-        ]
-        return simplex.quadratic_program(
-            self.gram, np.vstack(target), simplex.normalize(np.vstack(target))
-        )
+        chances = (self._within_draws(Z)[0] for Z in self._pieces(block))
+        target = np.vstack([part.T @ self.members / len(self.first) for part in chances])
+        return simplex.quadratic_program(self.gram, target, simplex.normalize(target))
 
     def log_density(self, block: Array) -> np.ndarray:
         """Log posterior predictive density (b,), averaged over the draws."""
@@ -224,9 +344,6 @@ class Posterior(NamedTuple):
         for Z in self._pieces(block):
             known = self._within_draws(Z)[1]
             fresh = self.component.log_predictive(self.prior_parameters, Z) + self.log_new[:, None]
-            parts.append(
-                np.logaddexp.reduce(np.logaddexp(known, fresh), axis=0)
-                - np.log(len(self.first))
-                + self.component.log_base(Z)
-            )
+            density = np.logaddexp.reduce(np.logaddexp(known, fresh), axis=0)
+            parts.append(density - np.log(len(self.first)) + self.component.log_base(Z))
         return np.concatenate(parts)

@@ -5,32 +5,32 @@ Clusters of features that are informative about a class.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from ...array.arrays import to_numpy
+from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
+from ...array.docs import documented
+from ...array.rows import Rows
 from ...array.types import Array, ArrayLike, RandomState
 from ...array.validation import as_generator, check_choice, check_n_clusters, check_number
 from ...array.warn import warn
+from ...data.features import check_features
 from ...engine import loop
+from ...engine.base import Clusterer
 from ...numerics import contingency
-from .classes import class_rows, known_classes, weights_as_counts
-from .fitted import FittedDiscriminative
-from .online import Online, learn, online_pass
-from .problem import Problem, ascend
+from ...numerics.distances import largest_first
+from . import kernel
+from .classes import class_rows, known_classes, prior_counts, weighted, weights_as_counts
+from .problem import TUNING, Frame, Online, Problem, ascend, learn, online_pass
 from .starts import choose_number, starts
 
 __all__ = ["DiscriminativeClustering"]
 
-# When to warn that the classes are not explained: the gain over one cluster is compared with the
-# gains of fits to shuffled classes, unless it is evident.
-EVIDENT = 2.0  # nats per coordinate of a prototype
-ABOVE_CHANCE = 1.25  # times the best gain by chance that the gain must exceed
-SHUFFLES = 3
 
-
-class DiscriminativeClustering(FittedDiscriminative):
+class DiscriminativeClustering(Clusterer):
     """Clusters of features that are most informative about a class.
 
     Voronoi cells whose class distributions differ as much as possible.
@@ -41,10 +41,12 @@ class DiscriminativeClustering(FittedDiscriminative):
 
     Parameters
     ----------
-    n_clusters : int or "auto", default 8
+    n_clusters : int, sequence of int or "auto", default 8
         Largest number of clusters; clusters that add no information about the classes become empty.
-        "auto": the number, of 1 to 40, under which each half of the objects predicts the classes of
-        the other half best (``held_out_information_``).
+        Of several numbers, and of 1 to ``max_clusters`` with "auto", the one under which each half
+        of the objects predicts the classes of the other half best (``held_out_information_``).
+    max_clusters : int, default 40
+        Largest number that "auto" tries.
     prior : float or array of shape (n_classes,), default 1.0
         Prior counts of the Dirichlet distribution over the classes of a cluster.
     bandwidth : "auto" or float, default "auto"
@@ -77,8 +79,7 @@ class DiscriminativeClustering(FittedDiscriminative):
         Change of the objective per object at which to stop; never below 1e-4 for passes of the
         online algorithm.
     random_state : int, Generator or None
-    n_jobs : int or None
-        Threads; ``None`` means every core, -1, -2, ... all, all but one, ..., at least one.
+        Random seed.
 
     Attributes
     ----------
@@ -129,14 +130,17 @@ class DiscriminativeClustering(FittedDiscriminative):
     """
 
     _online_: Online
+    _frame: Frame
+    _state: tuple[np.ndarray, float]
 
     needs_classes = True
     chooses_n_clusters = "auto"
 
     def __init__(
         self,
-        n_clusters: int | str = 8,
+        n_clusters: int | Sequence[int] | str = 8,
         *,
+        max_clusters: int = 40,
         prior: ArrayLike = 1.0,
         bandwidth: ArrayLike = "auto",
         spread: float = 1.0,
@@ -147,20 +151,18 @@ class DiscriminativeClustering(FittedDiscriminative):
         max_iter: int = 500,
         tol: float = 1e-8,
         random_state: RandomState = None,
-        n_jobs: int | None = None,
     ) -> None:
-        self.prior = prior
+        self.prior, self.max_clusters = prior, max_clusters
         self.bandwidth, self.spread = bandwidth, spread
         self.size_penalty = size_penalty
         self.algorithm, self.learning_rate = algorithm, learning_rate
-        self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _streams(self) -> bool:
         return True
 
     def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> DiscriminativeClustering:
         """Learn clusters of ``X`` that tell the classes ``y`` apart.
 
@@ -188,7 +190,9 @@ class DiscriminativeClustering(FittedDiscriminative):
         problem = self._problem(X, P, weights)
         self._k = self._number(problem, rng)
         run, bandwidth = self._best(problem, rng, self.n_init, self.bandwidth)
-        self._finish(problem, run, bandwidth)
+        sizes = problem.table(run.state, bandwidth).sum(axis=1)
+        order = largest_first(sizes, run.state)
+        self._finish(problem, run._replace(state=run.state[order]), bandwidth)
         self._warn_if_chance(problem, P, weights, rng)
         return self
 
@@ -196,6 +200,7 @@ class DiscriminativeClustering(FittedDiscriminative):
         self,
         X: Array,
         y: Array | None = None,
+        *,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> DiscriminativeClustering:
@@ -252,16 +257,23 @@ class DiscriminativeClustering(FittedDiscriminative):
         check_choice(self.algorithm, "algorithm", ("map", "distortion", "online"))
         if not isinstance(self.bandwidth, str) or self.bandwidth != "auto":
             check_number(self.bandwidth, "bandwidth", low=0, strict=True)
+        check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         check_number(self.spread, "spread", low=1e-10)
         check_number(self.size_penalty, "size_penalty", low=0, high=1e12)
         check_number(self.learning_rate, "learning_rate", low=0, high=1e6, strict=True)
 
     def _number(self, problem: Problem, rng: np.random.Generator) -> int:
         """The number of clusters, given or by held-out information."""
-        if not isinstance(self.n_clusters, str):
-            return check_n_clusters(self.n_clusters, problem.rows.shape[0])
-        check_choice(self.n_clusters, "n_clusters (a number or 'auto')", ("auto",))
-        k, self.held_out_information_ = choose_number(problem, self.bandwidth, rng)
+        n, given = problem.rows.shape[0], self.n_clusters
+        if isinstance(given, str):
+            check_choice(given, "n_clusters (numbers or 'auto')", ("auto",))
+            # All small numbers, then every fourth or so.
+            steps = np.arange(np.log(self.max_clusters / 2) / np.log(1.25) + 1e-9)
+            given = np.unique(np.round(2 * 1.25**steps)).astype(int).tolist()
+        elif not np.ndim(given):
+            return check_n_clusters(given, n)
+        numbers = [check_n_clusters(k, max(n, self.max_clusters)) for k in given]
+        k, self.held_out_information_ = choose_number(problem, self.bandwidth, rng, numbers)
         return k
 
     def _best(
@@ -270,26 +282,10 @@ class DiscriminativeClustering(FittedDiscriminative):
         """The best run of several starts, and the bandwidth in the frame."""
         centers, bandwidth = starts(problem, self._k, bandwidth, rng, n_init)
         if self.algorithm != "online":
-            return ascend(
-                problem,
-                centers,
-                bandwidth,
-                max_iter=self.max_iter,
-                tol=self.tol,
-            ), bandwidth
-        runs = [self._learn(problem, start, bandwidth, rng) for start in centers]
+            return ascend(problem, centers, bandwidth, self.max_iter, self.tol), bandwidth
+        settings = self.learning_rate, rng, self.max_iter, self.tol
+        runs = [learn(problem, start, bandwidth, *settings) for start in centers]
         return loop.best(runs, larger=True), bandwidth
-
-    def _learn(
-        self, problem: Problem, start: np.ndarray, bandwidth: float, rng: np.random.Generator
-    ) -> loop.Run:
-        """Online passes from one start."""
-
-        def advance(state: Online, order: np.ndarray) -> Online:
-            return online_pass(problem, state, bandwidth, self.learning_rate, order)
-
-        first = Online.start(problem, start, bandwidth)
-        return learn(problem, first, advance, bandwidth, rng, self.max_iter, self.tol)
 
     def _finish(self, problem: Problem, run: loop.Run, bandwidth: float) -> None:
         self._state = run.state, bandwidth
@@ -300,9 +296,8 @@ class DiscriminativeClustering(FittedDiscriminative):
         self.class_distributions_ = _posterior_means(r, problem.prior)
         self.log_posterior_ = contingency.log_posterior(r, problem.prior)
         self.voronoi_log_posterior_ = contingency.log_posterior(hard, problem.prior)
-        self.log_evidence_ = self.voronoi_log_posterior_ - 0.5 * run.state.size * np.log(
-            problem.total
-        )
+        coordinates = 0.5 * run.state.size * np.log(problem.total)
+        self.log_evidence_ = self.voronoi_log_posterior_ - coordinates
         self.mutual_information_ = contingency.mutual_information(r)
         self.voronoi_mutual_information_ = contingency.mutual_information(hard)
         own = problem.entropy()
@@ -318,15 +313,14 @@ class DiscriminativeClustering(FittedDiscriminative):
         """Warn where a fit to shuffled classes does nearly as well."""
         gain = self.voronoi_log_posterior_ - _one_cluster(problem)
         chance = -np.inf
-        for _ in range(SHUFFLES if gain < EVIDENT * self.cluster_centers_.size else 0):
-            shuffled = self._problem(
-                problem.rows.X, P[rng.permutation(P.shape[0])], weights, self._frame
-            )
+        evident = gain >= TUNING.evident * self.cluster_centers_.size
+        for _ in range(0 if evident else TUNING.shuffles):
+            order = rng.permutation(P.shape[0])
+            shuffled = self._problem(problem.rows.X, P[order], weights, self._frame)
             hard = shuffled.voronoi_table(self._best(shuffled, rng, 1, self.bandwidth_)[0].state)
-            chance = max(
-                chance, contingency.log_posterior(hard, problem.prior) - _one_cluster(shuffled)
-            )
-            if gain <= max(0.0, ABOVE_CHANCE * chance):
+            log_posterior = contingency.log_posterior(hard, problem.prior)
+            chance = max(chance, log_posterior - _one_cluster(shuffled))
+            if gain <= max(0.0, TUNING.above_chance * chance):
                 warn(
                     f"the clusters tell the classes apart no better (log Bayes factor {gain:.1f}) "
                     "than clusters fitted to shuffled classes "
@@ -334,6 +328,105 @@ class DiscriminativeClustering(FittedDiscriminative):
                     f"too many for {problem.total:g} objects"
                 )
                 return
+
+    @documented
+    def predict_proba(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
+        """Memberships of new objects.
+
+        %(new_objects)s
+        """
+        self._check_fitted()
+        rows = Rows(self._features(X, reset=False))
+        return self._new_at(rows.map(self._assign), n_clusters, X)
+
+    def predict_class_proba(self, X: ArrayLike) -> Any:
+        """Class probabilities (n_new, n_classes) of new objects: memberships times the class
+        distributions of the clusters.
+        """
+        memberships = self.predict_proba(X)
+        return memberships @ asarray_like(self.class_distributions_, memberships)
+
+    def score(
+        self, X: Array, y: Array | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Log probability per object of new classes, given their Voronoi cells and the classes of
+        the fitted objects in them.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+        y : array of shape (n_new,) or (n_new, n_classes)
+            Classes, or their distributions, as in ``fit``.
+        sample_weight : array of shape (n_new,), optional
+
+        Returns
+        -------
+        score : float
+            The log posterior of fitted and new objects together less that of the fitted ones,
+            divided by the weight of the new ones. New objects inform each other's predictions: the
+            score of a batch is not the mean of the scores of single objects.
+        """
+        self._check_fitted()
+        X = self._features(X, reset=False)
+        weights = weights_as_counts(sample_weight, X)
+        problem = self._problem(
+            X, class_rows(y, X.shape[0], self.classes_)[0], weights, self._frame
+        )
+        both = contingency.log_posterior(
+            self.voronoi_table_ + problem.voronoi_table(self._state[0]), problem.prior
+        )
+        return (both - self.voronoi_log_posterior_) / problem.total
+
+    def _assign(self, X: Array) -> Any:
+        Y = kernel.memberships(self._frame(X), *self._state)
+        return namespace(Y).astype(Y, X.dtype, copy=False)
+
+    def _problem(self, X: Any, P: Array, weights: Any, frame: Frame | None = None) -> Problem:
+        n_classes = len(self.classes_)
+        prior = prior_counts(self.prior, n_classes)
+        Q = weighted(P, weights)
+        if not (is_numpy(X) or sp.issparse(X)):
+            Q = asarray_like(Q.toarray() if sp.issparse(Q) else Q, X)
+        rows = Rows(X, Q)
+        total = float(Q.sum())
+        if not total > 0:
+            raise ValueError("y is -1, unlabelled, wherever sample_weight is positive")
+        self._frame = Frame.of(rows) if frame is None else frame
+        return Problem(
+            rows,
+            self._frame,
+            prior,
+            float(self.spread) ** -2.0,
+            float(self.size_penalty),
+            total,
+            explicit=self.algorithm == "distortion",
+        )
+
+    def _features(self, X: Any, *, reset: bool) -> Any:
+        """Features as every estimator takes them.
+
+        Sparse ones as arrays with the short indices that k-means asks for.
+        """
+        X = check_features(self, X, reset=reset, missing=True)
+        if not sp.issparse(X):
+            return X
+        X = sp.csr_array(X)
+        if X.indices.dtype == np.int64 and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
+            return sp.csr_array(
+                (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape
+            )
+        return X
+
+    def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
+        """Clusters follow the classes, not the density of the features."""
+        return None, ""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = True
+        return tags
 
 
 def _posterior_means(r: np.ndarray, prior: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ Prototypes by k-means, within classes and along discriminant directions.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,9 @@ from sklearn.cluster import KMeans
 
 from ...array.arrays import to_numpy
 from ...array.types import Array
-from .problem import Problem, mass_of
+from .problem import TUNING, Problem, mass_of
 
 __all__ = ["choose_number", "starts"]
-
-WIDTHS = 1e-15, 1e15  # bandwidths, in standard deviations
-MOST_FEATURES = 500  # up to here the covariance within classes is worth inverting
-GAIN = 0.02  # nats per object that a narrower bandwidth must gain on held-out classes
-CHANCE = 0.001  # level of Bartlett's test of discriminant directions
-NUMBERS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40)  # of clusters that "auto" tries in turn
-PATIENCE = 3  # numbers without a gain after which "auto" stops
-RIDGE = 1e-6  # of its mean variance, so that constant features do not make it singular
 
 
 def starts(
@@ -63,10 +56,10 @@ def _widths(X: Any, square: float, along: tuple[np.ndarray, float] | None) -> tu
 
 
 def choose_number(
-    problem: Problem, bandwidth: Any, rng: np.random.Generator
+    problem: Problem, bandwidth: Any, rng: np.random.Generator, numbers: Sequence[int]
 ) -> tuple[int, dict[int, float]]:
-    """The number of clusters under which each half of the objects predicts the classes of the
-    other half best, and the information, in nats per object, of every number tried.
+    """The number of clusters, of several in turn, under which each half of the objects predicts
+    the classes of the other half best, and the information, in nats per object, of every number.
 
     A larger number has to gain as much as a narrower bandwidth has to. One cluster predicts the
     shares of the classes: its information is zero.
@@ -74,7 +67,7 @@ def choose_number(
     few, information, best, failed = problem.few(), {1: 0.0}, 1, 0
     X, labels, mass = _sample(problem)
     alone = _cross_validated(few, 1, (1.0,), rng)[1]
-    for k in NUMBERS:
+    for k in (k for k in numbers if k > 1):
         if isinstance(bandwidth, str):
             square = _k_means(X, mass, k, rng)[1] if k < X.shape[0] else 0.0
             along = _k_means_along_discriminants(X, labels, mass, k, rng)
@@ -85,14 +78,14 @@ def choose_number(
         if not np.isfinite(gain):  # too few objects for halves
             break
         information[k] = float(gain)
-        best, failed = (k, 0) if gain > information[best] + GAIN else (best, failed + 1)
-        if failed == PATIENCE:
+        best, failed = (k, 0) if gain > information[best] + TUNING.gain else (best, failed + 1)
+        if failed == TUNING.patience:
             break
     return best, information
 
 
 def _framed(bandwidth: float, unit: float) -> float:
-    if not WIDTHS[0] * unit <= bandwidth <= WIDTHS[1] * unit:
+    if not 1e-15 * unit <= bandwidth <= 1e15 * unit:
         raise ValueError(
             f"bandwidth={bandwidth:g} is out of all proportion to the standard deviation of the "
             f"data, {unit:g}: "
@@ -134,7 +127,7 @@ def _cross_validated(
             )
     best = 0
     for i in range(1, len(widths)):
-        best = i if gains[i] > gains[best] + GAIN * problem.total else best
+        best = i if gains[i] > gains[best] + TUNING.gain * problem.total else best
     return float(widths[best]), float(gains[best])
 
 
@@ -165,11 +158,6 @@ def _k_means(
     found = _fitted_k_means(X, mass, k, rng)
     centers = found.cluster_centers_[np.arange(k) % len(found.cluster_centers_)]
     return centers, float(found.inertia_) / float(mass.sum())
-
-
-def _k_means_labels(X: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Labels of weighted k-means."""
-    return _fitted_k_means(X, mass, k, rng).labels_
 
 
 def _fitted_k_means(X: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> KMeans:
@@ -217,7 +205,7 @@ def _k_means_along_discriminants(
     says nothing of the class does not tilt them. None where there is no such direction to find.
     """
     present = np.unique(labels)
-    if X.shape[1] > MOST_FEATURES or len(present) < 2 or X.shape[0] <= X.shape[1]:
+    if X.shape[1] > TUNING.most_features or len(present) < 2 or X.shape[0] <= X.shape[1]:
         return None
     X = X.toarray() if sp.issparse(X) else X
     total, middle = mass.sum(), mass @ X / mass.sum()
@@ -227,7 +215,8 @@ def _k_means_along_discriminants(
     sizes = np.array([mass[labels == c].sum() for c in present])
     residuals = X - means[np.searchsorted(present, labels)]
     within = (residuals * mass[:, None]).T @ residuals / total
-    ridge = RIDGE * np.trace(within) / len(within)
+    # So that constant features do not make it singular.
+    ridge = 1e-6 * np.trace(within) / len(within)
     if not ridge > 0:
         return None
     within.flat[:: len(within) + 1] += ridge
@@ -238,7 +227,7 @@ def _k_means_along_discriminants(
         return None
     directions = directions[:, ::-1][:, :q]
     # groups are found where the classes are round; prototypes stand in the units of the data
-    groups = _k_means_labels((X - middle) @ directions, mass, k, rng)
+    groups = _fitted_k_means((X - middle) @ directions, mass, k, rng).labels_
     basis = np.linalg.qr(directions)[0]
     T = (X - middle) @ basis
     weights = mass * (groups == np.arange(k)[:, None])
@@ -257,7 +246,7 @@ def _significant(ratios: np.ndarray, total: float, n_classes: int) -> int:
     found = 0
     for i in range(min(n_classes - 1, p)):
         statistic = (total - 1 - (p + n_classes) / 2) * np.log1p(np.maximum(ratios[i:], 0)).sum()
-        if not statistic > chi2.isf(CHANCE, (p - i) * (n_classes - 1 - i)):
+        if not statistic > chi2.isf(TUNING.chance, (p - i) * (n_classes - 1 - i)):
             break
         found += 1
     return found

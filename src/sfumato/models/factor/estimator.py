@@ -8,26 +8,26 @@ from typing import Any
 import numpy as np
 
 from ...array.docs import documented
-from ...array.rows import Rows
-from ...array.types import Array, RandomState, Weights
+from ...array.rows import Rows, has_holes
+from ...array.types import RandomState
 from ...array.validation import check_choice, check_number
 from ...array.warn import warn
-from ...engine import loop
-from ...engine.base import weight_of
-from ...engine.mixture_features import FeatureMixture
-from ...numerics import seeding
+from ...components.factor import Factors, factor_sample, most_factors
+from ...data.features import refuse_unseen
+from ...engine.component import Component
+from ...engine.mixture import Mixture
+from ...engine.search import Objects, Plan
+from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticMixture
-from . import kernel, missing, starts
 
 __all__ = ["FactorMixture"]
 
-SAMPLE = 2048  # size of the sample for the starts
 MOST_FACTORS = 6  # that "auto" tries
 DEFAULT = 2  # factors, which need not be set for a table of few features
 
 
 @documented
-class FactorMixture(AutomaticMixture, FeatureMixture):
+class FactorMixture(AutomaticMixture, Mixture):
     """Posterior probabilities of Gaussian clusters in many features.
 
     Mixture of factor analyzers [1]_ [2]_: within a cluster features are correlated through a few
@@ -43,21 +43,23 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
     n_factors : int, sequence of int or "auto", default=2
         Number of factors of every cluster; of several (``"auto"``: 1 to 6, and no more than are
         identified, the bound of Ledermann [3]_) the best by ``criterion``.
-    shared_noise : bool, default=False
-        Whether all clusters have the same noise variances ``Psi``.
+    shared_uniquenesses : bool, default=False
+        Whether all clusters have the same uniquenesses, the diagonal of ``Psi``.
     max_clusters : int, default=9
         Largest number that "auto" tries at first; four times as many at most.
     criterion : {"bic", "icl", "aic"}, default="bic"
         How to choose the numbers of clusters and of factors.
-    reg_covar : float, default=1e-3
-        Least noise variance, as a fraction of the variance of the feature.
+    regularization : float, default=1e-3
+        Least uniqueness, relative to the variance of the feature (scikit-learn's ``reg_covar`` is
+        absolute). Larger than in other mixtures, since a factor may take over a feature.
     n_init : int, default=4
-        Number of starts; the best two after a few steps go on to the end.
+        Number of starts; the best ones after a few steps go on until some of them agree.
     max_iter : int, default=1000
         Most steps of a run.
     tol : float, default=1e-6
         A run stops when a step raises the log-likelihood per object by less than this.
-    %(seed_and_threads)s
+    random_state : int, RandomState, Generator or None, default=None
+        Random seed.
 
     Attributes
     ----------
@@ -66,8 +68,8 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
         Means.
     loadings_ : array of shape (n_clusters, p, n_factors)
         Loadings ``L``, known up to a rotation of the factors.
-    noise_variances_ : array of shape (n_clusters, p)
-        Noise variances, the diagonals of ``Psi``.
+    uniquenesses_ : array of shape (n_clusters, p)
+        Uniquenesses, the diagonals of ``Psi``: variances that the factors do not explain.
     n_factors_ : int
         Number of factors.
     %(search)s
@@ -102,56 +104,46 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
     (2, 30, 1)
     """
 
-    _draft_steps = 10
-    _finalists = 2
+    _component: Factors
 
     def __init__(
         self,
         n_clusters: Any = "auto",
         *,
         n_factors: Any = 2,
-        shared_noise: bool = False,
+        shared_uniquenesses: bool = False,
         max_clusters: int = 9,
         criterion: str = "bic",
-        reg_covar: float = 1e-3,
+        regularization: float = 1e-3,
         n_init: int = 4,
         max_iter: int = 1000,
         tol: float = 1e-6,
         random_state: RandomState = None,
-        n_jobs: int | None = None,
     ) -> None:
-        self.n_factors, self.shared_noise, self.reg_covar = n_factors, shared_noise, reg_covar
+        self.n_factors, self.shared_uniquenesses = n_factors, shared_uniquenesses
+        self.regularization = regularization
         self.max_clusters, self.criterion = max_clusters, criterion
-        self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
-
-    def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        state = self._state  # variances in the units of tiny data may be zero, inner ones are not
-        X = rng.standard_normal((len(labels), self.n_features_in_))
-        X *= np.sqrt(state.noise)[labels]
-        X += state.means[labels]
-        factors = rng.standard_normal((len(labels), self.n_factors_))
-        for j, loadings in enumerate(state.loadings):
-            X[labels == j] += factors[labels == j] @ loadings.T
-        return self._coordinates.outer(X)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number(self.reg_covar, "reg_covar", low=0.0, high=1.0, strict=True)
-        if not isinstance(self.shared_noise, (bool, np.bool_)):
-            raise TypeError(f"shared_noise must be True or False, got {self.shared_noise!r}")
+        check_number(self.regularization, "regularization", low=0.0, high=1.0, strict=True)
+        if not isinstance(self.shared_uniquenesses, (bool, np.bool_)):
+            raise TypeError(
+                f"shared_uniquenesses must be True or False, got {self.shared_uniquenesses!r}"
+            )
 
-    def _settings(self, sizes: list[int]) -> list[dict[str, Any]]:
-        """All sizes with all numbers of factors, which cannot be more than the features."""
-        d, wanted = self.n_features_in_, self.n_factors
+    def _numbers_of_factors(self, d: int) -> list[int]:
+        """Numbers of factors to try, which cannot be more than the features."""
+        wanted = self.n_factors
         if isinstance(wanted, str):
             check_choice(wanted, "n_factors", ("auto",))
-            wanted = range(1, min(MOST_FACTORS, kernel.most_factors(d)) + 1)
+            wanted = range(1, min(MOST_FACTORS, most_factors(d)) + 1)
         several = list(wanted) if isinstance(wanted, Iterable) else [wanted]
         if not several:
             raise ValueError("n_factors is an empty sequence: give at least one number to try")
         factors = [check_number(q, "n_factors", low=1, integer=True) for q in several]
-        most, bound = max(factors), kernel.most_factors(d)
+        most, bound = max(factors), most_factors(d)
         if most > max(d, DEFAULT):
             warn(f"n_factors={most} is more than the {d} features: {d} factors are fitted")
         elif most > max(bound, DEFAULT):
@@ -159,65 +151,32 @@ class FactorMixture(AutomaticMixture, FeatureMixture):
                 f"n_factors={most} is beyond the Ledermann bound of {bound} for {d} features: the "
                 "covariances are as free as full ones; use fewer factors, or GaussianMixture"
             )
-        factors = [min(d, q) for q in factors]
-        return [{**s, "n_factors": q} for s in super()._settings(sizes) for q in factors]
+        return [min(d, q) for q in factors]
 
-    def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> kernel.State:
-        """From k-means in the units of the data and in units of every feature, in turn."""
-        X, weights, _ = seeding.sorted_sample(rows, SAMPLE, rng, features=np.nan_to_num)
-        k, q = self._setting["n_clusters"], self._setting["n_factors"]
-        scale = self._coordinates.scale
-        places = X * (scale.min() / scale) if turn % 2 == 0 else X
-        labels = starts.partition(places, weights, k, rng)
-        return starts.from_labels(X, weights, labels, k, q, float(self.reg_covar))
+    def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
+        plain = Rows(data.X, data.weights)
+        refuse_unseen(plain.extremes()[:1], getattr(self, "feature_names_in_", None))
+        coordinates, missing = measure(plain, per_feature=True, mix=False), has_holes(plain)
+        numbers = self._numbers_of_factors(data.X.shape[1])
+        rest = (float(self.regularization), bool(self.shared_uniquenesses), missing)
 
-    def _is_sound(self, rows: Rows, state: kernel.State) -> bool:
-        return not starts.collapsed(state, weight_of(rows))
+        def components(k: int) -> list[Component]:
+            return [Factors(k, q, coordinates, *rest) for q in numbers]
 
-    def _ready(self, state: kernel.State) -> kernel.Ready:
-        return kernel.ready(state)
+        def sample(few: Objects) -> Any:
+            return factor_sample(few, coordinates)
 
-    def _summarize(
-        self, block: Array, weights: Weights, state: kernel.Ready, given: Weights = None
-    ) -> kernel.Stats | missing.Stats:
-        if self._holes:
-            return missing.summarize(np.asarray(block), weights, state.state, given)
-        return kernel.summarize(np.asarray(block), weights, state, given)
+        limits = (self.n_init, self.max_iter, self.tol, seed)
+        return Plan(components, sample, self.criterion, *limits, fixed=fixed, thorough=False)
 
-    def _update(self, stats: kernel.Stats | missing.Stats, state: kernel.State) -> kernel.State:
-        floor, shared = float(self.reg_covar), bool(self.shared_noise)
-        if isinstance(stats, missing.Stats):
-            return missing.update(stats, state, floor, shared=shared)
-        return kernel.update(stats, state, floor, shared=shared)
+    def _advice(self) -> str:
+        return "ask for fewer clusters or fewer factors"
 
-    def _logits(self, block: Array, ready: kernel.Ready) -> np.ndarray:
-        X = np.asarray(block)
-        if np.isnan(X).any():
-            return missing.logits(X, ready.state)
-        return kernel.logits(X, ready)
-
-    def _n_parameters(self) -> int:
-        k, q = self._setting["n_clusters"], self._setting["n_factors"]
-        return kernel.n_parameters(k, self.n_features_in_, q, shared=bool(self.shared_noise))
-
-    _pack = staticmethod(kernel.pack)
-
-    def _unpack(self, vector: np.ndarray, like: kernel.State) -> kernel.State:
-        return kernel.unpack(vector, like, float(self.reg_covar))
-
-    def _ordered(self, run: loop.Run) -> loop.Run:
-        return run._replace(state=kernel.ordered(run.state))
-
-    def _finish(self, rows: Rows, run: loop.Run) -> None:
-        super()._finish(rows, run)
-        state, scale = run.state, self._coordinates.scale
+    def _publish_parameters(self) -> None:
+        state, coordinates = self._state, self._component.coordinates
+        scale = coordinates.scale
         self.weights_ = state.weights
-        self.means_ = self._coordinates.outer(state.means)
+        self.means_ = coordinates.outer(state.means)
         self.loadings_ = state.loadings / scale[:, None]
-        self.noise_variances_ = state.noise / scale / scale
-        self.n_factors_ = self._setting["n_factors"]
-        if not self._is_sound(rows, state):
-            warn(
-                f"a cluster holds too few objects for {self.n_factors_} factors: ask for fewer "
-                "clusters or fewer factors"
-            )
+        self.uniquenesses_ = state.uniquenesses / scale / scale
+        self.n_factors_ = self._component.setting["n_factors"]

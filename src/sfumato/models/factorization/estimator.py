@@ -21,9 +21,9 @@ from ...array.validation import (
     check_weights,
 )
 from ...array.warn import warn
-from ...data.constraints import Known, match_columns, matching
+from ...data.constraints import Known, largest_first, match_columns, matching
 from ...engine import acceleration, loop
-from ...engine.constrained_similarity import LinkedSimilarityClusterer
+from ...engine.similarity_base import SimilarityClusterer
 from ...engine.similarity_evidence import Evidence, largest_entry
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator
@@ -43,7 +43,7 @@ NORMALIZATIONS = ("relative-entropy", "frobenius", "l1")
 
 
 @documented
-class CompletelyPositiveFactorization(AutomaticSimilarity, LinkedSimilarityClusterer):
+class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
     """Memberships from a nonnegative factor G of the similarity, F ~ G G'.
 
     Minimises  1/2 sum_{i != j} (F_ij - g_i'g_j)^2  over G >= 0, F the doubly stochastic scaling of
@@ -225,8 +225,8 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, LinkedSimilarityClust
 
     def _finish(self, run: loop.Run, labels: np.ndarray | None, X: Any) -> None:
         G, v = run.state.G, self._object_weights
-        if labels is not None:
-            G = G[:, matching(normalize(G), labels)]
+        U = normalize(G)
+        G = G[:, largest_first(U, v) if labels is None else matching(U, labels)]
         self.factor_ = G if v is None else (G / np.sqrt(v)[:, None]).astype(G.dtype)
         self.vanished_ = np.flatnonzero(self.factor_.sum(axis=1) <= 0)
         if self.vanished_.size:

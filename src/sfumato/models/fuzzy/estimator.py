@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from ...array.arrays import to_numpy
 from ...array.docs import documented
 from ...array.rows import Rows
 from ...array.types import Array, ArrayLike, RandomState
@@ -21,14 +22,11 @@ from ...engine.base import weight_of
 from ...numerics import distances, seeding
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticClusters
-from . import fuzziness, kernel
+from . import kernel
 from .extended import ExtendedFuzzy
+from .fuzziness import TUNING
 
 __all__ = ["FuzzyCMeans"]
-
-SAME = 1e-8  # of the variance: the squared distance of centers that are one but for rounding
-ALIKE = 0.1  # relative difference of the memberships that centers give which count as one
-LARGEST = 1e100  # of entropy and noise, whose square, times a variance, has to be a number
 
 
 @documented
@@ -43,8 +41,8 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     ----------
     %(automatic)s
     fuzzifier : float or "auto", default="auto"
-        The exponent m: 1 is k-means (hard memberships, the steps of Lloyd), near 1 they are almost
-        hard, large values make them equal.
+        The exponent m, up to 100: 1 is k-means (hard memberships, the steps of Lloyd), near 1 they
+        are almost hard, large values make them equal.
         ``"auto"`` is the least one that does not cut a round cluster in two, at most 2: the bound
         of [6]_ within the clusters that k-means finds in 2000 objects (of the first batch, in
         ``partial_fit``). It is 2 with up to four features, and about d / (d - 2) for round clusters
@@ -70,7 +68,8 @@ default="euclidean"
         Most steps of a run.
     tol : float, default=1e-7
         A run stops when a step lowers the objective by less than this fraction.
-    %(seed_and_threads)s
+    random_state : int, RandomState, Generator or None, default=None
+        Random seed.
 
     Attributes
     ----------
@@ -123,7 +122,7 @@ default="euclidean"
 
     def __init__(
         self,
-        n_clusters: int | str = "auto",
+        n_clusters: int | Sequence[int] | str = "auto",
         *,
         max_clusters: int = 20,
         fuzzifier: float | str = "auto",
@@ -135,12 +134,10 @@ default="euclidean"
         max_iter: int = 300,
         tol: float = 1e-7,
         random_state: RandomState = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.max_clusters = max_clusters
         self.fuzzifier, self.entropy, self.noise = fuzzifier, entropy, noise
         self.metric, self.init = metric, init
-        self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     @observed_only
@@ -149,8 +146,8 @@ default="euclidean"
         self,
         X: Any,
         y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
         *,
+        sample_weight: ArrayLike | None = None,
         must_link: ArrayLike | None = None,
         cannot_link: ArrayLike | None = None,
     ) -> Any:
@@ -176,14 +173,14 @@ default="euclidean"
         self
         """
         self._forget()
-        if isinstance(self.n_clusters, str):
+        if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
             links = {"must_link": must_link, "cannot_link": cannot_link}
             return self._fit_automatic(X, sample_weight, y, **links)
         self._check_parameters()
         known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
         self._frame = None
         if not self._needs_memory(X, known):
-            return super().fit(X, None, sample_weight)
+            return super().fit(X, None, sample_weight=sample_weight)
         self._check_room(X)
         self._fit_in_memory(X, sample_weight, known)
         return self
@@ -199,16 +196,16 @@ default="euclidean"
         return self._new_at(U, n_clusters, X)
 
     def score(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
         """Minus the objective per unit of weight at the fitted centers: higher is better."""
         self._check_fitted()
         if self._is_plain(X):
-            return super().score(X, y, sample_weight)
+            return super().score(X, y, sample_weight=sample_weight)
         return self._score_in_memory(X, sample_weight)
 
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> Any:
         """Learn from one batch; the first one starts the model, later ones move it by a decreasing
         step.
@@ -242,16 +239,16 @@ default="euclidean"
         if isinstance(self.fuzzifier, str):
             check_choice(self.fuzzifier, "fuzzifier (a number from 1 or 'auto')", ("auto",))
         else:
-            check_number(self.fuzzifier, "fuzzifier", low=1.0, high=float(np.finfo(float).max))
+            check_number(self.fuzzifier, "fuzzifier", low=1.0, high=100.0)
         self._check_metric()
         for name in ("entropy", "noise"):
             if getattr(self, name) is not None:
-                check_number(getattr(self, name), name, low=0.0, high=LARGEST, strict=True)
+                check_number(getattr(self, name), name, low=0.0, high=1e100, strict=True)
 
     def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
         X = check_features(self, X, reset=True)
         weights = check_weights(sample_weight, X)
-        plain = Rows(X, weights, n_jobs=self.n_jobs)
+        plain = Rows(X, weights)
         self._coordinates = measure(
             plain, per_feature=False, mix=False, centre=not sp.issparse(X) or self._full
         )
@@ -260,7 +257,7 @@ default="euclidean"
         # The starts compete on a hundred objects for each cluster.
         self._screen = int(np.clip(100 * self.n_clusters, 2000, 8192))
         rows = self._rows(X, weights) if self._full else self._rows(X, weights).kept()
-        few = partial(self._sample, rows, fuzziness.SAMPLE, np.random.default_rng(0))
+        few = partial(self._sample, rows, TUNING.sample, np.random.default_rng(0))
         self._rule = self._rule_of(variance, self.n_features_in_, few)
         return rows
 
@@ -281,7 +278,6 @@ default="euclidean"
         return Rows(
             X,
             *columns,
-            n_jobs=self.n_jobs,
             view=lambda block: distances.features(self._inner(block).T, kind).T,
         )
 
@@ -358,8 +354,17 @@ default="euclidean"
     _pack = staticmethod(kernel.pack)
     _unpack = staticmethod(kernel.unpack)
 
-    def _ordered(self, run: loop.Run) -> loop.Run:
-        return run._replace(state=kernel.ordered(run.state))
+    def _best_run(self, rows: Rows) -> loop.Run:
+        run = super()._best_run(rows)
+        ready = self._ready(run.state)
+
+        def block(Z: Any, weights: Any) -> tuple[np.ndarray]:
+            U = to_numpy(self._assign(Z, ready)).astype(np.float64)
+            return (U.sum(axis=0) if weights is None else to_numpy(weights) @ U,)
+
+        sizes, centers = rows.sum(block)[0], run.state.centers
+        order = distances.largest_first(sizes[: len(centers)], centers)
+        return run._replace(state=kernel.reordered(run.state, order))
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
         columns = self._state.centers.shape[0] + (self.noise is not None)
@@ -393,12 +398,12 @@ default="euclidean"
         Along the direction between them, memberships that centers at a squared distance g give to
         objects at a mean distance D differ by a factor of about  1 + sqrt(2 g / ((m - 1) D)).
         """
-        least = SAME * float(self._coordinates.variances.sum())
+        least = 1e-8 * float(self._coordinates.variances.sum())
         if self.entropy is not None or self._full:
             return least
         scale = float(self._coordinates.scale[0])
         spread = float(self.objective_) / total * scale * scale
-        return max(least, 0.5 * ALIKE**2 * (self._rule.fuzzifier - 1.0) * spread)
+        return max(least, 0.5 * TUNING.alike**2 * (self._rule.fuzzifier - 1.0) * spread)
 
 
 def _dense(block: Any) -> Any:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...array.memory import reserve
 from ...array.rows import Rows
 from ...array.types import ArrayLike
 from ...array.validation import as_generator, check_choice, check_n_clusters, check_weights
@@ -18,43 +17,33 @@ from ...data.features import check_features
 from ...engine import loop
 from ...engine.base import InductiveClusterer
 from ...engine.kept import publish_kept
+from ...engine.kernel_space import KernelSpace
 from ...engine.linked import Linked
 from ...engine.similarity_evidence import has_gaps
-from ...numerics import seeding
+from ...numerics import distances, seeding
 from ...numerics.coordinates import Coordinates, measure
-from ...similarity import gaussian
 from . import fuzziness, general, kernel
-from .geometry import embed, geometry_of
+from .fuzziness import TUNING
+from .general import geometry_of
 
 __all__ = ["ExtendedFuzzy"]
 
 METRICS = ("euclidean", "mahalanobis", "manhattan", "cosine", "gaussian")
 
-LARGEST_KERNEL = 1e150  # a kernel is a squared distance, and these are summed
-
 
 class Frame(NamedTuple):
-    """How features become the rows of a geometry.
-
-    ``coordinates`` shift and scale; a ``kernel`` f(X, Y) gives similarities to the ``known``
-    objects, which ``projection`` turns into coordinates.
-    """
+    """How features become the rows of a geometry: in coordinates, or in the space of a kernel."""
 
     coordinates: Coordinates | None = None
-    kernel: Callable[..., Any] | None = None
-    known: Any = None
-    projection: np.ndarray | None = None
+    space: KernelSpace | None = None
 
     def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Rows (n, q) of new objects, and the squared distance (n,) of each from their space."""
-        if self.kernel is None or self.projection is None:
-            X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
-            rows = X if self.coordinates is None else self.coordinates.inner(X)
-            return np.asarray(rows, dtype=np.float64), np.zeros(len(X))
-        F = np.asarray(self.kernel(X, self.known), dtype=np.float64) @ self.projection
-        singly = (X[i : i + 1] for i in range(X.shape[0]))
-        own = np.array([float(np.asarray(self.kernel(x, x)).ravel()[0]) for x in singly])
-        return F, np.maximum(own - np.einsum("ir,ir->i", F, F), 0.0)
+        if self.space is not None:
+            return self.space(X)
+        X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+        rows = X if self.coordinates is None else self.coordinates.inner(X)
+        return np.asarray(rows, dtype=np.float64), np.zeros(len(X))
 
 
 class ExtendedFuzzy(InductiveClusterer):
@@ -122,12 +111,12 @@ class ExtendedFuzzy(InductiveClusterer):
         noise = None if self.noise is None else self.noise**2 * unit
         if self.entropy is not None:
             self.fuzzifier_ = None
-            return kernel.Rule(fuzziness.CLASSICAL, self.entropy * unit, noise)
+            return kernel.Rule(TUNING.classical, self.entropy * unit, noise)
         order = 1 if self._named() == "manhattan" else 2
         if not isinstance(self.fuzzifier, str):
             value = float(self.fuzzifier)
-        elif fuzziness.least(width, order) == fuzziness.CLASSICAL:
-            value = fuzziness.CLASSICAL
+        elif fuzziness.least(width, order) == TUNING.classical:
+            value = TUNING.classical
         else:
             value = fuzziness.choose(
                 *sample(), self.n_clusters, order=order, ellipsoids=self._full, cap=noise or np.inf
@@ -136,7 +125,7 @@ class ExtendedFuzzy(InductiveClusterer):
         return kernel.Rule(value, None, noise)
 
     def _sample_in_memory(self, Y: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        size = max(20 * self.n_clusters, fuzziness.SAMPLE)
+        size = max(20 * self.n_clusters, TUNING.sample)
         rows = Rows(Y, w) if len(Y) <= size else Rows(Y, w).sample(size, np.random.default_rng(0))
         first, weights = rows.X, rows.columns[0]
         weights = np.ones(len(first)) if weights is None else weights
@@ -149,24 +138,8 @@ class ExtendedFuzzy(InductiveClusterer):
     def _place_objects(self, X: Any, weights: Any) -> np.ndarray:
         """Rows of the geometry, and how new ones are made."""
         if callable(self.metric) or self.metric == "gaussian":
-            n = X.shape[0]
-            reserve((n, n), np.dtype(np.float64), "the kernel of all objects", "fit a sample")
-            function, known = self.metric, X.copy()
-            if not callable(function):
-                bandwidth = _bandwidth(X)
-
-                def function(A: Any, B: Any) -> Any:
-                    return gaussian(A, B, bandwidth=bandwidth)
-
-            with np.errstate(over="ignore", invalid="ignore"):  # NaN and infinity are refused
-                K = np.asarray(function(X, X), dtype=np.float64)
-            if K.shape != (n, n) or not np.abs(K).max() <= LARGEST_KERNEL:
-                raise ValueError(
-                    f"metric(X, X) must be ({n}, {n}) numbers of {LARGEST_KERNEL:g} at most, got "
-                    f"shape {K.shape} and {np.abs(K).max(initial=0.0):g}: change the units of X"
-                )
-            F, projection = embed(K)
-            self._frame = Frame(None, function, known, projection)
+            space, F = KernelSpace.of(X, self.metric, "metric", 0.5**0.5)
+            self._frame = Frame(None, space)
             return F
         coordinates = None
         if self.metric != "cosine":
@@ -212,14 +185,17 @@ class ExtendedFuzzy(InductiveClusterer):
 
     def _publish_in_memory(self, problem: general.Problem, run: loop.Run, dtype: Any) -> None:
         solution = run.state
-        order = np.lexsort(solution.centers.T[::-1]) if problem.links is None else slice(None)
-        solution = solution._replace(centers=solution.centers[order])
-        self._solution, self._problem_rule = solution, problem.rule
-        assert self._frame is not None
         D = problem.geometry.distances(solution)
         U, objective = general.memberships(problem, D, solution.linked)
+        if problem.links is None or (problem.links.labels < 0).all():
+            k = len(solution.centers)
+            order = distances.largest_first(problem.weights @ U[:, :k], solution.centers)
+            solution = solution._replace(centers=solution.centers[order])
+            U = np.hstack([U[:, order], U[:, k:]])
+        self._solution, self._problem_rule = solution, problem.rule
+        assert self._frame is not None
         frame = self._frame
-        if frame.kernel is None:
+        if frame.space is None:
             outer = solution.centers
             if frame.coordinates is not None:
                 outer = frame.coordinates.outer(outer)
@@ -290,10 +266,3 @@ def _spread(Y: np.ndarray, weights: np.ndarray, metric: str) -> float:
         return 1.0
     size = np.abs(away) if metric == "manhattan" else away**2
     return max(float((weights @ size / mass).sum()), 1e-12)
-
-
-def _bandwidth(X: Any) -> float:
-    """Root mean square distance of the objects to their mean, over the root of two."""
-    dense = X.toarray() if sp.issparse(X) else X
-    variance = float(np.asarray(dense, dtype=np.float64).var(axis=0).sum())
-    return max((variance / 2.0) ** 0.5, 1e-12)

@@ -20,25 +20,37 @@ clusters are those of k-means on a sample: they are needed for their residuals o
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...numerics import seeding
 from ...numerics.eigen import leading_eigenvectors
 
-__all__ = ["CLASSICAL", "SAMPLE", "choose", "fuzzifier_of", "least"]
+__all__ = ["TUNING", "choose", "fuzzifier_of", "least"]
 
-CLASSICAL = 2.0  # the usual value, and the largest one that is chosen
-SAMPLE = 2000  # objects that are looked at, as in the structure test
-MOST_CLUSTERS = 100  # of k-means: so many leave little more than the clusters in every direction
-SMALL = 64  # features up to which LAPACK takes less time than its callers
-N_STARTS, N_STEPS = 2, 10  # of k-means: a start that joins two clusters would raise the answer
+
+class Tuning(NamedTuple):
+    """Numbers of the choice of a fuzzifier, and of the warning that centers coincide."""
+
+    classical: float = 2.0  # the usual value, and the largest one that is chosen
+    sample: int = 2000  # objects that are looked at, as in the structure test
+    most_clusters: int = 100  # of k-means: so many leave little more than the clusters
+    n_starts: int = 2  # of k-means: a start that joins two clusters would raise the answer
+    n_steps: int = 10
+    # Relative difference of the memberships that two centers give under which they count as one:
+    # in one normal cloud in 5 to 50 features all are under 0.05.
+    alike: float = 0.1
+
+
+TUNING = Tuning()
 
 
 def fuzzifier_of(largest: float, order: int) -> float:
     """The fuzzifier for the largest eigenvalue of F, and distances that are powers ``order``."""
     if largest >= 0.5:
-        return CLASSICAL
-    return min(CLASSICAL, 1.0 + order * largest / (1.0 - 2.0 * largest))
+        return TUNING.classical
+    return min(TUNING.classical, 1.0 + order * largest / (1.0 - 2.0 * largest))
 
 
 def least(width: int, order: int) -> float:
@@ -63,14 +75,14 @@ def choose(
     """
     there = ~np.isnan(X)
     whole = np.where(there, X, 0.0)
-    R, w = _residuals(whole, weights, min(k, MOST_CLUSTERS), cap) * there, weights
+    R, w = _residuals(whole, weights, min(k, TUNING.most_clusters), cap) * there, weights
     if ellipsoids:
         R = seeding.whiten(R, w)
     squares = np.einsum("ij,ij->i", R, R)
     # Copies of one object have no direction from their center, only rounding errors.
     away = (w > 0) & (squares > 1e-20 * squares.max(initial=0.0))
     if not away.any():
-        return CLASSICAL
+        return TUNING.classical
     share = w[away] / w[away].sum()
     return fuzzifier_of(_largest(R[away] * np.sqrt(share / squares[away])[:, None]), order)
 
@@ -78,9 +90,9 @@ def choose(
 def _residuals(X: np.ndarray, weights: np.ndarray, k: int, cap: float) -> np.ndarray:
     """Differences of the objects from their centers, in the better of some runs of k-means."""
     rng, found = np.random.default_rng(0), []
-    for _ in range(N_STARTS if k > 1 else 1):
+    for _ in range(TUNING.n_starts if k > 1 else 1):
         centers = seeding.kmeans_plus_plus(X, weights, k, rng, cap=cap)
-        labels = seeding.lloyd(X, weights, centers, N_STEPS)
+        labels = seeding.lloyd(X, weights, centers, TUNING.n_steps)
         share = (labels == np.arange(k)[:, None]) * weights
         mass = share.sum(axis=1)[:, None]
         R = X - ((share @ X) / np.where(mass > 0, mass, 1.0))[labels]
@@ -91,6 +103,6 @@ def _residuals(X: np.ndarray, weights: np.ndarray, k: int, cap: float) -> np.nda
 def _largest(Y: np.ndarray) -> float:
     """The largest eigenvalue of Y'Y, whose trace is one."""
     F = Y.T @ Y if Y.shape[0] >= Y.shape[1] else Y @ Y.T
-    if len(F) <= SMALL:
+    if len(F) <= 64:  # LAPACK then takes less time than its callers
         return float(np.linalg.eigvalsh(F)[-1])
     return float(leading_eigenvectors(F, 1, tol=1e-6).values[0])

@@ -6,6 +6,13 @@
 Rows that must be together share one row of memberships, whose distances are their mean. For the
 others a pair adds  q u_lj^m  (or, together, q times the sum of u_lh^m, h != j) to the distance of i
 from center j, so that rows in turn never raise J. With the entropy rule u takes the place of u^m.
+
+    euclidean   |x - c|^2            weighted means; missing values are left out, and the sum over
+                                     the p' others is raised by p / p' (partial distances)
+    cosine      1 - cos(x, c)        means scaled to length one
+    manhattan   sum |x - c|          weighted medians
+
+Partial distances: Hathaway and Bezdek (2001). A kernel is Euclidean in coordinates F with F F' = K.
 """
 
 from __future__ import annotations
@@ -16,15 +23,112 @@ import numpy as np
 
 from ...engine import loop
 from ...engine.linked import Linked
-from .geometry import Solution
 from .kernel import Rule, share
 
-__all__ = ["Problem", "memberships", "power", "run"]
+__all__ = ["HARD", "Problem", "Solution", "geometry_of", "memberships", "power", "run"]
 
-STRONGEST = 1e150  # pull of a link, whose product with memberships is still a number
 HARD = 1e4  # times the mean distance: the cost of a pair without a weight that is not honoured
-N_SWEEPS = 50  # over the rows of a piece, at first
-SETTLED = 1e-10
+
+
+class Solution(NamedTuple):
+    """Centers (k, p), and the last memberships of linked rows, from which the next ones begin."""
+
+    centers: np.ndarray
+    linked: np.ndarray | None = None
+
+
+class Euclidean:
+    """Squared distances, over the values that are there."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        there = ~np.isnan(X)
+        # Partial distances are raised to all p features; objects without any value have distance
+        # zero.
+        share = X.shape[1] / np.maximum(there.sum(axis=1), 1)
+        self.X = np.where(there, X, 0.0)
+        self.there = there * share[:, None]
+        self.squares = share * np.einsum("ip,ip->i", self.X, self.X)
+        self.heavy = self.X * share[:, None]
+
+    def begin(self, centers: np.ndarray) -> Solution:
+        """A solution to start from."""
+        return Solution(centers)
+
+    def distances(self, solution: Solution) -> np.ndarray:
+        """(n, k), never negative."""
+        C = solution.centers
+        D = self.there @ (C * C).T - 2.0 * (self.heavy @ C.T) + self.squares[:, None]
+        return np.maximum(D, 0.0)
+
+    def update(self, A: np.ndarray, solution: Solution) -> Solution:
+        """The best centers for weights ``A`` (n, k); a center without any weight stays."""
+        mass = A.T @ self.there
+        known = mass > 0
+        means = (A.T @ self.heavy) / np.where(known, mass, 1.0)
+        return Solution(np.where(known, means, solution.centers))
+
+
+class Cosine:
+    """One less the cosine of the angle; an object without direction is as far from every center."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.X = _unit(X)
+
+    def begin(self, centers: np.ndarray) -> Solution:
+        """A solution to start from."""
+        return Solution(_unit(centers))
+
+    def distances(self, solution: Solution) -> np.ndarray:
+        """(n, k), from 0 to 2."""
+        return np.maximum(1.0 - self.X @ solution.centers.T, 0.0)
+
+    def update(self, A: np.ndarray, solution: Solution) -> Solution:
+        """Directions of the weighted sums."""
+        total = A.T @ self.X
+        alive = np.linalg.norm(total, axis=1, keepdims=True) > 0
+        return Solution(np.where(alive, _unit(total), solution.centers))
+
+
+class Manhattan:
+    """Sums of absolute differences."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.X, self.order = X, np.argsort(X, axis=0, kind="stable")
+
+    def begin(self, centers: np.ndarray) -> Solution:
+        """A solution to start from."""
+        return Solution(centers)
+
+    def distances(self, solution: Solution) -> np.ndarray:
+        """(n, k)."""
+        columns = [np.abs(self.X - center).sum(axis=1) for center in solution.centers]
+        return np.stack(columns, axis=1)
+
+    def update(self, A: np.ndarray, solution: Solution) -> Solution:
+        """Weighted medians of every feature; a cluster without weight stays."""
+        centers = solution.centers.copy()
+        alive = A.sum(axis=0) > 0
+        for feature, order in enumerate(self.order.T):
+            upto = np.cumsum(A[order], axis=0)
+            # Lower weighted median: the first value at which half of the weight is reached.
+            middle = (upto < 0.5 * upto[-1]).sum(axis=0)
+            values = self.X[order[np.minimum(middle, len(order) - 1)], feature]
+            centers[alive, feature] = values[alive]
+        return Solution(centers)
+
+
+def geometry_of(metric: str, X: np.ndarray) -> Any:
+    """The geometry of objects (n, p)."""
+    if metric == "cosine":
+        return Cosine(X)
+    if metric == "manhattan":
+        return Manhattan(X)
+    return Euclidean(X)
+
+
+def _unit(X: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(X, axis=1, keepdims=True)
+    return X / np.where(length > 0, length, 1.0)
 
 
 class Problem(NamedTuple):
@@ -109,7 +213,7 @@ def _linked(
     penalty = 0.0
     for at, own_pull in links.pieces:  # all pieces of one size together
         with np.errstate(over="ignore"):  # rows without weight go where their links pull
-            pull = np.clip(own_pull * problem.unit / mass[at][:, :, None], -STRONGEST, STRONGEST)
+            pull = np.clip(own_pull * problem.unit / mass[at][:, :, None], -1e150, 1e150)
         begin = None if start is None else start[at]
         U[at], costs[at] = _of_pieces(mean[at], pull, rule, links.labels[at] >= 0, U[at], begin)
         P = power(U[at], rule)
@@ -154,13 +258,13 @@ def _of_pieces(
         for a in np.argsort(-margin, axis=1, kind="stable").T:
             free = ~held[each, a]
             U[each[free], a[free], distances(a).argmin(axis=1)[free]] = 1.0
-    for _ in range(N_SWEEPS if start is None else 1):
+    for _ in range(50 if start is None else 1):
         before = U.copy()
         for number in range(s):
             a = np.full(g, number)
             new = _share(distances(a), plain)[0]
             U[:, number] = np.where(held[:, number, None], U[:, number], new)
-        if np.abs(U - before).max() <= SETTLED:
+        if np.abs(U - before).max() <= 1e-10:
             break
     costs = np.sum(power(U, rule) * whole, axis=2)
     if rule.temperature is not None:

@@ -33,9 +33,9 @@ __all__ = [
     "Stats",
     "least_gap",
     "memberships",
-    "ordered",
     "pack",
     "ready",
+    "reordered",
     "share",
     "squared_distances",
     "stackable",
@@ -44,15 +44,6 @@ __all__ = [
     "update",
     "whole_run",
 ]
-
-SMALL = 2**14  # numbers for which SciPy takes longer to check them than to compare them
-
-
-# Beyond this fuzzifier, power means are taken by logarithms near one, which the kernels that read
-# objects once do not; the fuzzifiers of the literature lie below 10.
-MOST_FUSED = 100.0
-FEW = 2**19  # numbers of a step, under a millisecond, up to which a run is one native call
-MOST_FUZZY = 1e16  # beyond this fuzzifier memberships are equal to rounding
 
 
 class State(NamedTuple):
@@ -122,7 +113,7 @@ def ready(state: State, rule: Rule) -> Distances:
 def least_gap(centers: np.ndarray) -> float:
     """The least squared distance between two centers; infinite for one."""
     k, d = centers.shape
-    if k * k * d > SMALL:
+    if k * k * d > 2**14:  # SciPy takes longer to check fewer numbers than to compare them
         return float(pdist(centers, "sqeuclidean").min(initial=np.inf))
     gaps = centers[:, None] - centers
     squares = np.einsum("ijr,ijr->ij", gaps, gaps)
@@ -189,28 +180,18 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
         nearest = xp.argmin(D, axis=0)
         index = xp.arange(k, device=getattr(nearest, "device", None))
         return xp.astype(index[:, None] == nearest[None, :], D.dtype), least
-    power = 1.0 / (min(rule.fuzzifier, MOST_FUZZY) - 1.0)
-    if rule.fuzzifier > MOST_FUSED:
-        # All powers are nearly one: what they lack is summed, since rounding it would be raised.
-        lack = xp.expm1(_logarithms(least / D) * power)
-        mean = xp.mean(lack, axis=0)
-        return (1.0 + lack) / (k * (1.0 + mean)), least * xp.exp(xp.log1p(mean) * (-1.0 / power))
+    power = 1.0 / (rule.fuzzifier - 1.0)
     U = _power(least / D, power)  # at most one, so that no power overflows
     total = xp.sum(U, axis=0)
     U /= total
     return U, least * (k / total) ** (1.0 / power)
 
 
-def _logarithms(ratios: Any) -> Any:
-    """Logarithms of ratios in (0, 1], written over them."""
-    xp = namespace(ratios)
-    ratios = xp.clip(ratios, min=float(xp.finfo(ratios.dtype).smallest_normal))
-    return inplace("log", ratios)
-
-
 def _power(ratios: Any, power: float) -> Any:
     """``ratios ** power`` of ratios in (0, 1], written over them."""
-    ratios = _logarithms(ratios)
+    xp = namespace(ratios)
+    ratios = xp.clip(ratios, min=float(xp.finfo(ratios.dtype).smallest_normal))
+    ratios = inplace("log", ratios)
     ratios *= power
     return inplace("exp", ratios)
 
@@ -268,7 +249,7 @@ def whole_run(
     None. ``Z`` is z(x) (q, n).
     """
     q, n = Z.shape
-    few = n * q * len(state.centers) <= FEW and Z.dtype == np.float64
+    few = n * q * len(state.centers) <= 2**19 and Z.dtype == np.float64  # under a millisecond
     plain = state.metrics is None and _powers(rule)
     if not (few and plain):
         return None
@@ -296,8 +277,8 @@ def _fused(ready: Distances) -> bool:
 
 
 def _powers(rule: Rule) -> bool:
-    """Whether memberships are powers of distances that can be taken without logarithms near one."""
-    return rule.temperature is None and not rule.hard and rule.fuzzifier <= MOST_FUSED
+    """Whether memberships are powers of distances."""
+    return rule.temperature is None and not rule.hard
 
 
 def memberships(Z: Any, ready: Distances) -> Any:
@@ -334,9 +315,8 @@ def _metrics(scatter: np.ndarray, rounding: np.ndarray) -> np.ndarray:
     return (vectors * scaled[:, None, :]) @ np.swapaxes(vectors, 1, 2)
 
 
-def ordered(state: State) -> State:
-    """The same clusters in the order of their centers, so that equal fits number them alike."""
-    order = np.lexsort(state.centers.T[::-1])
+def reordered(state: State, order: np.ndarray) -> State:
+    """The same clusters in another order."""
     return State(state.centers[order], None if state.metrics is None else state.metrics[order])
 
 

@@ -1,6 +1,5 @@
-"""Memberships averaged over mixtures, each weighted by its approximate posterior probability.
-
-The mixtures are the candidates of a search, or draws of the bootstrap of the best one.
+"""Memberships averaged over the candidates of a search, each weighted by its approximate posterior
+probability.
 """
 
 from __future__ import annotations
@@ -11,12 +10,10 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ...array.arrays import namespace, to_numpy
-from . import bootstrap as resampling
-from . import search
-from .data import MixtureData
-from .kernel import State
-from .likelihood import Likelihood, View
-from .parameters import Settings
+from ...components.gaussian import Gaussian
+from ...components.kernel import State
+from ...engine.component import Fit
+from ...engine.search import Objects, Plan, on_all
 
 __all__ = ["Member", "average_over", "averaged", "mapping"]
 
@@ -25,12 +22,12 @@ LEAST_WEIGHT = 1e-3
 
 
 class Member(NamedTuple):
-    """A mixture of an average: its weight, view and state, and how its columns map to the
+    """A mixture of an average: its weight, component and state, and how its columns map to the
     clusters.
     """
 
     weight: float
-    view: View
+    component: Gaussian
     state: State
     mapping: np.ndarray
 
@@ -59,56 +56,22 @@ def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 
 def average_over(
-    data: MixtureData,
-    fits: list[search.Fit],
-    best: search.Fit,
-    settings: Settings,
-    *,
-    bootstrap: bool,
+    data: Objects, fits: list[Fit], best: Fit, plan: Plan
 ) -> tuple[tuple[Member, ...], Any]:
-    """Mixtures of the average with their weights, and the averaged memberships (n, k)."""
-    candidates = _candidates(data, fits, settings)
-    if bootstrap:
-        mixtures = _drawn(data, candidates, best, settings)
-    else:
-        mixtures = [(weight, fit.likelihood, fit.run.state) for weight, fit in candidates]
-    reference = to_numpy(best.likelihood.memberships(best.run.state))
-    parts = []
-    for weight, likelihood, state in mixtures:
-        U = likelihood.memberships(state)
-        columns = mapping(to_numpy(U), reference)
-        parts.append((Member(weight, likelihood.view, state, columns), U))
-    return tuple(member for member, _ in parts), averaged(parts)
-
-
-def _candidates(
-    data: MixtureData, fits: list[search.Fit], settings: Settings
-) -> list[tuple[float, search.Fit]]:
-    """Weights ``exp(-BIC / 2)`` of the candidates that count, and their fits on all objects.
+    """Mixtures of the average with weights ``exp(-BIC / 2)``, and averaged memberships (n, k).
 
     Thin components of few objects lower a weight as they do in a choice.
     """
-    values = np.array([fit.candidate.bic + search.doubt(data, fit) for fit in fits])
-    if not np.isfinite(values).any():
-        values = np.zeros(len(fits))
-    weights = np.exp(0.5 * (np.nanmin(values) - values))
-    chosen = np.flatnonzero(np.nan_to_num(weights) >= LEAST_WEIGHT * np.nansum(weights))
-    return [(float(weights[i]), search.on_all(data, fits[i], settings)) for i in chosen]
-
-
-def _drawn(
-    data: MixtureData,
-    candidates: list[tuple[float, search.Fit]],
-    best: search.Fit,
-    settings: Settings,
-) -> list[tuple[float, Likelihood, State]]:
-    """Draws of the families of the best number of components, each as often as its weight says."""
-    k = best.candidate.n_clusters
-    same = [(weight, fit) for weight, fit in candidates if fit.candidate.n_clusters == k]
-    total, mixtures = sum(weight for weight, _ in same), []
-    for weight, fit in same:
-        n_draws = round(resampling.DRAWS * weight / total)
-        if n_draws:
-            states = resampling.draws(data, fit, settings, n_draws)
-            mixtures += [(1.0, fit.likelihood, state) for state in states]
-    return mixtures
+    counted = [fit for fit in fits if np.isfinite(fit.candidate.bic)] or [best]
+    doubts = [f.likelihood.component.doubt(f.run.state, f.likelihood.count) for f in counted]
+    values = np.array([fit.candidate.bic for fit in counted]) + doubts
+    weights = np.nan_to_num(np.exp(0.5 * (np.nanmin([*values, np.inf]) - values)), nan=1.0)
+    reference = to_numpy(best.likelihood.memberships(best.run.state))
+    parts = []
+    for i in np.flatnonzero(weights >= LEAST_WEIGHT * weights.sum()):
+        fit = on_all(data, counted[i], plan)
+        U = fit.likelihood.memberships(fit.run.state)
+        columns, component = mapping(to_numpy(U), reference), fit.likelihood.component
+        assert isinstance(component, Gaussian)
+        parts.append((Member(float(weights[i]), component, fit.run.state, columns), U))
+    return tuple(member for member, _ in parts), averaged(parts)

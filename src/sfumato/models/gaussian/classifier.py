@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from ...array.arrays import to_numpy
 from ...array.types import Array, ArrayLike, RandomState
 from ...array.validation import check_number, check_weights
+from ...data.constraints import Known
 from ...data.features import check_features
 from ...engine.clusterer import Iterative
 from .estimator import GaussianMixture
@@ -36,7 +37,7 @@ class _DensityMixture(GaussianMixture):
     def _assess_structure(self, memberships: ArrayLike) -> None:
         """Classes need not be clusters: nothing to warn of."""
 
-    def _compare_with_one(self, *_: Any) -> None:
+    def _warn_if_one_is_enough(self, *_: Any) -> None:
         """One component per class is no worse: nothing to warn of either."""
 
 
@@ -57,8 +58,10 @@ class _ClassMixture(_DensityMixture):
 class _LabelledMixture(_DensityMixture):
     """A mixture whose components are classes: every label is known."""
 
-    def _labels_from(self, y: Any, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-        return y, np.arange(k)
+    def _known(self, y: Any, links: tuple[Any, Any], X: Any, k: int) -> Known:
+        self._classes = np.arange(k)
+        none = np.empty((0, 2), dtype=np.intp)
+        return Known(component=y, labels=y, links=none, signs=np.empty(0))
 
 
 def _refuse_unknown(labels: np.ndarray) -> None:
@@ -94,9 +97,9 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         What "auto" minimises.
     prior : {None, "default"} or NormalInverseWishart, default=None
         Prior of means and covariances, as in ``GaussianMixture``.
-    reg_covar : float, default=1e-9
+    regularization : float, default=1e-9
         Least variance of a component in any direction, relative to that of the data.
-    n_init, max_iter, tol, random_state, n_jobs
+    n_init, max_iter, tol, random_state
         As in ``GaussianMixture``.
 
     Attributes
@@ -138,20 +141,18 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         covariance_type: str = "auto",
         criterion: str = "bic",
         prior: Any = None,
-        reg_covar: float = 1e-9,
+        regularization: float = 1e-9,
         n_init: int = 10,
         max_iter: int = 500,
         tol: float = 1e-6,
         random_state: RandomState = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
-        self.covariance_type, self.reg_covar = covariance_type, reg_covar
+        self.covariance_type, self.regularization = covariance_type, regularization
         self.criterion, self.prior = criterion, prior
-        self.n_jobs = n_jobs
         super().__init__(n_init, max_iter, tol, random_state)
 
-    def fit(self, X: Array, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(self, X: Array, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Any:
         """Learn the densities of the classes.
 
         Parameters
@@ -205,7 +206,7 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         if not isinstance(n_components, (str, Sequence, np.ndarray)):
             check_number(n_components, "n_components", low=1, integer=True)
         if self._common:
-            return [_LabelledMixture(n_classes, **settings).fit(X, codes, weights)]
+            return [_LabelledMixture(n_classes, **settings)._learn(X, codes, weights)]
         mixtures = []
         for c in range(n_classes):
             own = codes == c
@@ -254,7 +255,7 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         if strange.any():
             raise ValueError(f"y has the class {y[strange][0]}, which fit has not seen")
         value = L[np.arange(len(L)), np.searchsorted(self.classes_, y)].sum()
-        own = sum(mixture._n_parameters() for mixture in self.mixtures_)
+        own = sum(mixture._component.n_parameters() for mixture in self.mixtures_)
         p = own if self._common else own + len(self.classes_) - 1
         return float(-2.0 * value + p * np.log(len(L)))
 

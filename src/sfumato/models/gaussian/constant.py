@@ -2,7 +2,7 @@
 
 Every component would be a plane there, of a density without bound that has nothing to do with the
 clusters. What is published has all features again: the constant as mean, no covariance with
-others, and a variance of ``reg_covar`` in units of the constant.
+others, and a variance of ``regularization`` in units of the constant.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Constant(NamedTuple):
     variances: np.ndarray
 
     @classmethod
-    def of(cls, low: np.ndarray, varies: np.ndarray, reg_covar: float) -> Constant:
+    def of(cls, low: np.ndarray, varies: np.ndarray, regularization: float) -> Constant:
         """From the least value of every feature, and which features vary."""
         unit = np.where(low == 0, 1.0, np.clip(np.abs(low), 1e-100, 1e100))
-        return cls(np.flatnonzero(varies), low, reg_covar * unit**2)
+        return cls(np.flatnonzero(varies), low, regularization * unit**2)
 
     def part(self, X: Any) -> Any:
         """The features that vary: as a view where they lie side by side."""

@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from ...array.arrays import to_numpy
 from ...array.docs import documented
-from ...array.rows import Rows, one_blas_thread
+from ...array.rows import Rows, has_holes
 from ...array.types import ArrayLike, RandomState
-from ...array.validation import as_generator, check_choice, check_number, check_weights
-from ...array.warn import warn
+from ...array.validation import check_choice, check_number, check_weights
+from ...components.gaussian import Gaussian, Measured, Start
+from ...components.starts import feature_sample
 from ...conjugate import NormalInverseWishart
 from ...data.constraints import Known
 from ...data.features import check_features, observed_only
-from ...engine.kept import publish_kept
+from ...engine.base import blended
+from ...engine.component import Component, Fit, Likelihood
 from ...engine.linked import Linked
-from ...engine.model_search import ModelCandidate, ModelSearch
+from ...engine.loop import Run
+from ...engine.mixture import Mixture
+from ...engine.search import Objects, Plan
 from ...numerics import families
+from ...numerics.coordinates import measure
 from ...numerics.families import ALIASES, FAMILIES
 from ...selection.automatic import AutomaticMixture
-from . import search
-from .average import average_over
-from .data import MixtureData
-from .fitted import FittedMixture
-from .likelihood import outer_covariances, precision_factors
-from .parameters import Given, Settings, check_frozen, check_given, partial_labels
+from .average import Member, average_over, averaged
+from .constant import Constant
+from .parameters import check_errors, check_frozen, check_start
 
 __all__ = ["GaussianMixture"]
 
 
 @documented
-class GaussianMixture(AutomaticMixture, FittedMixture):
+class GaussianMixture(AutomaticMixture, Mixture):
     """Posterior probabilities of Gaussian components, fitted by maximum likelihood.
 
     Expectation and maximisation [1]_ on row blocks with safeguarded squared extrapolation [2]_.
@@ -53,35 +55,34 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         EII, VII, EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE, EEV, VEV, EVV, VVV, whose letters say
         whether volume, shape and orientation are equal (E), varying (V) or the identity (I). "auto"
         takes the one with the best ``criterion``, the simpler of two that tie. The criterion is
-        corrected for what a fit gains from thin components of a few objects.
+        corrected for what a fit gains from thin components of a few objects. "average" averages
+        the memberships over all candidates of the search, with weights ``exp(-BIC / 2)``; those of
+        other numbers of components enter through their co-occurrence with the best one's. In more
+        than 48 features only families without matrices of their own are tried.
     criterion : {"bic", "icl", "aic"}, default="bic"
         What "auto" minimises.
-    average : bool or "bootstrap", default=False
-        Average the memberships over the candidates of a search with weights ``exp(-BIC / 2)``.
-        Those of other numbers of components enter through their co-occurrence with the best one's.
-        "bootstrap" averages over 24 draws of the weighted likelihood bootstrap [6]_ of the families
-        of the best number: less confident where few objects leave family or parameters open.
     prior : {None, "default"} or NormalInverseWishart, default=None
         Prior of means and covariances: maximum a posteriori instead of maximum likelihood, so that
         no component collapses. "default" is mclust's weak prior [5]_.
     noise : float, optional
         Adds a last column to the memberships, a component that is uniform over the data; the number
         is its weight at the start.
-    reg_covar : float, default=1e-9
-        Least variance of a component in any direction, relative to that of the data.
-    weights_init, means_init, covariances_init : arrays, optional
-        First weights (k,), means (k, p) and covariances (shaped as ``covariances_``).
-    frozen : tuple of {"weights", "means", "covariances"}, default=()
-        Parameters that keep their first values.
+    regularization : float, default=1e-9
+        Least variance of a component in any direction, relative to that of the data
+        (scikit-learn's ``reg_covar`` is absolute).
+    init : Start, optional
+        ``Start(weights=, means=, covariances=, frozen=)``: first weights (k,), means (k, p) and
+        covariances (shaped as ``covariances_``); those named in ``frozen`` keep their values.
     n_init : int, default=10
         Number of starts. All make some steps of EM; the best ones go on until some of them agree.
-        If none agree, components of the best one are moved. With many objects the starts are
-        compared on a sample; where clusters are clear, one start is used.
+        If none agree, components of the best one are moved. With more than 4096 objects candidates
+        are compared on a sample of so many, and the best one goes on with all objects.
     max_iter : int, default=500
         Most steps of a run.
     tol : float, default=1e-6
         A run stops when a step raises the log-likelihood by less than this for each object.
-    %(seed_and_threads)s
+    random_state : int, RandomState, Generator or None, default=None
+        Random seed.
 
     Attributes
     ----------
@@ -90,7 +91,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
     labels_ : array of shape (n,)
         Component of the largest membership.
     weights_ : array of shape (n_clusters,) or (n_clusters + 1,)
-        Shares of the components, noise last.
+        Shares of the components, the largest first, noise last.
     means_ : array of shape (n_clusters, p)
         Means.
     covariances_ : array
@@ -104,9 +105,9 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         Every candidate, its criteria, or the reason why it failed; prints as a table.
     selection_ : Choice
         The best candidate of every number of components, if several were tried.
-    objective_ : float
-        Log-likelihood, with a prior plus the logarithm of the prior density; ``history_`` at every
-        step.
+    log_likelihood_, objective_ : float
+        Log-likelihood, the same plus the logarithm of the prior density; ``history_`` at
+        every step.
     n_clusters_, n_iter_, converged_ : int, int, bool
         Columns of the memberships, steps taken, whether ``tol`` was reached.
 
@@ -128,9 +129,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
        estimation, JASA 97, 2002.
     .. [5] C. Fraley and A. E. Raftery, Bayesian regularization for normal mixture estimation and
        model-based clustering, Journal of Classification 24, 2007.
-    .. [6] M. A. Newton and A. E. Raftery, Approximate Bayesian inference with the weighted
-       likelihood bootstrap, JRSS B 56, 1994.
-    .. [7] J. Bovy, D. W. Hogg and S. T. Roweis, Extreme deconvolution, Annals of Applied Statistics
+    .. [6] J. Bovy, D. W. Hogg and S. T. Roweis, Extreme deconvolution, Annals of Applied Statistics
        5, 2011.
 
     Examples
@@ -148,7 +147,10 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
     np.float64(1.0)
     """
 
-    chooses_n_clusters = "auto"
+    _component: Gaussian
+    _members: tuple[Member, ...]
+    _classes: np.ndarray | None
+    _constant: Constant | None
 
     def __init__(
         self,
@@ -157,28 +159,18 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         max_clusters: int = 9,
         covariance_type: str = "auto",
         criterion: str = "bic",
-        average: bool | str = False,
         prior: str | NormalInverseWishart | None = None,
         noise: float | None = None,
-        reg_covar: float = 1e-9,
-        weights_init: ArrayLike | None = None,
-        means_init: ArrayLike | None = None,
-        covariances_init: ArrayLike | None = None,
-        frozen: tuple[str, ...] = (),
+        regularization: float = 1e-9,
+        init: Start | None = None,
         n_init: int = 10,
         max_iter: int = 500,
         tol: float = 1e-6,
         random_state: RandomState = None,
-        n_jobs: int | None = None,
     ) -> None:
-        self.max_clusters, self.criterion, self.average = max_clusters, criterion, average
-        self.covariance_type, self.reg_covar = covariance_type, reg_covar
-        self.prior, self.noise = prior, noise
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.covariances_init = covariances_init
-        self.frozen = frozen
-        self.n_jobs = n_jobs
+        self.max_clusters, self.criterion = max_clusters, criterion
+        self.covariance_type, self.regularization = covariance_type, regularization
+        self.prior, self.noise, self.init = prior, noise, init
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     @property
@@ -188,17 +180,29 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         Not of spherical clusters, nor of families with shapes or axes in common (EVE, VVE, EEV,
         VEV).
         """
-        return families.is_unit_free(self.covariance_type)
+        return self._searches or families.is_unit_free(self.covariance_type)
+
+    @property
+    def _searches(self) -> bool:
+        """Whether several families are tried."""
+        return self.covariance_type in ("auto", "average")
+
+    def _streams(self) -> bool:
+        return True
+
+    def _read(self, X: Any, *, reset: bool) -> Any:
+        """Checked features, without those that were constant in the fit."""
+        X = check_features(self, X, reset=reset, missing=True)
+        return X if reset or self._constant is None else self._constant.part(X)
 
     @documented
     @observed_only
-    @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other
     def fit(
         self,
         X: Any,
         y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
         *,
+        sample_weight: ArrayLike | None = None,
         must_link: ArrayLike | None = None,
         cannot_link: ArrayLike | None = None,
         measurement_error: ArrayLike | None = None,
@@ -209,10 +213,7 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         ----------
         X : array or sparse array of shape (n, p)
             Features; NaN means missing.
-        y : array of shape (n,), optional
-            Partial labels: integers, -1 for unknown. An object of known label belongs to that
-            component, the components being numbered by the sorted labels. A ``y`` without any -1 is
-            ignored, as in other clusterers: ``MixtureClassifier`` learns from it.
+        %(partial_labels)s
         %(sample_weight)s
         %(mixture_links)s
         measurement_error : array of shape (n, p) or (n, p, p), optional
@@ -224,227 +225,347 @@ class GaussianMixture(AutomaticMixture, FittedMixture):
         -------
         self
         """
-        self._forget()
-        frozen = self._check_parameters()
-        self._check_room(X)
-        X = check_features(self, X, reset=True, missing=True)
-        weights = check_weights(sample_weight, X)
-        X = self._without_constant(X, weights, measurement_error)
-        n, d = X.shape
-        sizes = search.sizes_of(self.n_clusters, X, self.max_clusters, weights)
-        k = max(sizes)
-        labels, self._classes = (None, None) if y is None else self._labels_from(y, n, k)
-        if self._classes is not None:  # fewer components than known labels have no place for them
-            sizes = [k for k in sizes if k >= len(self._classes)]
-        settings = self._settings(frozen, sizes, d, labels is not None)
-        types = search.types_of(self.covariance_type, frozen, n, d)
-        if measurement_error is not None:
-            types = self._types_with_errors(X, y, linked=(must_link, cannot_link))
-        names = tuple(ALIASES.get(name, name) for name in types)
-        linked = must_link is not None or cannot_link is not None
-        known = Known.of(must_link, cannot_link, y, X, k) if linked else None
-        if linked and self.average:
-            raise ValueError(
-                f"average={self.average!r} takes no must_link or cannot_link: leave it False"
-            )
-        data = MixtureData.measure(X, weights, labels, names, self.n_jobs)
-        data = data.with_links(None if known is None else Linked.of(known))
-        if isinstance(self.n_clusters, str):
-            fits = search.fit_growing(data, sizes, types, settings, self.max_clusters)
-            fits = search.settled(data, fits, types, settings)
-        else:
-            fits = search.fit_all(data, [k for k in sizes if k <= n], types, settings)
-        if measurement_error is not None:
-            fits = search.with_errors(data, fits, measurement_error, settings)
-        self._publish_search(data, fits, settings)
-        if known is not None:
-            publish_kept(self, known)
-        self._beside_one: tuple[float, float] | None = None
-        if measurement_error is None:
-            self._compare_with_one(data, settings)
-        if not isinstance(self.n_clusters, Integral):
-            self._tabulate()
-        return self
+        return self._learn(X, y, sample_weight, (must_link, cannot_link), measurement_error)
 
-    def _check_parameters(self) -> tuple[str, ...]:
-        """Check what ``__init__`` stored; the names of frozen parameters."""
-        self._check_loop_parameters()
-        check_choice(self.covariance_type, "covariance_type", (*ALIASES, *FAMILIES, "auto"))
-        check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
-        if not isinstance(self.average, (bool, np.bool_)):
-            check_choice(self.average, "average", ("bootstrap",))
-        check_number(self.max_clusters, "max_clusters", low=2, integer=True)
-        check_number(self.reg_covar, "reg_covar", low=0.0, high=1.0, strict=True)
+    def _learn(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        links: tuple[Any, Any] = (None, None),
+        measurement_error: ArrayLike | None = None,
+        *,
+        keep_constant: bool = False,
+    ) -> Any:
+        """The fit, with features that do not vary where a later batch may vary in them."""
+        self._forget()
+        self._check_parameters()
+        self._check_room(X)
+        X = self._read(X, reset=True)
+        weights = check_weights(sample_weight, X)
+        self._constant = self._find_constant(X, weights, keep_constant, measurement_error)
+        X = X if self._constant is None else self._constant.part(X)
+        sizes = self._sizes(X, weights)
+        known = self._known(y, links, X, max(sizes))
+        if known.links is not None and self.covariance_type == "average":
+            raise ValueError(
+                "covariance_type='average' takes no must_link, cannot_link or labels of some "
+                "objects: use 'auto'"
+            )
+        if measurement_error is None:
+            return self._fit(X, weights, sizes, known)
+        self._check_with_errors(X, known)
+        return self._fit(X, weights, sizes, known, check_errors(measurement_error, *X.shape))
+
+    def _known(self, y: Any, links: tuple[Any, Any], X: Any, k: int) -> Known:
+        """What the user knows of some objects."""
+        y = None if y is None else np.asarray(y)
+        y = y[:, 0] if y is not None and y.ndim == 2 and y.shape[1] == 1 else y
+        if y is not None and y.ndim == 1 and len(y) != X.shape[0]:
+            raise ValueError(
+                f"y has {len(y)} labels for {X.shape[0]} objects: give one label per object, -1 "
+                "where it is unknown"
+            )
+        known = Known.of(*links, y, X, k)
+        self._classes = None
+        if known.labels is not None and y.dtype.kind in "iu":
+            self._classes = np.unique(y[y != -1])
+        return known
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        names = (*ALIASES, *FAMILIES, "auto", "average")
+        check_choice(self.covariance_type, "covariance_type", names)
+        check_number(self.regularization, "regularization", low=0.0, high=1.0, strict=True)
         if self.noise is not None:
             check_number(self.noise, "noise", low=0.0, high=1.0, strict=True)
         if not (self.prior is None or isinstance(self.prior, NormalInverseWishart)):
             check_choice(self.prior, "prior", ("default",))
-        if isinstance(self.frozen, tuple) and not self.frozen:
-            return ()
-        return check_frozen(self.frozen, self._first_values())
+        check_frozen(self.init)
 
-    def _without_constant(
-        self, X: Any, weights: np.ndarray | None, measurement_error: ArrayLike | None
-    ) -> Any:
-        """The features that vary, where others do not and the user says nothing of these."""
-        self._constant = None
-        if self._keeps_constant or self._speaks_of_all(measurement_error):
-            return X
+    def _find_constant(
+        self, X: Any, weights: np.ndarray | None, keep: bool, measurement_error: Any
+    ) -> Constant | None:
+        """The features that do not vary, where others do and the user says nothing of these."""
+        told = not check_frozen(self.init).is_empty or isinstance(self.prior, NormalInverseWishart)
+        if keep or told or measurement_error is not None:
+            return None
         counted = X
         if weights is not None and isinstance(X, np.ndarray) and (weights == 0).any():
             counted = X[weights > 0]
-        low, high = Rows(counted, n_jobs=self.n_jobs).extremes().astype(np.float64)
+        low, high = Rows(counted).extremes().astype(np.float64)
         varies = low != high
         if varies.all() or not varies.any():
-            return X
-        return self._leave_out(X, low, varies)
+            return None
+        return Constant.of(low, varies, self.regularization)
 
-    def _speaks_of_all(self, measurement_error: ArrayLike | None) -> bool:
-        """Whether something given has a number for every feature, constant or not."""
-        given = any(value is not None for value in self._first_values().values())
-        prior = isinstance(self.prior, NormalInverseWishart)
-        return given or prior or measurement_error is not None
-
-    def _types_with_errors(self, X: Any, y: Any, linked: tuple[Any, Any]) -> tuple[str, ...]:
-        """Covariance types to try where objects have known errors."""
-        plain = isinstance(X, np.ndarray) and not np.isnan(X).any()
-        if not plain:
+    def _check_with_errors(self, X: Any, known: Known) -> None:
+        """Refuse what cannot be combined with known errors."""
+        if not isinstance(X, np.ndarray) or np.isnan(X).any():
             raise ValueError("measurement_error needs X as a NumPy array without missing values")
-        unused = {
-            "noise": self.noise,
-            "average": self.average or None,
-            "frozen": self.frozen or None,
-        }
-        others = {**unused, "y": y, "must_link": linked[0], "cannot_link": linked[1]}
+        frozen = check_frozen(self.init).frozen
+        others = {"noise": self.noise, "frozen": frozen or None, "links or y": known.links}
         if given := [name for name, value in others.items() if value is not None]:
             raise ValueError(f"measurement_error cannot be combined with {given[0]}: leave it out")
-        if self.covariance_type == "auto":
-            return ("VVI", "VVV")
         name = "covariance_type (with measurement_error)"
         check_choice(self.covariance_type, name, ("auto", "full", "VVV", "diag", "VVI"))
-        return (self.covariance_type,)
 
-    def _labels_from(
-        self, y: ArrayLike, n: int, k: int
-    ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Known labels as components, -1 for unknown, and the label of each component."""
-        return partial_labels(y, n, k)
+    def _types(self, n: int, d: int, *, errors: bool) -> tuple[str, ...]:
+        """Covariance types to try."""
+        if not self._searches:
+            return (self.covariance_type,)
+        if "covariances" in check_frozen(self.init).frozen:
+            return ("VVV",)
+        return ("VVI", "VVV") if errors else families.suited(n, d)
 
-    def _first_values(self) -> dict[str, ArrayLike | None]:
-        return {
-            "weights": self.weights_init,
-            "means": self.means_init,
-            "covariances": self.covariances_init,
-        }
-
-    def _settings(
-        self, frozen: tuple[str, ...], sizes: list[int], d: int, labelled: bool
-    ) -> Settings:
-        """The checked parameters as one record."""
-        values, first = self._first_values(), Given()
-        begun = any(value is not None for value in values.values())
-        if begun and len(sizes) > 1:
-            raise ValueError(
-                "weights_init, means_init and covariances_init need one number of components, got "
-                f"n_clusters={self.n_clusters!r}"
-            )
-        if begun:
-            noise = self.noise is not None
-            first = check_given(values, self.covariance_type, sizes[0], d, noise=noise)
+    def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
+        (n, d), errors = data.X.shape, len(data.columns) > 1
+        types = self._types(n, d, errors=errors)
+        plain = Rows(data.X, data.weights)
+        missing, kinds = has_holes(plain), {families.kind_of(families.family_of(t)) for t in types}
+        mix = not missing and "full" in kinds
+        coordinates = measure(plain, per_feature=kinds != {"spherical"}, mix=mix)
+        measured = Measured(coordinates, data.count, missing)
+        box = None if self.noise is None else _box(data, measured)
+        given = check_frozen(self.init)
         if isinstance(self.prior, NormalInverseWishart) and np.shape(self.prior.mean) != (d,):
             raise ValueError(
                 f"prior must have a mean of shape ({d},), one for each feature, got shape "
                 f"{np.shape(self.prior.mean)}"
             )
-        return Settings(
-            criterion=self.criterion,
-            reg_covar=self.reg_covar,
-            noise=self.noise,
-            frozen=frozen,
-            prior=self.prior,
-            n_init=self.n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            seed=int(as_generator(self.random_state).integers(2**63)),
-            given=first,
-            fixed=labelled or begun,
+
+        def components(k: int) -> list[Component]:
+            own = given
+            if not given.is_empty:
+                name = "VVV" if self._searches else self.covariance_type
+                own = check_start(given, name, k, d, noise=self.noise is not None)
+            rest = (self.regularization, self.noise, box, self.prior, own, errors)
+            return [Gaussian(k, name, measured, *rest) for name in types]
+
+        begun = not given.is_empty
+        if begun and not isinstance(self.n_clusters, (int, np.integer)):
+            raise ValueError(
+                f"init needs one number of components, got n_clusters={self.n_clusters!r}"
+            )
+        return Plan(
+            components,
+            lambda few: feature_sample(few, coordinates, missing=missing),
+            self.criterion,
+            self.n_init if given.means is None else 1,
+            self.max_iter,
+            self.tol,
+            seed,
+            fixed=fixed or begun,
+            thorough=not missing and not errors,
         )
 
-    def _publish_search(
-        self, data: MixtureData, fits: list[search.Fit], settings: Settings
-    ) -> None:
-        """The best fit, the table, and the average if there is one."""
-        best = search.on_all(data, search.choose(data, fits, self.criterion), settings)
-        self.search_ = ModelSearch([fit.candidate for fit in fits], self.criterion)
-        self.covariance_type_ = best.candidate.covariance_type
-        self._prior, self._frozen, self._given = (
-            best.likelihood.prior,
-            settings.frozen,
-            settings.given,
-        )
-        self._view, self._state, self._members = best.likelihood.view, best.run.state, ()
-        U = best.likelihood.memberships(self._state)
-        if self.average:
-            bootstrap = self.average == "bootstrap"
-            self._members, U = average_over(data, fits, best, settings, bootstrap=bootstrap)
-        history = best.run.history + best.likelihood.log_volume()
-        self._publish(U, best.run._replace(history=history), best.run.objective)
-        self._publish_parameters()
-        self._warn_if_collapsed(best.candidate)
+    def _final_memberships(self, data: Objects, fits: list[Fit], best: Fit, plan: Plan) -> Any:
+        self._members = ()
+        if self.covariance_type != "average":
+            return super()._final_memberships(data, fits, best, plan)
+        self._members, U = average_over(data, fits, best, plan)
+        return U.astype(self._dtype) if isinstance(U, np.ndarray) else U
 
-    def _compare_with_one(self, data: MixtureData, settings: Settings) -> None:
-        """Warn where one component describes the data no worse."""
-        k = len(self._state.means)
-        tried = {row.n_clusters for row in self.search_}
-        known = data.labels is not None or data.linked is not None
-        if 1 in tried or data.holes or known or settings.frozen:
-            return
-        own = next(
-            row
-            for row in self.search_
-            if (row.n_clusters, row.covariance_type) == (k, self.covariance_type_)
-        )
-        types = (
-            ("EII", "EEI", "EEE") if self.covariance_type == "auto" else (self.covariance_type_,)
-        )
-        one = min(search.one_component(data, name, settings) for name in types)
-        if np.isfinite(own.bic):
-            self._beside_one = (own.bic, one)
-            if own.bic > one:
-                warn(
-                    f"{k} components describe the data no better than one (BIC {own.bic:.1f} "
-                    f"against {one:.1f}, lower is better): memberships may be confident without "
-                    "reason; try n_clusters='auto', or a simpler covariance_type than "
-                    f"{self.covariance_type_!r}"
-                )
+    def _of_one(self, component: Component) -> bool:
+        if self._component.measured.missing or self._component.errors:
+            return False
+        if not self._searches:
+            return True
+        return component.setting["covariance_type"] in ("EII", "EEI", "EEE")
 
-    def _warn_if_collapsed(self, candidate: ModelCandidate) -> None:
-        if not candidate.reason:
-            return
-        warn(
-            f"{candidate.reason} onto a few objects or a plane: lower n_clusters, give "
-            f'prior="default", raise reg_covar={self.reg_covar:g}, or choose a simpler '
-            f"covariance_type than {candidate.covariance_type!r}"
+    def _advice(self) -> str:
+        return (
+            'onto a few objects or a plane: lower n_clusters, give prior="default", raise '
+            f"regularization={self.regularization:g}, or choose a simpler covariance_type than "
+            f"{self._component.covariance_type!r}"
         )
 
     def _publish_parameters(self) -> None:
         """Parameters in the units of the data, in float64: squares need not fit into float32."""
-        state, coordinates = self._state, self._view.coordinates
+        state, component = self._state, self._component
+        self.covariance_type_ = component.covariance_type
         self.weights_ = state.weights
-        self.means_ = coordinates.outer(state.means)
-        self.covariances_ = outer_covariances(state, self.covariance_type_, coordinates)
-        self.precisions_cholesky_ = precision_factors(state, self.covariance_type_, coordinates)
+        self.means_ = component.coordinates.outer(state.means)
+        self.covariances_ = component.outer_covariances(state)
+        self.precisions_cholesky_ = component.precision_factors(state)
         if self._constant is not None:
             put, kind = self._constant.spread, self.covariance_type_
             self.means_ = self._constant.points(self.means_)
             self.covariances_ = put(self.covariances_, kind)
             self.precisions_cholesky_ = put(self.precisions_cholesky_, kind, -0.5)
         # As given, without the rounding of a change of coordinates and back.
-        for name in self._frozen:
-            setattr(self, f"{name}_", getattr(self._given, name))
+        for name in component.given.frozen:
+            setattr(self, f"{name}_", getattr(component.given, name))
+
+    def predict_proba(
+        self,
+        X: Any,
+        *,
+        n_clusters: int | None = None,
+        measurement_error: ArrayLike | None = None,
+    ) -> Any:
+        """Posterior probabilities of new objects; missing values (NaN) are integrated out.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_new, p)
+        n_clusters : int, optional
+            Memberships at another level, a number in ``levels_``.
+        measurement_error : array of shape (n_new, p) or (n_new, p, p), optional
+            Known variances or covariances of the error of every object, as in ``fit``: errors
+            make components that lie near each other harder to tell apart.
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+        """
+        self._check_fitted()
+        checked = self._read(X, reset=False)
+        U = self._posterior(checked, 0, measurement_error)
+        return self._new_at(U, n_clusters, X, measurement_error=measurement_error)
+
+    def score_samples(self, X: Any, *, measurement_error: ArrayLike | None = None) -> Any:
+        """Logarithm of the density at every object, of its observed features if some are missing.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+        measurement_error : array of shape (n, p) or (n, p, p), optional
+            Known variances or covariances of the error of every object: the density is that of
+            objects measured with these errors.
+
+        Returns
+        -------
+        log_density : array of shape (n,)
+        """
+        self._check_fitted()
+        return self._posterior(self._read(X, reset=False), 1, measurement_error)
+
+    def _posterior(self, X: Any, which: int, measurement_error: ArrayLike | None = None) -> Any:
+        errors = self._errors_of(X, measurement_error)
+        alone = (self._component, self._state)
+        if which or not self._members:
+            return _posterior(X, *alone, which, errors)
+        each = [(m, _posterior(X, m.component, m.state, 0, errors)) for m in self._members]
+        return averaged(each)
+
+    def _errors_of(self, X: Any, measurement_error: ArrayLike | None) -> np.ndarray | None:
+        """Error covariances (n, p, p) of new objects."""
+        if measurement_error is None:
+            return None
+        if self._state.noise is not None:
+            raise ValueError("measurement_error cannot be combined with noise: leave it out")
+        if not isinstance(X, np.ndarray) or np.isnan(X).any():
+            raise ValueError("measurement_error needs X as a NumPy array without missing values")
+        errors = check_errors(measurement_error, len(X), self.n_features_in_)
+        if self._constant is None:
+            return errors
+        return errors[:, self._constant.varying][:, :, self._constant.varying]
+
+    def _drawn(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        drawn = self._component.draw(self._state, labels, rng)
+        return drawn if self._constant is None else self._constant.points(drawn)
+
+    def partial_fit(
+        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """Learn from one batch; the first one starts the model, later ones move it.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+            A batch of objects, enough for the components in the first one.
+        y : array of shape (n,), optional
+            Partial labels as in ``fit``; the first batch must have all of them.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+            ``memberships_`` and ``labels_`` are those of this batch.
+        """
+        first = not hasattr(self, "memberships_")
+        if first:
+            self._learn(X, y, sample_weight, keep_constant=True)
+        X = self._read(X, reset=False)
+        if not self._component.measured.missing and has_holes(Rows(X)):
+            raise ValueError(
+                "X has missing values (NaN), and the first batch had none: begin with a batch that "
+                "has some"
+            )
+        links = Linked.of(self._batch_labels(y, X))
+        data = Objects.of(X, check_weights(sample_weight, X), links)
+        self._absorb(data.likelihood(self._component), first)
+        return self
+
+    def _batch_labels(self, y: Any, X: Any) -> Known:
+        """Known labels of a batch as components, numbered as in the first batch."""
+        known = Known.of(None, None, y, X, X.shape[0])
+        if known.labels is None:
+            return known
+        if self._classes is None:
+            raise ValueError(
+                "y marks labels as known (others -1), and the first batch had none: begin with a "
+                "batch that has all labels"
+            )
+        there = known.labels >= 0
+        strange = there & ~np.isin(y, self._classes)
+        if strange.any():
+            raise ValueError(
+                f"y has the label {np.asarray(y)[strange][0]}, which the first batch had not: "
+                "begin with a batch that has all labels"
+            )
+        labels = np.where(there, np.searchsorted(self._classes, y), -1)
+        return known._replace(labels=labels)
+
+    def _absorb(self, likelihood: Likelihood, first: bool) -> None:
+        """One step of stochastic approximation (Cappe and Moulines 2009).
+
+        The first batch, to which the model has just been fitted, only leaves its statistics.
+        """
+        stats = likelihood.sum(self._state)
+        batches = blended(getattr(self, "_batches_", None), stats, likelihood.total)
+        self._batches_ = batches
+        if first:
+            return
+        seen = batches.stats._replace(sums=batches.stats.sums * batches.total)
+        self._state = self._component.update(seen, self._state)
+        value = likelihood.sum(self._state).objective + self._component.log_prior(self._state)
+        value = float(value) + likelihood.log_volume()
+        past, n_iter = self.history_, self.n_iter_
+        U = likelihood.memberships(self._state)
+        self._publish(U, Run(self._state, value, np.array([value]), 1, True))
+        self._publish_parameters()
+        self.history_, self.n_iter_ = np.append(past, value), n_iter + 1
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
         return tags
+
+
+def _posterior(
+    X: Any, component: Gaussian, state: Any, which: int, errors: np.ndarray | None
+) -> Any:
+    """Memberships (0) or log-densities in the units of the data (1) of objects."""
+    if errors is None and has_holes(Rows(X)):
+        component, state = component.for_missing(state)
+    elif (errors is not None) != component.errors:
+        component = component.with_errors(errors is not None)
+    ready = component.ready(state)
+
+    def part(block: Any, *more: Any) -> Any:
+        found = component.posterior(block, ready, *more)[which]
+        return found + component.log_volumes(block) if which else found
+
+    return component.rows(X, *(() if errors is None else (errors,))).map(part)
+
+
+def _box(data: Objects, measured: Measured) -> np.ndarray:
+    """Logarithms (d,) that sum to the uniform density over the box around the data."""
+    view = measured.coordinates.unmixed().inner
+    X = data.X
+    if data.weights is not None and isinstance(X, np.ndarray):
+        X = X[to_numpy(data.weights) > 0]
+    low, high = Rows(X, view=view).extremes().astype(np.float64)
+    return -np.log(np.maximum(high - low, 1e-3))

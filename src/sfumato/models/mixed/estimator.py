@@ -11,25 +11,25 @@ from sklearn.utils.validation import validate_data
 from ...array.arrays import to_numpy
 from ...array.docs import documented
 from ...array.rows import Rows
-from ...array.types import ArrayLike, RandomState, Weights
-from ...array.validation import check_number, check_weights
+from ...array.types import ArrayLike, RandomState
+from ...array.validation import check_number
+from ...components.mixed import Layout, Mixed, mixed_sample
 from ...data.features import check_features, refuse_tensors, refuse_unseen
-from ...engine import loop
-from ...engine.mixture_base import DensityMixture
-from ...numerics import seeding
+from ...engine.component import Component
+from ...engine.mixture import Mixture
+from ...engine.search import Objects, Plan
 from ...numerics.coordinates import measure
 from ...selection.automatic import AutomaticMixture
-from . import kernel, structure
+from . import structure
 from .columns import Column, as_frame, code_array, code_frame, decode
 
 __all__ = ["MixedMixture"]
 
-SAMPLE = 4096  # size of the sample for the starts
 NUMBERS = ("normal", "log-normal", "counts")
 
 
 @documented
-class MixedMixture(AutomaticMixture, DensityMixture):
+class MixedMixture(AutomaticMixture, Mixture):
     """Posterior probabilities of clusters in a table whose columns are of different kinds.
 
     The latent class model [1]_: within a cluster columns are independent, each one normal,
@@ -55,12 +55,14 @@ class MixedMixture(AutomaticMixture, DensityMixture):
     smoothing : float, default=1.0
         Weight of the prior, in objects, shared by the clusters.
     n_init : int, default=10
-        Number of starts; the best is kept. With many objects the starts compete on a sample.
+        Number of starts; the best ones after a few steps go on until some of them agree. With many
+        objects they compete on a sample.
     max_iter : int, default=1000
         Most steps of a run.
     tol : float, default=1e-7
         A run stops when a step raises the objective per object by less than this.
-    %(seed_and_threads)s
+    random_state : int, RandomState, Generator or None, default=None
+        Random seed.
 
     Attributes
     ----------
@@ -103,6 +105,7 @@ class MixedMixture(AutomaticMixture, DensityMixture):
     array([False,  True])
     """
 
+    _component: Mixed
     _columns: list[Column]
     _constant: dict[int, float]  # values of the columns of numbers that do not vary
 
@@ -123,31 +126,20 @@ class MixedMixture(AutomaticMixture, DensityMixture):
         max_iter: int = 1000,
         tol: float = 1e-7,
         random_state: RandomState = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.columns, self.smoothing = columns, smoothing
         self.max_clusters, self.criterion = max_clusters, criterion
-        self.n_jobs = n_jobs
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
-    def _draw(self, labels: np.ndarray, rng: np.random.Generator) -> Any:
-        values = {c.name: decode(self._drawn(c, labels, rng), c) for c in self._columns}
+    def _drawn(self, labels: np.ndarray, rng: np.random.Generator) -> Any:
+        codes = self._component.draw(self._state, labels, rng)
+        codes.update({i: np.full(len(labels), value) for i, value in self._constant.items()})
+        values = {c.name: decode(codes[i], c) for i, c in enumerate(self._columns)}
         if self._backend is None:
             return np.column_stack([np.asarray(v) for v in values.values()])
         import narwhals as nw
 
         return nw.from_dict(values, backend=self._backend).to_native()
-
-    def _drawn(self, column: Column, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Codes of one column for objects of known clusters."""
-        theta = self.parameters_[column.name]
-        if column.is_discrete:
-            cumulative = np.cumsum(np.stack([theta[level] for level in column.levels]), axis=0)
-            codes = (rng.random(len(labels)) > cumulative[:, labels]).sum(axis=0)
-            return np.minimum(codes, len(column.levels) - 1)
-        if column.kind == "counts":
-            return rng.poisson(theta["rate"][labels])
-        return rng.normal(theta["mean"][labels], theta["standard_deviation"][labels])
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -179,16 +171,23 @@ class MixedMixture(AutomaticMixture, DensityMixture):
             return None, ""
         return structure.numbers(codes, self._columns), "features"
 
-    def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
-        codes = self._read(X, reset=True)
-        plain = Rows(codes, check_weights(sample_weight, codes), n_jobs=self.n_jobs)
+    def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
+        plain = Rows(data.X, data.weights)
         refuse_unseen(plain.extremes()[:1], [column.name for column in self._columns])
-        self._layout = self._laid_out(plain)
-        rows = self._rows(codes, *plain.columns).kept()
-        self._overall = rows.sum(lambda Z, w: (Z.sum(axis=0) if w is None else w @ Z,))[0]
-        return rows
+        layout = self._laid_out(plain)
+        view = Mixed(1, layout, np.empty(0), 1.0).rows(data.X, data.weights)
+        overall = view.sum(lambda Z, w: (Z.sum(axis=0) if w is None else w @ Z,))[0]
 
-    def _laid_out(self, plain: Rows) -> kernel.Layout:
+        def components(k: int) -> list[Component]:
+            return [Mixed(k, layout, overall, float(self.smoothing))]
+
+        def sample(few: Objects) -> Any:
+            return mixed_sample(few, layout, overall)
+
+        limits = (self.n_init, self.max_iter, self.tol, seed)
+        return Plan(components, sample, self.criterion, *limits, fixed=fixed, thorough=False)
+
+    def _laid_out(self, plain: Rows) -> Layout:
         low, high = plain.extremes()
         kinds = np.array([column.kind for column in self._columns])
         # Numbers without variance tell no clusters apart: they stay out of the fit.
@@ -198,7 +197,7 @@ class MixedMixture(AutomaticMixture, DensityMixture):
         normal = np.flatnonzero((kinds == "normal") | (kinds == "log-normal"))
         discrete = np.flatnonzero((kinds == "categorical") | (kinds == "binary"))
         coordinates = measure(plain, per_feature=True, mix=False)
-        return kernel.Layout(
+        return Layout(
             normal,
             coordinates.shift[normal],
             coordinates.scale[normal],
@@ -208,63 +207,8 @@ class MixedMixture(AutomaticMixture, DensityMixture):
             np.array([len(self._columns[i].levels) for i in discrete], dtype=np.int64),
         )
 
-    def _rows(self, X: ArrayLike, *columns: ArrayLike) -> Rows:
-        layout = self._layout
-        view = lambda block: kernel.expand(to_numpy(block), layout)  # noqa: E731
-        return Rows(X, *columns, n_jobs=self.n_jobs, view=view)
-
-    def _prior(self) -> kernel.Prior:
-        k = self._setting["n_clusters"]
-        return kernel.prior_of(self._overall, self._layout, k, float(self.smoothing))
-
-    def _start(self, rows: Rows, rng: np.random.Generator, turn: int = 0) -> kernel.State:
-        """One M step from a partition: k-means, or the cells around objects drawn at random."""
-        k = self._setting["n_clusters"]
-
-        def embed(Z: np.ndarray) -> np.ndarray:
-            return kernel.embed(Z, self._overall, self._layout)
-
-        Z, weights, _ = seeding.sorted_sample(rows, SAMPLE, rng, key=embed)
-        E = embed(Z)
-        if turn % 2 == 0:
-            labels = seeding.kmeans(E, weights, k, rng)
-        else:
-            labels = seeding.nearest(E, seeding.kmeans_plus_plus(E, weights, k, rng))
-        sums = ((labels == np.arange(k)[:, None]) * weights) @ Z
-        return kernel.update(kernel.Stats(sums, 0.0), self._layout, self._prior())
-
-    def _ready(self, state: kernel.State) -> np.ndarray:
-        return kernel.coefficients(state)
-
-    def _sum(self, rows: Rows, state: kernel.State) -> kernel.Stats:
-        stats = super()._sum(rows, state)
-        return stats._replace(objective=stats.objective + kernel.log_prior(state, self._prior()))
-
-    def _summarize(
-        self, block: np.ndarray, weights: Any, state: np.ndarray, given: Weights = None
-    ) -> kernel.Stats:
-        return kernel.summarize(block, weights, state, given)
-
-    def _update(self, stats: kernel.Stats, state: kernel.State) -> kernel.State:
-        return kernel.update(stats, self._layout, self._prior())
-
-    def _logits(self, block: Any, ready: np.ndarray) -> np.ndarray:
-        return kernel.logits(block, ready)
-
-    def _n_parameters(self) -> int:
-        return kernel.n_parameters(self._setting["n_clusters"], self._layout)
-
-    _pack = staticmethod(kernel.pack)
-
-    def _unpack(self, vector: np.ndarray, like: kernel.State) -> kernel.State:
-        return kernel.unpack(vector, like, self._layout)
-
-    def _ordered(self, run: loop.Run) -> loop.Run:
-        return run._replace(state=kernel.ordered(run.state))
-
-    def _finish(self, rows: Rows, run: loop.Run) -> None:
-        super()._finish(rows, run)
-        state, layout = run.state, self._layout
+    def _publish_parameters(self) -> None:
+        state, layout = self._state, self._component.layout
         self.weights_ = state.weights
         self.columns_ = {column.name: column.kind for column in self._columns}
         self.parameters_: dict[Any, dict[Any, np.ndarray]] = {

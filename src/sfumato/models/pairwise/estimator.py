@@ -18,10 +18,10 @@ from ...array.rows import one_blas_thread
 from ...array.types import ArrayLike, RandomState
 from ...array.validation import as_generator, check_choice, check_number
 from ...array.warn import warn
-from ...data.constraints import Known, match_columns
+from ...data.constraints import Known, largest_first, match_columns, reordered
 from ...engine import acceleration, loop
-from ...engine.constrained_similarity import ConstrainedSimilarityClusterer
 from ...engine.intervals import CooccurrenceIntervals
+from ...engine.similarity_base import PairWeightingClusterer
 from ...engine.similarity_evidence import Evidence
 from ...numerics import simplex
 from ...numerics.eigen import dtype_of
@@ -44,7 +44,7 @@ MOST_SPLIT = 2000  # objects up to which the bound without the diagonal is worke
 
 @documented
 class PairwiseProbabilisticClustering(
-    AutomaticSimilarity, CooccurrenceIntervals, ConstrainedSimilarityClusterer
+    AutomaticSimilarity, CooccurrenceIntervals, PairWeightingClusterer
 ):
     """Memberships U with W ~ scale * U U'.
 
@@ -126,8 +126,6 @@ class PairwiseProbabilisticClustering(
     >>> bool(model.labels_[0] == model.labels_[2] != model.labels_[3])
     True
     """
-
-    _weighs_pairs = True
 
     def __init__(
         self,
@@ -251,6 +249,9 @@ class PairwiseProbabilisticClustering(
     def _finish(self, problem: kernel.Problem, run: loop.Run, X: Any) -> None:
         state = run.state
         self.scale_ = float(state.scale[0])
+        if problem.held is None:
+            order = largest_first(state.U[:, 0, :], problem.weights)
+            state = state._replace(U=reordered(state.U, order, 2), product=None)
         memberships = simplex.normalize(state.U[:, 0, :])
         self._co_occurrence = kernel.gram(state.U, problem.weights)[0]
         self._members, self._weights = memberships, problem.weights

@@ -14,10 +14,10 @@ from ...array.docs import documented
 from ...array.types import Array, ArrayLike, RandomState
 from ...array.validation import as_generator, check_choice, check_number
 from ...array.warn import warn
-from ...data.constraints import Known, match_columns, matching
+from ...data.constraints import Known, largest_first, match_columns, matching, reordered
 from ...engine import loop
-from ...engine.constrained_similarity import ConstrainedSimilarityClusterer
 from ...engine.objects import chained, joined, merged
+from ...engine.similarity_base import PairWeightingClusterer
 from ...engine.similarity_evidence import Evidence
 from ...numerics import kmeans as kernel
 from ...numerics.distances import unit_rows
@@ -36,7 +36,7 @@ CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has
 
 
 @documented
-class SpectralClustering(AutomaticSimilarity, ConstrainedSimilarityClusterer):
+class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
     """Clusters in the leading eigenvectors of the normalised similarity, with memberships.
 
     With degrees d = W 1 and E the k leading eigenvectors of D^-1/2 W D^-1/2, objects are embedded
@@ -110,7 +110,6 @@ class SpectralClustering(AutomaticSimilarity, ConstrainedSimilarityClusterer):
     array([ True])
     """
 
-    _weighs_pairs = True
     _signed = True
 
     def __init__(
@@ -206,11 +205,15 @@ class SpectralClustering(AutomaticSimilarity, ConstrainedSimilarityClusterer):
         distances = kernel.squared_distances(Z, run.state)
         self.temperature_ = kernel.temperature(distances, weights, self._dimension)
         memberships = kernel.memberships(distances, self.temperature_, self._dimension)
-        self.cluster_centers_ = run.state
+        order = self._column_order(memberships, v, labels)
+        self.cluster_centers_ = reordered(run.state, order, 0)
         if labels is not None:
-            self.cluster_centers_ = run.state[matching(memberships, labels)]
-            memberships = match_columns(memberships, labels)
-        return memberships, run
+            return match_columns(memberships, labels), run
+        return reordered(memberships, order, 1), run
+
+    def _column_order(self, memberships: Any, v: Any, labels: Any) -> np.ndarray:
+        """Columns by the labels that are known, or else by size."""
+        return largest_first(memberships, v) if labels is None else matching(memberships, labels)
 
     def _round_by_estimator(
         self, Z: np.ndarray, v: Any, labels: Any
@@ -222,10 +225,11 @@ class SpectralClustering(AutomaticSimilarity, ConstrainedSimilarityClusterer):
         self._rounder = clone(self.rounding).fit(Z, **weights)
         objective = -float(self._rounder.score(Z)) if hasattr(self._rounder, "score") else np.nan
         memberships = normalize(np.asarray(self._rounder.predict_proba(Z), dtype=Z.dtype))
-        self._order = np.arange(memberships.shape[1])
+        self._order = self._column_order(memberships, v, labels)
         if labels is not None:
-            self._order = matching(memberships, labels)
             memberships = match_columns(memberships, labels)
+        else:
+            memberships = memberships[:, self._order]
         return memberships, loop.Run(None, objective, np.array([objective]), 1, True)
 
     @property

@@ -25,7 +25,7 @@ def best_of_starts(
         steps = native("kmeans")
 
         def solved(centers: np.ndarray) -> loop.Run:
-            state, history, done = steps.lloyd(Z, weights, centers, max_iter, tol)
+            state, _, history, done = steps.lloyd(Z, weights, centers, max_iter, tol)
             return loop.Run(state.astype(Z.dtype), history[-1], history, len(history), done)
 
         starts = Z[steps.orthogonal_rows(Z, k, firsts)]

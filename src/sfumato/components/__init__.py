@@ -1,0 +1,1 @@
+"""What a cluster of a mixture is: one file for every kind."""

@@ -1,0 +1,540 @@
+"""Normal clusters of the fourteen covariance families, and clusters with heavy tails beside them.
+
+A family fixes the coordinates in which EM works. Families that any linear map of the data leaves as
+they are work on whitened data, axis-parallel ones on standardised data; the others depend on the
+units of the features and only see them centred, in one common scale.
+
+Complete rows are quadratic features z(x), of which E and M steps are one product each (``kernel``).
+With missing values an object counts with the density of what was observed of it (Ghahramani and
+Jordan 1994), and expected values take the place of the missing ones (``numerics.holes``). Errors of
+known covariance S_i (extreme deconvolution, Bovy, Hogg and Roweis 2011) widen the density of an
+object, and the expected values are those of the object without its error:
+
+    r_ij ~ pi_j N(x_i | mu_j, T_ij),      T_ij = Sigma_j + S_i
+    E[v_i | x_i, j] = mu_j + Sigma_j T_ij^-1 (x_i - mu_j),
+            Cov[v_i | x_i, j] = Sigma_j - Sigma_j T_ij^-1 Sigma_j
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..array.arrays import is_numpy
+from ..array.rows import Rows
+from ..array.types import Array, Weights
+from ..conjugate import NormalInverseWishart
+from ..engine.component import Component
+from ..numerics import distances, families, seeding
+from ..numerics.coordinates import Coordinates
+from ..numerics.distances import columns_or_given
+from ..numerics.holes import Independent, Marginal, Patterns
+from . import kernel
+from .kernel import LOG_2PI, State, Stats
+from .prior import Prior, default_prior, inner_prior
+from .whole import Whole
+
+__all__ = ["Gaussian", "Measured", "Start", "marginals"]
+
+AFFINE = ("EEE", "VEE", "EVV", "VVV")  # linear maps of the data carry the family into itself
+LEADING = ("EEE", "VVI", "VVV")  # families that try all starts where objects are many
+MOST_WHOLE = 16  # features up to which small problems run in one native loop
+LEAST_WIDTH = 1e-8  # variance of the data in any direction from which on it runs there: plain loops
+# of small matrices round more than LAPACK where data lie on a plane
+MOST_KEPT = 2**22  # numbers of quadratic features that are kept instead of made in every pass
+
+
+class Start(NamedTuple):
+    """Parameters that a Gaussian mixture begins with, in the units of the data.
+
+    Weights (k,), means (k, p), covariances shaped as ``covariances_``; those named in ``frozen``
+    keep their values.
+    """
+
+    weights: Any = None
+    means: Any = None
+    covariances: Any = None
+    frozen: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is given."""
+        return all(value is None for value in self[:3])
+
+
+EMPTY = Start()
+
+
+class Measured(NamedTuple):
+    """Coordinates of the data, their number of objects, and whether values are missing."""
+
+    coordinates: Coordinates
+    n_objects: float
+    missing: bool
+
+    def coordinates_of(self, family: str) -> Coordinates:
+        """Coordinates in which the family works; missing values forbid mixing features."""
+        if family in AFFINE and not self.missing:
+            return self.coordinates
+        if family in AFFINE or families.kind_of(family) == "diag":
+            return self.coordinates.unmixed()
+        return self.coordinates.isotropic()
+
+    def covariance(self, family: str) -> np.ndarray:
+        """Covariance (d, d) of the data in the coordinates of the family, divided by n - 1."""
+        own, measured = self.coordinates_of(family), self.coordinates
+        unbiased = self.n_objects / max(self.n_objects - 1.0, 1.0)
+        if own.mix is not None:
+            return unbiased * np.eye(len(own.scale))
+        if measured.mix is None:
+            return unbiased * np.diag(np.maximum(own.variances, 1e-12))
+        # Beside tiny features, a constant one has a factor whose square is no number.
+        factors = np.minimum(own.scale / measured.scale, 1e100)
+        return unbiased * measured.covariance() * np.outer(factors, factors)
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Component):
+    """Normal clusters whose covariances belong to one family.
+
+    ``noise`` is the share of a uniform component at the start, ``box`` (d,) the logarithms of its
+    density along every feature of the unmixed coordinates.
+    """
+
+    n_clusters: int
+    covariance_type: str
+    measured: Measured
+    floor: float
+    noise: float | None = None
+    box: np.ndarray | None = None
+    belief: str | NormalInverseWishart | None = None
+    given: Start = EMPTY
+    errors: bool = False
+    pack = staticmethod(kernel.pack)
+
+    @cached_property
+    def family(self) -> str:
+        """One of the fourteen families."""
+        return families.family_of(self.covariance_type)
+
+    @property
+    def kind(self) -> str:
+        """What the family needs of the scatter."""
+        return families.kind_of(self.family)
+
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """Coordinates in which the family works."""
+        return self.measured.coordinates_of(self.family)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.coordinates.scale)
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """Number of clusters and covariance type."""
+        return {"n_clusters": self.n_clusters, "covariance_type": self.covariance_type}
+
+    @property
+    def leads(self) -> bool:
+        """Whether the family tries all starts where objects are many."""
+        return self.family in LEADING
+
+    def within(self, other: Component) -> bool:
+        """Whether every covariance of this family belongs to that of the other."""
+        return isinstance(other, Gaussian) and families.lies_within(self.family, other.family)
+
+    @cached_property
+    def prior(self) -> Prior | None:
+        """The prior in the coordinates of the family."""
+        if self.belief is None:
+            return None
+        if isinstance(self.belief, str):
+            return default_prior(self._prior_scale())
+        return inner_prior(self.belief, self.coordinates)
+
+    def _prior_scale(self) -> np.ndarray:
+        """Scale (d, d) of mclust's prior: the covariance of the data / k^(2/d)."""
+        return self.measured.covariance(self.family) / self.n_clusters ** (2.0 / self.n_features)
+
+    @property
+    def apart(self) -> bool:
+        """Whether rows are kept as they are: some values are missing, or have errors."""
+        return self.measured.missing or self.errors
+
+    @property
+    def key(self) -> Hashable:
+        """Families of one kind and one sort of coordinates see rows alike."""
+        return self.kind, self.family in AFFINE, self.apart
+
+    def rows(self, X: Any, *columns: Any) -> Rows:
+        """Inner coordinates of the rows, or quadratic features of them where these have room."""
+        rows, kind = Rows(X, *columns, view=self.coordinates.inner), self.kind
+        room = X.shape[0] * distances.width(self.n_features, kind) <= MOST_KEPT and is_numpy(X)
+        if self.apart or (kind == "full" and not room):
+            return rows
+        return rows.through(lambda block: distances.features(block.T, kind).T)
+
+    def log_volumes(self, block: Array) -> Any:
+        """What log-densities gain by the change of coordinates, of observed features only."""
+        if not self.measured.missing or block.shape[1] != self.n_features:
+            return self.coordinates.log_volume()
+        return ~np.isnan(block) @ np.log(self.coordinates.scale)
+
+    def place(self, X: np.ndarray) -> np.ndarray:
+        """Objects in unmixed coordinates of the data, in those of the family, as z(x) if small."""
+        X = X * (self.coordinates.scale / self.measured.coordinates.scale)
+        X = X if self.coordinates.mix is None else X @ self.coordinates.mix
+        small = len(X) * distances.width(self.n_features, self.kind) <= MOST_KEPT
+        return distances.features(X.T, self.kind).T if small and not self.apart else X
+
+    def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> State:
+        """Groups as clusters, small ones shrunk towards the pooled scatter, and given values."""
+        d, kind = self.n_features, self.kind
+        Z = distances.features(X.T, kind).T if X.shape[1] == d else X
+        if self.given.means is not None:
+            means = self.coordinates.inner(np.array(self.given.means))
+            nearest = seeding.nearest(Z[:, 1 : d + 1], means)
+            R = (nearest == np.arange(self.n_clusters)[:, None]) * R.sum(axis=0)
+        mass, first, second = distances.moments(R @ Z, d, kind)
+        mass = np.maximum(mass, 1e-6 * unit)
+        means = first / mass[:, None]
+        scatter = kernel.about(second, first, mass, means, kind)
+        pooled = np.sum(kernel.spread(mass / mass.sum(), scatter) * scatter, axis=0)
+        more = unit * (d + 1 if kind == "full" else 2) if shrink else 0.0
+        part = kernel.spread(mass / (mass + more), scatter)
+        # The mean scatter takes the place of a previous solution: EM refines iterative families.
+        before = part * scatter + (1.0 - part) * pooled
+        scatter = before * kernel.spread(mass, scatter)
+        covariances = families.covariances(self.family, scatter, mass, before, self.floor, 1)
+        weights, box = mass / mass.sum(), None
+        if self.noise is not None:
+            weights = np.append(weights * (1.0 - self.noise), self.noise)
+            box = self._noise_density()
+        state = State(weights, means, covariances, self.family, self.floor, box)
+        return state if self.given.is_empty else self._with_given(state)
+
+    def _noise_density(self) -> np.ndarray:
+        """Logarithms (d,) that sum to the density of the noise in the coordinates of the family."""
+        assert self.box is not None
+        own, feature = self.coordinates, self.measured.coordinates.unmixed()
+        if own.mix is None:
+            return self.box - np.log(own.scale / feature.scale)
+        return self.box - float(np.linalg.slogdet(own.mix)[1]) / len(self.box)
+
+    def _with_given(self, state: State) -> State:
+        """The state with the parameters that the user gave."""
+        weights, means, covariances, frozen = self.given
+        if weights is not None:
+            state = state._replace(weights=weights)
+        if means is not None:
+            inner = np.asarray(self.coordinates.inner(means.copy()), dtype=np.float64)
+            state = state._replace(means=inner)
+        if covariances is not None:
+            inner = self._inner_covariances(covariances)
+            if "covariances" not in frozen:
+                mass = np.full(len(inner), 1.0 / len(inner))
+                scatter = inner * kernel.spread(mass, inner)
+                inner = families.covariances(self.family, scatter, mass, None, self.floor)
+            state = state._replace(covariances=inner)
+        return state
+
+    def _inner_covariances(self, covariances: np.ndarray) -> np.ndarray:
+        """Covariances shaped as the family needs them, in inner coordinates."""
+        if self.covariance_type in ("diag", "spherical"):
+            scale = self._own_scale()
+            return covariances * scale * scale
+        M = self.coordinates.inner_matrix()
+        inner = M.T @ covariances @ M
+        return families.reduced(
+            np.broadcast_to(inner, (self.n_clusters, *inner.shape[-2:])), self.family
+        )
+
+    def _own_scale(self) -> Any:
+        """What every feature is multiplied by, or all of them alike."""
+        scale = self.coordinates.scale
+        return scale if self.covariance_type == "diag" else scale[0]
+
+    def ready(self, state: State) -> Any:
+        """Densities as coefficients of z(x); the state itself where rows are kept as they are."""
+        return state if self.apart else kernel.ready(state)
+
+    def logits(self, block: Array, ready: Any) -> Any:
+        """Log-densities of rows: z(x), x, or x with missing values."""
+        if not isinstance(ready, State):
+            Z = kernel.expanded(block.T, ready)
+            return kernel.logits(Z, ready)[0] + ready.peak
+        return _logits(np.asarray(block, dtype=np.float64), ready)[0]
+
+    def posterior(self, block: Array, ready: Any, errors: Weights = None) -> tuple[Any, Any]:
+        """Memberships, noise last, and log-densities, in the type of the block."""
+        if not isinstance(ready, State):
+            return kernel.memberships(block.T, ready)
+        if errors is not None:
+            X = np.asarray(block, dtype=np.float64)
+            U, level = _expect(X, self._inner_errors(errors), ready)[:2]
+        else:
+            U, level = distances.softmax_columns(self.logits(block, ready))
+        return U.T.astype(block.dtype), level.astype(block.dtype)
+
+    def summarize(
+        self, block: Any, weights: Any, ready: Any, given: Weights = None, errors: Weights = None
+    ) -> Stats:
+        """Sums of z(x), expected ones where values are missing or have errors."""
+        if not isinstance(ready, State):
+            return kernel.summarize(block.T, weights, ready, given)
+        X = np.asarray(block, dtype=np.float64)
+        if errors is not None:
+            return _deconvolved(X, self._inner_errors(errors), weights, ready)
+        L, parts = _logits(X, ready)
+        R, level = columns_or_given(L, given)
+        if weights is not None:
+            R, level = R * weights, level * weights
+        return Stats(expected_sums(X, parts, R), float(level.sum()))
+
+    def _inner_errors(self, errors: np.ndarray) -> np.ndarray:
+        """Covariances (b, d, d) of errors in the coordinates of the family."""
+        M = self.coordinates.inner_matrix()
+        return M.T @ errors @ M
+
+    def update(self, stats: Stats, state: State) -> State:
+        """The M step of the family."""
+        kind = self.kind
+        if self.apart:
+            kind = "full" if self.errors or kind == "full" else "diag"
+        return kernel.update(stats, state, self.given.frozen, kind, self.prior)
+
+    def log_prior(self, state: State) -> float:
+        """Logarithm of the prior density, zero without a prior."""
+        if self.prior is None:
+            return 0.0
+        return float(self.prior.log_density(state.means, state.covariances, self.family))
+
+    def unpack(self, vector: np.ndarray, like: State) -> State:
+        """The state of a vector, with the values that stay fixed."""
+        state = kernel.unpack(vector, like)
+        return state._replace(**{name: getattr(like, name) for name in self.given.frozen})
+
+    def whole(self, rows: Rows) -> Whole | None:
+        """The native loop, for few features in one block of z(x)."""
+        if (
+            self.apart
+            or rows.stack is None
+            or len(rows.stack) != 1
+            or rows.stack.shape[1:] != (distances.width(self.n_features, self.kind), rows.shape[0])
+            or rows.stack.dtype != np.float64
+            or rows.shape[1] > MOST_WHOLE
+            or self.given.frozen
+            or self.coordinates.thinnest < LEAST_WIDTH
+        ):
+            return None
+        return Whole(rows.stack[0], rows.columns[0] if rows.columns else None, self.prior)
+
+    def n_parameters(self) -> int:
+        """Free parameters as mclust counts them."""
+        noise = self.noise is not None
+        return families.n_parameters(self.family, self.n_clusters, self.n_features, noise)
+
+    def failure(self, state: State, count: float) -> str:
+        """A collapsed cluster: too few objects for its shape, or no width."""
+        if self.prior is not None:
+            return ""
+        spikes = self._collapsed(state, count)
+        if not spikes.any():
+            return ""
+        return f"component {np.flatnonzero(spikes)[0]} of {self.n_clusters} collapsed"
+
+    def _collapsed(self, state: State, count: float) -> np.ndarray:
+        """Which components (k,) are collapsed. A covariance of its own needs d + 1 objects,
+        variances of its own need two, a volume of its own more than one.
+        """
+        k, d = state.means.shape
+        volume, shape, orientation = tuple(self.family)
+        if orientation == "V" and shape == "V":
+            need = d + 1.0
+        elif shape == "V" or orientation == "V":
+            need = 2.0
+        else:
+            need = 1.0 + 1.0 / d if volume == "V" else 0.0
+        few = state.weights[:k] * count < need * (1.0 - 1e-6)
+        if families.has_one_covariance(self.family):
+            return few
+        if self.coordinates.thinnest <= 100.0 * state.floor:
+            return few
+        matrices = kernel.matrices(state)
+        if not np.isfinite(matrices).all():  # nothing is left of this mixture
+            return np.ones(k, dtype=bool)
+        return few | (np.linalg.eigvalsh(matrices)[:, 0] <= 1.5 * state.floor)
+
+    def has_small(self, state: State, count: float) -> bool:
+        """Whether a component holds fewer objects than fix a shape: d + 1, or 3 if spherical.
+
+        Never more than half of n / k objects. Such components often hold a few outliers.
+        """
+        k, d = state.means.shape
+        wanted = min(3.0 if self.family[1] == "I" else d + 1.0, 0.5 * count / k)
+        return bool((state.weights[:k] * count < wanted * (1.0 - 1e-6)).any())
+
+    def doubt(self, state: State, count: float) -> float:
+        """Twice the log-likelihood that thin components of few objects are worth.
+
+        It is the loss when the scale of mclust's prior is added to the scatter of every component,
+        as with ``prior="default"``: almost nothing for components that have many objects or are as
+        wide as the others, about ten for seven objects near a line.
+        """
+        if self.apart or self.prior is not None:
+            return 0.0
+        counts, matrices = state.weights[: self.n_clusters] * count, kernel.matrices(state)
+        if families.has_one_covariance(self.family):
+            counts, matrices = counts.sum(keepdims=True), matrices[:1]
+        scale = families.reduced(self._prior_scale()[None], self.family)
+        scale = families.as_matrices(scale, self.family, self.n_features)
+        factor = np.linalg.inv(kernel.cholesky(matrices, state.floor))
+        wider = np.linalg.eigvalsh(factor @ scale @ np.swapaxes(factor, 1, 2))
+        wider = np.maximum(wider, 0.0) / np.maximum(counts, 1e-100)[:, None]
+        return float(np.sum(counts[:, None] * (np.log1p(wider) - wider / (1.0 + wider))))
+
+    def permuted(self, state: State, order: np.ndarray) -> State:
+        """The components in another order, noise last."""
+        weights = np.concatenate([state.weights[order], state.weights[len(order) :]])
+        freedom = None if state.freedom is None else state.freedom[order]
+        return state._replace(
+            weights=weights,
+            means=state.means[order],
+            covariances=state.covariances[order],
+            freedom=freedom,
+        )
+
+    def ordered(self, state: State) -> State:
+        """The largest component first; of equal ones that of the first mean."""
+        sizes = state.weights[: len(state.means)]
+        return self.permuted(state, np.lexsort((*state.means.T[::-1], -sizes)))
+
+    def draw(self, state: State, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One object, in the units of the data, from the component of each label."""
+        factors = kernel.cholesky(kernel.matrices(state), state.floor)
+        normal = rng.standard_normal((len(labels), self.n_features))
+        deviations = np.einsum("nij,nj->ni", factors[labels], normal)
+        return self.coordinates.outer(state.means[labels] + deviations)
+
+    def outer_covariances(self, state: State) -> np.ndarray:
+        """Covariances in the units of the data, shaped by their type, exactly symmetric."""
+        if self.covariance_type in ("diag", "spherical"):
+            scale = self._own_scale()
+            return state.covariances / scale / scale
+        A = self.coordinates.outer_matrix()
+        inner = kernel.matrices(state)
+        back = A.T @ (inner[0] if self.covariance_type == "tied" else inner) @ A
+        return (back + np.swapaxes(back, -1, -2)) / 2.0
+
+    def precision_factors(self, state: State) -> np.ndarray:
+        """C with C C' the inverse of a covariance in the units of the data, upper triangular."""
+        if self.covariance_type in ("diag", "spherical"):
+            return self._own_scale() / np.sqrt(state.covariances)
+        full = kernel.matrices(state)
+        full = full[0] if self.covariance_type == "tied" else full
+        inner = np.swapaxes(np.linalg.inv(kernel.cholesky(full, state.floor)), -1, -2)
+        factor = np.swapaxes(self.coordinates.inner_matrix() @ inner, -1, -2)[..., ::-1]
+        upper = np.swapaxes(np.linalg.qr(factor)[1], -1, -2)[..., ::-1, ::-1]
+        return upper * np.sign(np.diagonal(upper, axis1=-2, axis2=-1))[..., None, :]
+
+    def with_errors(self, errors: bool) -> Gaussian:
+        """The same component of objects with or without known errors."""
+        return replace(self, errors=errors)
+
+    def for_missing(self, state: State) -> tuple[Gaussian, State]:
+        """The same mixture in coordinates that keep features apart, as missing values need."""
+        measured, mix = self.measured._replace(missing=True), self.coordinates.mix
+        if self.measured.missing or mix is None:
+            return replace(self, measured=measured), state
+        A, noise = np.linalg.inv(mix), state.noise
+        if noise is not None:
+            noise = np.full_like(noise, (noise.sum() - np.linalg.slogdet(A)[1]) / len(noise))
+        apart = state._replace(
+            means=state.means @ A, covariances=A.T @ state.covariances @ A, noise=noise
+        )
+        return replace(self, measured=measured), apart
+
+
+def marginals(X: np.ndarray, state: State) -> list[Any]:
+    """Every cluster beside rows (b, d), NaN where a value is missing."""
+    if families.kind_of(state.family) != "full":
+        variances = np.broadcast_to(
+            state.covariances.reshape(len(state.means), -1), state.means.shape
+        )
+        return [Independent.of(X, *each) for each in zip(state.means, variances, strict=True)]
+    patterns = Patterns.of(X)
+    each = zip(state.means, state.covariances, strict=True)
+    return [Marginal.of(X, patterns, mean, covariance) for mean, covariance in each]
+
+
+def expected_sums(
+    X: np.ndarray, parts: list[Any], R: np.ndarray, spread: np.ndarray | None = None
+) -> np.ndarray:
+    """Expected sums (k, q) of z(x) with weights ``R`` (k, b), noise last.
+
+    ``spread`` (k, b) weighs what is not known of a row, if others do.
+    """
+    found = np.zeros((len(R), 0))
+    for j, part in enumerate(parts):
+        first, second = part.moments(X, R[j], None if spread is None else spread[j])
+        second = distances.pack(second[None])[0] if second.ndim == 2 else second
+        if not found.shape[1]:
+            found = np.zeros((len(R), 1 + len(first) + len(second)))
+        found[j, 1:] = np.concatenate([first, second])
+    found[:, 0] = R.sum(axis=1)
+    return found
+
+
+def _logits(X: np.ndarray, state: State) -> tuple[np.ndarray, list[Any]]:
+    """log pi_j N (k, b) of what was observed of rows, noise last, and the clusters beside them."""
+    parts, k = marginals(X, state), len(state.means)
+    L = np.empty((len(state.weights), len(X)))
+    constants = np.log(np.maximum(state.weights, np.finfo(float).tiny))
+    for j, part in enumerate(parts):
+        L[j] = constants[j] + part.log_density()
+    if state.noise is not None:
+        L[k] = constants[k] + ~np.isnan(X) @ state.noise
+    return L, parts
+
+
+def _expect(
+    X: np.ndarray, errors: np.ndarray, state: State
+) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """Posterior probabilities (k, b), log-densities (b,), and Sigma_j T^-1 (x - mu_j) (b, d) with
+    Sigma_j T^-1 (b, d, d) for every component, of objects with errors.
+    """
+    d = X.shape[1]
+    L, gains = np.empty((len(state.means), len(X))), []
+    shares = np.log(np.maximum(state.weights, np.finfo(float).tiny))
+    for j, covariance in enumerate(kernel.matrices(state)):
+        T = covariance + errors
+        factor = distances.roots(T)
+        log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
+        gap = X - state.means[j]
+        gain = np.swapaxes(np.linalg.solve(T, np.broadcast_to(covariance, T.shape)), 1, 2)
+        white = np.linalg.solve(factor, gap[:, :, None])[:, :, 0]
+        L[j] = shares[j] - 0.5 * (np.sum(white * white, axis=1) + log_det + d * LOG_2PI)
+        gains.append(((gain @ gap[:, :, None])[:, :, 0], gain))
+    return *distances.softmax_columns(L), gains
+
+
+def _deconvolved(X: np.ndarray, errors: np.ndarray, weights: Weights, state: State) -> Stats:
+    """Expected sums of (1, v, v v') and the log-likelihood of objects with errors."""
+    R, level, gains = _expect(X, errors, state)
+    if weights is not None:
+        R, level = R * weights, level * weights
+    sums = np.zeros((len(R), distances.width(X.shape[1], "full")))
+    for j, covariance in enumerate(kernel.matrices(state)):
+        shift, gain = gains[j]
+        v, mass = state.means[j] + shift, R[j].sum()
+        spread = mass * covariance - np.tensordot(R[j], gain, 1) @ covariance
+        second = (v.T * R[j]) @ v + (spread + spread.T) / 2.0
+        sums[j] = np.concatenate([[mass], R[j] @ v, distances.pack(second[None])[0]])
+    return Stats(sums, float(level.sum()))

@@ -1,0 +1,336 @@
+"""Gaussian mixtures by expectation and maximisation (Dempster, Laird and Rubin 1977).
+
+    maximise  sum_i w_i log sum_j pi_j N(x_i | mu_j, Sigma_j)     subject to  Sigma_j >= floor * I
+    E:  r_ij ~ pi_j N(x_i | mu_j, Sigma_j)
+    M:  N_j = sum_i w_i r_ij,   pi_j = N_j / sum N,   mu_j = sum_i w_i r_ij x_i / N_j,
+        Sigma_j from  W_j = sum_i w_i r_ij (x_i - mu_j)(x_i - mu_j)'  by its family (``families``)
+
+The logarithm of pi_j N(x | mu_j, Sigma_j) is linear in z(x) (see ``numerics.distances``): E and M
+are one product each. A noise component, one more row, has the same density everywhere (Banfield and
+Raftery 1993).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..array.arrays import inplace, is_numpy, namespace, to_numpy
+from ..array.types import Array, Weights
+from ..numerics import distances, families
+from .prior import Prior
+
+__all__ = ["Densities", "State", "Stats", "about", "cholesky", "expanded", "logits"]
+__all__ += ["log_weights", "matrices"]
+__all__ += ["memberships", "pack", "ready", "spread", "summarize", "unpack", "update"]
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+PIECE = 500  # objects whose quadratic features fit into the cache
+CACHED = 2**19  # numbers of these, where features are many
+INNER_STEPS = 2  # of an iterative family in one M step: the next step goes on from there
+LEAST_MASS = 1e-12  # share of all objects below which a component keeps its parameters
+
+
+class State(NamedTuple):
+    """Parameters of a mixture: what EM changes, and what it needs to know beside the data.
+
+    Weights (k,), or (k + 1,) with noise last; means (k, d); covariances (k, d, d), (k, d) or (k,)
+    by the kind of the family. ``noise`` (d,) sums to the logarithm of the noise component's
+    density; ``floor`` is the least variance in any direction. Clusters with heavy tails have
+    degrees of freedom (k,).
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+    family: str
+    floor: float
+    noise: np.ndarray | None = None
+    freedom: Any = None
+
+
+class Stats(NamedTuple):
+    """Weighted sums of z(x) (k, q), and the log-likelihood of the state they were taken at."""
+
+    sums: np.ndarray
+    objective: Any
+
+
+class Densities(NamedTuple):
+    """Coefficients (k, q) of log pi_j N(x | mu_j, Sigma_j) - peak, one more row for noise."""
+
+    rows: np.ndarray
+    peak: float
+    kind: str
+    n_features: int
+
+
+def matrices(state: State) -> np.ndarray:
+    """Covariances as matrices (k, d, d), whatever the family."""
+    return families.as_matrices(state.covariances, state.family, state.means.shape[-1])
+
+
+def ready(state: State) -> Densities:
+    """Logarithms of the weighted densities as coefficients of z(x); none exceeds ``peak``."""
+    k, d = state.means.shape
+    kind = families.kind_of(state.family)
+    if kind == "full":
+        C = state.covariances[:1] if state.family == "EEE" else state.covariances
+        factor = np.linalg.inv(cholesky(C, state.floor))
+        precisions = np.broadcast_to(np.swapaxes(factor, 1, 2) @ factor, state.covariances.shape)
+        log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
+    else:
+        precisions = 1.0 / state.covariances
+        log_det = np.sum(np.log(precisions), axis=1) if kind == "diag" else d * np.log(precisions)
+    rows = -0.5 * distances.coefficients(state.means, precisions, kind)
+    heights = log_weights(state.weights[:k]) + 0.5 * (log_det - d * LOG_2PI)
+    rows[:, 0] += heights
+    if state.noise is not None:
+        last = np.zeros((1, rows.shape[1]))
+        last[0, 0] = log_weights(state.weights[k]) + state.noise.sum()
+        rows, heights = np.concatenate([rows, last]), np.append(heights, last[0, 0])
+    peak = float(heights.max())
+    rows[:, 0] -= peak
+    return Densities(rows, peak, kind, d)
+
+
+def cholesky(C: np.ndarray, floor: float) -> np.ndarray:
+    """Cholesky factors of covariances; those that rounding made indefinite are raised again."""
+    try:
+        return np.linalg.cholesky(C)
+    except np.linalg.LinAlgError:
+        largest = float(np.abs(C).max())
+        return np.linalg.cholesky(families.raised(C, max(floor, 1e-14 * largest)))
+
+
+def log_weights(weights: Array) -> Any:
+    """Logarithms of weights that may be zero."""
+    return np.log(np.maximum(weights, np.finfo(float).tiny))
+
+
+def logits(Z: Any, densities: Densities) -> tuple[Any, Any]:
+    """log pi_j N(x) - peak (k, b) of the columns of ``Z`` = z(x), and ``Z``, made again in float64
+    where float32 would not do.
+    """
+    Z = precise(Z, densities)
+    return namespace(Z).asarray(densities.rows, dtype=Z.dtype, device=Z.device) @ Z, Z
+
+
+def precise(Z: Array, densities: Densities) -> Any:
+    """``Z``, z(x) or x, made again in float64 where float32 would not do."""
+    xp, d = namespace(Z), densities.n_features
+    if Z.dtype != xp.float32 or _single_will_do(densities):
+        return Z
+    if Z.shape[0] == d:
+        return xp.astype(Z, xp.float64)
+    return distances.features(xp.astype(Z[1 : d + 1, :], xp.float64), densities.kind)
+
+
+def _single_will_do(densities: Densities) -> bool:
+    """Whether float32 tells the densities apart."""
+    return bool(
+        np.finfo(np.float32).eps * densities.n_features * np.abs(densities.rows[:, 1:]).max()
+        <= 1e-4
+    )
+
+
+def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
+    """Weighted densities (k, b) relative to a level, their sums (b,), the levels (b,) or number,
+    and ``Z``.
+
+    The peak of the mixture is the common level, which saves two passes, unless an object is so far
+    out that all its densities underflow.
+    """
+    xp = namespace(Z)
+    L, Z = logits(Z, densities)
+    shift = 300.0 if Z.dtype == xp.float64 else 40.0
+    L += shift
+    E = inplace("exp", L)
+    total = xp.sum(E, axis=0)
+    level = densities.peak - shift
+    if float(xp.min(total)) < float(xp.finfo(Z.dtype).smallest_normal) * 1e8:
+        L = logits(Z, densities)[0]
+        top = xp.max(L, axis=0)
+        L -= top
+        E = inplace("exp", L)
+        total, level = xp.sum(E, axis=0), top + densities.peak
+    return E, total, level, Z
+
+
+def summarize(Z: Any, weights: Any, densities: Densities, given: Weights = None) -> Stats:
+    """Statistics of a block: ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None.
+
+    ``given`` are memberships (b, k) instead of those of the densities, whose log-likelihood stays
+    out.
+    """
+    xp = namespace(Z)
+    if given is not None:
+        R = given.T if weights is None else given.T * weights
+        return Stats(R @ to_numpy(expanded(Z, densities)).T.astype(np.float64), 0.0)
+    if weights is not None:
+        weights = xp.asarray(weights, dtype=Z.dtype, device=Z.device)
+    if xp is np or densities.kind != "full":
+        Z = precise(Z, densities)
+        fused = distances.fused_sums(Z, weights, densities.rows, densities.n_features)
+        if fused is not None:
+            count = float(Z.shape[1] if weights is None else xp.sum(weights, dtype=xp.float64))
+            return Stats(fused[0], fused[1] + densities.peak * count)
+    out: Any = None
+    b, parts = Z.shape[1], []
+    size = max(64, min(PIECE, CACHED // len(densities.rows[0]))) if is_numpy(Z) else b
+    if Z.shape[0] != densities.n_features:
+        return _summarize(Z, weights, densities)
+    for start in range(0, b, size):  # quadratic features are made a piece at a time
+        piece = slice(start, min(start + size, b))
+        again = out if piece.stop - start == size else None
+        out = distances.features(Z[:, piece], densities.kind, again)
+        own = None if weights is None else weights[piece]
+        parts.append(_summarize(out, own, densities))
+    sums = np.sum([part.sums for part in parts], axis=0)
+    return Stats(sums, sum(part.objective for part in parts))
+
+
+def expanded(Z: Any, densities: Densities) -> Any:
+    """z(x) out of z(x) or x."""
+    return distances.features(Z, densities.kind) if Z.shape[0] == densities.n_features else Z
+
+
+def _summarize(Z: Any, weights: Any, densities: Densities) -> Stats:
+    xp = namespace(Z)
+    E, total, level, Z = posterior(Z, densities)
+    value = xp.log(total) + level
+    scale = 1.0 / total
+    if weights is not None:
+        weights = xp.astype(weights, Z.dtype)
+        scale *= weights
+        value *= weights
+    E *= scale
+    if xp is np and E.shape[0] < Z.shape[0]:  # OpenBLAS is slow with a large transposed matrix
+        sums = (Z @ np.ascontiguousarray(E.T)).T
+    else:
+        sums = E @ Z.T
+    return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(value, dtype=xp.float64)))
+
+
+def memberships(Z: Any, densities: Densities) -> tuple[Any, Any]:
+    """Posterior probabilities (b, k), noise last, in the type of ``Z``, and log-densities (b,) of
+    its columns, z(x) or x.
+    """
+    xp = namespace(Z)
+    E, total, level, _ = posterior(expanded(Z, densities), densities)
+    E /= total
+    return xp.astype(E.T, Z.dtype), xp.astype(xp.log(total) + level, Z.dtype)
+
+
+def update(
+    stats: Any,
+    state: State,
+    frozen: tuple[str, ...] = (),
+    kind: str | None = None,
+    prior: Prior | None = None,
+) -> State:
+    """The M step; ``kind`` of the sums, if it is not that of the family.
+
+    A component without mass stays as it is. Statistics of heavy tails have masses of their own
+    (``mass``), since their sums weigh objects by their distances.
+    """
+    k, d = state.means.shape
+    kind = kind or families.kind_of(state.family)
+    pull, first, second = distances.moments(stats.sums[:k], d, kind)
+    masses = getattr(stats, "mass", stats.sums[:, 0])
+    total = masses.sum()
+    alive = pull > LEAST_MASS * total
+    safe = np.where(alive, pull, LEAST_MASS * total)
+    average = np.where(alive[:, None], first / safe[:, None], state.means)
+    means = average if prior is None else prior.means(average, safe)
+    means = state.means if "means" in frozen else means
+    weights = state.weights if "weights" in frozen else masses / total
+    covariances = state.covariances
+    if "covariances" not in frozen:
+        scatter = about(second, first, safe, means, kind)
+        scatter = _of_family(scatter, kind, state.family)
+        scatter = np.where(spread(alive, scatter), scatter, state.covariances)
+        scatter = scatter * spread(safe, scatter)
+        mass = np.maximum(masses[:k], LEAST_MASS * total)
+        if prior is not None:
+            scatter, mass = prior.scatter(scatter, mass, means, state.family)
+        covariances = families.covariances(
+            state.family, scatter, mass, state.covariances, state.floor, INNER_STEPS
+        )
+    return state._replace(weights=weights, means=means, covariances=covariances)
+
+
+def spread(values: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """``values`` with axes added until they can be multiplied with ``other``."""
+    return values.reshape(*values.shape, *[1] * (other.ndim - values.ndim))
+
+
+def about(
+    second: np.ndarray, first: np.ndarray, mass: np.ndarray, means: np.ndarray, kind: str
+) -> np.ndarray:
+    """Mean squared deviations from ``means``, which need not be those of the sums."""
+    average = first / mass[..., None]
+    gap = average - means
+    if kind == "full":
+        outer = average[..., :, None] * average[..., None, :]
+        outer -= gap[..., :, None] * gap[..., None, :]
+        return second / mass[..., None, None] - outer
+    if kind == "diag":
+        return second / mass[..., None] - average**2 + gap**2
+    return (second / mass - np.sum(average**2 - gap**2, axis=-1)) / means.shape[-1]
+
+
+def _of_family(scatter: np.ndarray, kind: str, family: str) -> np.ndarray:
+    """Scatter of the kind that the family needs."""
+    if kind == "full":
+        return families.reduced(scatter, family)
+    if kind == "diag" and families.kind_of(family) == "spherical":
+        return scatter.mean(axis=-1)
+    return scatter
+
+
+def pack(state: State) -> np.ndarray:
+    """The state as one vector: log weights, means, logarithms or Cholesky factors of
+    covariances.
+    """
+    covariances = state.covariances
+    if families.has_one_covariance(state.family):
+        covariances = covariances[:1]
+    if families.kind_of(state.family) == "full":
+        least = max(state.floor, 1e-14 * float(np.abs(covariances).max()))
+        shape = distances.cholesky_coordinates(families.raised(covariances, 0.5 * least))
+    else:
+        shape = 0.5 * np.log(covariances)
+    return np.concatenate([log_weights(state.weights), state.means.ravel(), shape.ravel()])
+
+
+def unpack(vector: np.ndarray, like: State) -> State:
+    """The state that ``pack`` made a vector of, brought back into its family.
+
+    Extrapolated covariances need not belong to the family: they are projected as an M step would.
+    """
+    n, (k, d) = len(like.weights), like.means.shape
+    weights = np.exp(vector[:n] - vector[:n].max())
+    shape = vector[n + k * d :]
+    m = 1 if families.has_one_covariance(like.family) else k
+    if families.kind_of(like.family) == "full":
+        covariances = distances.from_cholesky_coordinates(shape.reshape(m, -1), d)
+    else:
+        covariances = np.exp(2.0 * np.clip(shape, -300.0, 300.0))
+        covariances = covariances.reshape(m, *like.covariances.shape[1:])
+    covariances = np.broadcast_to(covariances, like.covariances.shape)
+    mass = np.maximum(weights[:k] / weights.sum(), LEAST_MASS)
+    covariances = families.covariances(
+        like.family,
+        covariances * spread(mass, covariances),
+        mass,
+        like.covariances,
+        like.floor,
+        INNER_STEPS,
+    )
+    return like._replace(
+        weights=weights / weights.sum(),
+        means=vector[n : n + k * d].reshape(k, d),
+        covariances=covariances,
+    )

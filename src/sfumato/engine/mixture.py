@@ -1,0 +1,327 @@
+"""The estimator behind every mixture: a fit is what a search finds, published.
+
+A model names its components and the sample for their starts (``_plan``), and what it publishes of
+a state (``_publish_parameters``).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ..array.arrays import to_numpy
+from ..array.docs import documented
+from ..array.rows import one_blas_thread
+from ..array.types import Array, ArrayLike
+from ..array.validation import (
+    as_generator,
+    check_choice,
+    check_n_clusters,
+    check_number,
+    check_weights,
+)
+from ..array.warn import warn
+from ..data.constraints import Known
+from ..data.features import check_features, observed_only, refuse_tensors
+from .clusterer import Clusterer
+from .component import Component, Fit
+from .growth import first_sizes, more_sizes
+from .kept import publish_kept
+from .linked import Linked
+from .model_search import ModelSearch
+from .search import SCREEN, Objects, Plan, choose, fit_all, fit_growing, on_all
+
+__all__ = ["Mixture"]
+
+
+class Mixture(Clusterer):
+    """Mixtures fitted by maximum likelihood, or by a maximum of the posterior."""
+
+    chooses_n_clusters = "auto"
+    _component: Component
+    _state: Any
+    _dtype: Any
+
+    @abstractmethod
+    def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
+        """The candidates of every number of clusters, and the sample from which they start."""
+
+    @abstractmethod
+    def _publish_parameters(self) -> None:
+        """Publish the parameters of the fitted state, in the units of the data."""
+
+    @abstractmethod
+    def _tabulate(self) -> None:
+        """Set ``selection_`` where the number of clusters was searched for."""
+
+    def _advice(self) -> str:
+        """What to do where a cluster collapsed."""
+        return "ask for fewer clusters"
+
+    def _read(self, X: Any, *, reset: bool) -> Any:
+        refuse_tensors(self, X)
+        return check_features(self, X, reset=reset, missing=True, sparse=False)
+
+    def _check_parameters(self) -> None:
+        self._check_loop_parameters()
+        check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
+        check_number(self.max_clusters, "max_clusters", low=2, integer=True)
+
+    def _sizes(self, X: Any, weights: np.ndarray | None) -> list[int]:
+        """Numbers of clusters to try."""
+        wanted, n_objects = self.n_clusters, X.shape[0]
+        if isinstance(wanted, str):
+            if wanted != "auto":
+                raise ValueError(
+                    "n_clusters must be an integer, a sequence of integers or 'auto', got "
+                    f"{wanted!r}"
+                )
+            return first_sizes(X, self.max_clusters, weights)
+        several = list(wanted) if isinstance(wanted, (Sequence, np.ndarray)) else [wanted]
+        if not several:
+            raise ValueError("n_clusters is an empty sequence: give at least one number to try")
+        sizes = [check_number(k, "n_clusters", low=1, integer=True) for k in several]
+        check_n_clusters(min(sizes), n_objects)
+        if max(sizes) > n_objects:
+            warn(
+                f"n_clusters holds {max(sizes)}, more than the {n_objects} objects: numbers above "
+                "are not tried"
+            )
+        return [k for k in sizes if k <= n_objects]
+
+    @documented
+    @observed_only
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+    ) -> Any:
+        """Learn the mixture.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+            One object per row; NaN means missing.
+        %(partial_labels)s
+        %(sample_weight)s
+        %(mixture_links)s
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        self._check_parameters()
+        self._check_room(X)
+        X = self._read(X, reset=True)
+        weights = check_weights(sample_weight, X)
+        sizes = self._sizes(X, weights)
+        known = Known.of(must_link, cannot_link, y, X, max(sizes))
+        return self._fit(X, weights, sizes, known)
+
+    @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other
+    def _fit(
+        self,
+        X: Any,
+        weights: np.ndarray | None,
+        sizes: list[int],
+        known: Known,
+        *columns: Any,
+    ) -> Any:
+        """Search, and publish what was found."""
+        if known.labels is not None:  # fewer clusters than known labels have no place for them
+            sizes = [k for k in sizes if k > known.labels.max()]
+        dtype = _floating(X)
+        if isinstance(X, np.ndarray) and X.dtype == np.float32 and len(X) <= SCREEN:
+            X = X.astype(np.float64)  # so that rounding does not choose among candidates
+        data = Objects.of(X, weights, Linked.of(known), *columns)
+        seed = int(as_generator(self.random_state).integers(2**63))
+        plan = self._plan(data, seed, fixed=known.labels is not None)
+        if isinstance(self.n_clusters, str):
+            fits = fit_growing(data, sizes, plan, lambda *found: self._more_sizes(data, *found))
+        else:
+            fits = fit_all(data, sizes, plan)
+        best = on_all(data, choose(fits, self.criterion), plan)
+        self._publish_fit(data, fits, best, dtype, plan)
+        if known.links is not None:
+            publish_kept(self, known)
+        if not isinstance(self.n_clusters, Integral):
+            self._tabulate()
+        return self
+
+    def _more_sizes(self, data: Objects, best: int, tried: list[int]) -> list[int]:
+        """Numbers that "auto" tries next."""
+        return more_sizes(best, tried, data.X.shape[0], self.max_clusters)
+
+    def _publish_fit(
+        self, data: Objects, fits: list[Fit], best: Fit, dtype: Any, plan: Plan
+    ) -> None:
+        """The best fit and the table of all candidates."""
+        n_objects = fits[0].likelihood.rows.shape[0]
+        self.search_ = ModelSearch([fit.candidate for fit in fits], self.criterion, n_objects)
+        self._component, self._state, self._dtype = best.likelihood.component, best.run.state, dtype
+        log_prior = self._component.log_prior(self._state)
+        self.log_likelihood_ = float(best.run.objective - log_prior)
+        history = best.run.history + best.likelihood.log_volume()
+        run = best.run._replace(history=history)
+        self._publish(self._final_memberships(data, fits, best, plan), run, best.run.objective)
+        self._publish_parameters()
+        if best.candidate.reason:
+            warn(f"{best.candidate.reason}: {self._advice()}")
+        tried = {fit.candidate.n_clusters for fit in fits}
+        if 1 not in tried and data.linked is None and not plan.fixed:
+            self._warn_if_one_is_enough(data, best, plan)
+
+    def _final_memberships(self, data: Objects, fits: list[Fit], best: Fit, plan: Plan) -> Any:
+        return _as(best.likelihood.memberships(best.run.state), self._dtype)
+
+    def _of_one(self, component: Component) -> bool:
+        """Whether a single cluster of this shape is worth a comparison."""
+        shape = {**component.setting, "n_clusters": self._component.n_clusters}
+        return shape == self._component.setting
+
+    def _warn_if_one_is_enough(self, data: Objects, best: Fit, plan: Plan) -> None:
+        """Compare with one cluster: structureless data get a warning."""
+        sample, values = None, []
+        for component in filter(self._of_one, plan.components(1)):
+            likelihood = data.likelihood(component)
+            sample = plan.sample(data) if sample is None else sample
+            X, R = component.place(sample.X), sample.weights[None]
+            run = likelihood.run(component.start(X, R, sample.unit, False), plan.max_iter, plan.tol)
+            values.append(Fit.of(likelihood, run).candidate.bic)
+        one, own = min(values, default=np.nan), best.candidate.bic
+        if one < own:
+            k = best.candidate.n_clusters
+            warn(
+                f"one cluster describes these data better than {k} (BIC {one:.1f} against "
+                f"{own:.1f}, lower is better): the memberships may mean nothing; try "
+                "n_clusters='auto'"
+            )
+
+    def _posterior(self, X: Any, which: int) -> Any:
+        """Memberships (0) or log-densities in the units of the data (1) of checked rows."""
+        component, ready = self._component, self._component.ready(self._state)
+
+        def part(block: Array) -> Any:
+            found = component.posterior(block, ready)[which]
+            return found + component.log_volumes(block) if which else found
+
+        return component.rows(X).map(part)
+
+    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
+        """Posterior probabilities of new objects; missing values are integrated out.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_new, p)
+        n_clusters : int, optional
+            Memberships at another level, a number in ``levels_``.
+
+        Returns
+        -------
+        memberships : array of shape (n_new, n_clusters)
+        """
+        self._check_fitted()
+        checked = self._read(X, reset=False)
+        U = _as(self._posterior(checked, 0), _floating(checked))
+        return self._new_at(U, n_clusters, X)
+
+    def score_samples(self, X: Any) -> Any:
+        """Logarithm of the density at every object, of its observed values if some are missing.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+
+        Returns
+        -------
+        log_density : array of shape (n,)
+        """
+        self._check_fitted()
+        return self._posterior(self._read(X, reset=False), 1)
+
+    def _log_likelihood(
+        self, X: Any, sample_weight: ArrayLike | None
+    ) -> tuple[float, float, float]:
+        """Log-likelihood, sum of the logarithms of every largest membership, and total weight."""
+        self._check_fitted()
+        X = self._read(X, reset=False)
+        weights = check_weights(sample_weight, X)
+        U, level = (to_numpy(self._posterior(X, i)).astype(np.float64) for i in (0, 1))
+        own = np.ones(len(U)) if weights is None else weights
+        return float(own @ level), float(own @ np.log(U.max(axis=1))), float(own.sum())
+
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Log-likelihood per unit of weight."""
+        value, _, total = self._log_likelihood(X, sample_weight)
+        return value / total
+
+    def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Bayesian information criterion, ``-2 log L + p log n``: lower is better.
+
+        R's mclust gives the negative of it.
+        """
+        value, _, total = self._log_likelihood(X, sample_weight)
+        return float(-2.0 * value + self._component.n_parameters() * np.log(total))
+
+    def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Akaike's information criterion, ``-2 log L + 2 p``: lower is better."""
+        value = self._log_likelihood(X, sample_weight)[0]
+        return float(-2.0 * value + 2.0 * self._component.n_parameters())
+
+    def icl(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Integrated completed likelihood: ``bic`` plus the uncertainty of the memberships.
+
+        The addition is ``-2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the
+        form that R's mclust uses); lower is better.
+        """
+        return self.bic(X, sample_weight) - 2.0 * self._log_likelihood(X, sample_weight)[1]
+
+    def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
+        """Draw objects from the mixture, never from a noise component.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : array of shape (n_samples, p), or a data frame if the model knows columns of one
+        labels : array of shape (n_samples,)
+            The cluster each object came from, in ascending order.
+        """
+        self._check_fitted()
+        check_number(n_samples, "n_samples", low=1, integer=True)
+        rng = as_generator(self.random_state)
+        share = np.asarray(self._state.weights, dtype=np.float64)[: self._component.n_clusters]
+        labels = np.repeat(np.arange(len(share)), rng.multinomial(n_samples, share / share.sum()))
+        return self._drawn(labels, rng), labels
+
+    def _drawn(self, labels: np.ndarray, rng: np.random.Generator) -> Any:
+        return self._component.draw(self._state, labels, rng)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = False
+        return tags
+
+
+def _floating(X: Any) -> Any:
+    """Type of the memberships of these objects."""
+    return np.float32 if str(X.dtype).endswith("float32") else np.float64
+
+
+def _as(U: Array, dtype: Any) -> Any:
+    """Memberships in the type of the data."""
+    return U.astype(dtype) if isinstance(U, np.ndarray) and U.dtype.kind == "f" else U

@@ -1,0 +1,191 @@
+"""Partitions of a sample from which mixtures start: nested agglomeration, and k-means.
+
+Model-based agglomeration (Banfield and Raftery 1993, Fraley 1998) merges groups in pairs so that
+
+    sum_g  N_g log( (tr W_g + a) / N_g + det(W_g / N_g) ),      a = tr W / (n d)
+
+rises least, W_g the scatter of a group and W that of all objects. The trace stands in for the
+determinant while a group has too few objects for one. As in R's mclust, features are standardised
+and their principal axes scaled by the square roots of the singular values: half way to white.
+
+In many features no determinant counts beside the trace, as two bounds show before any merge. Of
+every group, t = tr W_g / N_g is at most R^2, the largest squared distance of an object from the
+center. A group of at most d objects has the determinant 0, a larger one weighs N at least, that of
+the d + 1 lightest objects, and det W_g <= det W. The mean of d eigenvalues bounds their product:
+
+    det(W_g / N_g) / t  <=  R^(2 d - 2) / d^d    and    <=  (det W / N^d)^(1 - 1/d) / d
+
+Where the lesser is negligible, groups are merged by their traces alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..array.arrays import native
+from ..numerics import seeding
+
+__all__ = ["Hierarchy", "Sample"]
+
+MOST_GROUPS = 300  # that the agglomeration begins with: objects, or small groups by k-means
+FEW_GROUPS = 150  # small groups where there are more objects
+NEGLIGIBLE = 1e-9  # part of the trace that decides between merges only where these tie
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Objects (n, d) that starts look at: complete and sorted, with weights (n,).
+
+    ``spaces`` are coordinates in which k-means looks for groups, in turn. ``nested`` are those in
+    which the first partition is agglomerated, None for none. ``bulk`` (n,) are the objects that
+    every second start looks at, None for all: outliers should not begin as clusters.
+    """
+
+    X: np.ndarray
+    weights: np.ndarray
+    spaces: Sequence[np.ndarray]
+    nested: np.ndarray | None = None
+    bulk: np.ndarray | None = None
+    _trees: dict[int, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def unit(self) -> float:
+        """Weight of one object."""
+        return seeding.unit(self.weights)
+
+    def groups(self, k: int, n_starts: int, seed: int, *, nested: bool = True) -> np.ndarray:
+        """Weighted groups (starts, k, n): those of the tree first, then by k-means in all spaces;
+        in the first space only where not ``nested``.
+
+        They depend on ``k`` and the seed only, not on other numbers that are tried.
+        """
+        turns = range(n_starts if k > 1 else 1)
+        labels = [self._partition(k, turn, seed, nested) for turn in turns]
+        return (np.stack(labels)[:, None, :] == np.arange(k)[:, None]) * self.weights
+
+    def _partition(self, k: int, turn: int, seed: int, nested: bool) -> np.ndarray:
+        """Labels (n,) of the start number ``turn``; -1 for objects that it leaves out."""
+        part = None if self.bulk is None or turn % 2 else self.bulk
+        chosen = np.arange(len(self.X)) if part is None else np.flatnonzero(part)
+        _, mass, index = seeding.distinct(self.X[chosen], self.weights[chosen])
+        first = np.unique(index, return_index=True)[1]
+        size, found = min(k, len(first)), None
+        if size == 1:
+            found = np.zeros(len(first), dtype=np.int64)
+        elif nested and turn == 0 and self.nested is not None:
+            found = self._tree(chosen[first], mass, size)
+        if found is None:
+            at = (turn - (self.nested is not None)) % len(self.spaces) if nested else 0
+            rng = np.random.default_rng([seed, k, turn])
+            found = seeding.kmeans(self.spaces[at][chosen[first]], mass, size, rng)
+        labels = np.full(len(self.X), -1)
+        labels[chosen] = found[index]
+        return labels
+
+    def _tree(self, chosen: np.ndarray, mass: np.ndarray, k: int) -> np.ndarray | None:
+        """Labels of the ``k`` groups of the hierarchy, which is made once; None beyond it."""
+        if 0 not in self._trees:
+            assert self.nested is not None
+            self._trees[0] = Hierarchy.of(self.nested[chosen], mass)
+        return self._trees[0].labels(k)
+
+
+@dataclass(frozen=True, eq=False)
+class Hierarchy:
+    """First groups (n,) of objects, and the groups (m,) of these for every number of groups."""
+
+    first: np.ndarray
+    groups: Callable[[int], Any]
+
+    @classmethod
+    def of(cls, X: np.ndarray, weights: np.ndarray) -> Hierarchy:
+        """Agglomerate objects (n, d), or small groups where they are many."""
+        Z = _half_white(X, weights)
+        if len(Z) <= MOST_GROUPS:
+            first = np.arange(len(Z))
+        else:
+            labels = _small_groups(Z, weights, FEW_GROUPS, np.random.default_rng(0))
+            first = np.unique(labels, return_inverse=True)[1]
+        share = (first == np.arange(first.max() + 1)[:, None]) * weights
+        mass = share.sum(axis=1)
+        mean = (share @ Z) / mass[:, None]
+        squares = np.sum((Z - weights @ Z / weights.sum()) ** 2, axis=1)
+        spread = float(weights @ squares) / (weights.sum() * max(Z.shape[1], 1))
+        a = seeding.unit(weights) * spread
+        if _only_traces(Z, weights, float(squares.max())):
+            own = np.sum((Z - mean[first]) ** 2, axis=1)
+            traces = np.bincount(first, weights * own)
+            every = set(range(1, len(mass) + 1))
+            return cls(first, seeding.merge(mass, mean, traces, partial(_cost, a), every).get)
+        parts = (mass, mean, _scatter(Z, share, mass, mean))
+        groups = (np.array(part, dtype=np.float64, order="C") for part in parts)
+        pairs = native("agglomerate").merges(*groups, a, 1)
+        return cls(first, partial(_merged, pairs))
+
+    def labels(self, k: int) -> np.ndarray | None:
+        """Labels (n,) of ``k`` groups; None where there are not so many."""
+        return None if k > self.first.max() + 1 else self.groups(k)[self.first]
+
+
+def _merged(pairs: np.ndarray, k: int) -> np.ndarray:
+    """Groups (m,) of m first groups after the merges that leave ``k``."""
+    group = np.arange(len(pairs) + 1)
+    for i, j in pairs[: len(group) - k]:
+        group[group == j] = i
+    return np.unique(group, return_inverse=True)[1]
+
+
+def _scatter(Z: np.ndarray, share: np.ndarray, mass: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Scatter (m, d, d) of groups with the weights ``share`` (m, n) of objects."""
+    if len(mass) == len(Z):
+        return np.zeros((len(Z), Z.shape[1], Z.shape[1]))
+    scatter = np.stack([(Z.T * row) @ Z for row in share])
+    return scatter - mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
+
+
+def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
+    """Whether no determinant counts in the cost of any group of half-white objects.
+
+    ``farthest`` is the largest squared distance from the center.
+    """
+    n, d = Z.shape
+    if n <= d:
+        return True
+    tiny = np.finfo(float).tiny
+    lightest = float(np.partition(weights, d)[: d + 1].sum())
+    log_det = float(np.log(np.maximum(weights @ (Z * Z), tiny)).sum())
+    by_reach = (d - 1) * np.log(max(farthest, tiny)) - d * np.log(d)
+    by_volume = (1.0 - 1.0 / d) * (log_det - d * np.log(lightest)) - np.log(d)
+    return bool(min(by_reach, by_volume) < np.log(NEGLIGIBLE))
+
+
+def _small_groups(
+    Z: np.ndarray, weights: np.ndarray, m: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Labels (n,) of about ``m`` small groups around objects drawn by weight, moved twice."""
+    chosen = rng.choice(len(Z), size=min(m, len(Z)), replace=False, p=weights / weights.sum())
+    centers = Z[np.sort(chosen)]
+    for _ in range(2):
+        labels = seeding.nearest(Z, centers)
+        mass = np.bincount(labels, weights, len(centers))
+        sums = np.stack([np.bincount(labels, weights * z, len(centers)) for z in Z.T], axis=1)
+        centers = sums[mass > 0] / mass[mass > 0, None]
+    return seeding.nearest(Z, centers)
+
+
+def _cost(a: float, N: np.ndarray, trace: np.ndarray) -> np.ndarray:
+    """Costs of groups of mass ``N`` by their traces alone."""
+    return N * np.log(np.maximum((trace + a) / N, np.finfo(float).tiny))
+
+
+def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Principal coordinates of standardised features over the square roots of singular values."""
+    X = seeding.standardize(X, weights)
+    values, axes = np.linalg.eigh((X.T * weights) @ X)
+    good = values > 1e-12 * max(values.max(initial=0.0), np.finfo(float).tiny)
+    return X @ (axes[:, good] / values[good] ** 0.25)

@@ -1,0 +1,253 @@
+"""Models and checkpoints on disk, with skops: no pickles, and only classes of a short list.
+
+A checkpoint holds the state of every loop of a long fit. Seeds determine the starts, and the state
+of a loop determines what follows, so a fit that is resumed ends where it would have ended.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+import warnings
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ..array.memory import reserve
+from ..array.text import plain
+from .moving import whole_file
+from .reading import InputError, archive_holds
+
+__all__ = ["Checkpoint", "check_checkpoint", "load", "save", "skops", "untrusted"]
+
+# Rooms of files and pictures: no model is made of what they hold.
+_FRONT = ("anndata", "cli", "dask", "io", "papers", "plot", "report")
+_OTHERS = frozenset(
+    {
+        "numpy.dtype",
+        "scipy.sparse._csr.csr_array",
+        "sklearn.metrics._dist_metrics.EuclideanDistance64",
+        "sklearn.neighbors._ball_tree.BallTree",
+        "sklearn.neighbors._kd_tree.KDTree",
+    }
+)
+
+
+def skops() -> Any:
+    """The package that saves and loads, which takes a while to import."""
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError(
+            "models are saved and loaded with skops: pip install 'sfumato[cli]'"
+        ) from error
+    return skops.io
+
+
+def save(thing: Any, path: Path, token: str = "model") -> None:
+    """Write an estimator or a checkpoint, whole or not at all."""
+    with whole_file(path, token) as partial:
+        skops().dump(thing, partial)
+
+
+def untrusted(path: Path) -> list[str]:
+    """Types in a file that are neither plain data nor ours."""
+    _check_size(path)
+    try:
+        found = skops().get_untrusted_types(file=path)
+    except MemoryError:
+        raise
+    except zipfile.BadZipFile as error:
+        raise InputError(
+            f"{plain(path.name)} is damaged, its checksums do not agree: delete it, and fit afresh"
+        ) from error
+    except Exception as error:  # whatever a damaged file makes the reader stumble over
+        raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
+    return [name for name in found if name not in _OTHERS and not _is_ours(name)]
+
+
+def _check_size(path: Path) -> None:
+    """Refuse a file that is not a ZIP archive, or unpacks to more than memory holds."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(info.file_size for info in archive.infolist())
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
+        raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
+    reserve((size,), "u1", f"the model in {plain(path.name)}", "it may not be a model at all")
+
+
+def _is_ours(name: str) -> bool:
+    """Whether ``name`` is a class or function that this library defines where models are made."""
+    module, _, attribute = name.rpartition(".")
+    package, room = [*module.split("."), "", ""][:2]
+    if package != "sfumato" or room in ("", *_FRONT) or ".." in name or "__" in name:
+        return False
+    try:
+        found = getattr(import_module(module), attribute, None)
+    except (ImportError, ValueError):
+        return False
+    return getattr(found, "__module__", "").startswith("sfumato.")
+
+
+def load(path: Path) -> Any:
+    """What ``save`` wrote. A file that asks for any other type is refused, unread."""
+    if not path.is_file():
+        raise InputError(f"no model called {plain(path, 200)}")
+    strange = untrusted(path)
+    if strange:
+        raise InputError(
+            f"{plain(path.name)} asks for {plain(', '.join(strange), 120)}, which no model of "
+            "this library holds: not loaded"
+        )
+    try:
+        return skops().load(path, trusted=skops().get_untrusted_types(file=path))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{plain(path.name)} cannot be loaded; it may come from another version: "
+            f"{plain(error, 100)}"
+        ) from error
+
+
+class Checkpoint:
+    """Keeps the loops of one fit (see ``engine.loop.checkpoints``) in a file.
+
+    Parameters
+    ----------
+    path : Path
+    task : str
+        What is being fitted to what: a file kept for another task is refused.
+    every : float
+        Seconds between two writes; more where writing is slow, so that it takes a tenth of the time
+        at most.
+    token : str
+        Marks the files of this run, so that a later one can clean up after it.
+    warn : function of a text, optional
+        Called with the reason if a write fails; ``warnings.warn`` if not given.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        task: str,
+        *,
+        every: float = 10.0,
+        token: str = "checkpoint",
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
+        skops()  # an import that Ctrl-C interrupts cannot be repeated
+        self.path, self.task, self.every, self.token = path, task, every, token
+        self.warn = warn or partial(warnings.warn, stacklevel=2)
+        self._said: set[str] = set()
+        self._written = _identity(path) if path.exists() else None
+        self._coming: tuple[int, int] | None = None
+        self.loops: list[tuple[Any, list[Any]]] = []
+        self.started, self.written, self.resumed, self.cost = 0, time.monotonic(), 0, 0.0
+
+    def resume(self) -> None:
+        """Go on from the file, if there is one."""
+        if not self.path.exists():
+            return
+        kept = load(self.path)
+        if not isinstance(kept, dict) or kept.get("task") != self.task:
+            raise InputError(
+                f"{plain(self.path.name)} was kept for other data, parameters or versions: repeat "
+                "that command, or delete the file"
+            )
+        loops = kept.get("loops")
+        if not isinstance(loops, list) or not all(
+            isinstance(loop, tuple) and len(loop) == 2 and isinstance(loop[1], list)
+            for loop in loops
+        ):
+            raise InputError(f"{plain(self.path.name)} is damaged: delete it, and start afresh")
+        self.loops = loops
+        self.resumed = self.reached
+
+    @property
+    def mine(self) -> bool:
+        """Whether the file is there, and is what this run wrote, resumed or was told to replace."""
+        return self.path.exists() and _identity(self.path) in (self._written, self._coming)
+
+    @property
+    def reached(self) -> int:
+        """Iterations that would not have to be repeated."""
+        return sum(len(history) for _, history in self.loops)
+
+    def recall(self, state: Any) -> tuple[int, Any, list[Any]]:
+        """Place of the next loop, and where it is to start."""
+        place, self.started = self.started, self.started + 1
+        if place == len(self.loops):
+            self.loops.append((state, []))
+        state, history = self.loops[place]
+        return place, state, list(history)
+
+    def keep(self, place: int, state: Any, history: list[Any]) -> None:
+        """Note how far a loop has come; write it down when it is time."""
+        self.loops[place] = (state, list(history))
+        pause = self.every and max(self.every, 9 * self.cost)
+        if time.monotonic() - self.written >= pause:
+            self.write()
+
+    def write(self) -> bool:
+        """Write everything kept so far.
+
+        A failed write is reported once, and the last good file stays.
+        """
+        began = time.monotonic()
+        try:
+            if self.mine != self.path.exists():
+                raise FileExistsError(errno.EEXIST, "another file has this name, or took it away")
+            with whole_file(self.path, self.token) as partial_file:
+                skops().dump({"task": self.task, "loops": self.loops}, partial_file)
+                self._coming = _identity(partial_file)  # a stop may come right after the rename
+            self._written = self._coming
+        except Exception as error:  # whatever it is, it must not cost the fit
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            reason = plain(why, 100)
+            if reason not in self._said:
+                left = "the last good one is kept" if self.path.exists() else "there is none yet"
+                self.warn(
+                    f"the checkpoint {plain(self.path.name)} could not be written ({reason}): "
+                    f"{left}, and the fit goes on"
+                )
+            self._said.add(reason)
+            return False
+        finally:
+            self.written = time.monotonic()
+            self.cost = self.written - began
+        return True
+
+    def remove(self) -> None:
+        """Delete the file: the fit is done."""
+        if self.mine:
+            with suppress(OSError):
+                self.path.unlink()
+
+
+def check_checkpoint(path: Path, *, wanted: bool) -> None:
+    """Refuse a file in the place of a checkpoint that is none.
+
+    And one that is, unless it is wanted.
+    """
+    if not os.path.lexists(path):
+        return
+    if not path.is_file() or not archive_holds(path, "schema.json"):
+        raise InputError(
+            f"--out: {plain(path, 200)} is not a checkpoint of this program: choose another name"
+        )
+    if not wanted:
+        raise InputError(
+            f"--out: {plain(path, 200)} is left from a run that was stopped: go on from it with "
+            "--resume, or add --force to start afresh"
+        )
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    facts = path.stat()
+    return facts.st_dev, facts.st_ino

@@ -1,0 +1,310 @@
+"""Regularised information maximisation: the classes that a classifier could know best (Gomes,
+Krause and Perona 2010).
+
+With  p_k(x) = exp(w_k'x + b_k) / Z(x)  for objects of weight v(x), sum v(x) = 1, and sizes
+q_k = sum_x v(x) p_k(x):
+
+    maximise  I - R = sum_x v(x) sum_k p_k(x) log(p_k(x) / q_k)  -  penalty sum_k |w_k|^2
+
+    dI/da_k(x) = v(x) p_k(x) [l_k(x) - sum_j p_j(x) l_j(x)],   a = w'x + b,  l = log(p / q)
+
+The information between objects and clusters is large where borders run through few objects and
+sizes are equal. A kernel takes the place of x'y: x are then its coordinates, F F' = K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...array.arrays import asarray_like, namespace, to_numpy
+from ...array.docs import documented
+from ...array.rows import Rows
+from ...array.types import ArrayLike, RandomState
+from ...array.validation import (
+    as_generator,
+    check_choice,
+    check_n_clusters,
+    check_number,
+    check_weights,
+)
+from ...data.features import check_features, refuse_tensors
+from ...engine import loop
+from ...engine.base import Clusterer, weight_of
+from ...engine.kernel_space import KernelSpace
+from ...numerics import seeding
+from ...numerics.coordinates import Coordinates, measure
+from ...numerics.distances import largest_first
+from ...numerics.simplex import softmax
+from ...selection.automatic import AutomaticClusters
+from .problem import climb
+
+__all__ = ["InformationMaximization"]
+
+
+class Classifier(NamedTuple):
+    """Weights and, last, the constant of every cluster: (k, r + 1)."""
+
+    slopes: np.ndarray
+
+    def memberships(self, F: Any) -> Any:
+        """p (n, k) of rows (n, r), sparse or dense."""
+        W, b = (asarray_like(part, F) for part in (self.slopes[:, :-1].T, self.slopes[:, -1]))
+        return softmax(F @ W + b)[0]
+
+
+class Objective(NamedTuple):
+    """The information of the rows, per unit of weight, less the penalty on the weights."""
+
+    rows: Rows
+    penalty: float
+    total: float
+
+    def sizes(self, classifier: Classifier) -> np.ndarray:
+        """q (k,)."""
+
+        def block(F: Any, weights: Any) -> tuple[np.ndarray]:
+            U = to_numpy(classifier.memberships(F)).astype(np.float64)
+            return (U.sum(axis=0) if weights is None else to_numpy(weights) @ U,)
+
+        return self.rows.sum(block)[0] / self.total
+
+    def value_and_slope(self, V: np.ndarray) -> tuple[float, np.ndarray]:
+        """I - R at weights and constants ``V`` (k, r + 1), and its derivative."""
+        classifier = Classifier(V)
+        log_sizes = np.log(np.maximum(self.sizes(classifier), np.finfo(float).tiny))
+
+        def block(F: Any, weights: Any) -> tuple[float, np.ndarray]:
+            P = to_numpy(classifier.memberships(F)).astype(np.float64)
+            L = np.log(np.maximum(P, np.finfo(float).tiny)) - log_sizes
+            own = (P * L).sum(axis=1)
+            w = np.ones(len(P)) if weights is None else to_numpy(weights)
+            G = P * (L - own[:, None]) * w[:, None]
+            F = F if sp.issparse(F) else to_numpy(F)
+            return float(w @ own), np.column_stack([(F.T @ G).T, G.sum(axis=0)])
+
+        information, slope = self.rows.sum(block)
+        slope = slope / self.total
+        slope[:, :-1] -= 2.0 * self.penalty * V[:, :-1]
+        return information / self.total - self.penalty * float(np.sum(V[:, :-1] ** 2)), slope
+
+
+@documented
+class InformationMaximization(AutomaticClusters, Clusterer):
+    """Clusters that a classifier could know best: clear borders, sizes alike.
+
+    The unsupervised sibling of ``DiscriminativeClustering``: a logistic regression whose classes
+    are unknown is given the weights under which its answers hold the most information about the
+    objects, less a penalty on the weights [1]_. Borders run where there are few objects.
+
+    Parameters
+    ----------
+    %(automatic)s
+        Clusters that add no information become empty.
+    kernel : "linear", "gaussian" or function, default="linear"
+        Borders are planes in the features, each of variance one, or in the space of a kernel
+        ``f(X, Y)``, which takes an n x n matrix. The bandwidth of ``"gaussian"`` is 0.4 times the
+        root mean square distance of the objects to their mean.
+    penalty : float, default=0.003
+        Nats that a squared weight costs, in units in which features (or the leading direction of
+        the kernel's space) have variance one. Larger values make memberships softer and empty more
+        clusters.
+    n_init : int, default=4
+        Starts from k-means; the best is kept.
+    max_iter, tol : int, float
+        Iterations of L-BFGS at most, and the change of the objective at which to stop.
+    random_state : int, RandomState, Generator or None, default=None
+        Random seed.
+
+    Attributes
+    ----------
+    memberships_ : array of shape (n, n_clusters)
+        Probabilities of the clusters, one row per object.
+    labels_ : array of shape (n,)
+        Cluster of the largest membership.
+    weights_ : array of shape (n_clusters,)
+        Mean memberships, the largest first.
+    coef_, intercept_ : arrays of shape (n_clusters, p) and (n_clusters,)
+        Weights and constants in the units of the data; with ``kernel="linear"`` only.
+    information_ : float
+        Between objects and clusters, in nats.
+    objective_, history_ : float, array
+        The information less the penalty, which is maximised.
+    n_clusters_, n_iter_, converged_ : int, int, bool
+        Number of clusters, steps taken, whether ``tol`` was reached.
+
+    References
+    ----------
+    .. [1] R. Gomes, A. Krause and P. Perona, Discriminative clustering by regularized information
+       maximization, NIPS 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato import InformationMaximization
+    >>> X = np.array([[0.0, 0.0], [0.2, 0.1], [0.1, 0.3], [4.0, 4.1], [4.2, 3.9]])
+    >>> model = InformationMaximization(2, random_state=0).fit(X)
+    >>> model.labels_
+    array([0, 0, 0, 1, 1])
+    >>> bool(model.information_ > 0.6)
+    True
+    """
+
+    _space: KernelSpace | None
+    _coordinates: Coordinates
+    _unit: float
+    _state: Classifier
+
+    def __init__(
+        self,
+        n_clusters: int | Sequence[int] | str = "auto",
+        *,
+        max_clusters: int = 20,
+        kernel: str | Callable[..., Any] = "linear",
+        penalty: float = 0.003,
+        n_init: int = 4,
+        max_iter: int = 500,
+        tol: float = 1e-8,
+        random_state: RandomState = None,
+    ) -> None:
+        self.max_clusters, self.kernel, self.penalty = max_clusters, kernel, penalty
+        super().__init__(n_clusters, n_init, max_iter, tol, random_state)
+
+    @property
+    def unit_free(self) -> bool:
+        """Whether the answer is the same whatever the units of each feature."""
+        return self._linear
+
+    @property
+    def _linear(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "linear"
+
+    def _streams(self) -> bool:
+        return self._linear
+
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> InformationMaximization:
+        """Learn memberships from features.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+            Features.
+        y : ignored
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object.
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
+            return self._fit_automatic(X, sample_weight)
+        self._check_parameters()
+        self._check_room(X)
+        X = check_features(self, X, reset=True)
+        k = check_n_clusters(self.n_clusters, X.shape[0])
+        rows = self._placed(X, check_weights(sample_weight, X))
+        objective = Objective(rows, self.penalty, weight_of(rows))
+        seeds: Any = as_generator(self.random_state).integers(2**63, size=self.n_init)
+        starts = [_start(rows, k, np.random.default_rng(seed)) for seed in seeds]
+        runs = [
+            climb(objective.value_and_slope, start, 1.0, self.max_iter, self.tol)
+            for start in starts
+        ]
+        self._finish(objective, loop.best(runs, larger=True), X.dtype)
+        return self
+
+    def _check_parameters(self) -> None:
+        self._check_loop_parameters()
+        if not callable(self.kernel):
+            check_choice(self.kernel, "kernel (a name or f(X, Y))", ("linear", "gaussian"))
+        check_number(self.penalty, "penalty", low=0, high=1e12)
+
+    def _placed(self, X: Any, weights: Any) -> Rows:
+        """Rows in the coordinates of the fit, which are learnt here."""
+        self._space, self._unit = None, 1.0
+        if self._linear:
+            plain = Rows(X, weights)
+            sparse = sp.issparse(X)
+            self._coordinates = measure(plain, per_feature=True, mix=False, centre=not sparse)
+            return Rows(X, weights, view=self._coordinates.inner)
+        refuse_tensors(self, X)
+        self._space, F = KernelSpace.of(X, self.kernel, "kernel", 0.4)
+        self._coordinates = measure(Rows(F, weights), per_feature=False, mix=False)
+        Z, w = self._coordinates.inner(F), np.ones(len(F)) if weights is None else weights
+        # A border needs weights of about one along the leading direction.
+        leading = float(np.linalg.norm(Z * np.sqrt(w / w.sum())[:, None], 2))
+        self._unit = 1.0 / (leading if leading > 0 else 1.0)
+        return Rows(Z * self._unit, weights)
+
+    def _view(self, block: Any) -> Any:
+        """A block of new objects in the coordinates of the fit."""
+        if self._space is None:
+            return self._coordinates.inner(block)
+        return self._coordinates.inner(self._space(block)[0]) * self._unit
+
+    def _finish(self, objective: Objective, run: loop.Run, dtype: Any) -> None:
+        sizes = objective.sizes(Classifier(run.state))
+        order = largest_first(sizes, run.state)
+        self._state, self.weights_ = Classifier(run.state[order]), sizes[order]
+        W, b = self._state.slopes[:, :-1], self._state.slopes[:, -1]
+        self.information_ = run.objective + self.penalty * float(np.sum(W**2))
+        if self._space is None:
+            self.coef_ = W * self._coordinates.scale
+            self.intercept_ = b - self.coef_ @ self._coordinates.shift
+        self._publish(objective.rows.map(lambda block, _: self._assign(block, dtype)), run)
+
+    def _assign(self, block: Any, dtype: Any) -> Any:
+        U = self._state.memberships(block)
+        return namespace(U).astype(U, dtype, copy=False)
+
+    @documented
+    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
+        """Memberships of new objects.
+
+        %(new_objects)s
+        """
+        self._check_fitted()
+        checked = check_features(self, X, reset=False)
+        rows, dtype = Rows(checked, view=self._view), checked.dtype
+        U = rows.map(lambda block: self._assign(block, dtype))
+        return self._new_at(U, n_clusters, X)
+
+    def score(
+        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """The objective of these objects at the fitted weights: higher is better."""
+        self._check_fitted()
+        X = check_features(self, X, reset=False)
+        rows = Rows(X, check_weights(sample_weight, X), view=self._view)
+        objective = Objective(rows, self.penalty, weight_of(rows))
+        return objective.value_and_slope(self._state.slopes)[0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _start(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Weights and constants (k, r + 1) of round clusters around the centers of k-means."""
+
+    def dense(block: Any) -> Any:
+        return block.toarray() if sp.issparse(block) else block
+
+    X, weights, _ = seeding.sorted_sample(rows, max(2000, 100 * k), rng, features=dense)
+    labels = seeding.lloyd(X, weights, seeding.kmeans_plus_plus(X, weights, k, rng), 50)
+    share = (labels == np.arange(k)[:, None]) * weights
+    mass = share.sum(axis=1, keepdims=True)
+    centers = (share @ X) / np.where(mass > 0, mass, 1.0)
+    squares = np.sum(centers**2, axis=1)
+    rest = float(weights @ np.sum((X - centers[labels]) ** 2, axis=1)) / weights.sum()
+    # Steep first weights saturate all memberships, and no slope leads away from there.
+    spread = max(rest / X.shape[1], squares.mean() / 4.0) or 1.0
+    return np.column_stack([centers, -0.5 * squares]) / spread
