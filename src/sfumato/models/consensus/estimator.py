@@ -318,7 +318,6 @@ class EvidenceAccumulation(FittedConsensus):
             )
         self._publish(memberships, chosen.reader.run)
         self._tabulate()
-<<<<<<< HEAD
         level = TUNING.noise * noise_level(rows.shape[0])
         tested = getattr(self, "structure_", None)
         # Where memberships are confident, the structure test has warned already.
@@ -326,15 +325,6 @@ class EvidenceAccumulation(FittedConsensus):
             tested.supported or float(to_numpy(memberships).max(axis=1).mean()) >= CONFIDENT
         )
         if not told and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
-=======
-        untested = getattr(self, "structure_", None) is None
-        if (
-            untested
-            and self.n_clusters_ > 1
-            and fitted.score < TUNING.noise
-            and self.ensemble is None
-        ):
->>>>>>> main
             warn(
                 f"the evidence does not single out {self.n_clusters_} clusters: the eigengap less "
                 f"the misfit is {fitted.score:.2f}, which noise reaches too (up to {level:.2f}); "
