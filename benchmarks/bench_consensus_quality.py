@@ -43,7 +43,7 @@ def calibration() -> list[Line]:
             accuracy = np.mean(U.argmax(axis=1) == simulated.labels)
             distance = np.sqrt(np.mean(np.sum((U - simulated.memberships) ** 2, axis=1)))
             right = [
-                EvidenceAccumulation("auto", selection=selection, random_state=seed)
+                EvidenceAccumulation("auto", criterion=selection, random_state=seed)
                 .fit(simulated.evidence)
                 .n_clusters_
                 == 3

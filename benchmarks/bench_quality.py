@@ -59,7 +59,7 @@ KNOWN: dict[str, Method] = {
 UNKNOWN: dict[str, Method] = {
     "ours": lambda X, k: EvidenceAccumulation("auto", random_state=0).fit_predict(X),
     "ours, eigengap": lambda X, k: EvidenceAccumulation(
-        "auto", selection="eigengap", random_state=0
+        "auto", criterion="eigengap", random_state=0
     ).fit_predict(X),
     "HDBSCAN": _density,
     "GaussianMixture, BIC": _best_mixture,

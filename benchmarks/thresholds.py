@@ -95,7 +95,7 @@ def labelings() -> str:
             len(sizes), 4, memberships=truth, n_members=30, random_state=seed
         ).evidence
         model = sfumato.EvidenceAccumulation(
-            "auto", ensemble="precomputed", selection="eigengap", random_state=0
+            "auto", ensemble="precomputed", criterion="eigengap", random_state=0
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

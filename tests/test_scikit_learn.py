@@ -17,9 +17,9 @@ from sfumato import models
 
 # Settings that keep the many small fits of the checks quick; what a model does not take is left
 # out.
-SMALL = {"n_clusters": 2, "n_init": 2, "n_partitions": 4, "n_members": 4, "random_state": 0}
+SMALL = {"n_clusters": 2, "n_init": 2, "n_members": 4, "random_state": 0}
 SPECIAL = {
-    "EvidenceAccumulation": {"ensemble": sfumato.ClusteringEnsemble(n_partitions=8), "n_init": 1},
+    "EvidenceAccumulation": {"ensemble": sfumato.ClusteringEnsemble(n_members=8), "n_init": 1},
     "DirichletProcessMixture": {"n_init": 1, "tol": 1e-12, "max_iter": 2000},
     "StudentMixture": {"covariance_type": "diag"},
     "DiscriminativeClustering": {"n_init": 1},

@@ -33,9 +33,8 @@ def test_impossible_weights_are_named(model, weights, blobs):
 def test_impossible_ensembles_are_named(blobs):
     for parameter, value in (
         ("algorithms", []),
-        ("n_jobs", 0),
         ("subsample", 0.0),
-        ("n_partitions", 0),
+        ("n_members", 0),
     ):
         with pytest.raises((ValueError, TypeError), match=parameter):
             ClusteringEnsemble(**{parameter: value}).fit(blobs[0])

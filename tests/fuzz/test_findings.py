@@ -478,7 +478,7 @@ def test_an_operator_in_odd_units(scale):
 def test_held_out_partitions_of_objects_with_huge_weights():
     given = np.random.default_rng(0).integers(0, 2, (6, 4))
     model = EvidenceAccumulation(
-        ensemble="precomputed", selection="held-out", max_clusters=3, random_state=0
+        ensemble="precomputed", criterion="held-out", max_clusters=3, random_state=0
     )
     U = model.fit(given, sample_weight=np.full(6, 1e100)).memberships_
     valid(U)

@@ -119,7 +119,7 @@ def test_partitions_that_each_join_two_of_three_clusters_are_enough():
 @pytest.mark.parametrize("sizes", [(100, 100, 100), (500, 80, 20)])
 def test_held_out_partitions_that_all_agree_ask_for_no_more_clusters(sizes):
     L = np.repeat(np.repeat(np.arange(3), sizes)[:, None], 30, axis=1)
-    assert consensus("cluster-kernel", "auto", selection="held-out").fit(L).n_clusters_ == 3
+    assert consensus("cluster-kernel", "auto", criterion="held-out").fit(L).n_clusters_ == 3
 
 
 def test_a_small_cluster_beside_a_large_one_that_partitions_cut():
@@ -289,14 +289,6 @@ def test_shapes_that_are_not_round():
     )
 
 
-def test_threads_of_the_ensemble_do_not_matter():
-    one, two = (
-        EvidenceAccumulation(3, ensemble=ClusteringEnsemble(20, n_jobs=jobs), random_state=1).fit(X)
-        for jobs in (1, 2)
-    )
-    np.testing.assert_array_equal(one.memberships_, two.memberships_)
-
-
 @pytest.mark.parametrize("factor", [1e-12, 1e12])
 def test_units_do_not_matter(factor):
     ensemble = ClusteringEnsemble(20)
@@ -357,7 +349,7 @@ def test_labelings_without_any_label_are_named(name):
 @pytest.mark.parametrize("n_features", [5, 10, 30])
 def test_a_cloud_without_clusters_is_named(n_features):
     X = np.random.default_rng(0).normal(size=(300, n_features))
-    with pytest.warns(EvidenceWarning, match="show no clusters"):
+    with pytest.warns(EvidenceWarning, match="structure test|single out"):
         EvidenceAccumulation(3, random_state=0).fit(X)
 
 
@@ -456,7 +448,7 @@ def test_held_out_skill_is_that_of_the_matrices():
 
 def test_held_out_partitions_finer_than_the_answer_find_it():
     simulated = make_gaussians(400, 3, separation=5.0, random_state=0)
-    model = EvidenceAccumulation("auto", selection="held-out", max_clusters=6, random_state=0).fit(
+    model = EvidenceAccumulation("auto", criterion="held-out", max_clusters=6, random_state=0).fit(
         simulated.evidence
     )
     assert model.n_clusters_ == 3
@@ -520,8 +512,8 @@ def test_a_fitted_model_survives_pickling():
         ({"n_clusters": 500}, ValueError, "n_clusters=500"),
         ({"consensus": "median"}, ValueError, "cluster-kernel"),
         ({"consensus": 3}, TypeError, "estimator"),
-        ({"selection": "magic"}, ValueError, "eigengap"),
-        ({"selection": "lifetime"}, ValueError, "linkage"),
+        ({"criterion": "magic"}, ValueError, "eigengap"),
+        ({"criterion": "lifetime"}, ValueError, "linkage"),
         ({"n_bootstrap": -1}, ValueError, "n_bootstrap"),
         ({"ensemble": "some"}, (TypeError, ValueError), "ensemble"),
     ],

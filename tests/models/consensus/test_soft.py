@@ -46,7 +46,7 @@ def test_fitted_objects_are_predicted_as_they_are():
     fitted = model().fit(X)
     assert np.abs(fitted.predict_proba(X) - fitted.memberships_).max() < 1e-10
     assert adjusted_rand_score(y, fitted.labels_) > 0.9
-    assert fitted.evidence_ in ("components", "mixtures", "cells", "both")
+    assert fitted.evidence_ in ("mixtures", "cells", "families")
     assert 0 <= fitted.misfit_ < 0.1
 
 
@@ -83,7 +83,8 @@ def test_membership_matrices_of_any_origin_are_taken():
 def test_the_factor_is_that_of_the_matrix():
     rng = np.random.default_rng(0)
     H = rng.dirichlet(np.full(4, 0.3), size=40)
-    factor, Z = factorize((GivenColumns(np.array([0, 4])),), [H], 3, 0.02)
+    factor = factorize(GivenColumns(np.array([0, 4])), H, 3)
+    Z = factor(H)
     scaled = H / np.linalg.norm(H.mean(axis=0))
     W = scaled @ scaled.T + 0.02
     degree = W.mean(axis=1)
@@ -139,7 +140,7 @@ def test_posteriors_side_by_side_are_refused_with_the_way_out():
 
 def test_a_fit_that_no_memory_is_left_for_is_refused_before_any_work(monkeypatch):
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "1e5")
-    monkeypatch.setattr(MixtureEnsemble, "_members", lambda *arguments: pytest.fail("work began"))
+    monkeypatch.setattr(MixtureEnsemble, "_fit_stock", lambda *arguments: pytest.fail("work began"))
     with pytest.raises(MemoryError, match="a mixture"):
         model().fit(np.random.default_rng(0).normal(size=(1000, 8)))
 

@@ -490,7 +490,7 @@ def test_weights_that_drown_the_prior_are_refused(component, weight):
 
 
 def test_too_few_draws_cannot_tell_whether_chains_agree():
-    with pytest.warns(ConvergenceWarning, match="n_draws=1 cannot tell"):
+    with pytest.warns(ConvergenceWarning, match="n_draws=1 cannot tell.* needs 4"):
         model = make("gibbs", n_init=1, n_draws=1).fit(blobs(30)[0])
     assert np.isinf(model.r_hat_)
 

@@ -214,7 +214,8 @@ def test_large_fuzzifiers_make_memberships_equal(fuzzifier, noise, dtype):
     U = D ** (-1.0 / (fuzzifier - 1.0))
     expected = U / U.sum(axis=1, keepdims=True)
     apart = D.min(axis=1) > 1e-4  # a center may sit on an object, where rounding decides
-    np.testing.assert_allclose(model.memberships_[apart], expected[apart], atol=1e-5)
+    atol = 1e-5 if dtype == np.float64 else 1e-3
+    np.testing.assert_allclose(model.memberships_[apart], expected[apart], atol=atol)
     assert np.isfinite(model.history_).all()
     assert np.isfinite(model.objective_)
     assert np.isfinite(model.partial_fit(X.astype(dtype)).predict_proba(X)).all()

@@ -47,7 +47,7 @@ class Constraints(NamedTuple):
                     "clusters"
                 )
             return Known()
-        return Known.of(self.must_link, self.cannot_link, self.y, X, n_clusters)
+        return Known.of(self.must_link, self.cannot_link, self.y, X, int(n_clusters))
 
 
 class SoftSimilarities(NamedTuple):

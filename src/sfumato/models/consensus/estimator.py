@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
-from ...array.arrays import as_dense
+from ...array.arrays import as_dense, to_numpy
 from ...array.docs import documented
 from ...array.memory import InputSize
 from ...array.rows import Rows
@@ -28,7 +28,9 @@ from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine.clusterer import most_clusters, plain_features
 from ...engine.few import has_few, number_of_few
+from ...engine.numbers import noise_level
 from ...engine.objects import object_weights
+from ...engine.structure import CONFIDENT
 from . import given, hard, soft
 from .constrained import Constraints, fit_linked
 from .ensemble import ClusteringEnsemble
@@ -71,9 +73,10 @@ class EvidenceAccumulation(FittedConsensus):
     criterion : {"eigengap", "held-out", "lifetime"} or None
         How ``"auto"`` scores a number of clusters k. ``"eigengap"``: the gap after the k-th
         eigenvalue of the normalised co-association, relative to what it could be, less what k
-        clusters leave of it (``misfit_``). ``"held-out"``: minus the Brier score of u_i'u_j on partitions
-        that had no part in the fit, which asks for partitions about as coarse as the answer; for
-        ``"cluster-kernel"`` the Brier skill against the cluster kernel of half of the partitions.
+        clusters leave of it (``misfit_``). ``"held-out"``: minus the Brier score of u_i'u_j on
+        partitions that had no part in the fit, which asks for partitions about as coarse as the
+        answer; for ``"cluster-kernel"`` the Brier skill against the cluster kernel of half of the
+        partitions.
         ``"lifetime"``: the range of thresholds for which a linkage tree has k clusters. None:
         lifetime for linkages, held-out for the published models, eigengap otherwise. Soft evidence
         knows ``"eigengap"`` only.
@@ -287,11 +290,12 @@ class EvidenceAccumulation(FittedConsensus):
         features = None if self._precomputed() else plain_features(X)
         if features is not None and has_few(features):
             return number_of_few(features, mass)
-        if self.scores_.max() < TUNING.noise and len(numbers):
+        level = TUNING.noise * noise_level(X.shape[0])
+        if len(numbers) and self.scores_.max() < level:
             warn(
                 f"no number of clusters stands out: the best score, {self.scores_.max():.2f} for "
-                f"{best} clusters, is no more than noise reaches ({TUNING.noise}); one cluster is "
-                "the answer"
+                f"{best} clusters, is no more than noise reaches ({level:.2f}); one cluster is the "
+                "answer"
             )
             return 1
         return best
@@ -314,17 +318,17 @@ class EvidenceAccumulation(FittedConsensus):
             )
         self._publish(memberships, chosen.reader.run)
         self._tabulate()
-        untested = getattr(self, "structure_", None) is None
-        if (
-            untested
-            and self.n_clusters_ > 1
-            and fitted.score < TUNING.noise
-            and self.ensemble is None
-        ):
+        level = TUNING.noise * noise_level(rows.shape[0])
+        tested = getattr(self, "structure_", None)
+        # Where memberships are confident, the structure test has warned already.
+        told = tested is not None and (
+            tested.supported or float(to_numpy(memberships).max(axis=1).mean()) >= CONFIDENT
+        )
+        if not told and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
             warn(
                 f"the evidence does not single out {self.n_clusters_} clusters: the eigengap less "
-                f"the misfit is {fitted.score:.2f}, which noise reaches too (up to "
-                f"{TUNING.noise:g}); the memberships may cut a continuum"
+                f"the misfit is {fitted.score:.2f}, which noise reaches too (up to {level:.2f}); "
+                "the memberships may cut a continuum"
             )
 
     def _fit_hard(

@@ -44,8 +44,8 @@ class MixtureColumns(NamedTuple):
     """Posteriors of an ensemble of mixtures."""
 
     ensemble: MixtureEnsemble
-    regularization = TUNING.soft_regularization
-    on_host = False
+    regularization: float = TUNING.soft_regularization
+    on_host: bool = False
 
     @property
     def n_members(self) -> int:
@@ -72,8 +72,8 @@ class CellColumns(NamedTuple):
     ensemble: ClusteringEnsemble
     axes: Axes
     mixtures: MixtureEnsemble
-    regularization = TUNING.hard_regularization
-    on_host = True
+    regularization: float = TUNING.hard_regularization
+    on_host: bool = True
 
     @property
     def n_members(self) -> int:
@@ -105,8 +105,8 @@ class GivenColumns(NamedTuple):
     """Membership matrices that the user gave, side by side."""
 
     offsets: np.ndarray
-    regularization = TUNING.soft_regularization
-    on_host = False
+    regularization: float = TUNING.soft_regularization
+    on_host: bool = False
 
     @property
     def n_members(self) -> int:

@@ -57,8 +57,8 @@ class GraphColumns(NamedTuple):
     known: np.ndarray
     labels: np.ndarray
     offsets: np.ndarray
-    regularization = 0.02  # as for posteriors: communities overlap as these do
-    on_host = True
+    regularization: float = 0.02  # as for posteriors: communities overlap as these do
+    on_host: bool = True
 
     @property
     def n_members(self) -> int:

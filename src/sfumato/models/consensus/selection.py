@@ -99,7 +99,7 @@ def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
     """Eigengap of the normalised co-association less the misfit, for every number of clusters."""
     spectrum, _ = tables.spectrum(table, min(int(candidates[-1]), len(table.codes)))
     gaps = criteria.eigengap(_values(spectrum))
-    mass = np.asarray(table.mass, dtype=np.float64)
+    mass = table.root**2
     root, scores = np.sqrt(mass)[:, None], np.zeros(len(candidates))
     for i, k in enumerate(candidates):
         # Few objects have fewer eigenvalues than there are candidates, which then have no gap.

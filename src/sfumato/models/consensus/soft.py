@@ -166,8 +166,10 @@ def _has_many_features(points: Any, n_axes: int) -> bool:
     n, p = points.shape
     if n < TUNING.fewest_in_graph or p <= n_axes:
         return False
-    spread = np.asarray(points.max(axis=0) - points.min(axis=0)).ravel() if is_numpy(points) else 1
-    varies = spread[spread > 0] if is_numpy(points) else np.ones(1)
+    if not is_numpy(points):
+        return True
+    spread = points.max(axis=0) - points.min(axis=0)
+    varies = spread[spread > 0]
     return bool(len(varies) and varies.max() <= UNEQUAL * np.median(varies))
 
 
@@ -269,7 +271,7 @@ def fit_soft(evidence: Any, k: int, request: Request, rng: np.random.Generator) 
     points, mass, settings = evidence.points, evidence.mass, request.settings
     kinds = evidence.kinds(k)
     step = max(1, -(-points.shape[0] // TUNING.compared))
-    few, own = points[::step], None if mass is None else mass[::step]
+    own = None if mass is None else mass[::step]
     made = {name: kind(points) for name, kind in kinds.items()}
     candidates = []
     for name, kind in kinds.items():

@@ -331,9 +331,7 @@ class DirichletProcessMixture(Clusterer):
         if not self.r_hat_ < 1.2:
             doubt = f"the chains do not agree (r_hat_={self.r_hat_:.2f}): raise burn_in or n_draws"
             if self.n_draws < 4:
-                doubt = (
-                    f"n_draws={self.n_draws} cannot tell whether the chains agree: raise it to 4"
-                )
+                doubt = f"n_draws={self.n_draws} cannot tell whether chains agree: r_hat_ needs 4"
             warn(doubt, ConvergenceWarning)
         sweeps = self.n_init * (self.burn_in + self.n_draws)
         return loop.Run(None, history[-1], history, sweeps, True)
