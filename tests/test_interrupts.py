@@ -82,8 +82,8 @@ LONG = {
         "for seed in range(100)]"
     ),
     "gaussian auto": "GaussianMixture(max_clusters=40, n_init=200, random_state=0).fit(X)",
-    "gaussian bootstrap": (
-        "GaussianMixture(range(1, 30), average='bootstrap', random_state=0).fit(X)"
+    "gaussian average": (
+        "GaussianMixture(range(1, 60), covariance_type='average', random_state=0).fit(X)"
     ),
     "gaussian errors": (
         "GaussianMixture(8, covariance_type='full', random_state=0, tol=1e-300, "

@@ -46,6 +46,9 @@ class Mixture(Clusterer):
     _state: Any
     _dtype: Any
 
+    def _streams(self) -> bool:
+        return True
+
     @abstractmethod
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
         """The candidates of every number of clusters, and the sample from which they start."""

@@ -187,9 +187,6 @@ class GaussianMixture(AutomaticMixture, Mixture):
         """Whether several families are tried."""
         return self.covariance_type in ("auto", "average")
 
-    def _streams(self) -> bool:
-        return True
-
     def _read(self, X: Array, *, reset: bool) -> Any:
         """Checked features, without those that were constant in the fit."""
         X = check_features(self, X, reset=reset, missing=True)
