@@ -21,7 +21,7 @@ SMALL = {"n_clusters": 2, "n_init": 2, "n_members": 4, "random_state": 0}
 SPECIAL = {
     "EvidenceAccumulation": {"ensemble": sfumato.ClusteringEnsemble(n_members=8), "n_init": 1},
     "DirichletProcessMixture": {"n_init": 1, "tol": 1e-12, "max_iter": 2000},
-    "StudentMixture": {"covariance_type": "diag"},
+    "StudentMixture": {"covariance_type": "diag", "tol": 1e-13, "max_iter": 5000},
     "DiscriminativeClustering": {"n_init": 1},
 }
 
