@@ -31,7 +31,7 @@ from ...engine.few import has_few, number_of_few
 from ...engine.numbers import noise_level
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT
-from . import given, hard, soft
+from . import given, hard, kinds, soft
 from .constrained import Constraints, fit_linked
 from .ensemble import ClusteringEnsemble
 from .fitted import KEPT, FittedConsensus
@@ -262,13 +262,13 @@ class EvidenceAccumulation(FittedConsensus):
         self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
         if not self._searches():
             check_n_clusters(self.n_clusters, X.shape[0])
-        request = soft.Request(weights[0], settings, weights[1])
+        request = kinds.Request(weights[0], settings, weights[1])
         k = self.n_clusters
         if offsets is not None:
-            evidence: Any = soft.GivenEvidence(X, offsets, request, k, rng)
+            evidence: Any = kinds.GivenEvidence(X, offsets, request, k, rng)
         else:
             ensemble = None if self.ensemble is None else clone(self.ensemble)
-            evidence = soft.FeatureEvidence(X, ensemble, request, k, rng)
+            evidence = kinds.FeatureEvidence(X, ensemble, request, k, rng)
         if self._searches():
             k = self._number(X, evidence, weights[1])
         self._publish_soft(Rows(X), soft.fit_soft(evidence, k, request, rng), weights[1])
