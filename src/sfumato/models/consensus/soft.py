@@ -32,7 +32,7 @@ from ...array.types import Array, Weights
 from ...array.warn import warn
 from ...data.features import empty_rows
 from ...engine.growth import GROWTH
-from ...engine.numbers import reading
+from ...engine.numbers import noise_level, reading
 from ...engine.objects import sample_objects
 from ...memberships import align
 from ...numerics.distances import unit_rows
@@ -42,7 +42,7 @@ from .kinds import Request
 from .reading import Reader, Settings, fit_reader
 from .tuning import TUNING
 
-__all__ = ["SoftConsensus", "fit_soft", "numbers"]
+__all__ = ["SoftConsensus", "fit_soft", "noise_score", "numbers"]
 
 
 class Candidate(NamedTuple):
@@ -202,6 +202,11 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
             "raise max_clusters"
         )
     return scores
+
+
+def noise_score(n_objects: int) -> float:
+    """Score of a number of clusters that noise of so many objects rarely exceeds."""
+    return TUNING.noise * noise_level(n_objects)
 
 
 def _score(gap: float, Z: np.ndarray, mass: np.ndarray) -> float:
