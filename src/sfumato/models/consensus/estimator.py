@@ -28,17 +28,14 @@ from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine.clusterer import most_clusters, plain_features
 from ...engine.few import has_few, number_of_few
-from ...engine.numbers import noise_level
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT
-from . import given, hard, soft
+from . import given, hard, kinds, soft
 from .constrained import Constraints, fit_linked
-from .ensemble import ClusteringEnsemble
 from .fitted import KEPT, FittedConsensus
 from .mixtures import MixtureEnsemble
 from .selection import CRITERIA, table_of
 from .solvers import LINKAGES, NAMES, Settings, memory_needed
-from .tuning import TUNING
 
 __all__ = ["EvidenceAccumulation"]
 
@@ -262,13 +259,13 @@ class EvidenceAccumulation(FittedConsensus):
         self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
         if not self._searches():
             check_n_clusters(self.n_clusters, X.shape[0])
-        request = soft.Request(weights[0], settings, weights[1])
+        request = kinds.Request(weights[0], settings, weights[1])
         k = self.n_clusters
         if offsets is not None:
-            evidence: Any = soft.GivenEvidence(X, offsets, request, k, rng)
+            evidence: Any = kinds.GivenEvidence(X, offsets, request, k, rng)
         else:
             ensemble = None if self.ensemble is None else clone(self.ensemble)
-            evidence = soft.FeatureEvidence(X, ensemble, request, k, rng)
+            evidence = kinds.FeatureEvidence(X, ensemble, request, k, rng)
         if self._searches():
             k = self._number(X, evidence, weights[1])
         self._publish_soft(Rows(X), soft.fit_soft(evidence, k, request, rng), weights[1])
@@ -290,7 +287,7 @@ class EvidenceAccumulation(FittedConsensus):
         features = None if self._precomputed() else plain_features(X)
         if features is not None and has_few(features):
             return number_of_few(features, mass)
-        level = TUNING.noise * noise_level(X.shape[0])
+        level = soft.noise_score(X.shape[0])
         if len(numbers) and self.scores_.max() < level:
             warn(
                 f"no number of clusters stands out: the best score, {self.scores_.max():.2f} for "
@@ -318,7 +315,7 @@ class EvidenceAccumulation(FittedConsensus):
             )
         self._publish(memberships, chosen.reader.run)
         self._tabulate()
-        level = TUNING.noise * noise_level(rows.shape[0])
+        level = soft.noise_score(rows.shape[0])
         tested = getattr(self, "structure_", None)
         # Where memberships are confident, the structure test has warned already.
         told = tested is not None and (
@@ -430,7 +427,7 @@ class EvidenceAccumulation(FittedConsensus):
             d, fitted = min(size.p, 20), min(2000.0, 0.9 * size.n)
             one = 4 * fitted * ((d + 1) * (d + 2) + fitted**0.5)  # products of features, densities
             return {"memberships": 16 * k * size.n, "labels": 8 * size.n, "a mixture": one}
-        default = ClusteringEnsemble().n_members
+        default = hard.ClusteringEnsemble().n_members
         m = size.p if self._precomputed() else getattr(self.ensemble, "n_members", default)
         kept = memory_needed(self.consensus, size.n, k, self.n_init)
         return {**kept, "labels": size.n * (5 * m + 8)}

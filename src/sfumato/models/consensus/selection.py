@@ -13,7 +13,6 @@ from ...array.types import Estimator
 from ...engine.growth import GROWTH
 from ...engine.numbers import reading
 from ...numerics import label_table as tables
-from ...numerics.distances import unit_rows
 from ...numerics.label_sweep import brier_score
 from ...selection import criteria
 from ...selection.choose import Choice, reported
@@ -104,7 +103,8 @@ def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
     for i, k in enumerate(candidates):
         # Few objects have fewer eigenvalues than there are candidates, which then have no gap.
         if 2 <= k <= len(gaps):
-            Z = unit_rows(spectrum.vectors[:, :k] / np.where(root > 0, root, 1.0))
+            Z = spectrum.vectors[:, :k]
+            Z = Z / np.maximum(np.linalg.norm(Z, axis=1), 1e-150)[:, None]
             fit = criteria.misfit(root * Z, root * reading(Z, mass))
             scores[i] = criteria.penalized_eigengap(gaps[k - 1], fit)
     return scores
