@@ -21,7 +21,7 @@ from sfumato.array import rows
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
     "GaussianMixture": 32,
-    "EvidenceAccumulation": 45,
+    "EvidenceAccumulation": 58,
     "FuzzyCMeans": 27,
     "PairwiseProbabilisticClustering": 36,
 }

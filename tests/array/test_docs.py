@@ -19,15 +19,15 @@ def test_texts_are_indented_like_the_line_that_asks_for_them():
     def function():
         """First.
 
-            %(unseen)s
-        Last %(unseen)s
+            %(ended)s
+        Last %(ended)s
         """
 
     lines = function.__doc__.splitlines()
-    margin = len(lines[-1]) - len("Last %(unseen)s") if lines[-1].strip() else 8
-    text = TEXTS["unseen"].splitlines()
-    assert [line[margin:] for line in lines[2:5]] == ["    " + line for line in text]
-    assert "Last %(unseen)s" in function.__doc__
+    margin = len(lines[-1]) - len("Last %(ended)s") if lines[-1].strip() else 8
+    text = TEXTS["ended"].splitlines()
+    assert [line[margin:] for line in lines[2 : 2 + len(text)]] == ["    " + line for line in text]
+    assert "Last %(ended)s" in function.__doc__
 
 
 def test_an_unknown_text_is_an_error():

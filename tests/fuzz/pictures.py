@@ -36,7 +36,7 @@ def picture(rng: np.random.Generator) -> str:
         (plot.cluster_numbers, (dict(enumerate(values, start=1)),), {}),
         (report.profiles, (X, U), {}),
         (report.describe, (X, U), {}),
-        (report.projection, (X,), {}),
+        (report.plane, (X,), {}),
         (report.render, (U, X), {}),
     ]
     call, given, options = calls[int(rng.integers(len(calls)))]

@@ -32,7 +32,7 @@ from sfumato.numerics.holes import Patterns
 from sfumato.numerics.operators import normalized_operator
 from sfumato.plot import block_means
 from sfumato.plot import similarity as similarity_plot
-from sfumato.report import describe, profiles, projection
+from sfumato.report import describe, plane, profiles
 from sfumato.selection import bootstrap_likelihood_ratio, parameter_intervals
 from sfumato.similarity import cluster_kernel, gaussian, learn_scales, spectral_cost_gradient
 from tolerances import settled, stopped
@@ -134,7 +134,7 @@ def test_reports_of_huge_and_tiny_numbers(scale):
     for own, other in zip(usual[0], odd[0], strict=True):
         assert other.value == pytest.approx(scale * own.value)
         assert other.separation == pytest.approx(own.separation, rel=1e-3)
-    assert np.isfinite(np.asarray(projection(scale * X)[1])).all()
+    assert np.isfinite(plane(scale * X).coordinates).all()
     assert describe(scale * X, U)
 
 

@@ -88,7 +88,7 @@ def test_units_that_nothing_can_undo_are_named(make, scale):
         make().fit(1e-310 + 1e-310 * rng.normal(size=(40, 2)))
 
 
-@pytest.mark.parametrize("scale", [1e-310, 1e-160, 1e300])
+@pytest.mark.parametrize("scale", [1e-310, 1e300])
 def test_priors_in_the_units_of_the_data_need_their_squares(scale):
     with pytest.raises(ValueError, match="change units"):
         DirichletProcessMixture(random_state=0).fit(blobs() * scale)

@@ -106,11 +106,6 @@ n_clusters : int, optional
 Returns
 -------
 memberships : array of shape (n_new, n_clusters)""",
-    "seed_and_threads": """\
-random_state : int, RandomState, Generator or None, default=None
-    Random seed.
-n_jobs : int or None, default=None
-    Threads over row blocks; None means every core. The answer does not depend on it.""",
     "posterior": """\
 memberships_ : array of shape (n, n_clusters)
     Posterior probabilities.

@@ -11,7 +11,7 @@ __all__ = ["show_versions"]
 _PACKAGES = (
     "sfumato", "numpy", "scipy", "scikit-learn", "matplotlib", "typer", "rich", "jinja2",
     "skops", "pyarrow", "polars", "fastexcel", "narwhals", "dask", "distributed",
-    "array-api-compat", "torch", "cupy", "faiss-cpu",
+    "array-api-compat", "torch", "cupy", "faiss-cpu", "filelock",
 )  # fmt: skip
 
 

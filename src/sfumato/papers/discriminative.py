@@ -124,7 +124,7 @@ def mixture_per_class(
         shares[np.argmax(sizes / (shares + 0.5))] += 1
     mixtures = [
         GaussianMixture(
-            share, covariance_type="tied", n_init=4, regularization=1e-3, random_state=seed
+            share, covariance_type="tied", n_init=4, reg_covar=1e-3, random_state=seed
         ).fit(X[c == i])
         for i, share in enumerate(shares)
     ]

@@ -177,10 +177,7 @@ def _is_noise(model: Estimator, scores: np.ndarray, table: tables.Table) -> bool
 
 def criterion_of(model: Estimator) -> str:
     """The criterion by which ``n_clusters="auto"`` is decided."""
-    if model.criterion is not None:
-        return str(model.criterion)
-    published = isinstance(model.consensus, str) and model.consensus.startswith("coassociation")
-    return "held-out" if published else "lifetime" if model.consensus in LINKAGES else "eigengap"
+    return "eigengap" if model.criterion is None else str(model.criterion)
 
 
 def uniform_where_unseen(table: tables.Table, memberships: np.ndarray) -> np.ndarray:

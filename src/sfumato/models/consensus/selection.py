@@ -118,6 +118,9 @@ def _completed_eigengaps(
     """
     scores = []
     for k in candidates:
+        if k > np.count_nonzero(table.coverage):  # more clusters than objects with a label
+            scores.append(0.0)
+            continue
         found = solve("cluster-kernel", table, int(k), settings._replace(n_init=1))
         gap = criteria.eigengap(found.spectrum)[-1]
         scores.append(float(criteria.penalized_eigengap(gap, found.misfit)))

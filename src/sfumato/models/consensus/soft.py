@@ -13,10 +13,11 @@ everything else. Each kind a has a cluster kernel Z_a Z_a' of rank k and members
 is how much of the kernel of kind b the answer of kind a leaves. The answer is that of the kind
 with the smallest  (c + E_aa) mean of E_ab over the other kinds:  it describes its own evidence well
 and that of the others as well as possible. Alone, the misfit E_aa prefers crisp cuts that no other
-kind sees. The number of clusters is that with the largest mean, over mixtures and cells (or that of
-the graph), of the relative eigengap times (1 - 10 E_aa); there is one where this is no more than in
-noise. A number that leaves a cluster far smaller than the others has cut off strays and does not
-count.
+kind sees. The number of clusters is that with the largest mean, over all kinds, of the relative
+eigengap times (1 - 10 E_aa). Families cost a fit for each number, so that they are asked about the
+few numbers that the others prefer, and count as nothing for the rest. There is one cluster where
+the others see no more than in noise. A number that leaves a cluster far smaller than the others has
+cut off strays and does not count.
 """
 
 from __future__ import annotations
@@ -169,7 +170,16 @@ def _several(rows: Rows, rng: np.random.Generator) -> Rows:
     return Rows(rows.sample(TUNING.summed, rng).X)
 
 
-def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
+class Numbers(NamedTuple):
+    """Scores of numbers of clusters, and the best score without families, which is compared with
+    that of noise.
+    """
+
+    scores: dict[int, float]
+    first: float
+
+
+def numbers(evidence: Any, asked: Any, max_clusters: int) -> Numbers:
     """Scores of numbers of clusters: the mean over kinds of evidence of the eigengap less the
     misfit.
 
@@ -182,7 +192,7 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
     cap = GROWTH * max_clusters if isinstance(asked, str) else max(asked)
     largest = min(cap, few.shape[0] - 1)
     if largest < 2:
-        return {}
+        return Numbers({}, 0.0)
     spectra = []
     for kind in evidence.kinds(None).values():
         H = kind(few)
@@ -201,7 +211,29 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
             f"the best number of clusters is the largest one tried, {cap}: there may be more; "
             "raise max_clusters"
         )
-    return scores
+    first = max(scores.values(), default=0.0)
+    if first >= noise_score(evidence.points.shape[0]):
+        scores = _with_families(evidence, scores, len(spectra), few, mass)
+    return Numbers(scores, first)
+
+
+def _with_families(
+    evidence: Any, scores: dict[int, float], n_kinds: int, few: Any, mass: np.ndarray
+) -> dict[int, float]:
+    """Scores with those of family mixtures, for the numbers that could still be the best."""
+    rated = {k: score * n_kinds / (n_kinds + 1) for k, score in scores.items()}
+    best = 0.0
+    for k in sorted(scores, key=lambda k: -scores[k])[: TUNING.considered]:
+        # Families say at most one.
+        kind = None if rated[k] + 1 / (n_kinds + 1) <= best else evidence.families(k)
+        if kind is not None:
+            H = kind(few)
+            factor = factorize(kind, H, k, None, None if evidence.mass is None else mass)
+            gap = eigengap(factor.values)[-1]
+            own = _score(gap, unit_rows(factor.coordinates(H)), mass)
+            rated[k] += own / (n_kinds + 1)
+        best = max(best, rated[k])
+    return rated if best > 0.0 else scores
 
 
 def noise_score(n_objects: int) -> float:

@@ -38,6 +38,7 @@ class Tuning(NamedTuple):
     # ``engine.numbers.noise_level``: 34 of 36 normal, uniform, exponential and t clouds of 60 to
     # 400 objects in 2 to 50 dimensions stay below.
     noise: float = 1.25
+    considered: int = 3  # numbers of clusters about which families are asked
     smallest: float = 0.1  # of the mean size: a number with a smaller cluster has cut off strays
     compared: int = 1500  # objects on which candidates are compared
     summed: int = 50_000  # objects that sums are taken over at most
