@@ -468,7 +468,10 @@ class Gaussian(Component):
         full = kernel.matrices(state)
         full = full[0] if self.covariance_type == "tied" else full
         inner = np.swapaxes(np.linalg.inv(kernel.cholesky(full, state.floor)), -1, -2)
-        factor = np.swapaxes(self.coordinates.inner_matrix() @ inner, -1, -2)[..., ::-1]
+        largest = np.finfo(np.float64).max ** 0.99
+        with np.errstate(over="ignore", invalid="ignore"):  # features of 1e-300, say
+            factor = np.nan_to_num(self.coordinates.inner_matrix() @ inner, posinf=largest)
+        factor = np.swapaxes(np.clip(factor, -largest, largest), -1, -2)[..., ::-1]
         upper = np.swapaxes(np.linalg.qr(factor)[1], -1, -2)[..., ::-1, ::-1]
         return upper * np.sign(np.diagonal(upper, axis1=-2, axis2=-1))[..., None, :]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..array.rows import Rows
 from ..array.types import Array
@@ -52,7 +53,7 @@ class Objects:
         positive = float(X.shape[0] if weights is None else (weights > 0).sum())
         if links is None:
             return cls(X, weights, total, max(total, positive), None, (None, *columns))
-        if not isinstance(X, np.ndarray):
+        if not (isinstance(X, np.ndarray) or sp.issparse(X)):
             raise ValueError(
                 "must_link, cannot_link and labels of some objects need X as a NumPy array or a "
                 "data frame in memory"

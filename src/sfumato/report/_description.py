@@ -185,6 +185,8 @@ def plane(
         names = [plain(name, 40) for name in columns or ["column 0", "column 1"]] + [""]
         points = np.column_stack([rows, np.zeros((len(rows), 2 - rows.shape[1]))])
         return Plane(shown, points, names[:2])
+    largest = np.abs(rows).max(axis=0, initial=0.0)
+    rows = rows / np.where(largest > 0, largest, 1.0)  # so that no square overflows
     rows = rows - rows.mean(axis=0)
     spread = rows.std(axis=0)
     rows = rows / np.where(spread > 0, spread, 1.0)

@@ -142,6 +142,9 @@ def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnPro
     )
     # About the median, so that sums of squares do not cancel.
     X = np.where(seen, values - center, 0.0)
+    unit = np.abs(X).max(axis=0, initial=0.0)
+    unit[unit == 0] = 1.0
+    X /= unit  # so that no square overflows or underflows
     mass, first, second = (U.T @ part for part in (seen.astype(float), X, X * X))
     total = [part.sum(axis=0) for part in (mass, first, second)]
     mean, spread = _moments(*total)
@@ -161,8 +164,8 @@ def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnPro
                 column.name,
                 "date" if column.kind == "date" else "number",
                 None,
-                float(inner[c, j] + center[j]),
-                float(mean[j] + center[j]),
+                float(inner[c, j] * unit[j] + center[j]),
+                float(mean[j] * unit[j] + center[j]),
                 float(difference[c, j]),
                 float(separation[c, j]),
             )

@@ -74,9 +74,8 @@ class EvidenceAccumulation(FittedConsensus):
         partitions that had no part in the fit, which asks for partitions about as coarse as the
         answer; for ``"cluster-kernel"`` the Brier skill against the cluster kernel of half of the
         partitions.
-        ``"lifetime"``: the range of thresholds for which a linkage tree has k clusters. None:
-        lifetime for linkages, held-out for the published models, eigengap otherwise. Soft evidence
-        knows ``"eigengap"`` only.
+        ``"lifetime"``: the range of thresholds for which a linkage tree has k clusters. None is
+        ``"eigengap"``, the only one that soft evidence knows.
     max_clusters : int
         Largest number of clusters that ``n_clusters="auto"`` tries at first; of up to four times
         as many it tries those that the evidence suggests.

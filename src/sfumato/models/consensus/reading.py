@@ -72,9 +72,11 @@ def fit_reader(
 
     ``start`` (n, k) are memberships to begin with, ``mass`` (n,) weights of the objects.
     """
-    k = Z.shape[1]
+    n, k = Z.shape
+    # Objects that are alone in their clusters fix the scale by their own entries only.
+    diagonal = "include" if n <= k else "exclude"
     model = PairwiseProbabilisticClustering(
-        k, similarity="precomputed", init=start, **settings._asdict()
+        k, similarity="precomputed", diagonal=diagonal, init=start, **settings._asdict()
     )
     with warnings.catch_warnings():
         # The misfit decides whether the result is meaningful, so candidates give no warnings.
