@@ -31,7 +31,9 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/codespell
 
+# Imported once first, so that a change of a native source is built once, not by every worker.
 test: lint
+	@$(BIN)/python -c "import sfumato.native.em"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-all: lint

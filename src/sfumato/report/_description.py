@@ -137,6 +137,7 @@ def _standardised(values: np.ndarray) -> np.ndarray:
     seen = np.isfinite(values)
     if not seen.any():
         return np.zeros(len(values))
+    values = values / (np.abs(values[seen]).max() or 1.0)  # so that no square overflows
     centred = np.where(seen, values - values[seen].mean(), 0.0)
     return centred / (centred.std() or 1.0)
 

@@ -183,11 +183,13 @@ def contrasts(table: Sequence[Column], U: np.ndarray, count: int) -> list[Contra
             seen = np.isfinite(x)
             center = float(np.median(x[seen])) if seen.any() else 0.0
             y = np.where(seen, x - center, 0.0)
+            unit = float(np.abs(y).max(initial=0.0)) or 1.0
+            y = y / unit
             parts = [(U.T @ part)[:, None] for part in (seen.astype(float), y, y * y)]
             inner, within = (part[:, 0] for part in _moments(*parts))
             mean, spread = (float(part[0]) for part in _moments(*(p.sum(axis=0) for p in parts)))
-            values, spreads = (inner + center).tolist(), within.tolist()
-            found.append(Contrast(name, kind, values, spreads, mean + center, spread))
+            values, spreads = (inner * unit + center).tolist(), (within * unit).tolist()
+            found.append(Contrast(name, kind, values, spreads, mean * unit + center, spread * unit))
     return sorted(found, key=lambda each: -_reach(each))[:count]
 
 

@@ -82,7 +82,9 @@ def _choose(
             if unseen
             else _eigengaps(table, candidates)
         )
-        return int(candidates[np.argmax(scores)]), candidates, scores
+        # Parts that no partition joins have a gap of one, however many parts there are: of numbers
+        # that are equally good, the largest.
+        return int(candidates[scores >= scores.max() - INDIFFERENT].max()), candidates, scores
     if kernel and not unseen:
         spoken = np.sum(
             _eigenvalues(table, int(candidates[-1])) > tables.chance_level(table)
