@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, make_moons
+from sklearn.datasets import load_iris, make_moons
 
 from sfumato import ClusteringEnsemble, EvidenceAccumulation
 from sfumato.metrics import adjusted_rand_index
@@ -27,13 +27,11 @@ def overlapping():
     return rng.normal(size=(200, 2)) + np.where(y, 1.2, -1.2)[:, None] * [1.0, 0.0], y
 
 
-def digits():
-    data = load_digits()
-    chosen = np.flatnonzero(np.isin(data.target, [1, 8, 9]))[:240]
-    return data.data[chosen], data.target[chosen]
+def iris():
+    return load_iris(return_X_y=True)
 
 
-@pytest.mark.parametrize("data", [moons, overlapping, digits])
+@pytest.mark.parametrize("data", [moons, overlapping, iris])
 def test_a_few_dozen_pairs_help_and_are_honoured(data):
     X, y = data()
     k = len(np.unique(y))
