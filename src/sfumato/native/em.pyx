@@ -107,7 +107,7 @@ cdef class Mixture:
         with nogil:
             slot = self._run(values, max_iter, threshold, &n_iter)
         history = history[:n_iter]
-        done = n_iter > 1 and abs(history[-1] - history[-2]) <= threshold
+        done = n_iter > 1 and abs(values[n_iter - 1] - values[n_iter - 2]) <= threshold
         return slot, history, done
 
     cdef Py_ssize_t _run(

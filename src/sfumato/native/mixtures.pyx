@@ -161,7 +161,7 @@ def normalize_members(real[:, ::1] logits, offsets):
     """Softmax of every column of ``logits`` (K, n) over the rows of each member, in place."""
     cdef const Py_ssize_t[::1] ends = np.ascontiguousarray(offsets, dtype=np.intp)
     cdef Py_ssize_t n = logits.shape[1], m, tile, start, width
-    rising = len(offsets) and offsets[0] >= 0 and offsets[-1] <= len(logits)
+    rising = len(offsets) and np.min(offsets) >= 0 and np.max(offsets) <= len(logits)
     if not rising or (np.diff(offsets) < 1).any():
         raise ValueError(f"offsets must rise from 0 to {len(logits)}")
     cdef double[:, ::1] work = np.empty((4, TILE))
@@ -229,7 +229,7 @@ cdef class Holes:
             raise ValueError(f"Q and Y must have {self.d} coordinates")
         if spreads.shape[2] != self.d or len(starts) != len(spreads) + 1:
             raise ValueError(f"spreads must be (P, r, {self.d}), and starts must be (P + 1,)")
-        if starts[0] < 0 or starts[-1] > len(Y) or (np.diff(starts) < 0).any():
+        if np.min(starts) < 0 or np.max(starts) > len(Y) or (np.diff(starts) < 0).any():
             raise ValueError(f"starts must rise from 0 to {len(Y)}")
         r, d = max(self.r, 1), max(self.d, 1)
         self.FM, self.root = np.empty((r, d)), np.empty((r, d))

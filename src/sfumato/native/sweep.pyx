@@ -153,7 +153,7 @@ cdef class Rows:
 
 def check_rows(data, indices, indptr, n, m):
     """A ValueError where these are not the rows of a sparse (n, m) matrix."""
-    if len(indptr) != n + 1 or indptr[0] != 0 or indptr[-1] > min(len(data), len(indices)):
+    if len(indptr) != n + 1 or indptr[0] != 0 or np.max(indptr) > min(len(data), len(indices)):
         raise ValueError(f"index pointers must have {n + 1} entries, from 0 to the number of entries")
     if (np.diff(indptr) < 0).any() or (len(indices) and not 0 <= indices.min() <= indices.max() < m):
         raise ValueError(f"index pointers must not fall, and indices must lie between 0 and {m - 1}")
