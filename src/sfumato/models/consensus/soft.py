@@ -6,17 +6,20 @@
     graph       communities of the neighbour graph             many features, in their own scale
 
 The graph is the evidence of many objects with more features than mixtures see, the others of
-everything else. Each kind a has a cluster kernel Z_a Z_a' of rank k and memberships U_a, and
+everything else. Each kind a has a cluster kernel Z_a Z_a' of rank k and memberships U_a. Two
+numbers choose between them:
 
-    E_ab = |Z_b Z_b' - U_a U_a'|^2 / |Z_b Z_b'|^2
+    E_ab = |Z_b Z_b' - U_a U_a'|^2 / |Z_b Z_b'|^2        what a leaves of the kernel of kind b
+    I_a  = (H(mean of u_i) - mean of H(u_i)) / log k     information of the memberships
 
-is how much of the kernel of kind b the answer of kind a leaves. The answer is that of the kind
-with the smallest  (c + E_aa) mean of E_ab over the other kinds:  it describes its own evidence well
-and that of the others as well as possible. Alone, the misfit E_aa prefers crisp cuts that no other
-kind sees. The number of clusters is that with the largest mean, over all kinds, of the relative
-eigengap times (1 - 10 E_aa). Families cost a fit for each number, so that they are asked about the
-few numbers that the others prefer, and count as nothing for the rest. There is one cluster where
-the others see no more than in noise. A number that leaves a cluster far smaller than the others has
+with H the entropy. The answer is that of the kind with the smallest mean of E_ab over the other
+kinds, divided by I_a: it says much, and the others agree. A cut that takes off a few objects,
+however crisp, has little information, and so have vague memberships.
+
+The number of clusters is that with the largest mean, over all kinds, of the relative eigengap
+times (1 - 10 E_aa). Families cost a fit for each number, so that they are asked about the few
+numbers that the others prefer, and count as nothing for the rest. There is one cluster where the
+others see no more than in noise. A number that leaves a cluster far smaller than the others has
 cut off strays and does not count.
 """
 
@@ -35,7 +38,7 @@ from ...data.features import empty_rows
 from ...engine.growth import GROWTH
 from ...engine.numbers import noise_level, reading
 from ...engine.objects import sample_objects
-from ...memberships import align
+from ...memberships import align, entropy
 from ...numerics.distances import unit_rows
 from ...selection.criteria import eigengap, misfit, misfit_of_sums, penalized_eigengap
 from .evidence import Factor, Sums, factorize, refine
@@ -150,15 +153,23 @@ def fit_soft(evidence: Any, k: int, request: Request, rng: np.random.Generator) 
 
 
 def _most_agreeing(candidates: list[tuple[Candidate, np.ndarray]], mass: Weights) -> Candidate:
-    """The candidate with the smallest (c + E_aa) times the mean of E_ab over the others."""
+    """The candidate with the smallest mean misfit to the other kinds for its information."""
+    if len(candidates) == 1:
+        return candidates[0][0]
     root = 1.0 if mass is None else np.sqrt(mass)[:, None]
-    factors = [root * Z for _, Z in candidates]
-    answers = [root * each.reader(Z) for each, Z in candidates]
     costs = []
-    for i, (each, _) in enumerate(candidates):
-        others = [misfit(Z, answers[i]) for j, Z in enumerate(factors) if j != i]
-        costs.append((TUNING.clear + each.reader.misfit) * float(np.mean([*others] or [0.0])))
+    for i, (each, own) in enumerate(candidates):
+        U = each.reader(own)
+        others = [misfit(root * Z, root * U) for j, (_, Z) in enumerate(candidates) if j != i]
+        costs.append(float(np.mean(others)) / max(_information(U, mass), 1e-9))
     return candidates[int(np.argmin(costs))][0]
+
+
+def _information(U: np.ndarray, mass: Weights) -> float:
+    """Mutual information of objects and clusters, as a share of the largest possible."""
+    mean = np.average(U, axis=0, weights=mass)
+    within = np.average(entropy(U), weights=mass)
+    return float(entropy(mean[None])[0] - within) / float(np.log(U.shape[1]))
 
 
 def _several(rows: Rows, rng: np.random.Generator) -> Rows:

@@ -32,8 +32,6 @@ class Tuning(NamedTuple):
     # the others are no cluster. Cells overlap less, and long ones are chains of short steps (c).
     soft_regularization: float = 0.02
     hard_regularization: float = 0.001
-    # Misfits far below this are those of clear clusters and tell kinds of evidence no more apart.
-    clear: float = 0.05
     # Mean score, over mixtures and cells, that data without clusters rarely exceed, in units of
     # ``engine.numbers.noise_level``. Set on 36 clouds; of 80 others (normal, uniform, exponential
     # and t, 60 to 400 objects, 2 to 20 dimensions) two were split, both exponential, of 60 objects.
