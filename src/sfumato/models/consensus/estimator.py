@@ -275,7 +275,7 @@ class EvidenceAccumulation(FittedConsensus):
 
     def _number(self, X: np.ndarray, evidence: Any, mass: Weights) -> int:
         """The best number of clusters; one where none beats noise."""
-        scores, first = soft.numbers(evidence, self.n_clusters, self.max_clusters)
+        scores = soft.numbers(evidence, self.n_clusters, self.max_clusters)
         numbers = sorted(scores)
         self.candidates_ = np.array(numbers or [1])
         self.scores_ = np.array([scores[k] for k in numbers] or [0.0])
@@ -286,7 +286,7 @@ class EvidenceAccumulation(FittedConsensus):
         features = None if self._precomputed() else plain_features(X)
         if features is not None and has_few(features):
             return number_of_few(features, mass)
-        level = soft.noise_score(X.shape[0])
+        first, level = float(self.scores_.max()), soft.noise_score(X.shape[0])
         if len(numbers) and first < level:
             warn(
                 f"no number of clusters stands out: the best score, {first:.2f} for "

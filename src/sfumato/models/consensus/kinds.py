@@ -74,23 +74,18 @@ class FeatureEvidence:
             return kinds
         if (cells := self._cells()) is not None:
             kinds["cells"] = CellColumns(cells, self.axes, mixtures)
-        if k is not None and (families := self.families(k)) is not None:
+        if k is not None and (families := self._families(k)) is not None:
             kinds["families"] = families
         return kinds
 
-    def families(self, k: int) -> MixtureColumns | None:
-        """Mixtures of about ``k`` components, where they are evidence and could be fitted."""
-        if self.mixtures.members is not None or self.graph is not None or self.alone:
+    def _families(self, k: int) -> MixtureColumns | None:
+        """Mixtures of about ``k`` components, if any could be fitted."""
+        found = family_mixtures(self.stock, k, self.family_seed)
+        if not found:
             return None
-        if ("families", k) not in self._made:
-            found = family_mixtures(self.stock, k, self.family_seed)
-            columns = None
-            if found:
-                families = MixtureEnsemble(len(found))
-                families._keep(found, self.axes)
-                columns = MixtureColumns(families)
-            self._made["families", k] = columns
-        return self._made["families", k]  # type: ignore[no-any-return]
+        families = MixtureEnsemble(len(found))
+        families._keep(found, self.axes)
+        return MixtureColumns(families)
 
     def _small_mixtures(self, k: int | None) -> MixtureEnsemble:
         """Mixtures with at least as many components as there are clusters, unless their number is
@@ -164,10 +159,6 @@ class GivenEvidence:
     def kinds(self, k: int | None) -> dict[str, Any]:
         """The one kind of evidence there is."""
         return {"given": self.kind}
-
-    def families(self, k: int) -> None:
-        """No mixtures are made from memberships."""
-        return
 
     def member_weights(self, kind: Any) -> np.ndarray | None:
         """Weights (K,) of the columns."""

@@ -16,11 +16,10 @@ with H the entropy. The answer is that of the kind with the smallest mean of E_a
 kinds, divided by I_a: it says much, and the others agree. A cut that takes off a few objects,
 however crisp, has little information, and so have vague memberships.
 
-The number of clusters is that with the largest mean, over all kinds, of the relative eigengap
-times (1 - 10 E_aa). Families cost a fit for each number, so that they are asked about the few
-numbers that the others prefer, and count as nothing for the rest. There is one cluster where the
-others see no more than in noise. A number that leaves a cluster far smaller than the others has
-cut off strays and does not count.
+The number of clusters is that with the largest mean, over all kinds but families, of the relative
+eigengap times (1 - 10 E_aa). Families are made for a number: they always see it. There is one
+cluster where the mean is no larger than in noise. A number that leaves a cluster far smaller than
+the others has cut off strays and does not count.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from ...array.types import Array, Weights
 from ...array.warn import warn
 from ...data.features import empty_rows
 from ...engine.growth import GROWTH
-from ...engine.numbers import noise_level, reading
+from ...engine.numbers import reading
 from ...engine.objects import sample_objects
 from ...memberships import align, entropy
 from ...numerics.distances import unit_rows
@@ -181,16 +180,7 @@ def _several(rows: Rows, rng: np.random.Generator) -> Rows:
     return Rows(rows.sample(TUNING.summed, rng).X)
 
 
-class Numbers(NamedTuple):
-    """Scores of numbers of clusters, and the best score without families, which is compared with
-    that of noise.
-    """
-
-    scores: dict[int, float]
-    first: float
-
-
-def numbers(evidence: Any, asked: Any, max_clusters: int) -> Numbers:
+def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
     """Scores of numbers of clusters: the mean over kinds of evidence of the eigengap less the
     misfit.
 
@@ -203,7 +193,7 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> Numbers:
     cap = GROWTH * max_clusters if isinstance(asked, str) else max(asked)
     largest = min(cap, few.shape[0] - 1)
     if largest < 2:
-        return Numbers({}, 0.0)
+        return {}
     spectra = []
     for kind in evidence.kinds(None).values():
         H = kind(few)
@@ -222,34 +212,15 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> Numbers:
             f"the best number of clusters is the largest one tried, {cap}: there may be more; "
             "raise max_clusters"
         )
-    first = max(scores.values(), default=0.0)
-    if first >= noise_score(evidence.points.shape[0]):
-        scores = _with_families(evidence, scores, len(spectra), few, mass)
-    return Numbers(scores, first)
-
-
-def _with_families(
-    evidence: Any, scores: dict[int, float], n_kinds: int, few: Any, mass: np.ndarray
-) -> dict[int, float]:
-    """Scores with those of family mixtures, for the numbers that could still be the best."""
-    rated = {k: score * n_kinds / (n_kinds + 1) for k, score in scores.items()}
-    best = 0.0
-    for k in sorted(scores, key=lambda k: -scores[k])[: TUNING.considered]:
-        # Families say at most one.
-        kind = None if rated[k] + 1 / (n_kinds + 1) <= best else evidence.families(k)
-        if kind is not None:
-            H = kind(few)
-            factor = factorize(kind, H, k, None, None if evidence.mass is None else mass)
-            gap = eigengap(factor.values)[-1]
-            own = _score(gap, unit_rows(factor.coordinates(H)), mass)
-            rated[k] += own / (n_kinds + 1)
-        best = max(best, rated[k])
-    return rated if best > 0.0 else scores
+    return scores
 
 
 def noise_score(n_objects: int) -> float:
-    """Score of a number of clusters that noise of so many objects rarely exceeds."""
-    return TUNING.noise * noise_level(n_objects)
+    """Score of a number of clusters that noise of so many objects rarely exceeds.
+
+    Half of the largest score at most, which 40 objects without clusters do not exceed either.
+    """
+    return min(TUNING.noise / float(np.sqrt(min(n_objects, TUNING.compared))), 0.5)
 
 
 def _score(gap: float, Z: np.ndarray, mass: np.ndarray) -> float:
