@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import has_fit_parameter
 
 from ...array.types import Array, Estimator, Weights
-from ...numerics import trees
+from ...numerics import seeding, trees
 
 __all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "copies", "label", "split"]
 
@@ -110,10 +110,9 @@ def _cluster(
     if not isinstance(algorithm, str):
         return [_by_estimator(X, algorithm, k, seed, weights)]
     if algorithm in ("k-means", "connected-k-means"):
-        model = KMeans(k, n_init=1, random_state=seed).fit(X, sample_weight=weights)
-        if algorithm == "k-means" or graph is None:
-            return [(Member(algorithm, k, centers=model.cluster_centers_), model.labels_)]
-        labels = split(model.labels_, graph)
+        labels = _kmeans(X, k, seed, weights)
+        if algorithm == "connected-k-means" and graph is not None:
+            labels = split(labels, graph)
         centers = _means(X, labels, weights)
         return [(Member(algorithm, int(labels.max()) + 1, centers=centers), labels)]
     if X.shape[0] == 1:
@@ -124,6 +123,16 @@ def _cluster(
     first = np.unique(rows, return_index=True)[1]
     tree = trees.tree((X.toarray() if sp.issparse(X) else X)[rows], algorithm)
     return [(Member(algorithm, int(k)), _numbered(trees.cut(tree, int(k))[first])) for k in numbers]
+
+
+def _kmeans(X: Any, k: int, seed: int, weights: Weights) -> np.ndarray:
+    """Labels (n,) from one start of k-means."""
+    if sp.issparse(X):
+        model = KMeans(k, n_init=1, random_state=seed).fit(X, sample_weight=weights)
+        return _numbered(model.labels_)
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    own = np.ones(len(X)) if weights is None else weights
+    return _numbered(seeding.kmeans(X, own, k, np.random.default_rng(seed)))
 
 
 def _numbered(labels: np.ndarray) -> np.ndarray:
