@@ -5,13 +5,15 @@ Run ``bench_NAME.py`` files, print their tables, write RESULTS.md.
 A benchmark file has a ``TITLE`` and ``run() -> list[Line]``. Results of files that were not run
 this time stay in RESULTS.md. ``history.json`` keeps our own figures with the commit that gave them;
 ``python -m benchmarks --compare NAME ...`` runs the files again and says what has become worse by
-more than a tenth, without writing anything.
+more than a tenth, without writing anything. ``--data DIR`` names a folder of real tables for
+``quality``.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
+import os
 import platform
 import re
 import sys
@@ -37,6 +39,10 @@ the same run.
 
 def main(words: list[str]) -> int:
     """Exit code 1 if a comparison found something slower."""
+    if "--data" in words:
+        place = words.index("--data")
+        os.environ["SFUMATO_TABLES"] = words[place + 1]
+        words = words[:place] + words[place + 2 :]
     compare, names = "--compare" in words, [word for word in words if word != "--compare"]
     known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
     sections, worse = _sections(), []

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn import datasets as sk
 from sklearn.preprocessing import StandardScaler
 
-__all__ = ["ASIDE", "CHOOSING", "Set", "make"]
+__all__ = ["ASIDE", "CHOOSING", "REAL", "Set", "make"]
 
 Set = tuple[np.ndarray, np.ndarray]
 
@@ -325,3 +325,12 @@ ASIDE: dict[str, Callable[[np.random.Generator], Set]] = {
     "six in 5 dimensions": lambda rng: _high(rng, 6, 5, 1.8, 100),
     "twenty clusters": lambda rng: _grid(rng, 20, 0.4),
 }
+REAL = (
+    "iris",
+    "wine",
+    "wine, scaled",
+    "breast cancer",
+    "breast cancer, scaled",
+    "digits",
+    "digits, 784 points",
+)
