@@ -223,7 +223,7 @@ AUTOMATIC = [
 @pytest.mark.parametrize("model", AUTOMATIC, ids=lambda model: str(model)[:50])
 @pytest.mark.parametrize("n_clusters", [3, 4])
 def test_auto_and_choose_give_one_answer(model, n_clusters):
-    X = blobs(n_clusters, seed=n_clusters)
+    X = blobs(n_clusters, seed=n_clusters + 1)
     chosen = choose_n_clusters(model, X)
     fitted = clone(model).fit(X)
     assert fitted.n_clusters_ == chosen.n_clusters == n_clusters

@@ -37,6 +37,7 @@ __all__ = [
     "icl",
     "lifetime",
     "longest_lifetime",
+    "mean_agreement",
     "misfit",
     "misfit_of_sums",
     "pac",
@@ -100,6 +101,23 @@ def criterion_weights(information: Any) -> np.ndarray:
 def held_out_agreement(first: ArrayLike, second: ArrayLike) -> float:
     """Adjusted Rand index of two labelings made by fits that share no evidence."""
     return float(adjusted_rand_index(first, second))
+
+
+def mean_agreement(
+    partitions: np.ndarray, labels: np.ndarray, weights: np.ndarray, mass: np.ndarray
+) -> float:
+    """Mean adjusted Rand index of labels (n,) to partitions (n, m), each on the objects that it saw
+    (those with labels other than -1); 0 at least.
+
+    ``weights`` (m,) are those of the partitions, ``mass`` (n,) those of the objects.
+    """
+    seen = partitions >= 0
+    indices = [
+        adjusted_rand_index(partitions[own, b], labels[own], sample_weight=mass[own])
+        for b, own in enumerate(seen.T)
+        if own.any()
+    ]
+    return max(0.0, float(np.average(indices, weights=weights[seen.any(axis=0)])))
 
 
 def prediction_strength(own: Any, predicted: Any) -> float:

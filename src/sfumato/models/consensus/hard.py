@@ -20,7 +20,6 @@ from ...array.types import ArrayLike, Estimator
 from ...array.validation import check_n_clusters, refuse_subnormal
 from ...array.warn import EvidenceWarning, warn
 from ...data.features import check_features, refuse_tensors
-from ...engine.numbers import noise_level
 from ...engine.objects import Objects, object_weights, objects_of
 from ...memberships import align
 from ...numerics import label_table as tables
@@ -148,13 +147,13 @@ def fit_hard(
             # Ignore warnings from rejected candidates.
             warnings.simplefilter("ignore", EvidenceWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)
-            k, candidates, scores = choose(
+            k, candidates, scores, chance = choose(
                 criterion_of(model), model.consensus, table, k, model.max_clusters, settings
             )
-        if _is_noise(model, scores, table):
+        if chance and isinstance(model.n_clusters, str):
             warn(
-                f"no number of clusters stands out: the best score, {scores.max():.2f} for {k} "
-                "clusters, is no more than noise reaches; one cluster is the answer"
+                f"no number of clusters stands out: {k} clusters stand no further apart than noise "
+                "does; one cluster is the answer"
             )
             k = 1
     solution = solve(model.consensus, table, k, settings)
@@ -166,13 +165,6 @@ def fit_hard(
         )
     warn_if_noise(solution, table)
     return HardConsensus(solution, model.consensus, settings, candidates, scores, objects)
-
-
-def _is_noise(model: Estimator, scores: np.ndarray, table: tables.Table) -> bool:
-    """Whether the best eigengap less the misfit is no more than partitions of noise have."""
-    if not isinstance(model.n_clusters, str) or criterion_of(model) != "eigengap":
-        return False
-    return bool(scores.max() < noise_level(table.total))
 
 
 def criterion_of(model: Estimator) -> str:

@@ -14,7 +14,7 @@ from ...numerics.axes import UNEQUAL, by_radius, fit_axes
 from .ensemble import ClusteringEnsemble
 from .evidence import CellColumns, GivenColumns, MixtureColumns
 from .families import family_mixtures
-from .graph import fit_graph
+from .graph import GraphColumns, fit_graph
 from .mixtures import MixtureEnsemble, Stock
 from .reading import Settings
 from .tuning import TUNING
@@ -58,9 +58,10 @@ class FeatureEvidence:
         self.stock = Stock.of(self.points, self.axes, self.mass)
         self.seeds = rng.integers(2**63, size=self.mixtures.n_members)
         self.cell_seed, self.family_seed, seed = (int(s) for s in rng.integers(2**31, size=3))
-        self.graph = None
-        if not self.alone and _has_many_features(self.points, self.mixtures.n_axes):
-            self.graph = fit_graph(self.points, np.random.default_rng(seed), self.mass)
+        self.graph_seed, self.graph = seed, None
+        many = self.points.shape[0] >= TUNING.fewest_in_graph
+        if many and self.points.shape[1] > self.mixtures.n_axes and not self.alone:
+            self.graph = self._graph(1)
 
     def kinds(self, k: int | None) -> dict[str, Any]:
         """Kinds of evidence for ``k`` clusters, or for any number."""
@@ -76,7 +77,17 @@ class FeatureEvidence:
             kinds["cells"] = CellColumns(cells, self.axes, mixtures)
         if k is not None and (families := self._families(k)) is not None:
             kinds["families"] = families
+        if k is None and self.points.shape[1] > 2:  # in the plane cells see the same gaps
+            graph = self._graph(max(1, -(-self.points.shape[0] // TUNING.compared)))
+            kinds |= {} if graph is None else {"graph": graph}
         return kinds
+
+    def _graph(self, step: int) -> GraphColumns | None:
+        """Communities of every ``step``-th object, if the features have one unit."""
+        if not _one_unit(self.points):
+            return None
+        mass = None if self.mass is None else self.mass[::step]
+        return fit_graph(self.points[::step], np.random.default_rng(self.graph_seed), mass)
 
     def _families(self, k: int) -> MixtureColumns | None:
         """Mixtures of about ``k`` components, if any could be fitted."""
@@ -127,11 +138,8 @@ class FeatureEvidence:
         return np.repeat(self.weights[kind.ensemble._fitted], np.diff(kind.offsets))
 
 
-def _has_many_features(points: Any, n_axes: int) -> bool:
-    """Whether there are many objects with more features than mixtures see, in one unit."""
-    n, p = points.shape
-    if n < TUNING.fewest_in_graph or p <= n_axes:
-        return False
+def _one_unit(points: Any) -> bool:
+    """Whether no feature has a far larger range than the others."""
     if not is_numpy(points):
         return True
     spread = points.max(axis=0) - points.min(axis=0)

@@ -1,17 +1,24 @@
 """Scores for the number of clusters of an ensemble.
 
-One score for each number of clusters, higher is better.
+One score for each number of clusters, higher is better. The default,
+
+    eigengap    (relative eigengap less the misfit) times the mean adjusted Rand index of the
+                clusters to the partitions,
+
+asks for clusters that stand apart and that the partitions agree with. Few coarse partitions leave
+parts that none of them joins: two such parts stand apart as well as five, but say less.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ...array.types import Estimator
 from ...engine.growth import GROWTH
-from ...engine.numbers import reading
+from ...engine.numbers import noise_level, reading
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
 from ...selection import criteria
@@ -26,6 +33,7 @@ __all__ = ["CRITERIA", "choose", "table_of"]
 
 CRITERIA = ("eigengap", "held-out", "lifetime")
 N_FOLDS = 3
+COMPARED = 2000  # objects on which clusters and partitions are compared
 # Difference of skill: the largest number of clusters this close to the best is chosen, since
 # clusters may contain clusters
 INDIFFERENT = 0.02
@@ -38,8 +46,8 @@ def choose(
     asked: Any,
     largest: int,
     settings: Settings,
-) -> tuple[int, np.ndarray, np.ndarray]:
-    """Number of clusters, the numbers tried, and their scores.
+) -> tuple[int, np.ndarray, np.ndarray, bool]:
+    """Number of clusters, the numbers tried, their scores, and whether noise has such gaps.
 
     ``asked`` are the numbers, or "auto" for 2, ..., ``largest``, and twice as many while the best
     number is the largest one tried.
@@ -50,9 +58,9 @@ def choose(
     limit, cap = largest, min(GROWTH * largest, len(table.codes))
     while True:
         candidates = np.arange(2, max(2, min(limit, len(table.codes) - 1)) + 1)
-        k, candidates, scores = _choose(criterion, consensus, table, candidates, settings)
-        if k < limit or limit >= cap:
-            return k, candidates, scores
+        found = _choose(criterion, consensus, table, candidates, settings)
+        if found[0] < limit or limit >= cap:
+            return found
         limit = min(2 * limit, cap)
 
 
@@ -69,64 +77,65 @@ def _choose(
     table: tables.Table,
     candidates: np.ndarray,
     settings: Settings,
-) -> tuple[int, np.ndarray, np.ndarray]:
+) -> tuple[int, np.ndarray, np.ndarray, bool]:
     if criterion == "lifetime":
         heights = ByLinkage(consensus, table, 1).tree[:, 2]
         scores = criteria.lifetime(heights, candidates)
-        return criteria.longest_lifetime(heights, int(candidates[-1])), candidates, scores
+        return criteria.longest_lifetime(heights, int(candidates[-1])), candidates, scores, False
     kernel = isinstance(consensus, str) and consensus == "cluster-kernel"
     unseen = kernel and tables.has_unseen_pairs(table)
     if criterion == "eigengap" and not (unseen and len(table.codes) > tables.FEW_PAIRS):
-        scores = (
-            _completed_eigengaps(table, candidates, settings)
-            if unseen
-            else _eigengaps(table, candidates)
-        )
-        # Parts that no partition joins have a gap of one, however many parts there are: of numbers
-        # that are equally good, the largest.
-        return int(candidates[scores >= scores.max() - INDIFFERENT].max()), candidates, scores
+        step = -(-len(table.codes) // COMPARED)
+        given = np.where(table.seen(), table.codes, -1)[::step]
+        gaps, scores = np.zeros(len(candidates)), np.zeros(len(candidates))
+        readings = _completed(table, candidates, settings) if unseen else _read(table, candidates)
+        for i, gap, labels in readings:
+            gaps[i] = gap
+            mass = table.root[::step] ** 2
+            scores[i] = gap * criteria.mean_agreement(given, labels[::step], table.weights, mass)
+        # Gaps of noise are small; whether clusters agree with the partitions says nothing of it.
+        chance = bool(gaps.max() < noise_level(table.total))
+        return int(candidates[np.argmax(scores)]), candidates, scores, chance
     if kernel and not unseen:
         spoken = np.sum(
             _eigenvalues(table, int(candidates[-1])) > tables.chance_level(table)
         )  # partitions give no evidence for the others
         candidates = candidates[: max(1, spoken - 1)]
         scores = _skills(table, candidates, settings)
-        return int(candidates[scores >= scores.max() - INDIFFERENT].max()), candidates, scores
+        best = int(candidates[scores >= scores.max() - INDIFFERENT].max())
+        return best, candidates, scores, False
     scores = -_held_out(consensus, table, candidates, settings)
-    return int(candidates[_smallest_good(scores)]), candidates, scores.mean(axis=0)
+    return int(candidates[_smallest_good(scores)]), candidates, scores.mean(axis=0), False
 
 
-def _eigengaps(table: tables.Table, candidates: np.ndarray) -> np.ndarray:
-    """Eigengap of the normalised co-association less the misfit, for every number of clusters."""
+def _read(table: tables.Table, candidates: np.ndarray) -> Iterator[tuple[int, float, np.ndarray]]:
+    """For every number of clusters with a gap: its place, the eigengap of the normalised
+    co-association less the misfit, and labels (n,).
+    """
     spectrum, _ = tables.spectrum(table, min(int(candidates[-1]), len(table.codes)))
     gaps = criteria.eigengap(_values(spectrum))
     mass = table.root**2
-    root, scores = np.sqrt(mass)[:, None], np.zeros(len(candidates))
+    root = np.sqrt(mass)[:, None]
     for i, k in enumerate(candidates):
         # Few objects have fewer eigenvalues than there are candidates, which then have no gap.
         if 2 <= k <= len(gaps):
             Z = spectrum.vectors[:, :k]
             Z = Z / np.maximum(np.linalg.norm(Z, axis=1), 1e-150)[:, None]
-            fit = criteria.misfit(root * Z, root * reading(Z, mass))
-            scores[i] = criteria.penalized_eigengap(gaps[k - 1], fit)
-    return scores
+            U = reading(Z, mass)
+            fit = criteria.misfit(root * Z, root * U)
+            yield i, float(criteria.penalized_eigengap(gaps[k - 1], fit)), U.argmax(axis=1)
 
 
-def _completed_eigengaps(
+def _completed(
     table: tables.Table, candidates: np.ndarray, settings: Settings
-) -> np.ndarray:
-    """The same where pairs were never seen: filled in for each number of clusters, and less the
-    misfit.
-    """
-    scores = []
-    for k in candidates:
-        if k > np.count_nonzero(table.coverage):  # more clusters than objects with a label
-            scores.append(0.0)
-            continue
-        found = solve("cluster-kernel", table, int(k), settings._replace(n_init=1))
-        gap = criteria.eigengap(found.spectrum)[-1]
-        scores.append(float(criteria.penalized_eigengap(gap, found.misfit)))
-    return np.array(scores)
+) -> Iterator[tuple[int, float, np.ndarray]]:
+    """The same where pairs were never seen: these are filled in for each number of clusters."""
+    for i, k in enumerate(candidates):
+        if k <= np.count_nonzero(table.coverage):  # no more clusters than objects with a label
+            found = solve("cluster-kernel", table, int(k), settings._replace(n_init=1))
+            gap = criteria.eigengap(found.spectrum)[-1]
+            score = float(criteria.penalized_eigengap(gap, found.misfit))
+            yield i, score, found.memberships.argmax(axis=1)
 
 
 def _eigenvalues(table: tables.Table, largest: int) -> np.ndarray:

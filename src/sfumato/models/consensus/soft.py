@@ -6,8 +6,8 @@
     graph       communities of the neighbour graph             many features, in their own scale
 
 The graph is the evidence of many objects with more features than mixtures see, the others of
-everything else. Each kind a has a cluster kernel Z_a Z_a' of rank k and memberships U_a. Two
-numbers choose between them:
+everything else; it also helps to find the number of clusters there. Each kind a has a cluster
+kernel Z_a Z_a' of rank k and memberships U_a. Two numbers choose between them:
 
     E_ab = |Z_b Z_b' - U_a U_a'|^2 / |Z_b Z_b'|^2        what a leaves of the kernel of kind b
     I_a  = (H(mean of u_i) - mean of H(u_i)) / log k     information of the memberships
@@ -16,8 +16,9 @@ with H the entropy. The answer is that of the kind with the smallest mean of E_a
 kinds, divided by I_a: it says much, and the others agree. A cut that takes off a few objects,
 however crisp, has little information, and so have vague memberships.
 
-The number of clusters is that with the largest mean, over all kinds but families, of the relative
-eigengap times (1 - 10 E_aa). Families are made for a number: they always see it. There is one
+The number of clusters is that with the largest mean, over mixtures, cells and the graph (of more
+than two features in one unit), of the relative eigengap times (1 - 10 E_aa). Families are made for
+a number: they always see it. There is one
 cluster where the mean is no larger than in noise. A number that leaves a cluster far smaller than
 the others has cut off strays and does not count.
 """
