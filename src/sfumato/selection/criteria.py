@@ -1,13 +1,8 @@
 """Criteria for a number of clusters, each defined once: arrays in, scores out.
 
-No model is imported here, so every model may call these functions. Formulas (Z the factor of the
-rank-k cluster kernel with rows of length one, U the memberships, lambda the eigenvalues of the
-normalised similarity in descending order):
+No model is imported here, so every model may call these functions. Those of a spectrum are written
+in ``engine.numbers``. Other formulas:
 
-    misfit              e_k = |Z Z' - U U'|^2 / |Z Z'|^2
-    relative eigengap   g_k = (lambda_k - lambda_{k+1}) / (1 - lambda_{k+1})
-    penalized eigengap  g_k max(0, 1 - 10 e_k)
-    BIC, AIC, ICL       -2 log L + p log n,   -2 log L + 2 p,   BIC - 2 sum_i log max_r u_ir
     gap statistic       mean log W*_k - log W_k,   W_k the dispersion within clusters,
                         W*_k that of structureless draws
     lifetime            length of the interval of thresholds at which a linkage tree has k clusters
@@ -16,35 +11,15 @@ normalised similarity in descending order):
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..array.types import Array, ArrayLike
 from ..engine.numbers import eigengap, misfit, misfit_of_sums, penalized_eigengap
 from ..engine.structure import LEVEL, SEARCH_TESTS, Structure
-from ..metrics import adjusted_rand_index
 
-__all__ = [
-    "GapStatistic",
-    "aic",
-    "bic",
-    "criterion_weights",
-    "dispersion",
-    "eigengap",
-    "gap_statistic",
-    "held_out_agreement",
-    "icl",
-    "lifetime",
-    "longest_lifetime",
-    "misfit",
-    "misfit_of_sums",
-    "pac",
-    "penalized_eigengap",
-    "prediction_strength",
-    "structure_score",
-    "supported_numbers",
-]
+__all__ = ["eigengap", "misfit", "misfit_of_sums", "penalized_eigengap"]  # defined elsewhere
 
 
 def structure_score(structure: Structure) -> float:
@@ -52,8 +27,8 @@ def structure_score(structure: Structure) -> float:
     return -float(np.log10(max(structure.p_value, 1e-12))) if structure.supported else 0.0
 
 
-def supported_numbers(n_clusters: Any, scores: Any) -> list[int]:
-    """Numbers of clusters that the structure test supports, the largest first.
+def supported_numbers(scores: dict[int, float]) -> list[int]:
+    """Numbers of clusters that the structure test supports by their scores, the largest first.
 
     Clusters may contain clusters, so the largest supported number is the most informative. Many
     numbers were tried: to keep false alarms of the whole search at 5 %, p must be at most 0.05 / 3
@@ -62,29 +37,11 @@ def supported_numbers(n_clusters: Any, scores: Any) -> list[int]:
     Examples
     --------
     >>> from sfumato.selection.criteria import supported_numbers
-    >>> supported_numbers([2, 3, 4, 5], [5.0, 6.0, 1.4, 0.0])
+    >>> supported_numbers({2: 5.0, 3: 6.0, 4: 1.4, 5: 0.0})
     [3, 2]
     """
-    numbers = zip(n_clusters, scores, strict=True)
     least = -np.log10(LEVEL / SEARCH_TESTS)
-    return sorted({int(k) for k, score in numbers if score >= least}, reverse=True)
-
-
-def bic(log_likelihood: float, n_parameters: float, n_objects: float) -> float:
-    """Bayesian information criterion, lower is better; R's mclust gives the negative of it."""
-    return float(-2.0 * log_likelihood + n_parameters * np.log(n_objects))
-
-
-def aic(log_likelihood: float, n_parameters: float) -> float:
-    """Akaike's information criterion, lower is better."""
-    return float(-2.0 * log_likelihood + 2.0 * n_parameters)
-
-
-def icl(bic: float, memberships: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """BIC plus what the memberships leave open, - 2 sum_i w_i log max_r u_ir; lower is better."""
-    largest = np.asarray(memberships, dtype=np.float64).max(axis=1)
-    sure = np.log(np.maximum(largest, np.finfo(float).tiny))
-    return float(bic - 2.0 * (sure.sum() if sample_weight is None else sure @ sample_weight))
+    return sorted((k for k, score in scores.items() if score >= least), reverse=True)
 
 
 def criterion_weights(information: Any) -> np.ndarray:
@@ -97,22 +54,11 @@ def criterion_weights(information: Any) -> np.ndarray:
     return weights / weights.sum()
 
 
-def held_out_agreement(first: ArrayLike, second: ArrayLike) -> float:
-    """Adjusted Rand index of two labelings made by fits that share no evidence."""
-    return float(adjusted_rand_index(first, second))
-
-
 def prediction_strength(own: Any, predicted: Any) -> float:
     """Least share, over clusters of ``own``, of its pairs that ``predicted`` keeps together.
 
-    Tibshirani and Walther (2005).
-
-    Parameters
-    ----------
-    own : labels of shape (n,)
-        Of held-out objects, by a fit to themselves.
-    predicted : labels of shape (n,)
-        Of the same objects, by a fit to others.
+    ``own`` are labels of held-out objects by a fit to themselves, ``predicted`` those by a fit to
+    others. Tibshirani and Walther (2005).
 
     Examples
     --------
@@ -126,8 +72,7 @@ def prediction_strength(own: Any, predicted: Any) -> float:
     sizes = table.sum(axis=1)
     pairs = sizes * (sizes - 1)
     kept = (table * (table - 1)).sum(axis=1)
-    shares = kept[pairs > 0] / pairs[pairs > 0]
-    return float(shares.min()) if len(shares) else 1.0
+    return float((kept[pairs > 0] / pairs[pairs > 0]).min(initial=1.0))
 
 
 def dispersion(X: Array, labels: ArrayLike) -> float:
@@ -140,48 +85,20 @@ def dispersion(X: Array, labels: ArrayLike) -> float:
     return float(max(0.0, np.square(X).sum() - (np.square(sums).sum(axis=1) / sizes).sum()))
 
 
-class GapStatistic(NamedTuple):
-    """Gap and its standard error, arrays with an entry for each number of clusters."""
-
-    gap: np.ndarray
-    standard_error: np.ndarray
-
-    def first(self) -> int:
-        """Position of the first gap that is at least the next one less its standard error."""
-        enough = self.gap[:-1] >= (self.gap - self.standard_error)[1:]
-        return int(np.argmax(enough)) if enough.any() else len(self.gap) - 1
-
-
-def gap_statistic(dispersions: Any, references: Any) -> GapStatistic:
-    """Gap statistic of Tibshirani, Walther and Hastie (2001).
-
-    Parameters
-    ----------
-    dispersions : array of shape (m,)
-        Of m numbers of clusters on the evidence.
-    references : array of shape (b, m)
-        The same on b draws without structure.
+def gap_statistic(dispersions: Any, references: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Gap of each of m numbers of clusters and its standard error (Tibshirani, Walther, Hastie
+    2001), from the dispersions (m,) on the evidence and those (b, m) on b structureless draws.
     """
     tiny = np.finfo(float).tiny
-    own = np.log(np.maximum(np.asarray(dispersions, dtype=np.float64), tiny))
-    drawn = np.log(np.maximum(np.atleast_2d(np.asarray(references, dtype=np.float64)), tiny))
-    spread = drawn.std(axis=0) * np.sqrt(1 + 1 / len(drawn))
-    return GapStatistic(drawn.mean(axis=0) - own, spread)
+    own, drawn = (np.log(np.maximum(values, tiny)) for values in (dispersions, references))
+    return drawn.mean(axis=0) - own, drawn.std(axis=0) * np.sqrt(1 + 1 / len(drawn))
 
 
 def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
     """Length of the interval of thresholds that leaves k clusters of a tree, for every k asked for.
 
-    Parameters
-    ----------
-    heights : array of shape (n - 1,)
-        At which clusters of the linkage tree merge.
-    n_clusters : array of int
-
-    Returns
-    -------
-    lifetimes : array
-        NaN for one cluster, whose interval is unbounded, and for more clusters than objects.
+    ``heights`` (n - 1,) are those at which clusters of the tree merge. NaN for one cluster, whose
+    interval is unbounded, and for more clusters than objects.
 
     Examples
     --------
@@ -192,7 +109,7 @@ def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
     steps = np.concatenate([[0.0], np.sort(np.asarray(heights, dtype=np.float64))])
     sizes = np.asarray(n_clusters, dtype=int)
     inside = (sizes >= 2) & (sizes <= len(steps))
-    k = np.where(inside, sizes, 2 if len(steps) > 1 else 1)
+    k = np.where(inside, sizes, 1)
     upper, lower = steps[np.minimum(len(steps) - k + 1, len(steps) - 1)], steps[len(steps) - k]
     return np.where(inside, upper - lower, np.nan)
 
@@ -212,11 +129,10 @@ def longest_lifetime(heights: ArrayLike, max_clusters: int | None = None) -> int
     return int(sizes[np.argmax(lifetime(sorted_heights, sizes))])
 
 
-def pac(shares: ArrayLike, low: float = 0.1, high: float = 0.9) -> float:
-    """Proportion of ambiguous clustering, pairs that ``low`` to ``high`` of the clusterings join.
+def pac(shares: np.ndarray) -> float:
+    """Proportion of ambiguous clustering: pairs that 10 to 90 % of the clusterings join.
 
     Lower is better. It drifts to the largest k, because most pairs are then always apart
     (Senbabaoglu et al. 2014).
     """
-    values = np.asarray(shares, dtype=np.float64)
-    return float(np.mean((values > low) & (values < high)))
+    return float(np.mean((shares > 0.1) & (shares < 0.9)))

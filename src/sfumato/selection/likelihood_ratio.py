@@ -8,16 +8,13 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from ..array.types import Array, ArrayLike, Estimator, RandomState
 from ..array.validation import as_generator, check_number
 from ..array.warn import warn
 from ._evidence import with_clusters
-from .choose import Progress
-
-__all__ = ["LikelihoodRatio", "bootstrap_likelihood_ratio"]
+from .choose import Jobs
 
 
 class RatioTest(NamedTuple):
@@ -109,7 +106,7 @@ def bootstrap_likelihood_ratio(
             f"least {int(np.ceil(round(1 / level - 1, 6)))}"
         )
     rng = as_generator(random_state)
-    report = Progress(progress, (highest - 1) * n_resamples)
+    jobs = Jobs(n_jobs, progress, (highest - 1) * n_resamples)
     seed = int(rng.integers(2**31))
     null, tests = _fit(estimator, X, 1, seed), []
     for k in range(1, highest):
@@ -120,8 +117,8 @@ def bootstrap_likelihood_ratio(
                 f"{k + 1} clusters were fitted worse than {k} (statistic {statistic:.2f}), a poor "
                 "local maximum: raise the n_init of the estimator"
             )
-        jobs = (delayed(_draw)(estimator, null, X, k, s) for s in rng.spawn(n_resamples))
-        draws = np.array(list(report.each(Parallel(n_jobs=n_jobs, return_as="generator")(jobs))))
+        streams = rng.spawn(n_resamples)
+        draws = np.array(jobs(_draw, [(estimator, null, X, k, stream) for stream in streams]))
         # Fits that end in the same optimum differ by rounding: a tie counts as at least as large.
         reached = draws >= statistic - 1e-9 * abs(statistic)
         p_value = (1.0 + reached.sum()) / (1.0 + n_resamples)
@@ -132,7 +129,7 @@ def bootstrap_likelihood_ratio(
     return LikelihoodRatio(highest, tuple(tests))
 
 
-def _check(estimator: Estimator, X: ArrayLike) -> None:
+def _check(estimator: Estimator, X: Any) -> None:
     for method in ("sample", "score"):
         if not hasattr(estimator, method):
             raise TypeError(
@@ -145,14 +142,12 @@ def _check(estimator: Estimator, X: ArrayLike) -> None:
                 f"{name}='auto' may differ between the mixtures that are compared: name one, "
                 "such as that of a fit to the data"
             )
-    if hasattr(X, "columns") and _has_gaps(X):
-        raise ValueError("X is a data frame with missing values: give an array, or drop those rows")
-
-
-def _has_gaps(frame: Any) -> bool:
-    """Whether a data frame has missing values."""
-    found = frame.isna().to_numpy() if hasattr(frame, "isna") else frame.null_count().to_numpy()
-    return bool(found.any())
+    if hasattr(X, "columns"):
+        missing = X.isna() if hasattr(X, "isna") else X.null_count()
+        if missing.to_numpy().any():
+            raise ValueError(
+                "X is a data frame with missing values: give an array, or drop those rows"
+            )
 
 
 def _fit(estimator: Estimator, X: ArrayLike, n_clusters: int, seed: int) -> Any:

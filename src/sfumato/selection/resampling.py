@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
 from ..array.memory import reserve
-from ..array.types import Array, ArrayLike, Estimator, RandomState
+from ..array.types import ArrayLike, Estimator, RandomState
 from ..array.validation import as_generator, check_choice, check_number, check_weights
 from ..array.warn import warn
 from ..memberships import align, cooccurrence
 from ..metrics import Estimate, adjusted_rand_index
 from ._evidence import (
     Evidence,
+    Features,
     as_evidence,
     check_estimator,
     labels_of,
     memberships_of,
+    seeded,
     with_clusters,
 )
-from .choose import Progress
-
-__all__ = [
-    "ParameterUncertainty",
-    "Stability",
-    "Uncertainty",
-    "bootstrap",
-    "parameter_intervals",
-    "stability",
-]
+from .choose import Jobs
 
 
 class Uncertainty(NamedTuple):
@@ -121,10 +113,7 @@ def bootstrap(
     data = as_evidence(estimator, evidence, sample_weight)
     n_resamples = check_number(n_resamples, "n_resamples", low=2, integer=True)
     rng = as_generator(random_state)
-    model = clone(estimator)
-    if "random_state" in model.get_params(deep=False):
-        model.set_params(random_state=int(rng.integers(2**31)))
-    model = data.fit(model)
+    model = data.fit(seeded(clone(estimator), rng))
     memberships = np.asarray(
         model.memberships_ if hasattr(model, "memberships_") else memberships_of(model, data.data)
     )
@@ -134,39 +123,23 @@ def bootstrap(
         "the memberships of all resamples",
         "ask for fewer resamples",
     )
-    jobs = (
-        delayed(_resampled)(estimator, data, memberships.shape[1], stream)
-        for stream in rng.spawn(n_resamples)
-    )
-    drawn: Iterable[np.ndarray] = Parallel(n_jobs=n_jobs, return_as="generator")(jobs)
-    draws = np.stack(
-        [_in_order(U, memberships) for U in Progress(progress, n_resamples).each(drawn)]
-    )
-    return Uncertainty(memberships, draws, model)
+    calls = [(estimator, data, memberships, stream) for stream in rng.spawn(n_resamples)]
+    draws = Jobs(n_jobs, progress, n_resamples)(_resampled, calls)
+    return Uncertainty(memberships, np.stack(draws), model)
 
 
 def _resampled(
-    estimator: Estimator, evidence: Evidence, n_clusters: int, rng: np.random.Generator
+    estimator: Estimator, evidence: Evidence, reference: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    chosen = evidence.resample(rng)
+    """Memberships of all objects by a fit to a resample, clusters in the order of the reference."""
+    chosen, k = evidence.resample(rng), reference.shape[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = evidence.part(chosen).fit(with_clusters(estimator, n_clusters, rng))
-        return memberships_of(model, evidence.seen_from(chosen))
-
-
-def _in_order(memberships: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Aligned to the reference and as wide.
-
-    Clusters without a partner add to none, so the rows are shared out again.
-    """
-    aligned = align(memberships, reference)
-    k = reference.shape[1]
-    return (
-        aligned
-        if aligned.shape[1] == k
-        else aligned[:, :k] + aligned[:, k:].sum(axis=1, keepdims=True) / k
-    )
+        model = evidence.part(chosen).fit(with_clusters(estimator, k, rng))
+        aligned = align(memberships_of(model, evidence.seen_from(chosen)), reference)
+    # Clusters without a partner add to none, so the rows are shared out again.
+    rest = aligned[:, k:].sum(axis=1, keepdims=True)
+    return aligned[:, :k] + rest / k if aligned.shape[1] > k else aligned
 
 
 class Stability(NamedTuple):
@@ -226,9 +199,8 @@ def stability(
     rng = as_generator(random_state)
     data = as_evidence(estimator, evidence, sample_weight)
     if n_clusters is not None:
-        most = data.n_objects
-        k = check_number(n_clusters, "n_clusters", low=1, high=most, integer=True)
-        estimator = with_clusters(estimator, k, None)
+        check_number(n_clusters, "n_clusters", low=1, high=data.n_objects, integer=True)
+        estimator = with_clusters(estimator, n_clusters, None)
     values = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -266,9 +238,8 @@ class ParameterUncertainty(NamedTuple):
                 f"n_resamples={m} draws are too few for the ends of {level:.0%} intervals, which "
                 f"may miss even the value of the fit: draw at least {least}"
             )
-        ends = [(1 - level) / 2, (1 + level) / 2]
         return {
-            name: Estimate(value, *np.quantile(self.draws[name], ends, axis=0))
+            name: Estimate(value, *_percentiles(self.draws[name], level))
             for name, value in self.values.items()
         }
 
@@ -339,20 +310,15 @@ def parameter_intervals(
     X = np.asarray(X) if isinstance(X, (list, tuple)) else X
     n_resamples = check_number(n_resamples, "n_resamples", low=2, integer=True)
     check_choice(method, "method", ("nonparametric", "weighted"))
-    weights = check_weights(sample_weight, X)
+    data = Features(X, check_weights(sample_weight, X))
     rng = as_generator(random_state)
-    model = _fit(with_clusters(estimator, estimator.n_clusters, rng), X, weights)
+    model = data.fit(with_clusters(estimator, estimator.n_clusters, rng))
     fixed = _fixed(estimator, model)
     reference, values = memberships_of(model, X), parameters_of(model)
     if not values:
         raise TypeError(f"{type(estimator).__name__} publishes no parameters: give a mixture")
-    jobs = (
-        delayed(_refitted)(fixed, X, weights, method, reference, stream)
-        for stream in rng.spawn(n_resamples)
-    )
-    found = list(
-        Progress(progress, n_resamples).each(Parallel(n_jobs=n_jobs, return_as="generator")(jobs))
-    )
+    calls = [(fixed, data, method, reference, stream) for stream in rng.spawn(n_resamples)]
+    found = Jobs(n_jobs, progress, n_resamples)(_refitted, calls)
     # A category that a resample does not hold has probability zero there.
     draws = {
         name: np.stack([draw.get(name, np.zeros_like(value)) for draw in found])
@@ -377,30 +343,25 @@ def parameters_of(model: Estimator) -> dict[str, np.ndarray]:
 
 def _fixed(estimator: Estimator, model: Estimator) -> Any:
     """The estimator with what the fit to all objects has chosen."""
-    fixed = with_clusters(estimator, int(model.n_clusters_), np.random.default_rng(0))
+    noise = getattr(model, "noise", None) is not None  # a column of the memberships
+    fixed = with_clusters(estimator, int(model.n_clusters_) - noise, np.random.default_rng(0))
     chosen = {
         name: getattr(model, f"{name}_")
         for name in ("covariance_type", "n_factors", "columns")
         if name in fixed.get_params(deep=False) and hasattr(model, f"{name}_")
     }
-    if getattr(model, "noise", None) is not None:  # the noise is a column of the memberships
-        chosen["n_clusters"] = int(model.n_clusters_) - 1
     return fixed.set_params(**chosen)
-
-
-def _fit(model: Estimator, X: ArrayLike, weights: np.ndarray | None) -> Any:
-    return model.fit(X) if weights is None else model.fit(X, sample_weight=weights)
 
 
 def _refitted(
     estimator: Estimator,
-    X: Array,
-    weights: np.ndarray | None,
+    data: Features,
     method: str,
     reference: np.ndarray,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    n = X.shape[0]
+    """Parameters of a fit to a resample, with clusters in the order of the reference."""
+    X, weights, n = data.data, data.weights, data.n_objects
     model = with_clusters(estimator, estimator.n_clusters, rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -410,15 +371,11 @@ def _refitted(
             total = n if weights is None else weights.sum()
             model.fit(X, sample_weight=drawn * (total / drawn.sum()))
         else:
-            chosen = np.sort(rng.integers(n, size=n))
+            chosen = data.resample(rng)
             part = X.iloc[chosen] if hasattr(X, "iloc") else X[chosen]
-            _fit(model, part, None if weights is None else weights[chosen])
-        return _matched(model, reference, memberships_of(model, X))
-
-
-def _matched(model: Estimator, reference: np.ndarray, found: np.ndarray) -> dict[str, np.ndarray]:
-    """Parameters with clusters in the order of the reference; a noise column keeps its place."""
-    k = reference.shape[1] - (getattr(model, "noise", None) is not None)
+            Features(part, None if weights is None else weights[chosen]).fit(model)
+        found = memberships_of(model, X)
+    k = reference.shape[1] - (getattr(model, "noise", None) is not None)  # noise keeps its place
     order = linear_sum_assignment(reference[:, :k].T @ found[:, :k], maximize=True)[1]
     shared = getattr(model, "covariance_type_", "") in ("tied", "EEE")
     values = {}

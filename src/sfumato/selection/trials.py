@@ -16,14 +16,14 @@ import scipy.sparse as sp
 from scipy.spatial.distance import squareform
 
 from ..array.memory import reserve
+from ..engine import numbers
 from ..engine.few import few_scores
-from ..engine.numbers import number_scores
 from ..engine.similarity_base import NAMED
 from ..engine.structure import Structure, assess
 from ..memberships import one_hot
-from ..metrics import fuzzy_silhouette
+from ..metrics import adjusted_rand_index, fuzzy_silhouette
 from ..numerics import trees
-from ..numerics.eigen import Spectrum, degrees, leading_eigenvectors, normalized_operator
+from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
 from ..similarity import coassociation, knn
 from . import criteria
 from ._evidence import (
@@ -35,8 +35,6 @@ from ._evidence import (
     memberships_of,
     with_clusters,
 )
-
-__all__ = ["CRITERIA", "Trial", "held_out", "structure"]
 
 
 class Trial(NamedTuple):
@@ -77,17 +75,6 @@ class Trial(NamedTuple):
         kind = "features" if isinstance(self.evidence, Features) else "similarity"
         return assess(self.evidence.data, U, kind=kind)
 
-    def spectrum(self, n_values: int) -> Spectrum:
-        """Leading eigenvectors of the normalised similarity, at least ``n_values`` of them."""
-        known = self.cache.get("spectrum")
-        if known is None or len(known.values) < n_values:
-            W = self.similarity()
-            # Objects without any similarity keep rows of zeros instead of NaN.
-            degree = np.maximum(degrees(W), np.finfo(float).tiny)
-            known = leading_eigenvectors(normalized_operator(W, degree), n_values)
-            self.cache["spectrum"] = known
-        return known
-
     def similarity(self) -> Any:
         """The similarity that the estimator would use; features without one: nearest neighbours."""
         if isinstance(self.evidence, Labelings):
@@ -122,7 +109,8 @@ def structure(trial: Trial, n_clusters: int) -> float:
 def few_objects(trial: Trial, n_clusters: int) -> float:
     """Scatter within clusters of Ward's tree against uniform clouds, for a few objects."""
     if "few objects" not in trial.cache:
-        trial.cache["few objects"] = few_scores(*trial.features("few-objects").weighted)
+        X = trial.features("few-objects")
+        trial.cache["few objects"] = few_scores(X.data, X.weights)
     scores = trial.cache["few objects"]
     return float(scores[n_clusters - 1]) if n_clusters <= len(scores) else np.nan
 
@@ -134,21 +122,21 @@ def held_out(trial: Trial, n_clusters: int) -> np.ndarray:
     Similarities: the same, where prediction sees only similarities between the halves, so the two
     labelings share no pair. Labelings: halves of the partitions.
     """
-    return _over_splits(trial, n_clusters, criteria.held_out_agreement)
+    return _over_splits(trial, n_clusters, adjusted_rand_index)
 
 
-def _over_splits(
-    trial: Trial, n_clusters: int, measure: Callable[[np.ndarray, np.ndarray], float]
-) -> np.ndarray:
+def prediction_strength(trial: Trial, n_clusters: int) -> np.ndarray:
+    """Least share of pairs in a cluster that fits on other objects keep together."""
+    return _over_splits(trial, n_clusters, criteria.prediction_strength)
+
+
+def _over_splits(trial: Trial, n_clusters: int, measure: Callable[..., Any]) -> np.ndarray:
     """A measure of two labelings of the same objects, by fits on disjoint parts of the evidence."""
     rng = np.random.default_rng(trial.seed)
     values: list[float] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for _ in range(trial.n_splits):
-            models = trial.model(n_clusters, rng), trial.model(n_clusters, rng)
-            pairs = trial.evidence.both_labels(*models, rng)
-            values += [measure(own, other) for own, other in pairs]
+    for _ in range(trial.n_splits):
+        models = trial.model(n_clusters, rng), trial.model(n_clusters, rng)
+        values += [measure(own, other) for own, other in trial.evidence.both_labels(models, rng)]
     return np.array(values)
 
 
@@ -159,35 +147,37 @@ def _information(name: str) -> Callable[[Trial, int], float]:
                 f"criterion={name!r} needs an estimator with a method {name}, such as "
                 "GaussianMixture: use 'held-out'"
             )
-        X, weights = trial.features(name).weighted
+        X = trial.features(name)
         measure = getattr(trial.fit(n_clusters), name)
-        return -float(measure(X) if weights is None else measure(X, sample_weight=weights))
+        given = {} if X.weights is None else {"sample_weight": X.weights}
+        return -float(measure(X.data, **given))
 
     criterion.__name__, criterion.__doc__ = name, f"Minus the {name.upper()} of a mixture."
     return criterion
 
 
-bic, aic, icl = _information("bic"), _information("aic"), _information("icl")
-
-
 def silhouette(trial: Trial, n_clusters: int) -> float:
     """Fuzzy silhouette of the fit; nothing for a single cluster."""
-    X, weights = trial.features("silhouette").weighted
+    X = trial.features("silhouette")
     if n_clusters < 2:
         return np.nan
-    model = trial.fit(n_clusters)
-    clustering = (
-        memberships_of(model, X) if hasattr(model, "predict_proba") else labels_of(model, X)
-    )
-    return float(fuzzy_silhouette(X, clustering, sample_weight=weights))
+    read = memberships_of if hasattr(trial.estimator, "predict_proba") else labels_of
+    clustering = read(trial.fit(n_clusters), X.data)
+    return float(fuzzy_silhouette(X.data, clustering, sample_weight=X.weights))
 
 
 def eigengap(trial: Trial, n_clusters: int) -> float:
     """Relative gap below the k-th eigenvalue of the normalised similarity."""
-    if n_clusters < 2 or n_clusters >= trial.evidence.n_objects:
+    n = trial.evidence.n_objects
+    if n_clusters < 2 or n_clusters >= n:
         return np.nan
-    values = trial.spectrum(max(n_clusters + 1, min(21, trial.evidence.n_objects))).values
-    return float(criteria.eigengap(values)[n_clusters - 1])
+    if len(trial.cache.get("spectrum", ())) <= n_clusters:
+        W = trial.similarity()
+        # Objects without any similarity keep rows of zeros instead of NaN.
+        operator = normalized_operator(W, np.maximum(degrees(W), np.finfo(float).tiny))
+        n_values = max(n_clusters + 1, min(21, n))
+        trial.cache["spectrum"] = leading_eigenvectors(operator, n_values).values
+    return float(numbers.eigengap(trial.cache["spectrum"])[n_clusters - 1])
 
 
 def penalized_eigengap(trial: Trial, n_clusters: int) -> float:
@@ -197,13 +187,8 @@ def penalized_eigengap(trial: Trial, n_clusters: int) -> float:
         return np.nan
     if n_clusters not in trial.cache.get("scores", {}):
         largest = max(n_clusters, min(20, n - 1))
-        trial.cache["scores"] = number_scores(trial.similarity(), None, largest)
+        trial.cache["scores"] = numbers.number_scores(trial.similarity(), None, largest)
     return trial.cache["scores"].get(n_clusters, np.nan)
-
-
-def prediction_strength(trial: Trial, n_clusters: int) -> np.ndarray:
-    """Least share of pairs in a cluster that fits on other objects keep together."""
-    return _over_splits(trial, n_clusters, criteria.prediction_strength)
 
 
 def gap(trial: Trial, n_clusters: int) -> float:
@@ -212,14 +197,12 @@ def gap(trial: Trial, n_clusters: int) -> float:
     rng = np.random.default_rng(trial.seed)
     own = criteria.dispersion(X.data, labels_of(trial.fit(n_clusters), X.data))
     drawn = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for _ in range(trial.n_splits):
-            null = X.structureless(rng)
-            model = null.fit(trial.model(n_clusters, rng))
-            drawn.append([criteria.dispersion(null.data, labels_of(model, null.data))])
-    statistic = criteria.gap_statistic([own], drawn)
-    return float(statistic.gap[0] - statistic.standard_error[0])
+    for _ in range(trial.n_splits):
+        null = X.structureless(rng)
+        model = null.fit(trial.model(n_clusters, rng))
+        drawn.append([criteria.dispersion(null.data, labels_of(model, null.data))])
+    statistic, error = criteria.gap_statistic([own], drawn)
+    return float(statistic[0] - error[0])
 
 
 def lifetime(trial: Trial, n_clusters: int) -> float:
@@ -228,13 +211,11 @@ def lifetime(trial: Trial, n_clusters: int) -> float:
 
 
 def _tree(evidence: Evidence) -> np.ndarray:
-    n = evidence.n_objects
+    n, data = evidence.n_objects, evidence.data
     reserve((n, n), np.float64, "the distances for the linkage", "use criterion='held-out'")
     if isinstance(evidence, Features):
-        return trees.tree(
-            evidence.data.toarray() if sp.issparse(evidence.data) else evidence.data, "average"
-        )
-    W: Any = coassociation(evidence.data) if isinstance(evidence, Labelings) else evidence.data
+        return trees.tree(data.toarray() if sp.issparse(data) else data, "average")
+    W: Any = coassociation(data) if isinstance(evidence, Labelings) else data
     W = np.nan_to_num(W if isinstance(W, np.ndarray) else W.toarray())
     # Similarities relative to the largest one; 1e-300 only avoids 0 / 0.
     distances = 1 - (W + W.T) / max(2 * float(W.max()), 1e-300)
@@ -246,8 +227,7 @@ def ambiguity(trial: Trial, n_clusters: int) -> float:
     """Minus the proportion of ambiguous clustering (PAC) over fits to 80 % of the evidence."""
     if n_clusters < 2:
         return np.nan
-    evidence, rng = trial.evidence, np.random.default_rng(trial.seed)
-    n = evidence.n_objects
+    n, rng = trial.evidence.n_objects, np.random.default_rng(trial.seed)
     # A sample of pairs: PAC is a share, whose standard error is then below 0.004.
     pairs = rng.integers(n, size=(20_000, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
@@ -258,19 +238,15 @@ def ambiguity(trial: Trial, n_clusters: int) -> float:
         seen += both
         together += both & (labels[pairs[:, 0]] == labels[pairs[:, 1]])
     # Pairs that no subsample held together say nothing.
-    share = together[seen > 0] / seen[seen > 0]
-    return -criteria.pac(share)
+    return -criteria.pac(together[seen > 0] / seen[seen > 0])
 
 
 def _subsample_labels(trial: Trial, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
     """Labels of a fit on 80 % of the objects (-1 for the others), or of the partitions."""
     evidence = trial.evidence
-    total = evidence.data.shape[1] if isinstance(evidence, Labelings) else evidence.n_objects
-    chosen = rng.permutation(total)[: int(np.ceil(0.8 * total))]
+    chosen = rng.permutation(evidence.n_parts)[: int(np.ceil(0.8 * evidence.n_parts))]
     part = evidence.part(chosen)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        labels = labels_of(part.fit(trial.model(n_clusters, rng)), part.data)
+    labels = labels_of(part.fit(trial.model(n_clusters, rng)), part.data)
     if isinstance(evidence, Labelings):
         return labels
     everyone = np.full(evidence.n_objects, -1)
@@ -285,9 +261,9 @@ CRITERIA: dict[str, Callable[[Trial, int], Any]] = {
     "prediction-strength": prediction_strength,
     "penalized-eigengap": penalized_eigengap,
     "gap": gap,
-    "bic": bic,
-    "aic": aic,
-    "icl": icl,
+    "bic": _information("bic"),
+    "aic": _information("aic"),
+    "icl": _information("icl"),
     "silhouette": silhouette,
     "eigengap": eigengap,
     "lifetime": lifetime,
