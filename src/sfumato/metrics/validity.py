@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,29 +17,10 @@ from ..array.validation import check_weights, refuse_overflow
 from ..memberships import entropy, margin
 from ._sides import Estimate, Side, as_side, is_hard, measure
 
-__all__ = [
-    "ConsensusDistribution",
-    "consensus_distribution",
-    "fuzzy_silhouette",
-    "partition_coefficient",
-    "partition_entropy",
-    "silhouette",
-    "xie_beni",
-]
-
 
 def _dense(side: Side) -> np.ndarray:
     """Memberships (n, k), one-hot for labels."""
     return side.toarray() if is_hard(side) else side
-
-
-def _mean(
-    values: np.ndarray, sample_weight: ArrayLike | None, interval: float | None, random_state: Any
-) -> float | Estimate:
-    def mean(weights: np.ndarray | None) -> float:
-        return np.average(values, weights=weights)
-
-    return measure(mean, len(values), sample_weight, interval, random_state)
 
 
 @documented
@@ -76,7 +58,8 @@ def partition_coefficient(
     values, k = np.einsum("ij,ij->i", U, U), U.shape[1]
     if normalized and k > 1:
         values = 1 - k / (k - 1) * (1 - values)
-    return _mean(values, sample_weight, interval, random_state)
+    mean = partial(np.average, values, None)
+    return measure(mean, len(values), sample_weight, interval, random_state)
 
 
 @documented
@@ -110,7 +93,8 @@ def partition_entropy(
     0.5
     """
     values = entropy(_dense(as_side(clustering)), relative=normalized)
-    return _mean(values, sample_weight, interval, random_state)
+    mean = partial(np.average, values, None)
+    return measure(mean, len(values), sample_weight, interval, random_state)
 
 
 def _features(X: Any, n: int) -> np.ndarray:
@@ -136,9 +120,9 @@ def xie_beni(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Compactness over separation.
+    """Compactness over separation, small is good.
 
-     sum_i sum_r u_ir^m |x_i - c_r|^2 / (n min_{r != s} |c_r - c_s|^2),  small is good.
+    sum_i sum_r u_ir^m |x_i - c_r|^2 / (n min_{r != s} |c_r - c_s|^2)
 
     Infinite where two centers coincide, so that copies of a center never look like the best
     clustering. Xie and Beni (1991).
@@ -165,33 +149,29 @@ def xie_beni(
     >>> xie_beni([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1])
     0.015625
     """
+    from scipy.spatial.distance import cdist, pdist
+
     U = _dense(as_side(clustering))
     if U.shape[1] < 2:
         raise ValueError("xie_beni compares clusters and needs at least two, got one")
     features = _features(X, len(U))
     middle = features.mean(axis=0)
+    features = features - middle
     fixed = None if centers is None else np.asarray(centers, float) - middle
 
     def index(weights: np.ndarray | None) -> float:
-        return _xie_beni(features - middle, U**fuzzifier, fixed, weights)
+        powers = U**fuzzifier if weights is None else U**fuzzifier * weights[:, None]
+        mass, found = powers.sum(axis=0), fixed
+        if found is None:
+            powers, mass = powers[:, mass > 0], mass[mass > 0]
+            found = powers.T @ features / mass[:, None]
+        gap = pdist(found, "sqeuclidean").min() if len(found) > 1 else 0.0
+        if gap <= 1e-24 * np.square(found).sum():
+            return np.inf
+        spread = float(np.sum(powers * cdist(features, found, "sqeuclidean")))
+        return spread / (gap * (len(U) if weights is None else weights.sum()))
 
     return measure(index, len(U), sample_weight, interval, random_state)
-
-
-def _xie_beni(
-    X: np.ndarray, powers: np.ndarray, centers: np.ndarray | None, weights: np.ndarray | None
-) -> float:
-    from scipy.spatial.distance import cdist, pdist
-
-    powers = powers if weights is None else powers * weights[:, None]
-    mass = powers.sum(axis=0)
-    if centers is None:
-        powers, mass = powers[:, mass > 0], mass[mass > 0]
-        centers = powers.T @ X / mass[:, None]
-    gap = pdist(centers, "sqeuclidean").min() if len(centers) > 1 else 0.0
-    spread = float(np.sum(powers * cdist(X, centers, "sqeuclidean")))
-    total = len(X) if weights is None else weights.sum()
-    return spread / (total * gap) if gap > 1e-24 * max(1e-300, np.square(centers).sum()) else np.inf
 
 
 @documented
@@ -229,14 +209,8 @@ def silhouette(
     >>> round(silhouette([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]), 3)
     0.746
     """
-    return fuzzy_silhouette(
-        X,
-        clustering,
-        exponent=0.0,
-        sample_weight=sample_weight,
-        interval=interval,
-        random_state=random_state,
-    )
+    options: dict[str, Any] = {"interval": interval, "random_state": random_state}
+    return fuzzy_silhouette(X, clustering, exponent=0.0, sample_weight=sample_weight, **options)
 
 
 @documented
@@ -279,23 +253,18 @@ def fuzzy_silhouette(
     """
     side = as_side(clustering)
     X = _features(X, side.shape[0])
-    labels, certainty = _harden(side)
+    if is_hard(side):
+        labels, certainty = side.indices, np.ones(len(X))
+    else:
+        labels, certainty = encode(side.argmax(axis=1)), margin(side).astype(np.float64) ** exponent
     given = check_weights(sample_weight, X)
-    base = np.ones(len(X)) if given is None else given
-    values = _silhouettes(X, labels, base)
-    certainty = certainty**exponent
+    values = _silhouettes(X, labels, np.ones(len(X)) if given is None else given)
 
     def mean(weights: np.ndarray | None) -> float:
         share = certainty if weights is None else certainty * weights
         return float(np.average(values, weights=share)) if share.sum() > 0 else 0.0
 
     return measure(mean, len(X), sample_weight, interval, random_state)
-
-
-def _harden(side: Side) -> tuple[np.ndarray, np.ndarray]:
-    if is_hard(side):
-        return side.indices, np.ones(side.shape[0])
-    return encode(side.argmax(axis=1)), margin(side).astype(np.float64)
 
 
 def _silhouettes(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -314,18 +283,15 @@ def _silhouettes(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.n
         rows = np.arange(len(sums))
         rest = mass[own] - 1
         near = np.where(rest > 0, sums[rows, own] / np.where(rest > 0, rest, 1), 0.0)
-        means = sums / np.where(mass > 0, mass, np.inf)
-        means[:, mass <= 0] = np.inf
-        means[rows, own] = np.inf
-        far = means.min(axis=1)
+        means = sums / np.where(mass > 0, mass, np.nan)
+        means[rows, own] = np.nan
+        far = np.nanmin(means, axis=1)
         widest = np.maximum(near, far)
-        return np.where(
-            (rest > 0) & (widest > 0), (far - near) / np.where(widest > 0, widest, 1), 0.0
-        )
+        values = (far - near) / np.where(widest > 0, widest, 1)
+        return np.where((rest > 0) & (widest > 0), values, 0.0)
 
-    return np.concatenate(
-        list(pairwise_distances_chunked(X, reduce_func=reduce, working_memory=64))
-    )
+    blocks = pairwise_distances_chunked(X, reduce_func=reduce, working_memory=64)
+    return np.concatenate(list(blocks))
 
 
 class ConsensusDistribution(NamedTuple):
@@ -379,16 +345,12 @@ def consensus_distribution(coassociations: Mapping[int, Any]) -> ConsensusDistri
     pairs = [np.sort(_pair_values(coassociations[k], k)) for k in numbers]
     values = np.unique(np.concatenate(pairs))
     cdf = np.stack([np.searchsorted(own, values, side="right") / own.size for own in pairs])
-    area = np.array([_area(own) for own in pairs])
+    # sum_i (x_i - x_(i-1)) CDF(x_i) over the sorted values x of all pairs
+    shares = [np.searchsorted(own, own, side="right") / own.size for own in pairs]
+    area = np.array([np.diff(x) @ share[1:] for x, share in zip(pairs, shares, strict=True)])
     before = np.maximum(area[:-1], np.finfo(float).tiny)
     change = np.append(area[:1], np.diff(area) / before)
     return ConsensusDistribution(np.array(numbers), values, cdf, area, change)
-
-
-def _area(values: np.ndarray) -> float:
-    """sum_i (x_i - x_(i-1)) CDF(x_i) over the sorted values x of all pairs."""
-    shares = np.searchsorted(values, values, side="right") / values.size
-    return float(np.diff(values) @ shares[1:])
 
 
 def _pair_values(C: Any, k: int) -> np.ndarray:

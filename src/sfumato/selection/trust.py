@@ -28,15 +28,6 @@ from ..metrics import brier_score, calibration_curve
 from ..numerics.simplex import softmax
 from ._evidence import TUNING
 
-__all__ = [
-    "Reliability",
-    "Verdict",
-    "calibration_report",
-    "fit_temperature",
-    "temper",
-    "verdict",
-]
-
 
 def temper(memberships: ArrayLike, temperature: float) -> np.ndarray:
     """Memberships made less certain (temperature above 1) or more certain (below 1).
@@ -120,9 +111,8 @@ def fit_temperature(
     grid = np.linspace(-np.log(50), np.log(50), 27)
     best = int(np.argmin([loss(value) for value in grid]))
     bracket = (grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)])
-    return float(
-        np.exp(minimize_scalar(loss, bounds=bracket, method="bounded", options={"xatol": 1e-4}).x)
-    )
+    found = minimize_scalar(loss, bounds=bracket, method="bounded", options={"xatol": 1e-4})
+    return float(np.exp(found.x))
 
 
 class Reliability(NamedTuple):
@@ -155,9 +145,7 @@ def calibration_report(
     n_draws: int = 3,
     random_state: RandomState = 0,
 ) -> list[Reliability]:
-    """Calibration of the memberships of models.
-
-    On overlapping Gaussians, where the true posterior is known.
+    """Calibration of models on overlapping Gaussians, where the true posterior is known.
 
     Parameters
     ----------
@@ -267,61 +255,52 @@ def verdict(
     if k == 1:
         why = "no division into several is supported by the data" if automatic else "as asked for"
         return Verdict("note", f"One cluster: {why}.")
-    steady = None if stability is None else stability >= TUNING.strong
+    steady = stability is not None and stability >= TUNING.strong
     agree = "" if stability is None else f"fits to resamples agree to {stability:.2f}"
     if structure is None:
-        return _untested(k, steady, agree)
+        if not agree:
+            return Verdict("note", f"Untested: whether the {k} clusters are separate is not known.")
+        if steady:
+            return Verdict("good", f"Stable clusters: {agree}.")
+        return Verdict("caution", f"Unstable clusters: {agree} only (1 is the same, 0 is chance).")
     if structure.supported:
-        return _separate(k, structure.split, steady, agree)
-    return _not_separate(U, k, int(structure.n_apart), steady, agree, automatic)
+        return _separate(k, structure.split, agree, unsteady=bool(agree) and not steady)
+    vague = float(np.asarray(U).max(axis=1).mean()) < CONFIDENT
+    return _not_separate(k, int(structure.n_apart), agree, steady, vague, automatic)
 
 
-def _untested(k: int, steady: bool | None, agree: str) -> Verdict:
-    if steady is None:
-        return Verdict("note", f"Untested: whether the {k} clusters are separate is not known.")
-    if steady:
-        return Verdict("good", f"Stable clusters: {agree}.")
-    return Verdict("caution", f"Unstable clusters: {agree} only (1 is the same, 0 is chance).")
-
-
-def _separate(k: int, split: int | None, steady: bool | None, agree: str) -> Verdict:
-    if steady is False:
+def _separate(k: int, split: int | None, agree: str, *, unsteady: bool) -> Verdict:
+    if unsteady:
         return Verdict(
             "caution",
             f"Separate clusters whose borders move: the data separate all {k}, but {agree} only. "
             "Look at the uncertain objects before acting on their labels.",
         )
     more = f", and {agree}" if agree else ""
-    if split is not None:
-        return Verdict(
-            "note",
-            f"Too few clusters: the data separate all {k}{more}, but cluster {split} falls into "
-            "pieces with an empty region between them. Try more clusters.",
-        )
-    return Verdict("good", f"Clear clusters: the data separate all {k}{more}.")
+    if split is None:
+        return Verdict("good", f"Clear clusters: the data separate all {k}{more}.")
+    return Verdict(
+        "note",
+        f"Too few clusters: the data separate all {k}{more}, but cluster {split} falls into "
+        "pieces with an empty region between them. Try more clusters.",
+    )
 
 
 def _not_separate(
-    U: ArrayLike, k: int, apart: int, steady: bool | None, agree: str, automatic: bool
+    k: int, apart: int, agree: str, steady: bool, vague: bool, automatic: bool
 ) -> Verdict:
-    gaps = (
-        "no gap lies between the clusters"
-        if apart == 1
-        else f"the data separate {apart} groups, fewer than the {k} clusters"
-    )
+    gaps = "no gap lies between the clusters"
+    if apart > 1:
+        gaps = f"the data separate {apart} groups, fewer than the {k} clusters"
     advice = f" Try {apart} clusters." if 1 < apart < k and not automatic else ""
     if steady:
-        return Verdict(
-            "note",
-            f"Clusters that shade into each other: {gaps}, but {agree}. Read them as a steady "
-            f"division of a continuum, not as separate groups.{advice}",
-        )
-    if float(np.asarray(U).max(axis=1).mean()) < CONFIDENT:
+        text = f"Clusters that shade into each other: {gaps}, but {agree}. Read them as a steady "
+        return Verdict("note", f"{text}division of a continuum, not as separate groups.{advice}")
+    if vague:
         return Verdict("note", f"Vague memberships, and rightly so: {gaps}.{advice}")
     more = f", and {agree} only" if agree else ""
-    return Verdict(
-        "caution",
-        f"No clusters to rely on: {gaps}{more}. The memberships cut a continuum, or noise.{advice}"
-        if apart == 1
-        else f"Too many clusters: {gaps}{more}. Some are parts of one group.{advice}",
-    )
+    if apart > 1:
+        text = f"Too many clusters: {gaps}{more}. Some are parts of one group.{advice}"
+    else:
+        text = f"No clusters to rely on: {gaps}{more}. The memberships cut a continuum, or noise."
+    return Verdict("caution", text)
