@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["from_cell", "plain", "to_cell"]
-
 _DIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _TRIGGERS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def plain(name: object, width: int = 60) -> str:
-    """``name`` on one line of at most ``width`` characters.
-
-    Control and text-direction characters are spelled out.
+    """``name`` on one line of at most ``width`` characters, control characters spelled out.
 
     Examples
     --------
@@ -38,8 +34,7 @@ def _spelled(character: str) -> str:
 
 
 def to_cell(name: str) -> str:
-    """``name`` as a table cell that no spreadsheet takes for a formula: a leading apostrophe where
-    one is needed.
+    """``name`` as a table cell that no spreadsheet takes for a formula, by a leading apostrophe.
 
     Examples
     --------

@@ -11,8 +11,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["Array", "ArrayLike", "Estimator", "RandomState", "Similarity", "Weights"]
-
 
 class Array(Protocol):
     """An array of NumPy, of torch or CuPy, or a sparse array of SciPy.
