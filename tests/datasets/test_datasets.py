@@ -42,7 +42,7 @@ def test_gaussian_posterior_equals_bayes_rule():
     from scipy.stats import multivariate_normal
 
     rng = np.random.default_rng(0)
-    factors = np.stack([features._factor(rng, 2, 3.0) for _ in range(2)])
+    factors = np.linalg.qr(rng.standard_normal((2, 2, 2)))[0] * [3.0**0.5, 3.0**-0.5]
     centers = features._centers(rng, factors, 2.0)
     X = rng.normal(size=(50, 2))
     shares = np.array([0.3, 0.7])

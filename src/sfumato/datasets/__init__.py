@@ -1,6 +1,4 @@
-"""Data with known clusters.
-
-Features, similarities and labelings with the memberships behind them, and small real data sets.
+"""Data with known clusters: features, similarities and labelings with the memberships behind them.
 
 Generators give a ``Simulated`` record ``(evidence, memberships, labels)``; loaders give ``(X,
 labels)``. Everything is a plain array, drawn from ``random_state`` alone.

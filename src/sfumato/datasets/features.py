@@ -13,28 +13,10 @@ from ..array.validation import check_number
 from ..memberships import one_hot
 from ..numerics.simplex import softmax
 
-__all__ = [
-    "Loaded",
-    "Simulated",
-    "load_breast_cancer",
-    "load_digits",
-    "load_iris",
-    "load_wine",
-    "make_circles",
-    "make_gaussians",
-    "make_moons",
-    "make_noise",
-    "make_rings",
-    "make_spirals",
-]
-
 
 class Simulated(NamedTuple):
     """Evidence with its truth: features (n, p), similarity (n, n) or labelings (n, m); memberships
-    (n, k); labels (n,).
-
-    ``memberships`` are the best possible ones given the evidence; ``labels`` are the clusters the
-    objects were drawn from.
+    (n, k), the best possible ones given the evidence; labels (n,), the clusters drawn from.
     """
 
     evidence: np.ndarray
@@ -100,7 +82,10 @@ def make_gaussians(
     if shares.shape != (n_clusters,) or shares.min() < 0 or not 0 < shares.sum() < np.inf:
         raise ValueError(f"weights must be {n_clusters} numbers that are not negative, nor all 0")
     shares = shares / shares.sum()
-    factors = np.stack([_factor(rng, n_features, elongation) for _ in range(n_clusters)])
+    # Square roots of covariances of determinant one, turned at random.
+    axes = elongation ** np.linspace(0.5, -0.5, n_features) if n_features > 1 else np.ones(1)
+    turns = [rng.standard_normal((n_features, n_features)) for _ in range(n_clusters)]
+    factors = np.linalg.qr(np.stack(turns))[0] * axes
     centers = _centers(rng, factors, separation)
     labels = rng.choice(n_clusters, size=n_objects, p=shares)
     noise = rng.standard_normal((n_objects, n_features))
@@ -108,17 +93,16 @@ def make_gaussians(
     return Simulated(X, _posterior(X, centers, factors, shares), labels)
 
 
-def _factor(rng: np.random.Generator, p: int, elongation: float) -> np.ndarray:
-    """A square root of a covariance of determinant one, turned at random."""
-    rotation = np.linalg.qr(rng.standard_normal((p, p)))[0]
-    axes = elongation ** np.linspace(0.5, -0.5, p) if p > 1 else np.ones(1)
-    return rotation * axes
+def _posterior(
+    X: np.ndarray, centers: np.ndarray, factors: np.ndarray, shares: np.ndarray
+) -> np.ndarray:
+    whitened = np.linalg.solve(factors[:, None], (X[None] - centers[:, None])[..., None])[..., 0]
+    with np.errstate(divide="ignore"):
+        return softmax(np.log(shares) - np.square(whitened).sum(axis=2).T / 2)[0]
 
 
 def _centers(rng: np.random.Generator, factors: np.ndarray, separation: float) -> np.ndarray:
-    """Of 50 random layouts the most even one, scaled so that its closest pair lies ``separation``
-    apart.
-    """
+    """The most even of 50 random layouts, its closest pair ``separation`` apart."""
     k, p = factors.shape[:2]
     layouts = rng.standard_normal((50, k, p))
     if k == 1:
@@ -130,14 +114,6 @@ def _centers(rng: np.random.Generator, factors: np.ndarray, separation: float) -
     distances = np.sqrt(np.einsum("lai,aij,laj->la", steps, between, steps))
     best = np.argmax(distances.min(axis=1) / distances.mean(axis=1))
     return layouts[best] * (separation / distances[best].min())
-
-
-def _posterior(
-    X: np.ndarray, centers: np.ndarray, factors: np.ndarray, shares: np.ndarray
-) -> np.ndarray:
-    whitened = np.linalg.solve(factors[:, None], (X[None] - centers[:, None])[..., None])[..., 0]
-    with np.errstate(divide="ignore"):
-        return softmax(np.log(shares) - np.square(whitened).sum(axis=2).T / 2)[0]
 
 
 @documented
@@ -166,7 +142,8 @@ def make_rings(
     rng = np.random.default_rng(random_state)
     radii = np.arange(1.0, n_clusters + 1)
     labels = rng.choice(n_clusters, size=n_objects, p=radii / radii.sum())
-    return _circles(rng, radii, labels, noise)
+    angle = rng.uniform(0, 2 * np.pi, n_objects)
+    return _curve(rng, radii[labels], angle, labels, n_clusters, noise)
 
 
 @documented
@@ -201,14 +178,6 @@ def make_spirals(
     radius = np.sqrt(rng.uniform(start**2, end**2, n_objects))
     angle = 2 * np.pi * (radius + labels) / n_clusters
     return _curve(rng, radius, angle, labels, n_clusters, noise)
-
-
-def _circles(
-    rng: np.random.Generator, radii: np.ndarray, labels: np.ndarray, noise: float
-) -> Simulated:
-    """Objects on circles around the origin, one radius for each cluster."""
-    angle = rng.uniform(0, 2 * np.pi, len(labels))
-    return _curve(rng, radii[labels], angle, labels, len(radii), noise)
 
 
 def _curve(
@@ -277,7 +246,8 @@ def make_circles(
     check_numbers(factor=factor, noise=noise)
     rng = np.random.default_rng(random_state)
     labels = rng.permutation(np.arange(n_objects) % 2)
-    return _circles(rng, np.array([1.0, factor]), labels, noise)
+    angle = rng.uniform(0, 2 * np.pi, n_objects)
+    return _curve(rng, np.array([1.0, factor])[labels], angle, labels, 2, noise)
 
 
 def make_noise(
@@ -319,14 +289,11 @@ class Loaded(NamedTuple):
 def _load(name: str) -> Loaded:
     import sklearn.datasets
 
-    X, labels = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
-    return Loaded(X, labels)
+    return Loaded(*getattr(sklearn.datasets, f"load_{name}")(return_X_y=True))
 
 
 def load_iris() -> Loaded:
-    """Fisher's irises: 150 flowers, 4 lengths and widths in cm, 3 species of 50.
-
-    As in scikit-learn.
+    """Fisher's irises, as in scikit-learn: 150 flowers, 4 lengths and widths, 3 species of 50.
 
     Examples
     --------
@@ -338,9 +305,7 @@ def load_iris() -> Loaded:
 
 
 def load_wine() -> Loaded:
-    """Wines of three growers: 178 wines, 13 chemical measurements of very different scale.
-
-    As in scikit-learn.
+    """178 wines of three growers, 13 measurements of very different scale, as in scikit-learn.
 
     Examples
     --------
@@ -352,9 +317,7 @@ def load_wine() -> Loaded:
 
 
 def load_digits() -> Loaded:
-    """Handwritten digits: 1797 images of 8 x 8 pixels with 17 grey levels, 10 digits.
-
-    As in scikit-learn.
+    """1797 images of handwritten digits, 8 x 8 pixels with 17 grey levels, as in scikit-learn.
 
     Examples
     --------
@@ -366,9 +329,7 @@ def load_digits() -> Loaded:
 
 
 def load_breast_cancer() -> Loaded:
-    """Wisconsin breast cancer, diagnostic.
-
-    569 tumours, 30 measurements, malignant (0) or benign (1). As in scikit-learn.
+    """569 tumours, 30 measurements, malignant (0) or benign (1), as in scikit-learn (Wisconsin).
 
     Examples
     --------

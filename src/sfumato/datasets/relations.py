@@ -9,8 +9,6 @@ from ..memberships import check_memberships, one_hot
 from ..numerics.simplex import draw
 from .features import Simulated, check_counts, check_numbers
 
-__all__ = ["make_block_similarity", "make_labelings", "make_memberships", "make_similarity"]
-
 
 def make_memberships(
     n_objects: int = 300,
@@ -53,8 +51,7 @@ def make_similarity(
     noise: float = 0.05,
     random_state: RandomState = None,
 ) -> Simulated:
-    """A similarity  scale * u_i'u_j  with Gaussian noise, cut at zero: what the pairwise model
-    assumes.
+    """A similarity  scale * u_i'u_j  with Gaussian noise, as the pairwise model assumes it.
 
     Parameters
     ----------
@@ -83,22 +80,17 @@ def make_similarity(
     check_counts(n_objects=n_objects, n_clusters=n_clusters)
     check_numbers(scale=scale, noise=noise)
     rng = np.random.default_rng(random_state)
-    U = (
-        draw(rng, (n_objects, n_clusters), 0.3)
-        if memberships is None
-        else check_memberships(memberships)
-    )
+    drawn = memberships is None
+    U = draw(rng, (n_objects, n_clusters), 0.3) if drawn else check_memberships(memberships)
     error = np.triu(rng.normal(scale=noise, size=(len(U), len(U))), 1)
     W = scale * np.clip(U @ U.T + error + error.T, 0, None)
     np.fill_diagonal(W, scale)
     return Simulated(W, U, _draw_labels(rng, U))
 
 
-def _draw_labels(rng: np.random.Generator, U: np.ndarray, size: int | None = None) -> np.ndarray:
-    """A label from each row of U, or ``size`` of them, side by side."""
-    points = rng.random((len(U), size or 1))
-    drawn = (np.cumsum(U, axis=1)[:, None, :-1] <= points[:, :, None]).sum(axis=2)
-    return drawn[:, 0] if size is None else drawn
+def _draw_labels(rng: np.random.Generator, U: np.ndarray) -> np.ndarray:
+    """A label from each row of U."""
+    return (np.cumsum(U, axis=1)[:, :-1] <= rng.random((len(U), 1))).sum(axis=1)
 
 
 def make_block_similarity(
@@ -110,8 +102,7 @@ def make_block_similarity(
     noise: float = 0.5,
     random_state: RandomState = None,
 ) -> Simulated:
-    """A similarity whose random walk is block stochastic, after the S100 set of Verma and Meila
-    (2003).
+    """A similarity whose random walk is block stochastic, after S100 of Verma and Meila (2003).
 
     The chance to step from an object into cluster b depends only on the object's own cluster; the
     similarities themselves vary over orders of magnitude within each block, mostly because the
@@ -169,9 +160,7 @@ def make_block_similarity(
 def _scale_blocks(
     W: np.ndarray, inside: np.ndarray, shares: np.ndarray, mass: np.ndarray
 ) -> np.ndarray:
-    """Symmetric scaling  x_i W_ij x_j, one x for each block, until row i has  shares_i mass_ab  in
-    block b.
-    """
+    """Symmetric scaling  x_i W_ij x_j, one x for each block, to  shares_i mass_ab  in block b."""
     wanted = shares[:, None] * (inside @ mass)
     X = np.ones_like(wanted)
     for _ in range(2000):
@@ -193,8 +182,7 @@ def make_labelings(
     missing: float = 0.0,
     random_state: RandomState = None,
 ) -> Simulated:
-    """An ensemble of noisy clusterings of the same objects, each with its own numbering of
-    clusters.
+    """An ensemble of noisy clusterings of the same objects, each with its own numbering.
 
     In every partition each object draws its label from its row of ``memberships``, so the expected
     co-association of two objects is exactly u_i'u_j.

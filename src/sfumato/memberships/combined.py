@@ -9,13 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from ..array.arrays import namespace, to_numpy
+from ..array.arrays import device, namespace, to_numpy
 from ..array.memory import reserve
 from ..array.types import ArrayLike, Weights
+from ..data.constraints import reordered
 from ..numerics.simplex import normalize
 from .rows import check_memberships
-
-__all__ = ["align", "average", "cooccurrence", "predict_strongest", "strongest"]
 
 
 def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
@@ -50,29 +49,20 @@ def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
             f"{V.shape[0]} rows"
         )
     xp = namespace(U)
-    order = _partners(to_numpy(U.T @ xp.astype(V, U.dtype)))
-    width = max(U.shape[1], V.shape[1])
-    padded = xp.concat([U, xp.zeros_like(U[:, :1])], axis=1) if width > U.shape[1] else U
-    return xp.take(padded, xp.asarray(order, device=getattr(U, "device", None)), axis=1)
-
-
-def _partners(overlap: np.ndarray) -> np.ndarray:
-    """Column of U for every column of the aligned memberships; k, one past the last, stands for
-    zeros.
-    """
-    k, k_reference = overlap.shape
+    k, k_reference = U.shape[1], V.shape[1]
+    overlap = to_numpy(U.T @ xp.astype(V, U.dtype))
     own, partner = linear_sum_assignment(overlap, maximize=True)
-    order = np.full(max(k, k_reference), k)
+    order = np.full(max(k, k_reference), k)  # one past the last column stands for zeros
     order[partner] = own
     order[k_reference:] = np.setdiff1d(np.arange(k), own)
-    return order
+    padded = xp.concat([U, xp.zeros_like(U[:, :1])], axis=1) if k_reference > k else U
+    return reordered(padded, order, axis=1)
 
 
 def average(
     memberships: Sequence[Any], weights: Weights = None, *, reference: ArrayLike | None = None
 ) -> np.ndarray:
-    """The memberships nearest, in squared distance, to several memberships of the same objects
-    after alignment.
+    """The memberships nearest, in squared distance, to several aligned ones of the same objects.
 
     Minimises  ``sum_b weight_b |U_b P_b - M|^2``  over M and permutations P_b by turns: align all
     to M, take their mean.
@@ -107,19 +97,15 @@ def average(
             f"weights must be {len(members)} nonnegative numbers with a positive sum, got "
             f"{weights!r}"
         )
-    center = (
-        max(members, key=lambda U: U.shape[1])
-        if reference is None
-        else to_numpy(check_memberships(reference, "reference"))
-    )
+    center = max(members, key=lambda U: U.shape[1])
+    if reference is not None:
+        center = to_numpy(check_memberships(reference, "reference"))
     width = max(center.shape[1], *(U.shape[1] for U in members))
     center = np.pad(center, ((0, 0), (0, width - center.shape[1])))
     for _ in range(100):
         previous = center
-        center = normalize(
-            sum(share * align(U, center) for share, U in zip(shares, members, strict=True))
-            / shares.sum()
-        )
+        aligned = (share * align(U, center) for share, U in zip(shares, members, strict=True))
+        center = normalize(sum(aligned) / shares.sum())
         if np.array_equal(center, previous):
             break
     return center
@@ -149,14 +135,10 @@ def cooccurrence(memberships: ArrayLike, pairs: ArrayLike | None = None) -> Any:
     xp = namespace(U)
     n = U.shape[0]
     if pairs is None:
-        reserve(
-            (n, n),
-            to_numpy(U[:1]).dtype,
-            "the co-occurrence of all pairs",
-            "pass the pairs you need",
-        )
+        dtype = to_numpy(U[:1]).dtype
+        reserve((n, n), dtype, "the co-occurrence of all pairs", "pass the pairs you need")
         together = U @ U.T
-        diagonal = xp.arange(n, device=getattr(U, "device", None))
+        diagonal = xp.arange(n, device=device(U))
         together[diagonal, diagonal] = 1.0
         return together
     indices = to_numpy(pairs)
@@ -173,12 +155,9 @@ def cooccurrence(memberships: ArrayLike, pairs: ArrayLike | None = None) -> Any:
     return xp.concat([_together(U, indices[start : start + 2**16] % n) for start in starts])
 
 
-def _together(U: ArrayLike, pairs: np.ndarray) -> Any:
+def _together(U: Any, pairs: np.ndarray) -> Any:
     xp = namespace(U)
-    first, second = (
-        xp.asarray(column, device=getattr(U, "device", None))
-        for column in (pairs[:, 0], pairs[:, 1])
-    )
+    first, second = (xp.asarray(column, device=device(U)) for column in pairs.T)
     chance = xp.sum(xp.take(U, first, axis=0) * xp.take(U, second, axis=0), axis=1)
     return xp.where(first == second, xp.ones_like(chance), chance)
 
@@ -256,13 +235,8 @@ def predict_strongest(model: Any, X: Any, top: int = 8) -> sp.csr_array:
     whole = isinstance(X, (list, tuple)) and len(X) and np.ndim(X[0]) == 2
     if whole or not hasattr(X, "__getitem__"):  # soft partitions, or an operator: no rows to take
         return strongest(model.predict_proba(X), top)
-    if not hasattr(X, "shape"):
-        X = np.asarray(X)
-    if sp.issparse(X):
-        X = sp.csr_array(X)
-    first = strongest(model.predict_proba(X[:1]), top)
-    n, size = X.shape[0], max(1, 2**24 // first.shape[1])  # rows that are dense at one time
-    parts = [
-        strongest(model.predict_proba(X[start : start + size]), top) for start in range(0, n, size)
-    ]
+    X = sp.csr_array(X) if sp.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+    size = max(1, 2**24 // model.predict_proba(X[:1]).shape[1])  # rows that are dense at one time
+    blocks = (X[start : start + size] for start in range(0, X.shape[0], size))
+    parts = [strongest(model.predict_proba(block), top) for block in blocks]
     return sp.csr_array(sp.vstack(parts, format="csr"))

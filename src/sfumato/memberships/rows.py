@@ -11,24 +11,12 @@ from ..array.arrays import is_numpy, namespace, to_numpy
 from ..array.labels import encode
 from ..array.memory import reserve
 from ..array.types import ArrayLike
-from ..array.validation import check_number
+from ..array.validation import check_choice, check_number
 from ..numerics import simplex
-
-__all__ = [
-    "check_memberships",
-    "entropy",
-    "harden",
-    "margin",
-    "most_uncertain",
-    "one_hot",
-    "project_simplex",
-    "sizes",
-]
 
 
 def check_memberships(memberships: Any, name: str = "memberships") -> Any:
-    """``memberships`` as a floating array (n, k), if its rows are nonnegative and sum to one
-    (within 1e-5).
+    """``memberships`` as a floating array (n, k), if its rows are nonnegative and sum to one.
 
     Examples
     --------
@@ -36,11 +24,8 @@ def check_memberships(memberships: Any, name: str = "memberships") -> Any:
     >>> check_memberships([[1, 0], [0.25, 0.75]]).shape
     (2, 2)
     """
-    U = (
-        memberships
-        if hasattr(memberships, "ndim") and not hasattr(memberships, "iloc")
-        else np.asarray(memberships)
-    )
+    plain = hasattr(memberships, "ndim") and not hasattr(memberships, "iloc")
+    U = memberships if plain else np.asarray(memberships)
     if U.ndim != 2 or 0 in U.shape:
         raise ValueError(
             f"{name} must be an array (n_objects, n_clusters), both at least 1; got shape "
@@ -65,8 +50,7 @@ def check_memberships(memberships: Any, name: str = "memberships") -> Any:
 
 
 def harden(memberships: ArrayLike, *, threshold: float = 0.0) -> Any:
-    """Label of every object: the cluster of its largest membership, or -1 where that is below
-    ``threshold``.
+    """Label of every object: the cluster of its largest membership, -1 below ``threshold``.
 
     Parameters
     ----------
@@ -88,11 +72,7 @@ def harden(memberships: ArrayLike, *, threshold: float = 0.0) -> Any:
     threshold = check_number(threshold, "threshold", low=0, high=1)
     xp = namespace(U)
     labels = xp.argmax(U, axis=1)
-    return (
-        xp.where(xp.max(U, axis=1) >= threshold, labels, xp.full_like(labels, -1))
-        if threshold > 0
-        else labels
-    )
+    return xp.where(xp.max(U, axis=1) >= threshold, labels, xp.full_like(labels, -1))
 
 
 def entropy(memberships: ArrayLike, *, relative: bool = False) -> Any:
@@ -116,8 +96,7 @@ def entropy(memberships: ArrayLike, *, relative: bool = False) -> Any:
     """
     U = check_memberships(memberships)
     xp = namespace(U)
-    positive = U > 0
-    logs = xp.log(xp.where(positive, U, xp.ones_like(U)))
+    logs = xp.log(xp.where(U > 0, U, xp.ones_like(U)))
     values = xp.clip(-xp.sum(U * logs, axis=1), min=0.0)
     return values / float(np.log(max(2, U.shape[1]))) if relative else values
 
@@ -177,7 +156,7 @@ def sizes(memberships: ArrayLike, sample_weight: ArrayLike | None = None) -> Any
             f"sample_weight must hold one weight for each of the {U.shape[0]} objects, got shape "
             f"{tuple(weights.shape)}"
         )
-    if not bool(xp.all(xp.abs(weights) <= float(xp.finfo(U.dtype).max) / max(1, U.shape[0]))):
+    if not bool(xp.all(xp.abs(weights) <= float(xp.finfo(U.dtype).max) / U.shape[0])):
         raise ValueError(f"sample_weight must hold finite numbers that can be summed in {U.dtype}")
     return xp.astype(weights @ xp.astype(U, xp.float64), U.dtype)
 
@@ -222,12 +201,8 @@ def one_hot(
             f"labels go up to {labels.max()} but n_clusters={k}: ask for at least "
             f"{labels.max() + 1} clusters"
         )
-    reserve(
-        (len(labels), k),
-        dtype,
-        "one_hot memberships",
-        "encode the labels as 0, 1, ..., k - 1 first",
-    )
+    fix = "encode the labels as 0, 1, ..., k - 1 first"
+    reserve((len(labels), k), dtype, "one_hot memberships", fix)
     U = np.zeros((len(labels), k), dtype=dtype)
     known = np.flatnonzero(labels >= 0)
     U[known, labels[known]] = 1
@@ -258,11 +233,10 @@ def most_uncertain(
     >>> most_uncertain([[0.9, 0.1], [0.5, 0.5], [0.7, 0.3]], n_objects=2)
     array([1, 2])
     """
-    measures = {"entropy": lambda U: -entropy(U), "margin": margin}
-    if by not in measures:
-        raise ValueError(f"by must be 'entropy' or 'margin', got {by!r}")
+    check_choice(by, "by", ("entropy", "margin"))
     n_objects = check_number(n_objects, "n_objects", low=0, integer=True)
-    return np.argsort(to_numpy(measures[by](memberships)), kind="stable")[:n_objects]
+    certainty = margin(memberships) if by == "margin" else -entropy(memberships)
+    return np.argsort(to_numpy(certainty), kind="stable")[:n_objects]
 
 
 def project_simplex(scores: Any) -> Any:

@@ -319,8 +319,7 @@ class Jobs:
 
 def _candidate(function: Callable[[Trial, int], Any], trial: Trial, n_clusters: int) -> Candidate:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             values = np.atleast_1d(np.asarray(function(trial, n_clusters), dtype=np.float64))
     except Exception as error:
         return Candidate(n_clusters, np.nan, np.nan, 0.0, f"{type(error).__name__}: {error}")

@@ -133,8 +133,7 @@ def _resampled(
 ) -> np.ndarray:
     """Memberships of all objects by a fit to a resample, clusters in the order of the reference."""
     chosen, k = evidence.resample(rng), reference.shape[1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = evidence.part(chosen).fit(with_clusters(estimator, k, rng))
         aligned = align(memberships_of(model, evidence.seen_from(chosen)), reference)
     # Clusters without a partner add to none, so the rows are shared out again.
@@ -202,8 +201,7 @@ def stability(
         check_number(n_clusters, "n_clusters", low=1, high=data.n_objects, integer=True)
         estimator = with_clusters(estimator, n_clusters, None)
     values = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         known = len(getattr(estimator, "labels_", ())) == data.n_objects
         reference = estimator if known else data.fit(clone(estimator))
         labels = labels_of(reference, data.data)
@@ -363,8 +361,7 @@ def _refitted(
     """Parameters of a fit to a resample, with clusters in the order of the reference."""
     X, weights, n = data.data, data.weights, data.n_objects
     model = with_clusters(estimator, estimator.n_clusters, rng)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         if method == "weighted":
             drawn = rng.exponential(size=n)
             drawn *= 1.0 if weights is None else weights

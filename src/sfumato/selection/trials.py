@@ -57,8 +57,7 @@ class Trial(NamedTuple):
         """The estimator with its own seed, fitted on all the evidence; every number once."""
         # Several criteria use the same fit, and the chosen one is reported without fitting again.
         if n_clusters not in self.cache:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 model = with_clusters(self.estimator, n_clusters, None)
                 self.cache[n_clusters] = self.evidence.fit(model)
         return self.cache[n_clusters]

@@ -191,8 +191,7 @@ def _reliability(estimator: Estimator, draw: Any) -> tuple[float, ...]:
     model = clone(estimator).set_params(n_clusters=draw.memberships.shape[1])
     if "random_state" in model.get_params(deep=False):
         model.set_params(random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         U = align(np.asarray(model.fit(draw.evidence).memberships_), draw.memberships)
     return (
         float(np.mean(harden(U) == draw.labels)),
