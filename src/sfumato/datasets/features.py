@@ -55,8 +55,7 @@ def make_gaussians(
         Mahalanobis distance between the two closest centers, in the mean of their covariances:
         clusters overlap strongly at 1, partly at 3, and not at 6.
     elongation : float
-        Longest over shortest axis of every cluster, in a random orientation each: 1 gives spherical
-        clusters; at 5, k-means fails.
+        Longest over shortest axis of every cluster: 1 gives spheres; at 5, k-means fails.
     weights : array of shape (n_clusters,), optional
         Chance of each cluster, equal by default.
     random_state : None, int or Generator
@@ -253,18 +252,12 @@ def make_circles(
 def make_noise(
     n_objects: int = 300, *, n_features: int = 2, random_state: RandomState = None
 ) -> Simulated:
-    """Features without any clusters: one uniform cloud, one cluster of everything.
+    """Features without any clusters: one uniform cloud in [0, 1], one cluster of everything.
 
     Parameters
     ----------
     n_objects, n_features : int
     random_state : None, int or Generator
-
-    Returns
-    -------
-    simulated : Simulated
-        Features (n_objects, n_features) uniform in [0, 1], memberships (n_objects, 1) of ones,
-        labels of zeros.
 
     Examples
     --------

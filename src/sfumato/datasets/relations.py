@@ -17,19 +17,14 @@ def make_memberships(
     concentration: float = 0.3,
     random_state: RandomState = None,
 ) -> np.ndarray:
-    """Memberships drawn from a symmetric Dirichlet distribution.
+    """Memberships (n_objects, n_clusters) drawn from a symmetric Dirichlet distribution.
 
     Parameters
     ----------
     n_objects, n_clusters : int
     concentration : float
-        Near 0 almost every object is certain, 1 is uniform on the simplex, large values give nearly
-        equal memberships.
+        Near 0 almost every object is certain, 1 is uniform, large values are nearly equal.
     random_state : None, int or Generator
-
-    Returns
-    -------
-    memberships : array of shape (n_objects, n_clusters)
 
     Examples
     --------
@@ -67,8 +62,7 @@ def make_similarity(
     Returns
     -------
     simulated : Simulated
-        Symmetric similarity (n, n), its diagonal at ``scale``; the memberships; a label drawn from
-        each row of them.
+        Symmetric similarity (n, n), its diagonal at ``scale``; memberships; labels drawn from them.
 
     Examples
     --------
@@ -104,9 +98,8 @@ def make_block_similarity(
 ) -> Simulated:
     """A similarity whose random walk is block stochastic, after S100 of Verma and Meila (2003).
 
-    The chance to step from an object into cluster b depends only on the object's own cluster; the
-    similarities themselves vary over orders of magnitude within each block, mostly because the
-    degrees do. The defaults give a spectrum like that of S100.
+    The chance to step from an object into cluster b depends only on the object's own cluster, while
+    similarities vary over orders of magnitude. The defaults give a spectrum like that of S100.
 
     Parameters
     ----------
@@ -116,15 +109,13 @@ def make_block_similarity(
     spread : float
         Standard deviation of the logarithms of the degrees.
     noise : float
-        Standard deviation of the logarithms of the similarities around what the degrees and
-        clusters expect.
+        Standard deviation of the logarithms of the similarities around what these expect.
     random_state : None, int or Generator
 
     Returns
     -------
     simulated : Simulated
-        Symmetric similarity (n, n), one-hot memberships, labels; the cluster sizes differ by up to
-        a factor of three.
+        Symmetric similarity (n, n), one-hot memberships, labels; the sizes differ up to threefold.
 
     Examples
     --------

@@ -121,10 +121,6 @@ def matched_accuracy(left: Side, right: Side, weights: np.ndarray | None) -> flo
 
     %(objects)s
 
-    Returns
-    -------
-    accuracy : float or Estimate
-
     Examples
     --------
     >>> from sfumato.metrics import matched_accuracy
@@ -141,14 +137,12 @@ def matched_accuracy(left: Side, right: Side, weights: np.ndarray | None) -> flo
 
 
 def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) -> float:
-    r"""Logarithm of the Bayes factor that the rows of a table have distributions of their own,
-    against one that they share.
+    r"""Log Bayes factor (in nats) of a distribution for each row of a table, against one for all.
 
     .. math:: \log \prod_j \frac{B(p + r_j)}{B(p)} - \log \frac{B(p + \sum_j r_j)}{B(p)}, \qquad
               B(a) = \frac{\prod_i \Gamma(a_i)}{\Gamma(\sum_i a_i)}
 
-    Above 0 the rows (clusters) and columns (classes) depend on each other, below 0 they are better
-    described as independent. The row totals are taken as given.
+    Above 0 rows and columns depend on each other. The row totals are taken as given.
 
     Parameters
     ----------
@@ -157,15 +151,10 @@ def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) 
     prior : float or array of shape (n_columns,), default 1.0
         Parameters of the Dirichlet prior of each distribution.
 
-    Returns
-    -------
-    log_bayes_factor : float
-        In nats.
-
     References
     ----------
-    .. [1] I. J. Good, "On the application of symmetric Dirichlet distributions and their mixtures
-       to contingency tables", Annals of Statistics 4, 1976.
+    .. [1] I. J. Good, On the application of symmetric Dirichlet distributions and their mixtures
+       to contingency tables, Annals of Statistics 4, 1976.
 
     Examples
     --------
@@ -177,10 +166,7 @@ def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) 
     """
     r = np.asarray(table, dtype=np.float64)
     if r.ndim != 2 or 0 in r.shape:
-        raise ValueError(
-            "table must hold clusters in rows and classes in columns, both at least 1; got shape "
-            f"{r.shape}"
-        )
+        raise ValueError(f"table must hold clusters in rows, classes in columns; got {r.shape}")
     if not np.isfinite(r).all() or r.min() < 0:
         raise ValueError(
             f"table must hold finite nonnegative counts, got {r.min():g} as the smallest: count "

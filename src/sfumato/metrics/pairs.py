@@ -83,19 +83,15 @@ def pair_confusion(
     sample_weight: ArrayLike | None = None,
     unseen: str = "ignore",
 ) -> np.ndarray:
-    """Expected numbers of pairs apart or together in the reference (rows) and in the clustering
-    (columns).
+    """Expected numbers of pairs ``[[TN, FP], [FN, TP]]``: rows apart or together in the reference,
+    columns in the clustering.
+
+    Over pairs i < j: half of scikit-learn's ``pair_confusion_matrix``, which counts both orders.
 
     Parameters
     ----------
     reference, clustering, sample_weight, unseen
         As for ``rand_index``.
-
-    Returns
-    -------
-    counts : array of shape (2, 2)
-        ``[[TN, FP], [FN, TP]]`` over pairs i < j: half of scikit-learn's ``pair_confusion_matrix``,
-        which counts both orders.
 
     Examples
     --------
@@ -135,9 +131,7 @@ def rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 @comparison
 def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Agreement of co-occurrences above chance.
-
-     (sum pq - E) / ((sum p^2 + sum q^2)/2 - E),  E = sum p sum q / pairs.
+    """(sum pq - E) / ((sum p^2 + sum q^2)/2 - E),  E = sum p sum q / pairs: agreement above chance.
 
     The index of Hubert and Arabie (1985) on labels; on memberships 1 for a soft clustering against
     itself.
@@ -169,10 +163,6 @@ def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float
 
     %(pairs)s
 
-    Returns
-    -------
-    precision : float or Estimate
-
     Examples
     --------
     >>> from sfumato.metrics import pair_precision
@@ -188,10 +178,6 @@ def pair_recall(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Share of the pairs together in the reference that are so in the clustering; 1 if none are.
 
     %(pairs)s
-
-    Returns
-    -------
-    recall : float or Estimate
 
     Examples
     --------
@@ -209,10 +195,6 @@ def pair_f1(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
     %(pairs)s
 
-    Returns
-    -------
-    f1 : float or Estimate
-
     Examples
     --------
     >>> from sfumato.metrics import pair_f1
@@ -228,7 +210,7 @@ def brier_score(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Mean squared difference of co-occurrences, (p_ij - q_ij)^2 over pairs; 0 is perfect.
 
     Against labels it is a proper score of the probabilities that two objects belong together: its
-    expected value is least for the true probabilities. Nothing n x n is made.
+    expected value is least for the true probabilities.
 
     %(pairs)s
 
@@ -278,8 +260,7 @@ def calibration_curve(
 ) -> CalibrationCurve:
     """How often pairs that should be together with chance p are together in the reference.
 
-    A calibrated clustering lies on the diagonal: of the pairs it gives p = 0.7, seven in ten are
-    together.
+    Of the pairs that a calibrated clustering gives p = 0.7, seven in ten are together.
 
     Parameters
     ----------
@@ -293,11 +274,6 @@ def calibration_curve(
         Level of bootstrap intervals over objects for the observed shares, such as 0.95.
     random_state : None, int or Generator
         Of the drawn pairs and the bootstrap.
-
-    Returns
-    -------
-    curve : CalibrationCurve
-        Arrays ``predicted``, ``observed``, ``weight``, ``low``, ``high`` over bins, and ``error``.
 
     Examples
     --------

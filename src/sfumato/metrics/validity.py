@@ -32,21 +32,15 @@ def partition_coefficient(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean of |u_i|^2, between 1/k (equal memberships) and 1 (every object is certain) (Bezdek
-    1981).
+    """Mean of |u_i|^2, from 1/k (equal memberships) to 1 (every object is certain) (Bezdek 1981).
 
     Parameters
     ----------
     clustering : memberships of shape (n, k), or labels of shape (n,)
     normalized : bool
-        Stretch to [0, 1]:  1 - k/(k-1) (1 - coefficient)  (Dave 1996), which does not favour small
-        k.
+        Stretch to [0, 1]:  1 - k/(k-1) (1 - coefficient)  (Dave 1996), which favours no k.
     %(sample_weight)s
     %(bootstrap)s
-
-    Returns
-    -------
-    coefficient : float or Estimate
 
     Examples
     --------
@@ -71,8 +65,7 @@ def partition_entropy(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean entropy of the memberships in nats, between 0 (every object is certain) and log k
-    (Bezdek 1981).
+    """Mean entropy of the memberships in nats, from 0 (all certain) to log k (Bezdek 1981).
 
     Parameters
     ----------
@@ -81,10 +74,6 @@ def partition_entropy(
         Divide by log k.
     %(sample_weight)s
     %(bootstrap)s
-
-    Returns
-    -------
-    entropy : float or Estimate
 
     Examples
     --------
@@ -124,13 +113,12 @@ def xie_beni(
 
     sum_i sum_r u_ir^m |x_i - c_r|^2 / (n min_{r != s} |c_r - c_s|^2)
 
-    Infinite where two centers coincide, so that copies of a center never look like the best
-    clustering. Xie and Beni (1991).
+    Infinite where two centers coincide, so that copies of a center never look best. Xie and Beni
+    (1991).
 
     Parameters
     ----------
     X : array of shape (n, p)
-        Features.
     clustering : memberships of shape (n, k), or labels of shape (n,); at least two clusters
     centers : array of shape (k, p), optional
         By default the means with weights u^m.
@@ -138,10 +126,6 @@ def xie_beni(
         The exponent m.
     %(sample_weight)s
     %(bootstrap)s
-
-    Returns
-    -------
-    index : float or Estimate
 
     Examples
     --------
@@ -183,18 +167,15 @@ def silhouette(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean silhouette of the labels: how much nearer objects are to their own cluster than to the
-    next one.
+    """Mean silhouette of the labels: how much nearer objects are to their own cluster.
 
     The mean of s_i = (b_i - a_i) / max(a_i, b_i), a_i the mean distance to the own cluster and b_i
-    to the nearest other one (Rousseeuw 1987); ``fuzzy_silhouette`` weighs it by the margins of
-    memberships, whose largest entries are the labels here.
+    to the nearest other one (Rousseeuw 1987).
 
     Parameters
     ----------
     X : array of shape (n, p)
-        Features.
-    clustering : labels of shape (n,), or memberships of shape (n, k)
+    clustering : labels of shape (n,), or memberships of shape (n, k), of which the largest count
     %(sample_weight)s
     %(bootstrap)s
 
@@ -223,17 +204,14 @@ def fuzzy_silhouette(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean silhouette, in which an object counts by the margin of its membership: sum_i margin_i^a
-    s_i / sum_i margin_i^a.
+    """Mean of the silhouettes s_i of ``silhouette``, weighed by margin_i^a of the memberships.
 
-    s_i = (b_i - a_i) / max(a_i, b_i), a_i the mean distance to the own (most likely) cluster and
-    b_i to the nearest other one. Distances are Euclidean, made block by block: O(n^2 p) time, no n
-    x n memory. Campello and Hruschka (2006).
+    Distances are Euclidean, made block by block: O(n^2 p) time, no n x n memory. Campello and
+    Hruschka (2006).
 
     Parameters
     ----------
     X : array of shape (n, p)
-        Features.
     clustering : memberships of shape (n, k), or labels of shape (n,)
     exponent : float
         The power a; 0 counts all objects alike.
@@ -305,12 +283,10 @@ class ConsensusDistribution(NamedTuple):
 
 
 def consensus_distribution(coassociations: Mapping[int, Any]) -> ConsensusDistribution:
-    """The distribution of co-association values for every number of clusters, its area and the
-    change of the area.
+    """The distribution of co-association values for every number of clusters, and its area.
 
     With clear clusters pairs are together nearly always or nearly never: the curve is flat between
-    0 and 1. The number of clusters is the one after which the area hardly grows (Monti et al.
-    2003). ``selection`` has PAC, the height that a curve gains between two values.
+    0 and 1. The number of clusters is the one after which the area hardly grows [1]_.
 
     Parameters
     ----------
@@ -318,14 +294,9 @@ def consensus_distribution(coassociations: Mapping[int, Any]) -> ConsensusDistri
         The co-association of clusterings with this number of clusters, such as
         ``similarity.coassociation(labelings)``; NaN for pairs that no clustering saw together.
 
-    Returns
-    -------
-    distribution : ConsensusDistribution
-
     References
     ----------
-    Monti, Tamayo, Mesirov and Golub (2003). Consensus clustering: a resampling-based method for
-    class discovery and visualization of gene expression microarray data. Machine Learning 52.
+    .. [1] Monti, Tamayo, Mesirov and Golub (2003). Consensus clustering. Machine Learning 52.
 
     Examples
     --------
