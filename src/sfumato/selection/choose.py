@@ -16,8 +16,7 @@ from ..array.warn import warn
 from ..engine.growth import GROWTH
 from ..engine.structure import FEWEST, LEVEL, PREFIX, SEARCH_TESTS, Structure, convinces
 from ._evidence import TUNING, Evidence, Features, as_evidence
-from .criteria import criterion_weights, supported_numbers
-from .trials import CRITERIA, Trial
+from .criteria import CRITERIA, Trial, criterion_weights, supported_numbers
 
 INFORMATION = ("bic", "icl", "aic")  # criteria that compare with one cluster themselves
 
@@ -104,8 +103,8 @@ def choose_n_clusters(
     candidates : iterable of int, optional
         By default 1 to ``max_clusters``, and more while the best is the largest one tried.
     max_clusters : int, optional
-        Largest number tried at first, by default the estimator's own ``max_clusters`` (20 where it
-        has none); four times as many at most, with a warning.
+        Largest number tried at first, by default the estimator's own (20 where it has none); four
+        times as many at most, with a warning.
     criterion : str or callable
         "auto": the criterion of the estimator if it has one (mixtures: BIC, consensus:
         ``selection``), else "structure": the largest number whose clusters are all separated (fewer
@@ -129,8 +128,7 @@ def choose_n_clusters(
     Returns
     -------
     choice : Choice
-        ``n_clusters``, ``preferred``, ``table``, ``distribution``, ``structure``, ``supported``,
-        ``estimator``; prints as a table. A failed candidate is kept with the reason.
+        Prints as a table. A failed candidate is kept with the reason.
 
     Examples
     --------
@@ -353,8 +351,8 @@ def _ranked(table: list[Candidate], name: str) -> list[int]:
 
 
 def _with_probabilities(table: list[Candidate], name: str) -> tuple[Candidate, ...]:
-    """Posterior weights of information criteria, shares of the scores of one spectrum or posterior;
-    else how often a candidate wins if scores vary.
+    """The table with probabilities: shares of weights or scores that are comparable, else how often
+    a candidate wins if scores vary.
 
     For the structure test, p over the largest p value that is accepted is read as the probability
     that these clusters do not exist.

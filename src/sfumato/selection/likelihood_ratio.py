@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from ..array.docs import documented
 from ..array.types import Array, ArrayLike, Estimator, RandomState
 from ..array.validation import as_generator, check_number
 from ..array.warn import warn
@@ -33,6 +34,7 @@ class LikelihoodRatio(NamedTuple):
     tests: tuple[RatioTest, ...]
 
 
+@documented
 def bootstrap_likelihood_ratio(
     estimator: Estimator,
     X: Array,
@@ -46,37 +48,29 @@ def bootstrap_likelihood_ratio(
 ) -> LikelihoodRatio:
     """Number of clusters by testing k against k + 1 until a test does not reject.
 
-    The statistic is twice the gain in log-likelihood. The regularity conditions of its usual
-    chi-squared distribution fail for mixtures, so it is compared with its values on data drawn from
-    the fitted mixture of k clusters (McLachlan [1]_). The p-value is (1 + number of draws at least
-    as large) / (1 + number of draws).
+    The statistic is twice the gain in log-likelihood. Its usual chi-squared distribution does not
+    hold for mixtures, so it is compared with its values on data drawn from the fitted mixture of k
+    clusters [1]_. The p-value is (1 + number of draws at least as large) / (1 + number of draws).
 
     Parameters
     ----------
     estimator : mixture
         With ``n_clusters``, ``score`` (log-likelihood per object) and ``sample``; its shape must be
-        fixed, such as ``GaussianMixture(covariance_type="tied")``. It is cloned, and its other
-        parameters (``n_init``) hold for every fit.
+        fixed, such as ``GaussianMixture(covariance_type="tied")``. It is cloned.
     X : array or data frame of shape (n, p)
         Missing values of an array are missing in the same places of the drawn data.
     max_clusters : int, default=9
         The largest k + 1.
     n_resamples : int, default=99
-        Data sets drawn for each test. The least p-value is 1 / (n_resamples + 1), and a warning
-        says so where that is above ``level``.
+        Data sets drawn for each test. The least p-value is 1 / (n_resamples + 1).
     level : float, default=0.05
         A p-value at most this large rejects k.
-    random_state : None, int, RandomState or Generator
-    n_jobs : int, optional
-        Draws fitted at once, as in joblib. The answer does not depend on it.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after every draw, ``total`` that of all possible tests.
+    %(resamples)s
 
     Returns
     -------
     result : LikelihoodRatio
-        ``n_clusters`` and ``tests``, each with ``n_clusters``, ``statistic``, ``p_value`` and
-        ``draws``.
+        ``n_clusters`` and ``tests`` (``n_clusters``, ``statistic``, ``p_value``, ``draws``).
 
     References
     ----------

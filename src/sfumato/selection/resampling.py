@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
+from ..array.docs import documented
 from ..array.memory import reserve
 from ..array.types import ArrayLike, Estimator, RandomState
 from ..array.validation import as_generator, check_choice, check_number, check_weights
@@ -30,9 +31,7 @@ from .choose import Jobs
 
 
 class Uncertainty(NamedTuple):
-    """Memberships (n, k) of the fit, and ``draws`` (n_resamples, n, k) of resampled fits with their
-    clusters in the same order.
-    """
+    """Memberships (n, k) of the fit, and ``draws`` (n_resamples, n, k), clusters in one order."""
 
     memberships: np.ndarray
     draws: np.ndarray
@@ -48,10 +47,7 @@ class Uncertainty(NamedTuple):
         return Estimate(self.memberships, *_percentiles(self.draws, level))
 
     def cooccurrence(self, pairs: ArrayLike, level: float = 0.95) -> Estimate:
-        """Percentile intervals of u_i'u_j for chosen pairs (m, 2).
-
-        No matching of clusters enters.
-        """
+        """Percentile intervals of u_i'u_j for pairs (m, 2); no matching of clusters enters."""
         values = np.stack([cooccurrence(draw, pairs) for draw in self.draws])
         return Estimate(cooccurrence(self.memberships, pairs), *_percentiles(values, level))
 
@@ -61,6 +57,7 @@ def _percentiles(values: np.ndarray, level: float) -> np.ndarray:
     return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
 
 
+@documented
 def bootstrap(
     estimator: Estimator,
     evidence: ArrayLike,
@@ -75,8 +72,7 @@ def bootstrap(
 
     Objects (features), halves of the objects (similarities) or partitions (labelings) are drawn
     anew, the estimator is fitted to them, and its memberships of **all** objects are put in the
-    order of the fit to all the evidence by optimal assignment, so that the order of clusters in a
-    fit does not matter.
+    order of the fit to all the evidence by optimal assignment.
 
     Parameters
     ----------
@@ -87,11 +83,7 @@ def bootstrap(
     n_resamples : int
     sample_weight : array of shape (n,), optional
         Passed to ``fit``, with features.
-    random_state : None, int, RandomState or Generator
-    n_jobs : int, optional
-        Resamples fitted at once, as in joblib. The answer does not depend on it.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after every resample.
+    %(resamples)s
 
     Returns
     -------
@@ -117,12 +109,8 @@ def bootstrap(
     memberships = np.asarray(
         model.memberships_ if hasattr(model, "memberships_") else memberships_of(model, data.data)
     )
-    reserve(
-        (n_resamples, *memberships.shape),
-        memberships.dtype,
-        "the memberships of all resamples",
-        "ask for fewer resamples",
-    )
+    shape, what = (n_resamples, *memberships.shape), "the memberships of all resamples"
+    reserve(shape, memberships.dtype, what, "ask for fewer resamples")
     calls = [(estimator, data, memberships, stream) for stream in rng.spawn(n_resamples)]
     draws = Jobs(n_jobs, progress, n_resamples)(_resampled, calls)
     return Uncertainty(memberships, np.stack(draws), model)
@@ -160,8 +148,8 @@ def stability(
 ) -> Stability:
     """How far fits to resamples agree with the fit to all: 1 is the same, 0 is chance.
 
-    Resamples are bootstrap draws of the same size, fitted with the same settings, a search over
-    numbers of clusters included; each model labels all objects.
+    Resamples are bootstrap draws, fitted with the same settings, a search over numbers of clusters
+    included; each model labels all objects.
 
     Parameters
     ----------
@@ -172,17 +160,11 @@ def stability(
         similarity half of the objects are, since copies would be too similar.
     n_clusters : int, optional
         Number of clusters in place of that of the estimator.
-    n_resamples : int
-        Number of resamples.
-    max_objects : int
-        Resamples of more objects are of this size.
+    n_resamples, max_objects : int
+        Number of resamples, and their largest size.
     sample_weight : array of shape (n,), optional
         Passed to ``fit``, with features.
     random_state : None, int, RandomState or Generator
-
-    Returns
-    -------
-    stability : Stability
 
     Examples
     --------
@@ -242,6 +224,7 @@ class ParameterUncertainty(NamedTuple):
         }
 
 
+@documented
 def parameter_intervals(
     estimator: Estimator,
     X: ArrayLike,
@@ -256,8 +239,7 @@ def parameter_intervals(
     """Standard errors and intervals of the parameters of a mixture, by the bootstrap.
 
     The mixture is fitted to every resample; its clusters are matched to those of the fit to all
-    objects by the overlap of the memberships of all objects, so that the order of clusters in a fit
-    does not matter.
+    objects by the overlap of memberships.
 
     Parameters
     ----------
@@ -271,18 +253,14 @@ def parameter_intervals(
         exponential weight instead (weighted likelihood bootstrap [1]_): no object is ever absent,
         so small clusters do not vanish.
     sample_weight : array of shape (n,), optional
-    random_state : None, int, RandomState or Generator
-    n_jobs : int, optional
-        Resamples fitted at once, as in joblib. The answer does not depend on it.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after every resample.
+    %(resamples)s
 
     Returns
     -------
     uncertainty : ParameterUncertainty
-        ``values``, ``standard_errors`` and ``intervals(level)``, dicts by the names of the
-        parameters (``"weights"``, ``"means"``, ``"covariances"``, ...; for columns of a
-        ``MixedMixture`` ``"age mean"``), ``draws``, and the fitted ``estimator``.
+        ``values``, ``draws``, ``standard_errors`` and ``intervals(level)``, dicts by the names of
+        the parameters (``"means"``; for a column of a ``MixedMixture`` ``"age mean"``), and the
+        fitted ``estimator``.
 
     References
     ----------

@@ -30,17 +30,13 @@ from ._evidence import TUNING
 
 
 def temper(memberships: ArrayLike, temperature: float) -> np.ndarray:
-    """Memberships made less certain (temperature above 1) or more certain (below 1).
+    """Memberships (n, k) made less certain (temperature above 1) or more certain (below 1).
 
     Parameters
     ----------
     memberships : array of shape (n, k)
     temperature : float
         Positive; 1 changes nothing. Memberships of exactly 0 stay 0.
-
-    Returns
-    -------
-    memberships : array of shape (n, k)
 
     Examples
     --------
@@ -63,7 +59,9 @@ def fit_temperature(
     together: Any = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The temperature at which co-occurrences have the least Brier score against the truth.
+    """The temperature, 1/50 to 50, at which co-occurrences have the least Brier score.
+
+    Above 1 the memberships were too confident.
 
     Parameters
     ----------
@@ -72,15 +70,9 @@ def fit_temperature(
     reference : labels of shape (n,) or memberships of shape (n, k'), optional
         What is known about the objects. Their names need not match the clusters.
     pairs, together : integer array of shape (m, 2) and array of shape (m,), optional
-        In place of ``reference``: pairs of objects, and whether they belong together (0 or 1, or a
-        chance).
+        In place of ``reference``: pairs, and the chance (or 0 or 1) that they belong together.
     sample_weight : array of shape (n,), optional
         With ``reference``: a pair counts as often as the product of its two weights.
-
-    Returns
-    -------
-    temperature : float
-        Between 1/50 and 50. Above 1 the memberships were too confident.
 
     Examples
     --------
@@ -118,9 +110,8 @@ def fit_temperature(
 class Reliability(NamedTuple):
     """A row of a calibration report, means over draws.
 
-    ``confidence`` is the mean largest membership and should equal ``accuracy``; ``distance`` is the
-    root mean square distance to the true posterior, ``calibration_error`` that of the
-    co-occurrences, ``temperature`` the best one.
+    ``confidence`` is the mean largest membership and should equal ``accuracy``; ``distance`` is
+    that to the true posterior, ``calibration_error`` that of the co-occurrences.
     """
 
     model: str
@@ -145,7 +136,8 @@ def calibration_report(
     n_draws: int = 3,
     random_state: RandomState = 0,
 ) -> list[Reliability]:
-    """Calibration of models on overlapping Gaussians, where the true posterior is known.
+    """Calibration of models on overlapping Gaussians, where the true posterior is known: a row for
+    each model and separation.
 
     Parameters
     ----------
@@ -156,11 +148,6 @@ def calibration_report(
     n_objects, n_draws : int
         Size and number of the data sets for each separation.
     random_state : None, int or Generator
-
-    Returns
-    -------
-    report : list of Reliability
-        One row for each model and separation.
 
     Examples
     --------
@@ -226,14 +213,9 @@ def verdict(
         Result of the structure test; ``structure_`` of a fitted clusterer if not given.
     stability : float, optional
         Agreement of fits to resamples, such as ``stability(model, X).agreement``.
-    automatic : bool
-        Whether the number of clusters was chosen from the data; known of a fitted clusterer.
-    noise : bool
-        Whether the last column is noise, not a cluster; known of a fitted clusterer.
-
-    Returns
-    -------
-    verdict : Verdict
+    automatic, noise : bool
+        Whether the number of clusters was chosen from the data, and whether the last column is
+        noise, not a cluster; known of a fitted clusterer.
 
     Examples
     --------
