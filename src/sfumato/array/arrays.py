@@ -41,7 +41,7 @@ def _compat(root: str) -> Any:
         ) from error
 
 
-def reader(array: Any) -> Any:
+def reader(array: object) -> Any:
     """The module of this package that reads arrays of this library, imported when one arrives; None
     for arrays that need none.
     """
@@ -54,7 +54,7 @@ def is_numpy(*arrays: Any) -> bool:
     return namespace(*arrays) is np
 
 
-def is_bfloat16(array: Any) -> bool:
+def is_bfloat16(array: object) -> bool:
     """Whether an array holds bfloat16, which NumPy does not have."""
     return str(getattr(array, "dtype", "")).endswith("bfloat16")
 

@@ -272,7 +272,7 @@ def extremes_of(block: Any) -> np.ndarray:
     return np.stack([to_numpy(xp.min(block, axis=0)), to_numpy(xp.max(block, axis=0))])
 
 
-def _mapped(X: Any) -> bool:
+def _mapped(X: object) -> bool:
     """Whether the numbers lie in a memory-mapped file, not in memory."""
     while isinstance(X, np.ndarray):
         if isinstance(X, np.memmap):

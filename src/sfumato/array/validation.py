@@ -15,7 +15,7 @@ from .arrays import to_numpy
 from .types import ArrayLike, RandomState
 
 
-def refuse_mask(X: Any, name: str) -> None:
+def refuse_mask(X: object, name: str) -> None:
     """Refuse a masked array: its mask would be ignored."""
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(

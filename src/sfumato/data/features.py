@@ -67,7 +67,7 @@ def check_features(
     return X
 
 
-def _known(X: Any) -> bool:
+def _known(X: object) -> bool:
     """Whether NumPy, SciPy or a library of data frames handles X."""
     return is_numpy(X) or sp.issparse(X) or hasattr(X, "__dataframe__") or hasattr(X, "iloc")
 
@@ -195,7 +195,7 @@ def _observed(X: Any) -> np.ndarray | None:
     return None if seen.all() or not seen.any() else seen
 
 
-def refuse_spread(estimator: Estimator, X: Any) -> None:
+def refuse_spread(estimator: Estimator, X: object) -> None:
     """Refuse a dask array where the estimator needs all objects in one place."""
     if reader(X) is None or estimator._streams():
         return
@@ -233,7 +233,7 @@ def _check_foreign(estimator: Estimator, X: Array, reset: bool) -> Any:
     return X
 
 
-def refuse_tensors(estimator: Estimator, X: Any) -> None:
+def refuse_tensors(estimator: Estimator, X: object) -> None:
     """Refuse arrays of PyTorch and other libraries where the estimator reads NumPy alone."""
     if _known(X) or reader(X) is not None or not hasattr(X, "ndim"):
         return

@@ -18,7 +18,7 @@ from ..array.arrays import to_numpy
 from ..array.docs import documented
 from ..array.labels import encode
 from ..array.types import ArrayLike, RandomState
-from ..array.validation import check_choice, check_weights, refuse_mask
+from ..array.validation import as_generator, check_choice, check_weights, refuse_mask
 from ..memberships import check_memberships
 
 Side = Any
@@ -125,7 +125,7 @@ def measure(
     n: int,
     sample_weight: ArrayLike | None,
     interval: float | None,
-    random_state: Any,
+    random_state: RandomState,
 ) -> float | Estimate:
     """``function(weights)``, and around it the percentile bootstrap over objects if an ``interval``
     such as 0.95 is asked for.
@@ -136,7 +136,7 @@ def measure(
     value = float(function(weights))
     if interval is None:
         return value
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
     draws = [function(resampled) for resampled in bootstrap_weights(rng, n, weights, interval)]
     # Between infinite draws there is nothing to interpolate.
     between: Literal["linear", "nearest"] = "linear" if np.isfinite(draws).all() else "nearest"

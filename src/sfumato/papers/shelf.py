@@ -118,7 +118,11 @@ class Shelf:
     """
 
     def __init__(
-        self, folder: Any = None, *, online: bool = False, say: Callable[[str], None] | None = None
+        self,
+        folder: str | Path | None = None,
+        *,
+        online: bool = False,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         self.folder = None if folder is None else Path(folder)
         self.trouble = None if online else "OpenML was not asked"

@@ -46,14 +46,14 @@ def seeded(model: Estimator, rng: np.random.Generator | None) -> Any:
     return model
 
 
-def memberships_of(model: Estimator, evidence: Any) -> np.ndarray:
+def memberships_of(model: Estimator, evidence: ArrayLike) -> np.ndarray:
     """Memberships of new objects; one-hot where the model has only labels."""
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(evidence))
     return one_hot(np.asarray(model.predict(evidence)), getattr(model, "n_clusters", None))
 
 
-def labels_of(model: Estimator, evidence: Any) -> np.ndarray:
+def labels_of(model: Estimator, evidence: ArrayLike) -> np.ndarray:
     """Labels of the fitted objects."""
     return np.asarray(model.labels_ if hasattr(model, "labels_") else model.predict(evidence))
 

@@ -189,7 +189,7 @@ def _chosen_by_itself(
     data: Evidence,
     sizes: list[int] | None,
     max_clusters: int | None,
-    criterion: Any,
+    criterion: object,
 ) -> Choice | None:
     """What an estimator chooses by a criterion of its own; None where it has none, or not this one.
 
@@ -225,7 +225,7 @@ def _own_criteria(estimator: Estimator) -> tuple[str, ...]:
 
 
 def _inferred(
-    estimator: Estimator, data: Evidence, sizes: list[int] | None, criterion: Any
+    estimator: Estimator, data: Evidence, sizes: list[int] | None, criterion: object
 ) -> Choice:
     """One fit of a model that infers the number, with its posterior as scores."""
     name = type(estimator).__name__

@@ -67,7 +67,7 @@ def supported_numbers(scores: dict[int, float]) -> list[int]:
     return sorted((k for k, score in scores.items() if score >= least), reverse=True)
 
 
-def criterion_weights(information: Any) -> np.ndarray:
+def criterion_weights(information: ArrayLike) -> np.ndarray:
     """Posterior over candidates from BIC or ICL: exp(-value / 2), normalised; NaN is impossible."""
     values = np.asarray(information, dtype=np.float64)
     known = np.isfinite(values)
@@ -77,7 +77,7 @@ def criterion_weights(information: Any) -> np.ndarray:
     return weights / weights.sum()
 
 
-def prediction_strength(own: Any, predicted: Any) -> float:
+def prediction_strength(own: ArrayLike, predicted: ArrayLike) -> float:
     """Least share, over clusters of ``own``, of its pairs that ``predicted`` keeps together.
 
     ``own`` are labels of held-out objects by a fit to themselves, ``predicted`` those by a fit to
@@ -108,12 +108,12 @@ def dispersion(X: Array, labels: ArrayLike) -> float:
     return float(max(0.0, np.square(X).sum() - (np.square(sums).sum(axis=1) / sizes).sum()))
 
 
-def gap_statistic(dispersions: Any, references: Any) -> tuple[np.ndarray, np.ndarray]:
+def gap_statistic(dispersions: ArrayLike, references: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Gap of each of m numbers of clusters and its standard error (Tibshirani, Walther, Hastie
     2001), from the dispersions (m,) on the evidence and those (b, m) on b structureless draws.
     """
-    tiny = np.finfo(float).tiny
-    own, drawn = (np.log(np.maximum(values, tiny)) for values in (dispersions, references))
+    given = np.asarray(dispersions), np.asarray(references)
+    own, drawn = (np.log(np.maximum(values, np.finfo(float).tiny)) for values in given)
     return drawn.mean(axis=0) - own, drawn.std(axis=0) * np.sqrt(1 + 1 / len(drawn))
 
 

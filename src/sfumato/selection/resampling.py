@@ -137,7 +137,7 @@ class Stability(NamedTuple):
 
 
 def stability(
-    estimator: Any,
+    estimator: Estimator,
     evidence: ArrayLike,
     n_clusters: int | None = None,
     *,

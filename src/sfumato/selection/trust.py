@@ -21,8 +21,8 @@ from sklearn.base import clone
 from ..array.arrays import to_numpy
 from ..array.types import ArrayLike, Estimator, RandomState
 from ..array.validation import check_number
-from ..datasets import make_gaussians
-from ..engine.structure import CONFIDENT
+from ..datasets import Simulated, make_gaussians
+from ..engine.structure import CONFIDENT, Structure
 from ..memberships import align, check_memberships, cooccurrence, harden
 from ..metrics import brier_score, calibration_curve
 from ..numerics.simplex import softmax
@@ -53,10 +53,10 @@ def temper(memberships: ArrayLike, temperature: float) -> np.ndarray:
 
 def fit_temperature(
     memberships: ArrayLike,
-    reference: Any = None,
+    reference: ArrayLike | None = None,
     *,
-    pairs: Any = None,
-    together: Any = None,
+    pairs: ArrayLike | None = None,
+    together: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
     """The temperature, 1/50 to 50, at which co-occurrences have the least Brier score.
@@ -87,10 +87,10 @@ def fit_temperature(
     if (reference is None) == (pairs is None) or (pairs is None) != (together is None):
         raise ValueError("give either reference, or pairs with together")
     truth = None if together is None else np.asarray(together, dtype=np.float64)
-    if truth is not None and truth.shape != (len(pairs),):
+    n_pairs = len(np.asarray(pairs)) if truth is not None else 0
+    if truth is not None and truth.shape != (n_pairs,):
         raise ValueError(
-            f"together must hold one value for each of the {len(pairs)} pairs, got shape "
-            f"{truth.shape}"
+            f"together must hold one value for each of the {n_pairs} pairs, got shape {truth.shape}"
         )
 
     def loss(log_temperature: float) -> float:
@@ -174,7 +174,7 @@ def calibration_report(
     return rows
 
 
-def _reliability(estimator: Estimator, draw: Any) -> tuple[float, ...]:
+def _reliability(estimator: Estimator, draw: Simulated) -> tuple[float, ...]:
     model = clone(estimator).set_params(n_clusters=draw.memberships.shape[1])
     if "random_state" in model.get_params(deep=False):
         model.set_params(random_state=0)
@@ -199,7 +199,7 @@ class Verdict(NamedTuple):
 def verdict(
     clustering: Any,
     *,
-    structure: Any = None,
+    structure: Structure | None = None,
     stability: float | None = None,
     automatic: bool = False,
     noise: bool = False,
