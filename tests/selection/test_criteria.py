@@ -83,6 +83,10 @@ def test_longest_lifetime_may_be_one_and_keeps_within_the_largest():
     assert criteria.longest_lifetime(np.array([1.0, 1.0, 1.0])) == 1
 
 
+def test_the_largest_supported_number_comes_first():
+    assert criteria.supported_numbers({2: 5.0, 3: 6.0, 4: 1.4, 5: 0.0}) == [3, 2]
+
+
 def test_pac_is_the_share_of_pairs_in_between(rng):
     shares = rng.random(200)
     assert criteria.pac(shares) == np.mean((shares > 0.1) & (shares < 0.9))

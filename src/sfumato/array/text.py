@@ -11,14 +11,7 @@ _TRIGGERS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def plain(name: object, width: int = 60) -> str:
-    """``name`` on one line of at most ``width`` characters, control characters spelled out.
-
-    Examples
-    --------
-    >>> from sfumato.array.text import plain
-    >>> plain("two\\nlines"), plain("abcdefghij", width=5)
-    ('two\\\\nlines', 'ab…ij')
-    """
+    """``name`` on one line of at most ``width`` characters, control characters spelled out."""
     text = "".join(_spelled(character) for character in str(name)[: 4 * width])
     if len(str(name)) > 4 * width or len(text) > width:
         tail = "".join(_spelled(character) for character in str(name)[-width:])
@@ -34,14 +27,7 @@ def _spelled(character: str) -> str:
 
 
 def to_cell(name: str) -> str:
-    """``name`` as a table cell that no spreadsheet takes for a formula, by a leading apostrophe.
-
-    Examples
-    --------
-    >>> from sfumato.array.text import to_cell
-    >>> to_cell("=cmd()"), to_cell("-5.2"), to_cell("cell 7")
-    ("'=cmd()", '-5.2', 'cell 7')
-    """
+    """``name`` as a table cell that no spreadsheet takes for a formula, by a leading apostrophe."""
     if (name.startswith(_TRIGGERS) and not _NUMBER.fullmatch(name)) or (
         name.startswith("'") and name.lstrip("'").startswith(_TRIGGERS)
     ):
@@ -50,12 +36,5 @@ def to_cell(name: str) -> str:
 
 
 def from_cell(cell: str) -> str:
-    """The name that ``to_cell`` wrote.
-
-    Examples
-    --------
-    >>> from sfumato.array.text import from_cell
-    >>> from_cell("'=cmd()"), from_cell("'tis")
-    ('=cmd()', "'tis")
-    """
+    """The name that ``to_cell`` wrote."""
     return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_TRIGGERS) else cell

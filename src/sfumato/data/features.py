@@ -17,7 +17,6 @@ import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from ..array.arrays import is_numpy, namespace, reader
-from ..array.rows import Rows, has_holes
 from ..array.types import Array, ArrayLike, Estimator, Weights
 from ..array.validation import largest_size, refuse_mask, refuse_overflow
 from ..array.warn import warn
@@ -103,9 +102,7 @@ def check_observed(estimator: Estimator, X: Any, *, reset: bool) -> Any:
     """Features (n, p) that may miss values, if they are a dense array here."""
     X = check_features(estimator, X, reset=reset, missing=reader(X) is None)
     if sp.issparse(X) and np.isnan(X.data).any():
-        raise ValueError(
-            "X is sparse and contains NaN: missing values are taken in dense arrays, X.toarray()"
-        )
+        raise ValueError("X is sparse and contains NaN: give a dense array, X.toarray()")
     return X
 
 
@@ -114,17 +111,17 @@ def refuse_unseen(X: Any, names: Sequence[Any] | None = None) -> None:
     gone = np.flatnonzero(np.isnan(X[:100]).all(axis=0)) if len(X) else np.empty(0, dtype=int)
     unseen = next((column for column in gone if np.isnan(X[:, column]).all()), None)
     if unseen is not None:
-        named = "" if names is None else f" ({names[int(unseen)]!r})"
-        raise ValueError(
-            f"X has no value at all in feature {unseen}{named}, only NaN: drop that feature"
-        )
+        column = f"{unseen}" if names is None else f"{unseen} ({names[int(unseen)]!r})"
+        raise ValueError(f"X has no value at all in feature {column}, only NaN: drop that feature")
 
 
 def empty_rows(X: Any) -> np.ndarray | None:
     """Objects (n,) of which nothing was observed; None where there are none."""
-    if not has_holes(Rows(X)):
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind != "f" or not X.shape[1]:
         return None
-    empty = np.isnan(X).all(axis=1)
+    empty = np.isnan(X[:, 0])
+    rows = np.flatnonzero(empty)
+    empty[rows] = np.isnan(X[rows]).all(axis=1)
     return empty if empty.any() else None
 
 
@@ -166,33 +163,22 @@ def observed_only(fit: _Fit) -> _Fit:
         self: Any, X: Any, y: Any = None, *, sample_weight: Any = None, **given: Any
     ) -> Any:
         told = y is not None or any(value is not None for value in given.values())
-        seen = None if told else _observed(X)
-        if seen is None or np.shape(sample_weight) not in ((), (len(X),)):
+        empty = None if told or type(X) is not np.ndarray else empty_rows(X)
+        if empty is None or empty.all() or np.shape(sample_weight) not in ((), (len(X),)):
             return fit(self, X, y, sample_weight=sample_weight, **given)
+        seen = ~empty
         mass = None if sample_weight is None else np.asarray(sample_weight)[seen]
         fit(self, X[seen], y, sample_weight=mass, **given)
         memberships = np.empty((len(X), self.n_clusters_), self.memberships_.dtype)
         memberships[seen] = self.memberships_
         try:
-            memberships[~seen] = self.predict_proba(X[~seen])
+            memberships[empty] = self.predict_proba(X[empty])
         except ValueError:  # a model of complete objects, which says so by itself
             return fit(self, X, y, sample_weight=sample_weight, **given)
         self.memberships_, self.labels_ = memberships, memberships.argmax(axis=1)
         return self
 
     return wrapped  # type: ignore[return-value]
-
-
-def _observed(X: Any) -> np.ndarray | None:
-    """Objects (n,) with some value, where there are others; None where all have one, or none."""
-    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind != "f" or not X.shape[1]:
-        return None
-    seen = ~np.isnan(X[:, 0])
-    if seen.all():
-        return None
-    rows = np.flatnonzero(~seen)
-    seen[rows] = ~np.isnan(X[rows]).all(axis=1)
-    return None if seen.all() or not seen.any() else seen
 
 
 def refuse_spread(estimator: Estimator, X: object) -> None:

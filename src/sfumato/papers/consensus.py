@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.preprocessing import scale
 
 from .. import datasets
 from ..metrics import matched_accuracy
@@ -54,10 +55,11 @@ def simulated_image(random_state: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def evidence(shelf: Shelf) -> list[Evidence]:
     """What comes with scikit-learn, a simulated image, and what the shelf has."""
+    wine, tumours = datasets.load_wine(), datasets.load_breast_cancer()
     found = [
         Evidence("iris", *datasets.load_iris()),
-        Evidence("wine", *_standardized(datasets.load_wine())),
-        Evidence("breast cancer (diagnostic)", *_standardized(datasets.load_breast_cancer())),
+        Evidence("wine", scale(wine.X), wine.labels),
+        Evidence("breast cancer (diagnostic)", scale(tumours.X), tumours.labels),
         Evidence("digits", *datasets.load_digits()),
         Evidence("image-complex (simulated)", *simulated_image()),
     ]
@@ -128,7 +130,3 @@ def _scores(item: Evidence, ensemble: str, n_members: int, seed: int) -> list[fl
         settings: Any = {"ensemble": "precomputed", "random_state": seed}
         models = [EvidenceAccumulation(k, consensus=name, **settings).fit(L) for name in METHODS]
     return [float(matched_accuracy(item.labels, model.labels_)) for model in models]  # type: ignore[arg-type]
-
-
-def _standardized(loaded: datasets.Loaded) -> tuple[np.ndarray, np.ndarray]:
-    return (loaded.X - loaded.X.mean(axis=0)) / loaded.X.std(axis=0), loaded.labels

@@ -14,9 +14,11 @@ import numpy as np
 from sklearn.svm import SVC
 
 from .. import datasets
+from ..array.labels import encode
 from ..metrics import matched_accuracy
 from ..models.spectral.estimator import SpectralClustering
 from ..similarity import cluster_kernel, gaussian, knn, learn_scales, self_tuning
+from ..similarity.learn import spectral_cost
 from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation
 from .similarity import announced, fitted, origins
 
@@ -34,7 +36,7 @@ def rounding_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
                     for seed in range(n_seeds)
                 ]
             accuracy = mean_and_deviation([matched_accuracy(item.labels, each) for each in found])
-            costs = mean_and_deviation([partition_cost(item.W, each) for each in found])
+            costs = mean_and_deviation([spectral_cost(item.W, encode(each))[0] for each in found])
             rows.append((item.name, method, accuracy, costs))
     notes += [
         "All are given W; Ng-Jordan-Weiss leaves out its diagonal. The source prints no figures "
@@ -45,19 +47,6 @@ def rounding_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     ]
     columns = ("data", "rounding", "matched accuracy", "J of the partition")
     return Outcome(ResultTable("Rounding a spectral embedding", columns, rows, tuple(notes)))
-
-
-def partition_cost(W: np.ndarray, labels: np.ndarray) -> float:
-    """J = |E E' - Pi|^2 / 2 = k - sum_r e_r'D^1/2 E E'D^1/2 e_r / e_r'D e_r."""
-    degree = W.sum(axis=1)
-    root = np.sqrt(degree)
-    k = int(labels.max()) + 1
-    vectors = np.linalg.eigh(W / root[:, None] / root[None, :])[1][:, -k:]
-    indicators = np.zeros((len(W), k))
-    indicators[np.arange(len(W)), labels] = root
-    mass = np.bincount(labels, weights=degree, minlength=k)
-    overlap = np.square(vectors.T @ indicators).sum(axis=0)
-    return float(k - (overlap[mass > 0] / mass[mass > 0]).sum())
 
 
 def learning_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:

@@ -18,13 +18,13 @@ from ..engine.growth import GROWTH
 from ..engine.kept import publish_kept
 from ..engine.numbers import noise_level, number_scores
 from ._evidence import TUNING
-from .choose import Choice, choose_n_clusters, reported
+from .choose import INFORMATION, Choice, choose_n_clusters, reported
 
 
 class AutomaticMixture:
     """A mixture that chooses among candidates by its ``criterion``, and keeps ``selection_``."""
 
-    n_clusters: Any
+    own_criteria: ClassVar[tuple[str, ...]] = INFORMATION
     selection_: Choice
     search_: Any
 
@@ -119,7 +119,7 @@ class AutomaticSimilarity(AutomaticClusters):
     with the best of them follows. One cluster is the answer where no score is above that of noise.
     """
 
-    own_criterion: ClassVar[str] = "penalized-eigengap"
+    own_criteria: ClassVar[tuple[str, ...]] = ("penalized-eigengap",)
     _scores_: dict[int, float]  # of numbers of clusters
 
     def _fit_automatic(
@@ -156,7 +156,7 @@ class AutomaticSimilarity(AutomaticClusters):
         # One cluster has the score that noise would have.
         rated = ({1: least} if one else {}) | scores
         self._scores_ = scores
-        self.selection_ = reported(model, self.own_criterion, rated)._replace(n_clusters=found)
+        self.selection_ = reported(model, self.own_criteria[0], rated)._replace(n_clusters=found)
         return self
 
     def _prepared_for_any_number(self, X: Any, *weights: Any) -> tuple[Any, Any, Any]:

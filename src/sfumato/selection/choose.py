@@ -194,34 +194,23 @@ def _chosen_by_itself(
     """What an estimator chooses by a criterion of its own; None where it has none, or not this one.
 
     Its search is used as it is, so that every way of asking gives one answer. Mixtures have an
-    information criterion, the consensus has others, models of a similarity have ``own_criterion``.
+    information criterion, models of a similarity that of its spectrum, the consensus has others.
     """
     if getattr(estimator, "chooses_n_clusters", None) == "always":
         return _inferred(estimator, data, sizes, criterion)
-    known = _own_criteria(estimator)
+    known = getattr(estimator, "own_criteria", ())
+    if "consensus" in estimator.get_params(deep=False):
+        linkage = str(estimator.consensus) in ("single", "average", "complete")
+        known = ("eigengap", "held-out", *(["lifetime"] if linkage else []))
     if callable(criterion) or not known or criterion not in ("auto", *known):
         return None
     model = clone(estimator).set_params(n_clusters="auto" if sizes is None else sizes)
-    if criterion != "auto" and not hasattr(estimator, "own_criterion"):
+    if criterion != "auto" and len(known) > 1:
         model.set_params(criterion=criterion)
     if sizes is None and max_clusters is not None:
         model.set_params(max_clusters=max_clusters)
     model = data.fit(model)
     return model.selection_._replace(estimator=model)
-
-
-def _own_criteria(estimator: Estimator) -> tuple[str, ...]:
-    parameters = estimator.get_params(deep=False)
-    if "n_clusters" not in parameters:
-        return ()
-    if hasattr(estimator, "own_criterion"):
-        return (estimator.own_criterion,)
-    if parameters.get("criterion") in INFORMATION:
-        return INFORMATION
-    if "consensus" not in parameters:
-        return ()
-    linkage = str(parameters["consensus"]) in ("single", "average", "complete")
-    return ("eigengap", "held-out", *(["lifetime"] if linkage else []))
 
 
 def _inferred(

@@ -56,12 +56,6 @@ def supported_numbers(scores: dict[int, float]) -> list[int]:
     Clusters may contain clusters, so the largest supported number is the most informative. Many
     numbers were tried: to keep false alarms of the whole search at 5 %, p must be at most 0.05 / 3
     (``engine.structure``).
-
-    Examples
-    --------
-    >>> from sfumato.selection.criteria import supported_numbers
-    >>> supported_numbers({2: 5.0, 3: 6.0, 4: 1.4, 5: 0.0})
-    [3, 2]
     """
     least = -np.log10(LEVEL / SEARCH_TESTS)
     return sorted((k for k, score in scores.items() if score >= least), reverse=True)
@@ -82,12 +76,6 @@ def prediction_strength(own: ArrayLike, predicted: ArrayLike) -> float:
 
     ``own`` are labels of held-out objects by a fit to themselves, ``predicted`` those by a fit to
     others. Tibshirani and Walther (2005).
-
-    Examples
-    --------
-    >>> from sfumato.selection.criteria import prediction_strength
-    >>> round(prediction_strength([0, 0, 0, 1, 1], [0, 0, 1, 2, 2]), 3)
-    0.333
     """
     rows, columns = (np.unique(labels, return_inverse=True)[1] for labels in (own, predicted))
     table = np.zeros((rows.max() + 1, columns.max() + 1))
@@ -122,12 +110,6 @@ def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
 
     ``heights`` (n - 1,) are those at which clusters of the tree merge. NaN for one cluster, whose
     interval is unbounded, and for more clusters than objects.
-
-    Examples
-    --------
-    >>> from sfumato.selection.criteria import lifetime
-    >>> lifetime([0.1, 0.15, 0.2, 0.9, 0.95], [2, 3, 4]).round(2)
-    array([0.05, 0.7 , 0.05])
     """
     steps = np.concatenate([[0.0], np.sort(np.asarray(heights, dtype=np.float64))])
     sizes = np.asarray(n_clusters, dtype=int)
