@@ -1,8 +1,7 @@
 """Objects in row blocks: all that a model of additive statistics may ask of its data.
 
-Sample weights, threads, memory-mapped files, sparse matrices, GPU arrays and clusters of machines
-are then all the same thing, a sum over row blocks, and no model knows which. The blocks do not
-depend on the number of threads and are added in order, so neither does the answer.
+Sample weights, threads, files, sparse matrices, GPU arrays and clusters of machines are then all a
+sum over row blocks. These do not depend on the number of threads, so neither does the answer.
 """
 
 from __future__ import annotations

@@ -90,10 +90,8 @@ class Known(NamedTuple):
         return cls(component, pairs, weights, labels, edges, np.concatenate(signs))
 
     def similarities(self, group: np.ndarray | None, size: int, default: float, unit: float) -> Any:
-        """Sparse similarities (size, size) to be added: +- weight times ``unit``; None without
-        pairs.
-
-        ``group`` is the object of each row; ``default`` the weight where none was given.
+        """Sparse similarities (size, size) to be added, +- weight (or ``default``) times ``unit``;
+        None without pairs. ``group`` is the object of each row.
         """
         if self.pairs is None or self.weights is None:
             return None

@@ -266,10 +266,8 @@ def make_noise(
     (100, 1)
     """
     check_counts(n_objects=n_objects, n_features=n_features)
-    rng = np.random.default_rng(random_state)
-    return Simulated(
-        rng.random((n_objects, n_features)), np.ones((n_objects, 1)), np.zeros(n_objects, dtype=int)
-    )
+    X = np.random.default_rng(random_state).random((n_objects, n_features))
+    return Simulated(X, np.ones((n_objects, 1)), np.zeros(n_objects, dtype=int))
 
 
 class Loaded(NamedTuple):

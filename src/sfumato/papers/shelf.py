@@ -72,35 +72,20 @@ class Source(NamedTuple):
     shape: tuple[int, int]
     openml: int | None = None
     title: str = ""
-    codes: dict[str, float] = {}
-    unused: tuple[str, ...] = ()
 
 
 SOURCES = {
     "house votes": Source(
-        "house-votes-84.csv",
-        "Class",
-        "V1 to V16 (y, n or ?)",
-        (435, 16),
-        56,
-        "vote",
-        {"y": 1.0, "n": 0.0},
+        "house-votes-84.csv", "Class", "V1 to V16 (y, n or ?)", (435, 16), 56, "vote"
     ),
     "breast cancer": Source(
-        "breast-cancer-wisconsin.csv",
-        "Class",
-        "nine numbers (1 to 10 or ?)",
-        (699, 9),
-        15,
-        "breast-w",
-        unused=("Id",),
+        "breast-cancer-wisconsin.csv", "Class", "9 numbers (1 to 10 or ?)", (699, 9), 15, "breast-w"
     ),
     "vehicle": Source("vehicle.csv", "Class", "18 numbers", (846, 18), 54, "vehicle"),
     # OpenML's "yeast" holds other measurements, of where proteins are found: it is no substitute.
-    "yeast cell cycle": Source(
-        "yeast-cell-cycle.csv", "phase", "c1 to c17", (384, 17), unused=("gene",)
-    ),
+    "yeast cell cycle": Source("yeast-cell-cycle.csv", "phase", "c1 to c17", (384, 17)),
 }
+CODES = {"y": 1.0, "n": 0.0, "?": np.nan}  # of words in the tables
 
 
 class Shelf:
@@ -207,14 +192,12 @@ def _read(path: Path, source: Source) -> tuple[np.ndarray, np.ndarray]:
     with path.open(newline="", encoding="utf-8") as file:
         records = list(csv.DictReader(file))
     if not records or source.target not in records[0]:
-        raise ValueError(
-            f"{path} must be a table with a header and columns {source.target} and {source.columns}"
-        )
-    columns = [column for column in records[0] if column not in (source.target, *source.unused)]
-    codes = {**source.codes, "?": np.nan}
+        wanted = f"{source.target} and {source.columns}"
+        raise ValueError(f"{path} must be a table with a header and columns {wanted}")
+    columns = [column for column in records[0] if column not in (source.target, "Id", "gene")]
     try:
         cells = [[record[column] for column in columns] for record in records]
-        X = np.array([[codes[c] if c in codes else float(c) for c in row] for row in cells])
+        X = np.array([[CODES[c] if c in CODES else float(c) for c in row] for row in cells])
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{path} must hold {source.columns} beside {source.target}: {error}"
@@ -237,7 +220,7 @@ def _fetch(source: Source) -> tuple[np.ndarray, np.ndarray]:
     X = np.array(sent.data, dtype=np.float64)
     for column, feature in enumerate(sent.feature_names):
         if feature in sent.categories:
-            values = np.array([source.codes[category] for category in sent.categories[feature]])
+            values = np.array([CODES[category] for category in sent.categories[feature]])
             known = ~np.isnan(X[:, column])
             X[known, column] = values[X[known, column].astype(int)]
     return X, np.asarray(sent.target, dtype=str)

@@ -228,8 +228,7 @@ def _inferred(
             f"candidates must be None for {name}, which infers the number of clusters; got {sizes}"
         )
     model = data.fit(clone(estimator))
-    posterior = dict(enumerate(map(float, model.n_clusters_posterior_)))
-    del posterior[0]
+    posterior = dict(enumerate(map(float, model.n_clusters_posterior_[1:]), 1))
     return reported(model, "posterior", posterior)._replace(estimator=model)
 
 
@@ -265,9 +264,7 @@ def _usual(estimator: Estimator, data: Evidence) -> str:
 
 def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
     """Whether the best number is near the largest, or that has clusters in pieces, or tells more
-    groups apart than the best has.
-
-    A number that is too small for the groups is rarely supported: some of its clusters cut them.
+    groups apart: a number too small for the groups is rarely supported, since clusters cut them.
     """
     best, largest = _ranked(table, name)[0], table[-1].n_clusters
     if best >= TUNING.near * largest:
