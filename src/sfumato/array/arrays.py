@@ -42,9 +42,7 @@ def _compat(root: str) -> Any:
 
 
 def reader(array: object) -> Any:
-    """The module of this package that reads arrays of this library, imported when one arrives; None
-    for arrays that need none.
-    """
+    """The module of this package that reads arrays of this library; None where none is needed."""
     dask = type(array).__module__.partition(".")[0] == "dask"
     return import_module("sfumato.dask") if dask else None
 
@@ -82,9 +80,7 @@ def as_dense(product: Any, dtype: Any) -> Any:
 
 
 def asarray_like(values: Any, array: Any, dtype: Any = None) -> Any:
-    """Numbers of the host in the library of ``array``, where it lives, and in its dtype by
-    default.
-    """
+    """Numbers of the host in the library of ``array``, where it lives, by default in its dtype."""
     dtype = array.dtype if dtype is None else dtype
     return namespace(array).asarray(values, dtype=dtype, device=device(array))
 
@@ -139,9 +135,7 @@ def _cores() -> int:
 
 @lru_cache
 def native(name: str) -> Any:
-    """The module ``name`` of ``sfumato.native``, loops that were compiled when the package was
-    built; NumPy arrays need them, arrays of other libraries do not.
-    """
+    """The module ``name`` of ``sfumato.native``: compiled loops, which NumPy arrays need."""
     try:
         return import_module(f"sfumato.native.{name}")
     except ImportError as error:

@@ -57,9 +57,7 @@ class InputSize(NamedTuple):
 
 
 def memory_budget() -> int:
-    """Bytes this process may still take: what the machine has free, what its cgroups and its own
-    limit allow, or ``SFUMATO_MEMORY_BUDGET``.
-    """
+    """Bytes this process may still take, or ``SFUMATO_MEMORY_BUDGET``."""
     override = os.environ.get("SFUMATO_MEMORY_BUDGET")
     if override:
         with suppress(ValueError, OverflowError):

@@ -310,10 +310,7 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
 def in_threads(
     function: Callable[..., Any], arguments: list[tuple[Any, ...]], n_jobs: int | None
 ) -> Iterator[Any]:
-    """Results of ``function(*each)`` in order, from a pool of threads.
-
-    BLAS uses one thread meanwhile. Within a thread of the pool the calls follow each other.
-    """
+    """Results of ``function(*each)`` in order, from a pool of threads, each with one of BLAS."""
     n_threads = min(threads(n_jobs), len(arguments))
     with one_blas_thread():
         if n_threads <= 1 or getattr(_thread, "ours", False):

@@ -33,9 +33,7 @@ def check_number(
     integer: bool = False,
     strict: bool = False,
 ) -> Any:
-    """``value`` if it is a number (an integer, if asked) from ``low`` to ``high``, both excluded if
-    ``strict``.
-    """
+    """``value`` if it is a number from ``low`` to ``high``, both excluded if ``strict``."""
     kind = numbers.Integral if integer else numbers.Real
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
         raise TypeError(
@@ -82,10 +80,7 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = False) -> Any:
-    """Nonnegative finite weights with a positive sum, in float64, or ``None``.
-
-    Of a size that can be summed, unless ``any_size``.
-    """
+    """Nonnegative finite weights (n,) that can be summed unless ``any_size``, or ``None``."""
     if sample_weight is None:
         return None
     refuse_mask(sample_weight, "sample_weight")

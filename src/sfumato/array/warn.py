@@ -16,11 +16,7 @@ class EvidenceWarning(UserWarning):
 
 
 def warn(message: str, category: type[Warning] = EvidenceWarning) -> None:
-    """Issue a warning at the first line of the call stack outside this package.
-
-    However deeply fits are nested, the warning shows the line that the user wrote, and Python's
-    "once per location" filters work as they should.
-    """
+    """Issue a warning at the line of the user: the first of the call stack outside this package."""
     frame, level = sys._getframe(1), 2
     while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1

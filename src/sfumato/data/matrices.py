@@ -81,10 +81,7 @@ def _as_matrix(W: Any, name: str) -> Any:
 
 
 def _checked(W: Any, name: str, signed: bool) -> Any:
-    """Floating-point numbers, finite, without the negative ones that rounding leaves.
-
-    Larger ones are refused unless ``signed``.
-    """
+    """Finite floats; negative ones beyond rounding errors are refused unless ``signed``."""
     W = sp.csr_array(W) if sp.issparse(W) else W
     if W.dtype.kind == "c":
         raise ValueError(

@@ -91,9 +91,7 @@ def is_hard(side: Side) -> bool:
 
 
 def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
-    """Soft contingency table  sum_i w_i u_ir v_is,  (k, k'): sparse where both sides are labels in
-    many clusters, else dense.
-    """
+    """Soft contingency table  sum_i w_i u_ir v_is,  (k, k'); sparse for labels of many clusters."""
     if is_hard(left) and is_hard(right):
         (n, k), k_right = left.shape, right.shape[1]
         # A dense table is counted faster, unless it would be much larger than the labels.
@@ -127,11 +125,7 @@ def measure(
     interval: float | None,
     random_state: RandomState,
 ) -> float | Estimate:
-    """``function(weights)``, and around it the percentile bootstrap over objects if an ``interval``
-    such as 0.95 is asked for.
-
-    Objects are resampled as multinomial counts that multiply the weights.
-    """
+    """``function(weights)``, with a percentile bootstrap over objects if ``interval`` is given."""
     weights = check_weights(sample_weight, np.empty((n, 0)))
     value = float(function(weights))
     if interval is None:

@@ -49,9 +49,7 @@ class Pairs(NamedTuple):
 def count_pairs(
     reference: Side, clustering: Side, weights: np.ndarray | None, *, squares: bool = False
 ) -> Pairs:
-    """Expected pair counts; the last one with ``squares`` only, since it costs two more tables on
-    memberships.
-    """
+    """Expected pair counts; the last only with ``squares``, for which it needs two more tables."""
     w2 = np.ones(reference.shape[0]) if weights is None else weights**2
     mass = float(reference.shape[0] if weights is None else weights.sum())
     v2, u2 = (

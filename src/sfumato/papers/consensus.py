@@ -31,9 +31,7 @@ class Evidence(NamedTuple):
 
 
 def simulated_image(random_state: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """640 objects in the plane, in the likeness of the image-complex set of the source, which was
-    never published: a ring with a core, two half rings that interleave, two bars, two clouds.
-    """
+    """640 objects in the plane, like the image-complex set of the source, never published."""
     rng = np.random.default_rng(random_state)
     sizes = (120, 60, 90, 90, 100, 60, 80, 40)
     turn = [2 * np.pi * rng.random(sizes[0]), *(np.pi * rng.random(size) for size in sizes[2:4])]

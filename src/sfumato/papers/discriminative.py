@@ -121,10 +121,7 @@ def _split(
 def mixture_per_class(
     X: np.ndarray, c: np.ndarray, k: int, seed: int
 ) -> Callable[[Any], np.ndarray]:
-    """Mixture discriminant analysis: k Gaussians in all, one covariance for each class.
-
-    Objects go to the most probable Gaussian.
-    """
+    """The most probable of k Gaussians, one covariance for each class of a mixture."""
     sizes = np.bincount(c)
     shares = np.ones(len(sizes), dtype=int)
     while shares.sum() < k:

@@ -60,11 +60,7 @@ def labels_of(model: Estimator, evidence: ArrayLike) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What a number of clusters is chosen from: data with a row for each object.
-
-    It consists of ``n_parts`` parts, its objects (or, for labelings, its partitions), which are
-    drawn and halved.
-    """
+    """What a number of clusters is chosen from: ``n_parts`` objects, or partitions of labelings."""
 
     data: Any
     weights: np.ndarray | None = None
@@ -119,10 +115,7 @@ class Features(Evidence):
     """Features (n, p), with weights if there are any."""
 
     def structureless(self, rng: np.random.Generator) -> Features:
-        """Uniform in the box around the principal axes.
-
-        Columns shuffled where they are sparse or have missing values.
-        """
+        """Uniform in the box of the principal axes; shuffled columns if sparse or incomplete."""
         X = self.data
         if sp.issparse(X) or np.isnan(np.asarray(X, dtype=np.float64)).any():
             columns = sp.csc_array(X) if sp.issparse(X) else X
@@ -185,10 +178,7 @@ def check_estimator(estimator: object) -> None:
 def as_evidence(
     estimator: Estimator, data: Any, sample_weight: ArrayLike | None = None
 ) -> Evidence:
-    """The evidence as the estimator reads it.
-
-    ``ensemble``, ``similarity``, ``affinity`` or ``metric`` may be "precomputed".
-    """
+    """The evidence as the estimator reads it, features unless a parameter is "precomputed"."""
     check_estimator(estimator)
     parameters = estimator.get_params(deep=False)
     if not {"n_clusters", "n_components"} & set(parameters):

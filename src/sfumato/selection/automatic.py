@@ -44,10 +44,7 @@ class AutomaticMixture:
 
 
 class AutomaticClusters:
-    """A clusterer whose ``n_clusters`` may be "auto": what ``choose_n_clusters`` finds.
-
-    ``selection_`` is the table of candidates with the distribution over their numbers.
-    """
+    """A clusterer whose ``n_clusters`` may be "auto": what ``choose_n_clusters`` finds."""
 
     n_clusters: Any
     max_clusters: Any
@@ -166,9 +163,7 @@ class AutomaticSimilarity(AutomaticClusters):
         return model, *model._objects(X, *weights)
 
     def _searched(self, evidence: Any) -> dict[int, float]:
-        """Scores of numbers of clusters; of more while the best is near the largest, and of twice
-        as many where none is above noise.
-        """
+        """Scores of numbers of clusters, of more while the best is near the largest or noise."""
         W = _weighted(evidence)
         largest, most = self.max_clusters, min(GROWTH * self.max_clusters, W.shape[0] - 1)
         twice = 2 * largest

@@ -114,10 +114,7 @@ def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
 
 
 def longest_lifetime(heights: ArrayLike, max_clusters: int | None = None) -> int:
-    """Number of clusters with the longest lifetime (Fred and Jain 2005).
-
-    One cluster if the longest lifetime is under twice the shortest that is not zero.
-    """
+    """The number of longest lifetime (Fred and Jain 2005); 1 if under twice the shortest."""
     sorted_heights = np.sort(np.asarray(heights, dtype=np.float64))
     gaps = np.diff(sorted_heights)
     positive = gaps[gaps > 1e-12]
@@ -138,10 +135,7 @@ def pac(shares: np.ndarray) -> float:
 
 
 class Trial(NamedTuple):
-    """What a criterion may use: estimator, evidence, number of splits, a seed for all candidates.
-
-    ``cache`` keeps what candidates share: fits and the spectrum of the similarity.
-    """
+    """What a criterion may use; ``cache`` keeps what candidates share, such as fits."""
 
     estimator: Any
     evidence: Evidence
@@ -193,10 +187,7 @@ class Trial(NamedTuple):
 
 
 def _structure(trial: Trial, n_clusters: int) -> float:
-    """-log10 of the p value of the structure test, 0 where it does not support all clusters.
-
-    Above 1.3 the test supports the clusters (p = 0.05).
-    """
+    """-log10 of the p value of the structure test, 0 where it does not support all clusters."""
     if n_clusters < 2:
         return np.nan
     found = trial.structure(n_clusters)
