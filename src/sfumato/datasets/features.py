@@ -48,6 +48,8 @@ def make_gaussians(
 ) -> Simulated:
     """Features from overlapping Gaussians, with the true posterior as memberships.
 
+    Features (n_objects, n_features), posterior, and the cluster each object was drawn from.
+
     Parameters
     ----------
     n_objects, n_clusters, n_features : int
@@ -59,11 +61,6 @@ def make_gaussians(
     weights : array of shape (n_clusters,), optional
         Chance of each cluster, equal by default.
     random_state : None, int or Generator
-
-    Returns
-    -------
-    simulated : Simulated
-        Features (n_objects, n_features), posterior, and the cluster each object was drawn from.
 
     Examples
     --------

@@ -48,6 +48,8 @@ def make_similarity(
 ) -> Simulated:
     """A similarity  scale * u_i'u_j  with Gaussian noise, as the pairwise model assumes it.
 
+    Symmetric similarity (n, n), its diagonal at ``scale``; memberships; labels drawn from them.
+
     Parameters
     ----------
     n_objects, n_clusters : int
@@ -58,11 +60,6 @@ def make_similarity(
     noise : float
         Standard deviation of the noise, in units of ``scale``.
     random_state : None, int or Generator
-
-    Returns
-    -------
-    simulated : Simulated
-        Symmetric similarity (n, n), its diagonal at ``scale``; memberships; labels drawn from them.
 
     Examples
     --------
@@ -101,6 +98,8 @@ def make_block_similarity(
     The chance to step from an object into cluster b depends only on the object's own cluster, while
     similarities vary over orders of magnitude. The defaults give a spectrum like that of S100.
 
+    Symmetric similarity (n, n), one-hot memberships, labels; the sizes differ up to threefold.
+
     Parameters
     ----------
     n_objects, n_clusters : int
@@ -111,11 +110,6 @@ def make_block_similarity(
     noise : float
         Standard deviation of the logarithms of the similarities around what these expect.
     random_state : None, int or Generator
-
-    Returns
-    -------
-    simulated : Simulated
-        Symmetric similarity (n, n), one-hot memberships, labels; the sizes differ up to threefold.
 
     Examples
     --------
@@ -178,6 +172,8 @@ def make_labelings(
     In every partition each object draws its label from its row of ``memberships``, so the expected
     co-association of two objects is exactly u_i'u_j.
 
+    Labelings (n, n_members), memberships, and the most likely label of each object.
+
     Parameters
     ----------
     n_objects, n_clusters : int
@@ -190,11 +186,6 @@ def make_labelings(
     missing : float
         Chance that a partition did not see an object (label -1).
     random_state : None, int or Generator
-
-    Returns
-    -------
-    simulated : Simulated
-        Labelings (n, n_members), memberships, and the most likely label of each object.
 
     Examples
     --------

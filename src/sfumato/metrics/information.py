@@ -63,13 +63,9 @@ def normalized_mutual_information(left: Side, right: Side, weights: np.ndarray |
 
     On memberships the two labels are drawn independently from the two rows, so a soft clustering
     scores below 1 against itself.
+    Between 0 and 1; not corrected for chance. ``normalized_mutual_info_score`` in scikit-learn.
 
     %(objects)s
-
-    Returns
-    -------
-    information : float or Estimate
-        Between 0 and 1; not corrected for chance. ``normalized_mutual_info_score`` in scikit-learn.
 
     Examples
     --------
@@ -89,13 +85,9 @@ def adjusted_mutual_information(left: Side, right: Side, weights: np.ndarray | N
 
     Vinh et al. (2010). E is exact for labels with whole weights; for memberships it is the
     second-order approximation, good while clusters hold several objects.
+    At most 1, near 0 for chance. ``adjusted_mutual_info_score`` in scikit-learn.
 
     %(objects)s
-
-    Returns
-    -------
-    information : float or Estimate
-        At most 1, near 0 for chance. ``adjusted_mutual_info_score`` in scikit-learn.
 
     Examples
     --------

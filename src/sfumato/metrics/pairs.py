@@ -109,13 +109,9 @@ def rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
     On memberships the expectation over independently drawn labels, so a soft clustering agrees with
     itself less than perfectly (``1 - brier_score`` is the form that does).
+    1 is perfect. ``rand_score`` in scikit-learn.
 
     %(pairs)s
-
-    Returns
-    -------
-    index : float or Estimate
-        1 is perfect. ``rand_score`` in scikit-learn.
 
     Examples
     --------
@@ -133,13 +129,9 @@ def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> 
 
     The index of Hubert and Arabie (1985) on labels; on memberships 1 for a soft clustering against
     itself.
+    1 is perfect, 0 is chance, at least -1/2. ``adjusted_rand_score`` in scikit-learn.
 
     %(pairs)s
-
-    Returns
-    -------
-    index : float or Estimate
-        1 is perfect, 0 is chance, at least -1/2. ``adjusted_rand_score`` in scikit-learn.
 
     Examples
     --------
@@ -209,13 +201,9 @@ def brier_score(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
     Against labels it is a proper score of the probabilities that two objects belong together: its
     expected value is least for the true probabilities.
+    On labels, one minus the Rand index.
 
     %(pairs)s
-
-    Returns
-    -------
-    score : float or Estimate
-        On labels, one minus the Rand index.
 
     Examples
     --------

@@ -171,6 +171,7 @@ def silhouette(
 
     The mean of s_i = (b_i - a_i) / max(a_i, b_i), a_i the mean distance to the own cluster and b_i
     to the nearest other one (Rousseeuw 1987).
+    Between -1 and 1, as ``silhouette_score`` in scikit-learn.
 
     Parameters
     ----------
@@ -178,11 +179,6 @@ def silhouette(
     clustering : labels of shape (n,), or memberships of shape (n, k), of which the largest count
     %(sample_weight)s
     %(bootstrap)s
-
-    Returns
-    -------
-    silhouette : float or Estimate
-        Between -1 and 1, as ``silhouette_score`` in scikit-learn.
 
     Examples
     --------
@@ -208,6 +204,7 @@ def fuzzy_silhouette(
 
     Distances are Euclidean, made block by block: O(n^2 p) time, no n x n memory. Campello and
     Hruschka (2006).
+    Between -1 and 1. On labels equal to ``silhouette_score`` in scikit-learn.
 
     Parameters
     ----------
@@ -217,11 +214,6 @@ def fuzzy_silhouette(
         The power a; 0 counts all objects alike.
     %(sample_weight)s
     %(bootstrap)s
-
-    Returns
-    -------
-    silhouette : float or Estimate
-        Between -1 and 1. On labels equal to ``silhouette_score`` in scikit-learn.
 
     Examples
     --------
