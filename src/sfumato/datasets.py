@@ -1,4 +1,8 @@
-"""Features with known memberships, and small real data sets as scikit-learn ships them."""
+"""Data with known clusters: features, similarities and labelings with the memberships behind them.
+
+Generators give a ``Simulated`` record ``(evidence, memberships, labels)``; loaders give ``(X,
+labels)``. Everything is a plain array, drawn from ``random_state`` alone.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,30 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..array.docs import documented
-from ..array.types import RandomState, Weights
-from ..array.validation import check_number
-from ..memberships import one_hot
-from ..numerics.simplex import softmax
+from .array.docs import documented
+from .array.types import ArrayLike, RandomState, Weights
+from .array.validation import check_number
+from .memberships import check_memberships, one_hot
+from .numerics.simplex import draw, softmax
+
+__all__ = [
+    "Loaded",
+    "Simulated",
+    "load_breast_cancer",
+    "load_digits",
+    "load_iris",
+    "load_wine",
+    "make_block_similarity",
+    "make_circles",
+    "make_gaussians",
+    "make_labelings",
+    "make_memberships",
+    "make_moons",
+    "make_noise",
+    "make_rings",
+    "make_similarity",
+    "make_spirals",
+]
 
 
 class Simulated(NamedTuple):
@@ -24,13 +47,13 @@ class Simulated(NamedTuple):
     labels: np.ndarray
 
 
-def check_counts(**given: int) -> None:
+def _check_counts(**given: int) -> None:
     """Refuse what is not a whole number of at least 1, by name."""
     for name, value in given.items():
         check_number(value, name, low=1, high=math.inf, integer=True)
 
 
-def check_numbers(low: float = 0.0, high: float = 1e100, **given: float) -> None:
+def _check_numbers(low: float = 0.0, high: float = 1e100, **given: float) -> None:
     """Refuse what is not a number from ``low`` to ``high``, by name."""
     for name, value in given.items():
         check_number(value, name, low=low, high=high)
@@ -46,9 +69,7 @@ def make_gaussians(
     weights: Weights = None,
     random_state: RandomState = None,
 ) -> Simulated:
-    """Features from overlapping Gaussians, with the true posterior as memberships.
-
-    Features (n_objects, n_features), posterior, and the cluster each object was drawn from.
+    """Features (n_objects, n_features) from overlapping Gaussians, with the true posterior.
 
     Parameters
     ----------
@@ -69,10 +90,10 @@ def make_gaussians(
     >>> X.shape, memberships.shape
     ((100, 2), (100, 3))
     """
-    check_counts(n_objects=n_objects, n_clusters=n_clusters, n_features=n_features)
-    check_numbers(separation=separation)
+    _check_counts(n_objects=n_objects, n_clusters=n_clusters, n_features=n_features)
+    _check_numbers(separation=separation)
     # Squared, it is still the condition of a covariance that can be inverted.
-    check_numbers(1e-6, 1e6, elongation=elongation)
+    _check_numbers(1e-6, 1e6, elongation=elongation)
     rng = np.random.default_rng(random_state)
     shares = np.full(n_clusters, 1.0) if weights is None else np.asarray(weights, dtype=float)
     if shares.shape != (n_clusters,) or shares.min() < 0 or not 0 < shares.sum() < np.inf:
@@ -80,8 +101,7 @@ def make_gaussians(
     shares = shares / shares.sum()
     # Square roots of covariances of determinant one, turned at random.
     axes = elongation ** np.linspace(0.5, -0.5, n_features) if n_features > 1 else np.ones(1)
-    turns = [rng.standard_normal((n_features, n_features)) for _ in range(n_clusters)]
-    factors = np.linalg.qr(np.stack(turns))[0] * axes
+    factors = np.linalg.qr(rng.standard_normal((n_clusters, n_features, n_features)))[0] * axes
     centers = _centers(rng, factors, separation)
     labels = rng.choice(n_clusters, size=n_objects, p=shares)
     noise = rng.standard_normal((n_objects, n_features))
@@ -133,8 +153,8 @@ def make_rings(
     >>> make_rings(100, 2, random_state=0).evidence.shape
     (100, 2)
     """
-    check_counts(n_objects=n_objects, n_clusters=n_clusters)
-    check_numbers(noise=noise)
+    _check_counts(n_objects=n_objects, n_clusters=n_clusters)
+    _check_numbers(noise=noise)
     rng = np.random.default_rng(random_state)
     radii = np.arange(1.0, n_clusters + 1)
     labels = rng.choice(n_clusters, size=n_objects, p=radii / radii.sum())
@@ -166,8 +186,8 @@ def make_spirals(
     >>> make_spirals(100, 3, random_state=0).memberships.shape
     (100, 3)
     """
-    check_counts(n_objects=n_objects, n_clusters=n_clusters)
-    check_numbers(turns=turns, noise=noise)
+    _check_counts(n_objects=n_objects, n_clusters=n_clusters)
+    _check_numbers(turns=turns, noise=noise)
     rng = np.random.default_rng(random_state)
     labels = rng.integers(n_clusters, size=n_objects)
     start, end = 0.25 * n_clusters, (0.25 + turns) * n_clusters
@@ -205,8 +225,8 @@ def make_moons(
     >>> make_moons(100, random_state=0).evidence.shape
     (100, 2)
     """
-    check_counts(n_objects=n_objects)
-    check_numbers(noise=noise)
+    _check_counts(n_objects=n_objects)
+    _check_numbers(noise=noise)
     rng = np.random.default_rng(random_state)
     labels = rng.permutation(np.arange(n_objects) % 2)
     angle = rng.uniform(0, np.pi, n_objects)
@@ -238,8 +258,8 @@ def make_circles(
     >>> make_circles(100, random_state=0).evidence.shape
     (100, 2)
     """
-    check_counts(n_objects=n_objects)
-    check_numbers(factor=factor, noise=noise)
+    _check_counts(n_objects=n_objects)
+    _check_numbers(factor=factor, noise=noise)
     rng = np.random.default_rng(random_state)
     labels = rng.permutation(np.arange(n_objects) % 2)
     angle = rng.uniform(0, 2 * np.pi, n_objects)
@@ -262,9 +282,205 @@ def make_noise(
     >>> make_noise(100, random_state=0).memberships.shape
     (100, 1)
     """
-    check_counts(n_objects=n_objects, n_features=n_features)
+    _check_counts(n_objects=n_objects, n_features=n_features)
     X = np.random.default_rng(random_state).random((n_objects, n_features))
     return Simulated(X, np.ones((n_objects, 1)), np.zeros(n_objects, dtype=int))
+
+
+def make_memberships(
+    n_objects: int = 300,
+    n_clusters: int = 3,
+    *,
+    concentration: float = 0.3,
+    random_state: RandomState = None,
+) -> np.ndarray:
+    """Memberships (n_objects, n_clusters) drawn from a symmetric Dirichlet distribution.
+
+    Parameters
+    ----------
+    n_objects, n_clusters : int
+    concentration : float
+        Near 0 almost every object is certain, 1 is uniform, large values are nearly equal.
+    random_state : None, int or Generator
+
+    Examples
+    --------
+    >>> from sfumato.datasets import make_memberships
+    >>> make_memberships(10, 4, random_state=0).shape
+    (10, 4)
+    """
+    _check_counts(n_objects=n_objects, n_clusters=n_clusters)
+    _check_numbers(1e-300, concentration=concentration)
+    return draw(np.random.default_rng(random_state), (n_objects, n_clusters), concentration)
+
+
+def make_similarity(
+    n_objects: int = 300,
+    n_clusters: int = 3,
+    *,
+    memberships: ArrayLike | None = None,
+    scale: float = 1.0,
+    noise: float = 0.05,
+    random_state: RandomState = None,
+) -> Simulated:
+    """A similarity  scale * u_i'u_j  with Gaussian noise, as the pairwise model assumes it.
+
+    It is symmetric, its diagonal at ``scale``; the labels are drawn from the memberships.
+
+    Parameters
+    ----------
+    n_objects, n_clusters : int
+        Used where ``memberships`` is not given.
+    memberships : array of shape (n, k), optional
+        The truth; by default drawn by ``make_memberships``.
+    scale : float
+    noise : float
+        Standard deviation of the noise, in units of ``scale``.
+    random_state : None, int or Generator
+
+    Examples
+    --------
+    >>> from sfumato.datasets import make_similarity
+    >>> W, memberships, labels = make_similarity(50, 3, random_state=0)
+    >>> W.shape, bool((W == W.T).all())
+    ((50, 50), True)
+    """
+    _check_counts(n_objects=n_objects, n_clusters=n_clusters)
+    _check_numbers(scale=scale, noise=noise)
+    rng = np.random.default_rng(random_state)
+    drawn = memberships is None
+    U = draw(rng, (n_objects, n_clusters), 0.3) if drawn else check_memberships(memberships)
+    error = np.triu(rng.normal(scale=noise, size=(len(U), len(U))), 1)
+    W = scale * np.clip(U @ U.T + error + error.T, 0, None)
+    np.fill_diagonal(W, scale)
+    return Simulated(W, U, _draw_labels(rng, U))
+
+
+def _draw_labels(rng: np.random.Generator, U: np.ndarray) -> np.ndarray:
+    """A label from each row of U."""
+    return (np.cumsum(U, axis=1)[:, :-1] <= rng.random((len(U), 1))).sum(axis=1)
+
+
+def make_block_similarity(
+    n_objects: int = 100,
+    n_clusters: int = 5,
+    *,
+    stay: float = 0.45,
+    spread: float = 1.5,
+    noise: float = 0.5,
+    random_state: RandomState = None,
+) -> Simulated:
+    """A similarity whose random walk is block stochastic, after S100 of Verma and Meila (2003).
+
+    The chance to step from an object into cluster b depends only on the object's own cluster, while
+    similarities vary over orders of magnitude. The defaults give a spectrum like that of S100. The
+    sizes of the clusters differ up to threefold.
+
+    Parameters
+    ----------
+    n_objects, n_clusters : int
+    stay : float
+        Chance that a step stays in its cluster; 1 / n_clusters would be no structure.
+    spread : float
+        Standard deviation of the logarithms of the degrees.
+    noise : float
+        Standard deviation of the logarithms of the similarities around what these expect.
+    random_state : None, int or Generator
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.datasets import make_block_similarity
+    >>> W, memberships, labels = make_block_similarity(60, 3, random_state=0)
+    >>> steps = (W / W.sum(axis=1, keepdims=True)) @ memberships
+    >>> bool(np.ptp(steps[labels == 0], axis=0).max() < 1e-6)
+    True
+    """
+    _check_counts(n_objects=n_objects, n_clusters=n_clusters)
+    _check_numbers(high=1.0, stay=stay)
+    _check_numbers(high=10.0, spread=spread, noise=noise)  # of logarithms: exp(10) is huge already
+    rng = np.random.default_rng(random_state)
+    sizes = np.linspace(1, 3, n_clusters)
+    edges = np.round(np.cumsum(rng.permutation(sizes)) / sizes.sum() * n_objects).astype(int)
+    labels = np.searchsorted(edges, np.arange(n_objects), side="right")
+    mass = np.full((n_clusters, n_clusters), (1 - stay) / max(1, n_clusters - 1))
+    np.fill_diagonal(mass, stay)
+    inside = one_hot(labels, n_clusters)
+    if not inside.any(axis=0).all():
+        raise ValueError(
+            f"n_objects={n_objects} is too few for n_clusters={n_clusters} blocks, some thrice "
+            "as large as others: ask for more objects"
+        )
+    degrees = np.exp(rng.normal(scale=spread, size=n_objects))
+    shares = degrees / (inside @ (inside.T @ degrees))
+    W = np.exp(rng.normal(scale=noise * 2**0.5, size=(n_objects, n_objects)))
+    W = _scale_blocks(np.sqrt(W * W.T), inside, shares, mass)
+    return Simulated(W * (n_objects / W.sum()), inside, labels)
+
+
+def _scale_blocks(
+    W: np.ndarray, inside: np.ndarray, shares: np.ndarray, mass: np.ndarray
+) -> np.ndarray:
+    """Symmetric scaling  x_i W_ij x_j, one x for each block, to  shares_i mass_ab  in block b."""
+    wanted = shares[:, None] * (inside @ mass)
+    X = np.ones_like(wanted)
+    for _ in range(2000):
+        rows = X * ((W * (inside @ X.T)) @ inside)
+        if np.abs(rows - wanted).max() <= 1e-9 * wanted.max():
+            break
+        X *= np.sqrt(wanted / rows)
+    W = (W * (X @ inside.T)) * (inside @ X.T)
+    return (W + W.T) / 2
+
+
+def make_labelings(
+    n_objects: int = 300,
+    n_clusters: int = 3,
+    *,
+    n_members: int = 50,
+    memberships: ArrayLike | None = None,
+    noise: float = 0.2,
+    missing: float = 0.0,
+    random_state: RandomState = None,
+) -> Simulated:
+    """An ensemble of noisy clusterings of the same objects, each with its own numbering.
+
+    In every partition each object draws its label from its row of ``memberships``, so the expected
+    co-association of two objects is exactly u_i'u_j. ``labels`` are the most likely ones.
+
+    Parameters
+    ----------
+    n_objects, n_clusters : int
+        Used where ``memberships`` is not given.
+    n_members : int
+    memberships : array of shape (n, k), optional
+        The truth; by default one cluster each, with a share of ``noise`` spread over all clusters.
+    noise : float
+        Chance that a label is drawn at random; used where ``memberships`` is not given.
+    missing : float
+        Chance that a partition did not see an object (label -1).
+    random_state : None, int or Generator
+
+    Examples
+    --------
+    >>> from sfumato.datasets import make_labelings
+    >>> L, memberships, labels = make_labelings(50, 3, n_members=20, missing=0.1, random_state=0)
+    >>> L.shape, int(L.min())
+    ((50, 20), -1)
+    """
+    _check_counts(n_objects=n_objects, n_clusters=n_clusters, n_members=n_members)
+    _check_numbers(high=1.0, noise=noise, missing=missing)
+    rng = np.random.default_rng(random_state)
+    if memberships is None:
+        pure = one_hot(rng.permutation(np.arange(n_objects) % n_clusters), n_clusters)
+        U = (1 - noise) * pure + noise / n_clusters
+    else:
+        U = check_memberships(memberships)
+    L = np.stack(
+        [rng.permutation(U.shape[1])[_draw_labels(rng, U)] for _ in range(n_members)], axis=1
+    )
+    L[rng.random(L.shape) < missing] = -1
+    return Simulated(L, U, U.argmax(axis=1))
 
 
 class Loaded(NamedTuple):
