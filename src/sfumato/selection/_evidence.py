@@ -189,7 +189,10 @@ def as_evidence(
         if isinstance(value, str) and value == "precomputed"
     }
     if reader(data) is not None:
-        raise TypeError("dask arrays cannot be resampled: give a part, e.g. X[:5000].compute()")
+        raise TypeError(
+            "the evidence is a dask array, of which no resamples can be drawn: give a part of it, "
+            "e.g. X[:5000].compute()"
+        )
     if "ensemble" in given:
         labels = check_labelings(data)
         return Labelings(labels[_copies(sample_weight, labels)])
