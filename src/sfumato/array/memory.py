@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 SHARE = 0.9  # of the budget; the rest is for what is not counted
-SMALL = 2**24  # bytes for which reading the limits of the system is not worth the time
 
 
 class MemoryBudgetError(ValueError, MemoryError):
@@ -111,7 +110,8 @@ def reserve(shape: tuple[int, ...], dtype: npt.DTypeLike, what: str, instead: st
 
 def budget_for(size: float) -> int:
     """The budget, asked for only where ``size`` is not small, or one was set."""
-    return 2**62 if size <= SMALL and "SFUMATO_MEMORY_BUDGET" not in os.environ else memory_budget()
+    # For 16 MiB reading the limits of the system is not worth the time.
+    return 2**62 if size <= 2**24 and "SFUMATO_MEMORY_BUDGET" not in os.environ else memory_budget()
 
 
 def _human(size: float) -> str:

@@ -22,9 +22,6 @@ from .arrays import cpu_count, device, free_memory, is_numpy, namespace, to_nump
 from .memory import budget_for
 from .types import Array
 
-# Objects: products with few clusters stay small for BLAS, and columns do not fall on the same lines
-# of the cache, as they do with powers of two
-BLOCK = 2000
 AHEAD = 4  # calls for each thread that are handed out before they are waited for
 
 
@@ -69,7 +66,9 @@ class Rows:
         """The blocks, which depend on the shape of the data alone."""
         n, p = self.shape
         if self._here:
-            size = max(256, min(BLOCK, 2**19 // max(1, p)))
+            # Products with few clusters stay small for BLAS; columns of 2000 objects, no power of
+            # two, do not fall on the same lines of the cache.
+            size = max(256, min(2000, 2**19 // max(1, p)))
         else:
             most = 2**30 // max(1, p) if getattr(self.X, "is_cuda", False) else 2**22
             size = max(1, min(n, most))

@@ -112,8 +112,8 @@ class AutomaticClusters:
 class AutomaticSimilarity(AutomaticClusters):
     """A model of a similarity whose ``n_clusters`` may be "auto": the number of largest score.
 
-    The scores of all numbers come from one spectrum of the similarity (``engine.numbers``); one fit
-    with the best of them follows. One cluster is the answer where no score is above that of noise.
+    The scores come from one spectrum (``engine.numbers``); one cluster is the answer where none is
+    above that of noise.
     """
 
     own_criteria: ClassVar[tuple[str, ...]] = ("penalized-eigengap",)

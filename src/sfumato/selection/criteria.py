@@ -47,9 +47,8 @@ __all__ = ["eigengap", "misfit", "misfit_of_sums", "penalized_eigengap"]  # defi
 def supported_numbers(scores: dict[int, float]) -> list[int]:
     """Numbers of clusters that the structure test supports by their scores, the largest first.
 
-    Clusters may contain clusters, so the largest supported number is the most informative. Many
-    numbers were tried: to keep false alarms of the whole search at 5 %, p must be at most 0.05 / 3
-    (``engine.structure``).
+    Clusters may contain clusters, so the largest is the most informative. To keep false alarms of a
+    search over many numbers at 5 %, p must be at most 0.05 / 3 (``engine.structure``).
     """
     least = -np.log10(LEVEL / SEARCH_TESTS)
     return sorted((k for k, score in scores.items() if score >= least), reverse=True)
@@ -128,8 +127,7 @@ def longest_lifetime(heights: ArrayLike, max_clusters: int | None = None) -> int
 def pac(shares: np.ndarray) -> float:
     """Proportion of ambiguous clustering: pairs that 10 to 90 % of the clusterings join.
 
-    Lower is better. It drifts to the largest k, because most pairs are then always apart
-    (Senbabaoglu et al. 2014).
+    It drifts to the largest k, where most pairs are always apart (Senbabaoglu et al. 2014).
     """
     return float(np.mean((shares > 0.1) & (shares < 0.9)))
 
