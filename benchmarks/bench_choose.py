@@ -36,7 +36,10 @@ def _gap(X: np.ndarray) -> int:
         [KMeans(k, n_init=1, random_state=0).fit(Y).inertia_ for k in range(1, MOST + 1)]
         for Y in (X, *draws)
     ]
-    return criteria.gap_statistic(spread[0], spread[1:]).first() + 1
+    gap, error = criteria.gap_statistic(spread[0], spread[1:])
+    # The first gap that is at least the next one less its standard error.
+    enough = gap[:-1] >= (gap - error)[1:]
+    return int(np.argmax(enough)) + 1 if enough.any() else MOST
 
 
 def _bic(X: np.ndarray) -> int:

@@ -143,7 +143,7 @@ def test_most_uncertain_come_first():
     assert (np.diff(entropy(U)[order]) <= 0).all()
     assert (np.diff(margin(U)[most_uncertain(U, 5, by="margin")]) >= 0).all()
     assert len(most_uncertain(U, 100)) == 20
-    with pytest.raises(ValueError, match="'entropy' or 'margin'"):
+    with pytest.raises(ValueError, match="by must be one of 'entropy', 'margin'"):
         most_uncertain(U, by="size")
 
 

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from sfumato import datasets
-from sfumato.datasets import features
 from sfumato.memberships import cooccurrence
 from sfumato.metrics import calibration_curve
 
@@ -42,8 +41,8 @@ def test_gaussian_posterior_equals_bayes_rule():
     from scipy.stats import multivariate_normal
 
     rng = np.random.default_rng(0)
-    factors = np.stack([features._factor(rng, 2, 3.0) for _ in range(2)])
-    centers = features._centers(rng, factors, 2.0)
+    factors = np.linalg.qr(rng.standard_normal((2, 2, 2)))[0] * [3.0**0.5, 3.0**-0.5]
+    centers = datasets._centers(rng, factors, 2.0)
     X = rng.normal(size=(50, 2))
     shares = np.array([0.3, 0.7])
     density = (
@@ -54,7 +53,7 @@ def test_gaussian_posterior_equals_bayes_rule():
         * shares
     )
     np.testing.assert_allclose(
-        features._posterior(X, centers, factors, shares), density / density.sum(1, keepdims=True)
+        datasets._posterior(X, centers, factors, shares), density / density.sum(1, keepdims=True)
     )
 
 

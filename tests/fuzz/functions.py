@@ -8,7 +8,7 @@ import numpy as np
 
 import sfumato
 from sfumato import conjugate, datasets, growth, memberships, metrics, selection, similarity
-from sfumato.selection import trials
+from sfumato.selection.criteria import CRITERIA as NAMES
 
 from . import evidence
 from .judge import attempt, no_nan
@@ -38,7 +38,7 @@ ROWS = (
     "strongest",
     "check_memberships",
 )
-CRITERIA = (*trials.CRITERIA, "auto")
+CRITERIA = (*NAMES, "auto")
 
 
 def function(rng: np.random.Generator) -> str:

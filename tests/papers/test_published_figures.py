@@ -42,7 +42,7 @@ def test_s_block_is_solved_as_printed(sets):
     walk = similarity.row_stochastic(item.W, 5)
     assert accuracy(item, walk, similarity.published_rule) >= mean - deviation
     assert accuracy(item, cluster_kernel(item.W, 5), similarity.descent) >= mean - deviation
-    cuts = accuracy(item, item.W, similarity.spectral("normalized-cut"))
+    cuts = accuracy(item, item.W, similarity.normalized_cut)
     assert cuts == next(printed("S-Block", "normalized cuts"))
 
 
@@ -51,9 +51,9 @@ def test_digits_are_solved_as_well_as_printed_and_in_the_printed_order(sets):
     item = sets["Digits"]
     ours = accuracy(item, item.W, similarity.descent)
     others = {
-        "completely positive": similarity.factorization("coordinate"),
-        "normalized cuts": similarity.spectral("normalized-cut"),
-        "Ng-Jordan-Weiss": similarity.spectral("ng-jordan-weiss"),
+        "completely positive": similarity.exact_coordinate,
+        "normalized cuts": similarity.normalized_cut,
+        "Ng-Jordan-Weiss": similarity.ng_jordan_weiss,
     }
     mean, deviation = printed("Digits", "Baum-Eagon")
     assert ours >= mean - deviation

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sfumato import DiscriminativeClustering
 from sfumato.array.rows import Rows
 from sfumato.models.discriminative.problem import Frame, Problem
-from sfumato.papers.two_draws import Draws, draws_pass
+from sfumato.papers.discriminative import Draws, draws_pass
 
 
 def problem_of(seed=0, n=40, spread=np.inf, form=np.asarray, soft=False):

@@ -23,7 +23,7 @@ from sfumato.datasets import make_block_similarity, make_gaussians, make_labelin
 from sfumato.metrics import adjusted_rand_index
 from sfumato.selection import choose_n_clusters
 from sfumato.selection._evidence import Features, Labelings, Similarity, as_evidence
-from sfumato.selection.trials import CRITERIA
+from sfumato.selection.criteria import CRITERIA
 
 QUICK = {"n_splits": 2, "random_state": 0}
 

@@ -33,12 +33,7 @@ def test_eigengap_is_relative_and_needs_two_values():
         criteria.eigengap([1.0])
 
 
-def test_information_criteria():
-    U = np.array([[0.5, 0.5], [1.0, 0.0]])
-    assert criteria.bic(-10.0, 3, 100) == pytest.approx(20 + 3 * np.log(100))
-    assert criteria.aic(-10.0, 3) == 26
-    assert criteria.icl(5.0, U) == pytest.approx(5 + 2 * np.log(2))
-    assert criteria.icl(5.0, U, np.array([3.0, 1.0])) == pytest.approx(5 + 6 * np.log(2))
+def test_weights_of_information_criteria():
     weights = criteria.criterion_weights([1e6, 1e6 + 2, np.nan])
     np.testing.assert_allclose(weights, [1 / (1 + np.exp(-1)), 1 / (1 + np.e), 0])
 
@@ -63,10 +58,11 @@ def test_dispersion_equals_that_of_scikit_learn(rng):
 
 
 def test_gap_statistic_takes_the_first_that_is_good_enough():
-    gap = criteria.gap_statistic([8.0, 1.0, 0.9], [[8.0, 4.0, 3.0], [9.0, 5.0, 3.2]])
+    gap, error = criteria.gap_statistic([8.0, 1.0, 0.9], [[8.0, 4.0, 3.0], [9.0, 5.0, 3.2]])
     expected = np.log([[8.0, 4.0, 3.0], [9.0, 5.0, 3.2]]).mean(axis=0) - np.log([8.0, 1.0, 0.9])
-    np.testing.assert_allclose(gap.gap, expected)
-    assert gap.first() == 1
+    np.testing.assert_allclose(gap, expected)
+    assert gap[1] >= (gap - error)[2]
+    assert gap[0] < (gap - error)[1]
 
 
 @pytest.mark.parametrize("method", ["single", "average"])
@@ -85,6 +81,10 @@ def test_longest_lifetime_may_be_one_and_keeps_within_the_largest():
     assert criteria.longest_lifetime(np.array([0.1, 0.15, 0.2, 0.9, 0.95]), 2) == 2
     assert criteria.longest_lifetime(np.array([0.1, 0.2, 0.3, 0.4])) == 1
     assert criteria.longest_lifetime(np.array([1.0, 1.0, 1.0])) == 1
+
+
+def test_the_largest_supported_number_comes_first():
+    assert criteria.supported_numbers({2: 5.0, 3: 6.0, 4: 1.4, 5: 0.0}) == [3, 2]
 
 
 def test_pac_is_the_share_of_pairs_in_between(rng):

@@ -2,10 +2,7 @@
 
 Kernels are written once, against the array API standard, and find their library in the data: ``xp =
 namespace(U)``. NumPy (2.1 and later) is such a library by itself; torch and CuPy come through
-``array-api-compat``.
-
-Loops of NumPy arrays are native modules (``native``), compiled when the package was built. Kernels
-of CUDA devices are compiled by Triton, in modules that are imported where it is installed.
+``array-api-compat``. Loops of NumPy arrays are native modules, compiled when the package was built.
 """
 
 from __future__ import annotations
@@ -20,27 +17,6 @@ import scipy.sparse as sp
 
 from .memory import memory_budget
 from .types import Array
-
-__all__ = [
-    "add_at",
-    "as_dense",
-    "asarray_like",
-    "cpu_count",
-    "device",
-    "free_memory",
-    "inplace",
-    "is_bfloat16",
-    "is_numpy",
-    "namespace",
-    "native",
-    "optional_module",
-    "reader",
-    "to_numpy",
-]
-
-# Array libraries that a module of this package in a higher layer reads; it is imported when such
-# an array arrives.
-READERS = {"dask": "sfumato.dask"}
 
 
 def namespace(*arrays: Any) -> Any:
@@ -58,21 +34,17 @@ def namespace(*arrays: Any) -> Any:
 
 def _compat(root: str) -> Any:
     try:
-        if root == "torch":
-            import array_api_compat.torch as xp
-        else:
-            import array_api_compat.cupy as xp  # type: ignore[no-redef]
+        return import_module(f"array_api_compat.{root}")
     except ImportError as error:
         raise ImportError(
             f"{root} arrays need array-api-compat: pip install 'sfumato[gpu]'"
         ) from error
-    return xp
 
 
-def reader(array: Any) -> Any:
-    """The module of this package that reads arrays of this library (``READERS``), or None."""
-    name = READERS.get(type(array).__module__.partition(".")[0])
-    return import_module(name) if name else None
+def reader(array: object) -> Any:
+    """The module of this package that reads arrays of this library; None where none is needed."""
+    dask = type(array).__module__.partition(".")[0] == "dask"
+    return import_module("sfumato.dask") if dask else None
 
 
 def is_numpy(*arrays: Any) -> bool:
@@ -80,7 +52,7 @@ def is_numpy(*arrays: Any) -> bool:
     return namespace(*arrays) is np
 
 
-def is_bfloat16(array: Any) -> bool:
+def is_bfloat16(array: object) -> bool:
     """Whether an array holds bfloat16, which NumPy does not have."""
     return str(getattr(array, "dtype", "")).endswith("bfloat16")
 
@@ -108,10 +80,7 @@ def as_dense(product: Any, dtype: Any) -> Any:
 
 
 def asarray_like(values: Any, array: Any, dtype: Any = None) -> Any:
-    """Numbers of the host in the library of ``array``, where it lives, and in its dtype by default.
-
-    Nothing is copied where they are such an array already.
-    """
+    """Numbers of the host in the library of ``array``, where it lives, by default in its dtype."""
     dtype = array.dtype if dtype is None else dtype
     return namespace(array).asarray(values, dtype=dtype, device=device(array))
 
@@ -130,9 +99,8 @@ def add_at(vector: Any, index: Any, values: Array) -> Any:
     xp = namespace(vector)
     if xp.__name__.startswith("array_api_strict"):
         hit = xp.arange(vector.shape[0])[None, :] == index[:, None]
-        vector += xp.sum(
-            xp.where(hit, values[:, None], xp.zeros((1, 1), dtype=vector.dtype)), axis=0
-        )
+        none = xp.zeros((1, 1), dtype=vector.dtype)
+        vector += xp.sum(xp.where(hit, values[:, None], none), axis=0)
     else:
         vector[index] += values
 
@@ -167,9 +135,7 @@ def _cores() -> int:
 
 @lru_cache
 def native(name: str) -> Any:
-    """The module ``name`` of ``sfumato.native``, loops that were compiled when the package was
-    built; NumPy arrays need them, arrays of other libraries do not.
-    """
+    """The module ``name`` of ``sfumato.native``: compiled loops, which NumPy arrays need."""
     try:
         return import_module(f"sfumato.native.{name}")
     except ImportError as error:

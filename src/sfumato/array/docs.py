@@ -139,6 +139,12 @@ cannot_link : array of shape (m, 2) or (m, 3), optional
     Pairs of rows that belong apart: labels that join them are ruled out, wherever that can be
     done for all pairs, or, with a third column of weights w, less probable by exp(-w). A
     warning counts the pairs that labels do not honour.""",
+    "resamples": """\
+random_state : None, int, RandomState or Generator
+n_jobs : int, optional
+    Resamples fitted at once, as in joblib. The answer does not depend on it.
+progress : callable, optional
+    Called as ``progress(done, total)`` after every resample.""",
     "ended": """\
 n_clusters_, n_iter_, converged_ : int, int, bool
     Number of clusters, steps taken, whether ``tol`` was reached.""",

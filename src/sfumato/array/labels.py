@@ -10,14 +10,9 @@ import scipy.sparse as sp
 from .types import ArrayLike
 from .warn import warn
 
-__all__ = ["as_labels", "check_labelings", "encode", "warn_of_ignored"]
-
 
 def encode(labels: ArrayLike) -> np.ndarray:
-    """Codes 0, 1, ... (n,) of the labels.
-
-    In sorted order, or where they cannot be compared as they come.
-    """
+    """Codes 0, 1, ... (n,) of the labels, sorted, or as they come if they cannot be compared."""
     labels = np.asarray(labels)
     if labels.dtype.kind in "iu" and len(labels):
         low, high = int(labels.min()), int(labels.max())
@@ -50,9 +45,7 @@ def check_labelings(L: ArrayLike, name: str = "L") -> np.ndarray:
 
 
 def warn_of_ignored(y: np.ndarray | None) -> None:
-    """Warn where partial labels are ignored that were probably meant: some are negative, but none
-    is -1, the sign of unknown.
-    """
+    """Warn where labels are ignored that were probably meant: some are negative, but none is -1."""
     if y is not None and y.dtype.kind in "if" and y.size and y.min() < -1:
         warn(
             f"y is ignored: unknown labels are -1, but it has none, and labels such as "
@@ -61,25 +54,18 @@ def warn_of_ignored(y: np.ndarray | None) -> None:
 
 
 def as_labels(L: ArrayLike, name: str = "L") -> np.ndarray:
-    """Labelings as an array (n, m) of labels as they were given.
-
-    In a list, NaN beside strings stays NaN.
-    """
+    """Labelings as an array (n, m) of labels; in a list, NaN beside strings stays NaN."""
     if isinstance(L, np.ma.MaskedArray):
-        L = (
-            np.where(np.ma.getmaskarray(L), np.nan, L.astype(float).data)
-            if L.dtype.kind in "biuf"
-            else L.filled(None)
-        )
+        missing = np.ma.getmaskarray(L)
+        L = L.filled(None) if L.dtype.kind not in "biuf" else np.where(missing, np.nan, L.data)
     if sp.issparse(L):
         raise TypeError(
             f"{name} must be a dense array of labels, got a sparse one: use {name}.toarray()"
         )
     try:
-        given = L if isinstance(L, np.ndarray) else np.asarray(L)
-        given = (
-            np.asarray(L, dtype=object) if given is not L and given.dtype.kind in "US" else given
-        )
+        given = np.asarray(L)
+        if given is not L and given.dtype.kind in "US":
+            given = np.asarray(L, dtype=object)
     except ValueError as error:
         raise ValueError(
             f"{name} must hold one clustering per column, every row as long as the first: {error}"
@@ -108,11 +94,7 @@ def _label(value: object, name: str) -> str | None:
 
 
 def _check_whole(labels: np.ndarray, name: str) -> None:
-    odd = (
-        labels[labels != np.rint(labels)]
-        if np.isfinite(labels).all()
-        else labels[~np.isfinite(labels)]
-    )
+    odd = labels[~np.isfinite(labels) | (labels != np.rint(labels))]
     if len(odd):
         raise ValueError(
             f"{name} must hold labels, integers or strings, with -1 or NaN for objects not seen; "

@@ -14,23 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "InputSize",
-    "MemoryBudgetError",
-    "budget_for",
-    "memory_budget",
-    "require",
-    "reserve",
-]
-
 SHARE = 0.9  # of the budget; the rest is for what is not counted
-SMALL = 2**24  # bytes for which reading the limits of the system is not worth the time
 
 
 class MemoryBudgetError(ValueError, MemoryError):
-    """An array or a fit was refused because it would not fit into the memory this process may
-    use.
-    """
+    """An array or a fit was refused because it would not fit into memory."""
 
 
 class InputSize(NamedTuple):
@@ -45,10 +33,7 @@ class InputSize(NamedTuple):
 
     @classmethod
     def of(cls, X: Any) -> InputSize | None:
-        """Size of an array, sparse array, frame or operator.
-
-        None where there is no shape, or where the array lives on a cluster of machines.
-        """
+        """Size of an array, sparse array, frame or operator; None without a shape, or for dask."""
         shape = getattr(X, "shape", None)
         if shape is None or len(shape) != 2 or type(X).__module__.startswith("dask."):
             return None
@@ -57,14 +42,9 @@ class InputSize(NamedTuple):
         sparse = hasattr(X, "nnz")
         whole = hasattr(X, "__array__") or hasattr(X, "__dlpack__")
         stored = int(X.nnz) if sparse else n * p if whole else 0
-        return cls(
-            n,
-            p,
-            stored,
-            4 if dtype in ("float32", "bfloat16", "") else 8,
-            dtype not in ("float32", "float64", "bfloat16") and (sparse or whole),
-            sparse,
-        )
+        itemsize = 4 if dtype in ("float32", "bfloat16", "") else 8
+        copied = dtype not in ("float32", "float64", "bfloat16") and (sparse or whole)
+        return cls(n, p, stored, itemsize, copied, sparse)
 
     def copy(self) -> int:
         """Bytes of the copy that reading makes, if it makes one."""
@@ -76,14 +56,15 @@ class InputSize(NamedTuple):
 
 
 def memory_budget() -> int:
-    """Bytes this process may still take.
-
-    What the machine has free, what its cgroups and its own limit allow, or
-    ``SFUMATO_MEMORY_BUDGET``.
-    """
+    """Bytes this process may still take, or ``SFUMATO_MEMORY_BUDGET``."""
     override = os.environ.get("SFUMATO_MEMORY_BUDGET")
     if override:
-        return _stated(override)
+        with suppress(ValueError, OverflowError):
+            if (size := int(float(override))) >= 0:
+                return size
+        raise ValueError(
+            f"SFUMATO_MEMORY_BUDGET must be a number of bytes such as 2e9, got {override[:40]!r}"
+        )
     limits = [_available(), _address_room(), *_cgroup_room()]
     return max(0, int(min((limit for limit in limits if limit is not None), default=2**62)))
 
@@ -96,16 +77,8 @@ def require(
 ) -> None:
     """Raise ``MemoryBudgetError`` if ``task`` needs more than nine tenths of the budget.
 
-    Parameters
-    ----------
-    task : str
-        What is about to start.
-    arrays : mapping of str to number
-        Names and bytes of what it will hold at the same time.
-    forms : pairs of str and number
-        Other ways to the same end and the bytes each takes; those that fit are named.
-    budget : int, optional
-        ``memory_budget()`` unless the arrays live elsewhere.
+    ``arrays`` are names and bytes of what it will hold at the same time, ``forms`` other ways to
+    the same end and the bytes each takes, ``budget`` that of where the arrays live.
     """
     size = sum(arrays.values())
     budget = budget_for(size) if budget is None else budget
@@ -124,9 +97,7 @@ def require(
 
 
 def reserve(shape: tuple[int, ...], dtype: npt.DTypeLike, what: str, instead: str) -> None:
-    """Raise ``MemoryBudgetError`` if an array of this shape would take more than nine tenths of the
-    budget.
-    """
+    """Raise ``MemoryBudgetError`` if an array of this shape would take nearly all of the budget."""
     size = math.prod(int(n) for n in shape) * np.dtype(dtype).itemsize
     budget = budget_for(size)
     if size > SHARE * budget:
@@ -139,25 +110,15 @@ def reserve(shape: tuple[int, ...], dtype: npt.DTypeLike, what: str, instead: st
 
 def budget_for(size: float) -> int:
     """The budget, asked for only where ``size`` is not small, or one was set."""
-    return 2**62 if size <= SMALL and "SFUMATO_MEMORY_BUDGET" not in os.environ else memory_budget()
-
-
-def _stated(override: str) -> int:
-    """The budget that somebody set, in bytes."""
-    with suppress(ValueError, OverflowError):
-        if (size := int(float(override))) >= 0:
-            return size
-    raise ValueError(
-        f"SFUMATO_MEMORY_BUDGET must be a number of bytes such as 2e9, got {override[:40]!r}"
-    )
+    # For 16 MiB reading the limits of the system is not worth the time.
+    return 2**62 if size <= 2**24 and "SFUMATO_MEMORY_BUDGET" not in os.environ else memory_budget()
 
 
 def _human(size: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024 or unit == "TiB":
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError
+    if size < 1024:
+        return f"{size:.0f} bytes"
+    power = min(4, int(math.log2(size)) // 10)
+    return f"{size / 1024**power:.1f} {('', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
 def _available() -> int | None:
@@ -189,9 +150,7 @@ def _address_room() -> int | None:
 def _cgroup_room(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
-    """What the memory cgroups of this process and those above them (version 2, then 1) leave to
-    it.
-    """
+    """What the memory cgroups (version 2, then 1) of this process, and those above, leave to it."""
     room = []
     for controller, limit, usage, cached in (
         ("", "memory.max", "memory.current", "file"),
@@ -201,11 +160,8 @@ def _cgroup_room(
             try:
                 allowed = (folder / limit).read_text().strip()
                 if allowed != "max":
-                    room.append(
-                        int(allowed)
-                        - int((folder / usage).read_text())
-                        + _reclaimable(folder, cached)
-                    )
+                    used = int((folder / usage).read_text()) - _reclaimable(folder, cached)
+                    room.append(int(allowed) - used)
             except (OSError, ValueError):
                 continue
     return room

@@ -1,8 +1,7 @@
 """Objects in row blocks: all that a model of additive statistics may ask of its data.
 
-Sample weights, threads, memory-mapped files, sparse matrices, GPU arrays and clusters of machines
-are then all the same thing, a sum over row blocks, and no model knows which. The blocks do not
-depend on the number of threads and are added in order, so neither does the answer.
+Sample weights, threads, files, sparse matrices, GPU arrays and clusters of machines are then all a
+sum over row blocks. These do not depend on the number of threads, so neither does the answer.
 """
 
 from __future__ import annotations
@@ -23,11 +22,6 @@ from .arrays import cpu_count, device, free_memory, is_numpy, namespace, to_nump
 from .memory import budget_for
 from .types import Array
 
-__all__ = ["Rows", "add", "extremes_of", "has_holes", "in_threads", "one_blas_thread", "threads"]
-
-# Objects: products with few clusters stay small for BLAS, and columns do not fall on the same lines
-# of the cache, as they do with powers of two
-BLOCK = 2000
 AHEAD = 4  # calls for each thread that are handed out before they are waited for
 
 
@@ -43,8 +37,7 @@ class Rows:
     n_jobs : int or None
         Threads; ``None`` means every core.
     view : function or None
-        What the functions see instead of a block of ``X``: coordinates, derived features. Made anew
-        in every pass unless ``kept``.
+        What the functions see instead of a block of ``X``, made anew in every pass unless ``kept``.
     """
 
     def __new__(cls, X: Any, *columns: Any, **options: Any) -> Rows:
@@ -64,35 +57,38 @@ class Rows:
         self.stack: np.ndarray | None = None  # (blocks, q, size), those of them that are whole
 
     @property
+    def _here(self) -> bool:
+        """Whether the features are in the memory of the host."""
+        return is_numpy(self.X) or sp.issparse(self.X)
+
+    @property
     def slices(self) -> list[slice]:
         """The blocks, which depend on the shape of the data alone."""
         n, p = self.shape
-        if not (is_numpy(self.X) or sp.issparse(self.X)):
-            size = max(
-                1, min(n, 2**30 // max(1, p) if getattr(self.X, "is_cuda", False) else 2**22)
-            )
+        if self._here:
+            # Products with few clusters stay small for BLAS; columns of 2000 objects, no power of
+            # two, do not fall on the same lines of the cache.
+            size = max(256, min(2000, 2**19 // max(1, p)))
         else:
-            size = max(256, min(BLOCK, 2**19 // max(1, p)))
+            most = 2**30 // max(1, p) if getattr(self.X, "is_cuda", False) else 2**22
+            size = max(1, min(n, most))
         return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
+    def _columns(self, rows: slice) -> list[Any]:
+        return [None if column is None else column[rows] for column in self.columns]
+
     def _cut(self, rows: slice) -> tuple[Any, ...]:
-        columns = (None if column is None else column[rows] for column in self.columns)
         if rows.start in self._made:
-            return (self._made[rows.start], *columns)
+            return (self._made[rows.start], *self._columns(rows))
         block = self.X[rows] if is_numpy(self.X) else self.X[rows, ...]
-        return (block if self.view is None else self.view(block), *columns)
+        return (block if self.view is None else self.view(block), *self._columns(rows))
 
     def _each(self, function: Callable[[list[slice]], Any]) -> list[Any]:
-        """``function(group)`` for consecutive runs of slices, which threads take in turn.
-
-        The calling thread is one of them.
-        """
+        """``function(group)`` for runs of slices, which several threads take in turn."""
         slices = self.slices
         size = max(1, min(8, len(slices) // 16))
         groups = [slices[start : start + size] for start in range(0, len(slices), size)]
-        n_threads = (
-            min(threads(self.n_jobs), len(groups)) if is_numpy(self.X) or sp.issparse(self.X) else 1
-        )
+        n_threads = min(threads(self.n_jobs), len(groups)) if self._here else 1
         todo, results = deque(enumerate(groups)), [None] * len(groups)
 
         def work() -> None:
@@ -119,27 +115,21 @@ class Rows:
         return results
 
     def sum(self, function: Callable[..., Any], stacks: Callable[..., Any] | None = None) -> Any:
-        """Sum over blocks of ``function(X_block, *column_blocks)``, a NamedTuple (or tuple) of
-        arrays and numbers.
+        """Sum over blocks of ``function(X_block, *column_blocks)``, a tuple of arrays and numbers.
 
-        ``stacks(Z, *column_blocks)`` does the same for several kept blocks at once, ``Z`` of shape
-        (blocks, q, size).
+        ``stacks(Z, *column_blocks)`` does the same for kept blocks Z (blocks, q, size) at once.
         """
 
         def total(group: list[slice]) -> Any:
-            n_whole = (
-                0
-                if stacks is None or self.stack is None
-                else sum(rows.stop - rows.start == self.stack.shape[2] for rows in group)
-            )
-            parts = [function(*self._cut(rows)) for rows in group[n_whole:]]
-            if n_whole and stacks is not None and self.stack is not None:
-                first, rows = (
-                    group[0].start // self.stack.shape[2],
-                    slice(group[0].start, group[n_whole - 1].stop),
-                )
-                columns = (None if column is None else column[rows] for column in self.columns)
-                parts.insert(0, stacks(self.stack[first : first + n_whole], *columns))
+            if stacks is None or self.stack is None:
+                return reduce(add, (function(*self._cut(rows)) for rows in group))
+            size = self.stack.shape[2]
+            whole = [rows for rows in group if rows.stop - rows.start == size]
+            parts = [function(*self._cut(rows)) for rows in group[len(whole) :]]
+            if whole:
+                columns = self._columns(slice(whole[0].start, whole[-1].stop))
+                first = whole[0].start // size
+                parts.insert(0, stacks(self.stack[first : first + len(whole)], *columns))
             return reduce(add, parts)
 
         return reduce(add, self._each(total))
@@ -157,21 +147,13 @@ class Rows:
             for rows in group:
                 out[rows] = function(*self._cut(rows))
 
-        for _ in self._each(write):
-            pass
+        self._each(write)
         return out
 
     def extremes(self) -> np.ndarray:
         """Least and largest value (2, q) of every column of the blocks, NaN left out."""
-        parts = np.stack(
-            [
-                part
-                for parts in self._each(
-                    lambda group: [extremes_of(self._cut(rows)[0]) for rows in group]
-                )
-                for part in parts
-            ]
-        )
+        found = self._each(lambda group: [extremes_of(self._cut(rows)[0]) for rows in group])
+        parts = np.concatenate(found)
         return np.stack([np.fmin.reduce(parts[:, 0]), np.fmax.reduce(parts[:, 1])])
 
     def through(self, view: Callable[[Any], Any]) -> Rows:
@@ -195,32 +177,28 @@ class Rows:
         if self.view is None or (_mapped(self.X) and not mapped):
             return self
         first = self.view(self.X[:1])
-        if not (is_numpy(self.X) or sp.issparse(self.X)):
+        if not self._here:
             return self._kept_there(first)
         if sp.issparse(first):
             return Rows(sp.csr_array(self.view(self.X)), *self.columns, n_jobs=self.n_jobs)
         n_bytes = self.shape[0] * first.shape[1] * first.dtype.itemsize
         if n_bytes > budget_for(n_bytes) // 4:
             return self
-        kept = Rows(self.X, *self.columns, n_jobs=self.n_jobs, view=self.view)
-        slices = self.slices
-        size = slices[0].stop
-        whole = kept.stack = np.empty(
-            (self.shape[0] // size, first.shape[1], size), dtype=first.dtype
-        )
+        kept = self.beside(*self.columns)
+        size = self.slices[0].stop
+        shape = self.shape[0] // size, first.shape[1], size
+        whole = kept.stack = np.empty(shape, dtype=first.dtype)
+        kept._made = {}
 
-        def make(group: list[slice]) -> list[tuple[int, Any]]:
-            made = []
+        def make(group: list[slice]) -> None:
             for rows in group:
                 block = np.asfortranarray(self._cut(rows)[0])
                 if rows.stop - rows.start == size:
                     whole[rows.start // size] = block.T
                     block = whole[rows.start // size].T
-                made.append((rows.start, block))
-            return made
+                kept._made[rows.start] = block
 
-        for made in self._each(make):
-            kept._made.update(made)
+        self._each(make)
         return kept
 
     @property
@@ -242,10 +220,8 @@ class Rows:
     def _kept_there(self, first: Array) -> Rows:
         """As ``kept``, for arrays of another library."""
         xp = namespace(self.X)
-        if (
-            self.shape[0] * first.shape[1] * xp.finfo(first.dtype).bits // 8
-            > free_memory(self.X) // 2
-        ):
+        n_bytes = self.shape[0] * first.shape[1] * xp.finfo(first.dtype).bits // 8
+        if n_bytes > free_memory(self.X) // 2:
             return self
         out = xp.empty((first.shape[1], self.shape[0]), dtype=first.dtype, device=device(self.X)).T
         for rows in self.slices:
@@ -253,21 +229,15 @@ class Rows:
         return Rows(out, *self.columns, n_jobs=self.n_jobs)
 
     def sample(self, size: int, rng: np.random.Generator) -> Rows:
-        """About ``size`` rows drawn by weight along the data, all of weight one.
-
-        Weight w draws like w copies in a row.
-
-        The first column must be the weights.
-        """
+        """About ``size`` rows of weight one, drawn by the weights in the first column."""
         weights = self.columns[0]
         where = (np.arange(size) + rng.random(size)) / size
         if weights is None:
-            indices = np.minimum((where * self.shape[0]).astype(np.int64), self.shape[0] - 1)
+            indices = (where * self.shape[0]).astype(np.int64)
         else:
             cumulative = np.cumsum(to_numpy(weights))
-            indices = np.minimum(
-                np.searchsorted(cumulative, where * cumulative[-1], side="right"), self.shape[0] - 1
-            )
+            indices = np.searchsorted(cumulative, where * cumulative[-1], side="right")
+        indices = np.minimum(indices, self.shape[0] - 1)
         others = (None if column is None else column[indices] for column in self.columns[1:])
         few = Rows(self.X[indices], None, *others, n_jobs=self.n_jobs, view=self.view)
         return few.kept() if self.is_kept else few
@@ -285,9 +255,8 @@ def has_holes(rows: Rows) -> bool:
         return known
     if not is_numpy(rows.X) or sp.issparse(rows.X):
         return False
-    return bool(np.isnan(rows.sum(lambda X, *_: (np.sum(X, dtype=np.float64),))[0])) and bool(
-        rows.sum(lambda X, *_: (int(np.isnan(X).sum()),))[0]
-    )
+    total = rows.sum(lambda X, *_: (np.sum(X, dtype=np.float64),))[0]
+    return bool(np.isnan(total) and rows.sum(lambda X, *_: (int(np.isnan(X).sum()),))[0])
 
 
 def extremes_of(block: Any) -> np.ndarray:
@@ -301,7 +270,7 @@ def extremes_of(block: Any) -> np.ndarray:
     return np.stack([to_numpy(xp.min(block, axis=0)), to_numpy(xp.max(block, axis=0))])
 
 
-def _mapped(X: Any) -> bool:
+def _mapped(X: object) -> bool:
     """Whether the numbers lie in a memory-mapped file, not in memory."""
     while isinstance(X, np.ndarray):
         if isinstance(X, np.memmap):
@@ -317,10 +286,7 @@ def add(left: Any, right: Any) -> Any:
 
 
 def threads(n_jobs: int | None) -> int:
-    """Number of threads that ``n_jobs`` asks for.
-
-    ``None`` every core, negative counts from the end as in joblib.
-    """
+    """Number of threads, as in joblib; every core for ``None``."""
     if n_jobs is None:
         return cpu_count()
     return max(1, cpu_count() + 1 + n_jobs) if n_jobs < 0 else n_jobs
@@ -343,36 +309,24 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
 def in_threads(
     function: Callable[..., Any], arguments: list[tuple[Any, ...]], n_jobs: int | None
 ) -> Iterator[Any]:
-    """Results of ``function(*each)`` in order, from a pool of threads.
-
-    BLAS uses one thread meanwhile. Within a thread of the pool the calls follow each other.
-    """
+    """Results of ``function(*each)`` in order, from a pool of threads, each with one of BLAS."""
     n_threads = min(threads(n_jobs), len(arguments))
     with one_blas_thread():
         if n_threads <= 1 or getattr(_thread, "ours", False):
             yield from (function(*each) for each in arguments)
-        else:
-            yield from _a_few_ahead(function, arguments, n_threads)
-
-
-def _a_few_ahead(
-    function: Callable[..., Any], arguments: list[tuple[Any, ...]], n_threads: int
-) -> Iterator[Any]:
-    """Results in order, a few calls ahead of the one that is waited for.
-
-    A process that is stopped waits for the calls that have been handed out: not for thousands.
-    """
-    pool, ahead = _pool(n_threads), deque[Future[Any]]()
-    try:
-        for each in arguments:
-            ahead.append(pool.submit(function, *each))
-            if len(ahead) >= AHEAD * n_threads:
+            return
+        # A process that is stopped waits for all calls that have been handed out.
+        pool, ahead = _pool(n_threads), deque[Future[Any]]()
+        try:
+            for each in arguments:
+                ahead.append(pool.submit(function, *each))
+                if len(ahead) >= AHEAD * n_threads:
+                    yield ahead.popleft().result()
+            while ahead:
                 yield ahead.popleft().result()
-        while ahead:
-            yield ahead.popleft().result()
-    finally:
-        for call in ahead:
-            call.cancel()
+        finally:
+            for call in ahead:
+                call.cancel()
 
 
 if hasattr(os, "register_at_fork"):

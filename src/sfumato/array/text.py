@@ -5,24 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["from_cell", "plain", "to_cell"]
-
 _DIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _TRIGGERS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def plain(name: object, width: int = 60) -> str:
-    """``name`` on one line of at most ``width`` characters.
-
-    Control and text-direction characters are spelled out.
-
-    Examples
-    --------
-    >>> from sfumato.array.text import plain
-    >>> plain("two\\nlines"), plain("abcdefghij", width=5)
-    ('two\\\\nlines', 'ab…ij')
-    """
+    """``name`` on one line of at most ``width`` characters, control characters spelled out."""
     text = "".join(_spelled(character) for character in str(name)[: 4 * width])
     if len(str(name)) > 4 * width or len(text) > width:
         tail = "".join(_spelled(character) for character in str(name)[-width:])
@@ -38,15 +27,7 @@ def _spelled(character: str) -> str:
 
 
 def to_cell(name: str) -> str:
-    """``name`` as a table cell that no spreadsheet takes for a formula: a leading apostrophe where
-    one is needed.
-
-    Examples
-    --------
-    >>> from sfumato.array.text import to_cell
-    >>> to_cell("=cmd()"), to_cell("-5.2"), to_cell("cell 7")
-    ("'=cmd()", '-5.2', 'cell 7')
-    """
+    """``name`` as a table cell that no spreadsheet takes for a formula, by a leading apostrophe."""
     if (name.startswith(_TRIGGERS) and not _NUMBER.fullmatch(name)) or (
         name.startswith("'") and name.lstrip("'").startswith(_TRIGGERS)
     ):
@@ -55,12 +36,5 @@ def to_cell(name: str) -> str:
 
 
 def from_cell(cell: str) -> str:
-    """The name that ``to_cell`` wrote.
-
-    Examples
-    --------
-    >>> from sfumato.array.text import from_cell
-    >>> from_cell("'=cmd()"), from_cell("'tis")
-    ('=cmd()', "'tis")
-    """
+    """The name that ``to_cell`` wrote."""
     return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_TRIGGERS) else cell

@@ -10,26 +10,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import _check_sample_weight
 
 from .arrays import to_numpy
 from .types import ArrayLike, RandomState
 
-__all__ = [
-    "as_generator",
-    "check_choice",
-    "check_n_clusters",
-    "check_number",
-    "check_weights",
-    "largest_size",
-    "refuse_mask",
-    "refuse_overflow",
-    "refuse_subnormal",
-    "refuse_underflow",
-]
 
-
-def refuse_mask(X: Any, name: str) -> None:
+def refuse_mask(X: object, name: str) -> None:
     """Refuse a masked array: its mask would be ignored."""
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
@@ -47,9 +33,7 @@ def check_number(
     integer: bool = False,
     strict: bool = False,
 ) -> Any:
-    """``value`` if it is a real number (an integer, if asked) between ``low`` and ``high``,
-    exclusive if ``strict``.
-    """
+    """``value`` if it is a number from ``low`` to ``high``, both excluded if ``strict``."""
     kind = numbers.Integral if integer else numbers.Real
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
         raise TypeError(
@@ -84,14 +68,11 @@ def check_n_clusters(n_clusters: Any, n_objects: int) -> int:
 
 def as_generator(random_state: RandomState) -> np.random.Generator:
     """A NumPy generator from ``None``, a seed, a ``RandomState`` or a generator."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31, size=4))
-    if random_state is None or (
-        isinstance(random_state, numbers.Integral) and int(random_state) >= 0
-    ):
-        return np.random.default_rng(None if random_state is None else int(random_state))
+    seed = isinstance(random_state, numbers.Integral) and int(random_state) >= 0
+    if seed or random_state is None or isinstance(random_state, np.random.Generator):
+        return np.random.default_rng(random_state)
     raise ValueError(
         "random_state must be None, a nonnegative integer, a RandomState or a Generator, got "
         f"{random_state!r}"
@@ -99,53 +80,40 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = False) -> Any:
-    """Nonnegative finite weights with a positive sum, in float64, or ``None``.
-
-    Of a size that can be summed, unless ``any_size``.
-    """
+    """Nonnegative finite weights (n,) that can be summed unless ``any_size``, or ``None``."""
     if sample_weight is None:
         return None
     refuse_mask(sample_weight, "sample_weight")
-    if hasattr(sample_weight, "detach"):  # a tensor, on whatever device
-        sample_weight = to_numpy(sample_weight)
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
     try:
-        _refuse_weights(
-            np.asarray(sample_weight, dtype=np.float64),
-            X.shape[0] if hasattr(X, "shape") else len(X),
-        )
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
     except (ValueError, TypeError) as error:
-        if "sample_weight" in str(error).lower() or "sample weight" in str(error).lower():
-            raise
         raise type(error)(f"sample_weight must hold a number for every object: {error}") from error
-    if weights.min() < 0:
-        raise ValueError(f"sample_weight must be nonnegative, got a weight of {weights.min():g}")
-    largest = float(weights.max())
-    if not any_size and not 1e-150 <= largest <= 1e150 / len(weights):
+    weights = weights if weights.ndim else np.full(n, float(weights))
+    if weights.shape != (n,):
         raise ValueError(
-            f"sample_weight is too large or too small to be summed (largest {largest:g}): divide "
-            "it by its largest value"
-        )
-    return weights
-
-
-def _refuse_weights(weights: np.ndarray, n_objects: int) -> None:
-    """Refuse weights of another number than the objects, that are not finite or are all zero."""
-    if weights.ndim and weights.shape != (n_objects,):
-        raise ValueError(
-            f"sample_weight must hold one weight for each of the {n_objects} objects, got shape "
+            f"sample_weight must hold one weight for each of the {n} objects, got shape "
             f"{weights.shape}"
         )
     strange = np.flatnonzero(~np.isfinite(weights))
     if strange.size:
         raise ValueError(
-            f"sample_weight must hold finite numbers, got {weights.flat[strange[0]]} for row "
+            f"sample_weight must hold finite numbers, got {weights[strange[0]]} for row "
             f"{strange[0]}: give such objects weight 0, or leave them out"
         )
     if not weights.any():
         raise ValueError(
             "sample_weight must have a positive sum, got all zeros: give at least one object weight"
         )
+    if weights.min() < 0:
+        raise ValueError(f"sample_weight must be nonnegative, got a weight of {weights.min():g}")
+    largest = float(weights.max())
+    if not any_size and not 1e-150 <= largest <= 1e150 / n:
+        raise ValueError(
+            f"sample_weight is too large or too small to be summed (largest {largest:g}): divide "
+            "it by its largest value"
+        )
+    return weights
 
 
 def refuse_overflow(X: Any, name: str) -> None:
@@ -164,8 +132,7 @@ def refuse_underflow(X: Any, name: str) -> None:
     if 0 < largest < float(np.finfo(X.dtype).tiny) ** 0.5 * 1e6:
         raise ValueError(
             f"{name} has no value larger than {largest:.0e}, and their squares underflow: change "
-            "units, "
-            f"e.g. {name} / {largest:.0e}"
+            f"units, e.g. {name} / {largest:.0e}"
         )
 
 

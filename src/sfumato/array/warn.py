@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["EvidenceWarning", "one_warning", "warn"]
-
 # Packages whose frames are never "the caller": ours, and those that call us on the user's behalf.
 _INSIDE = {"sfumato", "sklearn", "joblib", "contextlib", "functools", "concurrent", "threading"}
 
@@ -18,13 +16,9 @@ class EvidenceWarning(UserWarning):
 
 
 def warn(message: str, category: type[Warning] = EvidenceWarning) -> None:
-    """Issue a warning at the first line of the call stack outside this package.
-
-    However deeply fits are nested, the warning shows the line that the user wrote, and Python's
-    "once per location" filters work as they should.
-    """
+    """Issue a warning at the line of the user: the first of the call stack outside this package."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _package(frame.f_globals) in _INSIDE:
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 
@@ -37,7 +31,3 @@ def one_warning() -> Iterator[None]:
         yield
     for first in caught[:1]:
         warn(str(first.message), first.category)
-
-
-def _package(names: dict[str, object]) -> str:
-    return str(names.get("__name__", "")).partition(".")[0]

@@ -14,24 +14,21 @@ from ..array.labels import check_labelings, warn_of_ignored
 from ..array.types import Array, ArrayLike
 from ..array.warn import warn
 
-__all__ = [
-    "Known",
-    "check_pairs",
-    "known_labels",
-    "largest_first",
-    "match_columns",
-    "matching",
-    "reordered",
-]
+
+class Tuning(NamedTuple):
+    """Strength of links in a graph, as shares of its mean degree.
+
+    Values from .05 to .5 were tried on two moons, digits, and two and three overlapping Gaussians
+    with 60 pairs: .1 to .3 improved the result on every set. Merging linked objects in the graph
+    instead made it worse, since it connects overlapping clusters.
+    """
+
+    together: float = 0.3
+    apart: float = 0.1
+    next: int = 3  # labelled rows to which one is linked in a graph
 
 
-# Strength of links in a graph, as shares of its mean degree. Values from .05 to .5 were tried on
-# two moons, digits, and two and three overlapping Gaussians with 60 pairs: .1 to .3 improved the
-# result on every set. Merging linked objects in the graph instead made it worse, since it connects
-# overlapping clusters.
-TOGETHER, APART = 0.3, 0.1
-HEAVIEST = 1e100  # weight of a link, so that its product with a similarity is a number
-NEXT = 3  # labelled rows to which one is linked in a graph
+TUNING = Tuning()
 
 
 class Known(NamedTuple):
@@ -65,38 +62,36 @@ class Known(NamedTuple):
             return cls()
         n = X.shape[0] if hasattr(X, "shape") else np.asarray(X).shape[0]
         labels = given = known_labels(y, n, n_clusters)
-        hard, soft, weights = _split(must_link, n, "must_link")
-        component = None
-        if len(hard) or labels is not None:
-            component = _components(hard, labels, n)
-            labels = None if labels is None else _carry(labels, _components(hard, None, n))
+        joined, weights = check_pairs(() if must_link is None else must_link, n, "must_link")
+        firm = np.isnan(weights)
+        hard, soft, weights = joined[firm], joined[~firm], weights[~firm]
+        linked = _components(hard, None, n)
+        component = _components(hard, labels, n) if len(hard) or labels is not None else None
+        labels = None if labels is None else _carry(labels, linked)
         apart, strength = check_pairs(() if cannot_link is None else cannot_link, n, "cannot_link")
-        _refuse_contradiction(
-            apart, _components(hard, None, n), "must_link (directly or through others)"
-        )
+        _refuse_contradiction(apart, linked, "must_link (directly or through others)")
         links, signs = [hard, soft, apart], [np.full(len(hard), np.inf), weights, -strength]
-        if given is not None:
+        if given is not None and labels is not None:
             more, sides = _label_links(given)
             links, signs = [*links, more], [*signs, sides]
-        if labels is not None:
-            _refuse_contradiction(
-                apart, np.where(labels >= 0, labels, -1 - np.arange(n)), "the labels in y"
-            )
-            apart, strength = _with_classes(apart, strength, labels)
-        pairs, weights = np.vstack([soft, apart]), np.concatenate([weights, -strength])
-        empty = len(pairs) == 0
-        edges, sides = np.vstack(links), np.concatenate(signs)
+            of = np.where(labels >= 0, labels, -1 - np.arange(n))
+            _refuse_contradiction(apart, of, "the labels in y")
+            # One more pair for every two labels: a row of each.
+            rows = [int(np.argmax(labels == c)) for c in range(int(labels.max()) + 1)]
+            more = np.array([(a, b) for a in rows for b in rows if a < b], dtype=np.intp)
+            apart = np.vstack([apart, more.reshape(-1, 2)])
+            strength = np.concatenate([strength, np.full(len(more), np.nan)])
+        edges = np.vstack(links)
         if not len(edges):
             return cls()
-        return cls(
-            component, None if empty else pairs, None if empty else weights, labels, edges, sides
-        )
+        pairs, weights = np.vstack([soft, apart]), np.concatenate([weights, -strength])
+        if not len(pairs):
+            pairs = weights = None  # type: ignore[assignment]
+        return cls(component, pairs, weights, labels, edges, np.concatenate(signs))
 
     def similarities(self, group: np.ndarray | None, size: int, default: float, unit: float) -> Any:
-        """Similarities (size, size) to be added among objects, sparse: +- weight times ``unit``;
-        None without pairs.
-
-        ``group`` is the object of each row; ``default`` the weight where none was given.
+        """Sparse similarities (size, size) to be added, +- weight (or ``default``) times ``unit``;
+        None without pairs. ``group`` is the object of each row.
         """
         if self.pairs is None or self.weights is None:
             return None
@@ -104,13 +99,11 @@ class Known(NamedTuple):
         return _symmetric(self.pairs, value, group, size)
 
     def edges(self, group: np.ndarray | None, size: int, degree: float) -> Any:
-        """Edges (size, size) to be added to a graph of mean ``degree``, sparse; None
-        without links.
-        """
+        """Sparse edges (size, size) to be added to a graph of mean ``degree``; None without any."""
         if self.links is None or self.signs is None:
             return None
-        value = np.where(np.isposinf(self.signs), TOGETHER * degree, self.signs)
-        value = np.where(np.isnan(value), -APART * degree, value)
+        value = np.where(np.isposinf(self.signs), TUNING.together * degree, self.signs)
+        value = np.where(np.isnan(value), -TUNING.apart * degree, value)
         return _symmetric(self.links, value, group, size)
 
     def held(self, group: np.ndarray | None, size: int) -> np.ndarray | None:
@@ -127,17 +120,14 @@ class Known(NamedTuple):
         """Warn where ``labels`` (n,) put rows together that ``cannot_link`` separates."""
         if self.pairs is None or self.weights is None:
             return
-        apart = self.pairs[~(self.weights > 0)]
-        of = to_numpy(labels)
-        together = of[apart[:, 0]] == of[apart[:, 1]]
-        broken = apart[together]
+        apart = ~(self.weights > 0)
+        pairs, of = self.pairs[apart], to_numpy(labels)
+        together = of[pairs[:, 0]] == of[pairs[:, 1]]
+        broken = pairs[together]
         if len(broken):
-            hard = np.isnan(self.weights[~(self.weights > 0)][together]).all()
-            fix = (
-                "no labels were found that keep all pairs, so drop some of them"
-                if hard
-                else "give a larger weight (a third column)"
-            )
+            fix = "give a larger weight (a third column)"
+            if np.isnan(self.weights[apart][together]).all():
+                fix = "no labels were found that keep all pairs, so drop some of them"
             warn(
                 f"the labels do not honour cannot_link for {len(broken)} "
                 f"pair{'s' if len(broken) > 1 else ''}, such as rows {broken[0, 0]} and "
@@ -157,14 +147,12 @@ def _symmetric(pairs: np.ndarray, value: np.ndarray, group: Any, size: int) -> A
 
 
 def _label_links(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Links of labelled rows to the next ``NEXT`` of the same label (+inf) and of all others (NaN),
-    around a ring.
-    """
+    """Links of labelled rows to the next of the same label (+inf) and of others (NaN) in a ring."""
     rows = np.flatnonzero(labels >= 0)
     links, signs = [np.empty((0, 2), dtype=np.intp)], [np.empty(0)]
     for label in np.unique(labels[rows]):
         own, other = rows[labels[rows] == label], rows[labels[rows] != label]
-        for step in range(1, NEXT + 1):
+        for step in range(1, TUNING.next + 1):
             if step < own.size:
                 links.append(np.stack([own, np.roll(own, -step)], axis=1))
                 signs.append(np.full(own.size, np.inf))
@@ -175,9 +163,7 @@ def _label_links(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def match_columns(U: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Memberships (g, k) with columns ordered so that objects with known ``labels`` fit best, and
-    those rows exact.
-    """
+    """Memberships (g, k) with columns ordered to fit the known ``labels``, and those rows exact."""
     known = labels >= 0
     U = U[:, matching(U, labels)]
     U[known] = np.eye(U.shape[1], dtype=U.dtype)[labels[known]]
@@ -198,23 +184,11 @@ def reordered(A: Any, order: np.ndarray, axis: int) -> Any:
 
 
 def matching(U: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The column of ``U`` for each cluster 0, 1, ..., so that objects with known ``labels`` fit
-    best.
-    """
-    k = U.shape[1]
+    """The column of ``U`` for each cluster 0, 1, ..., so that the known ``labels`` fit best."""
     known = labels >= 0
-    votes = np.zeros((k, k))
+    votes = np.zeros((U.shape[1], U.shape[1]))
     np.add.at(votes, labels[known], U[known])
     return linear_sum_assignment(-votes)[1]
-
-
-def _split(
-    must_link: ArrayLike | None, n: int, name: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs without weights, pairs with weights, and these."""
-    pairs, weights = check_pairs(() if must_link is None else must_link, n, name)
-    soft = ~np.isnan(weights)
-    return pairs[~soft], pairs[soft], weights[soft]
 
 
 def _components(hard: np.ndarray, labels: np.ndarray | None, n: int) -> np.ndarray:
@@ -229,19 +203,8 @@ def _components(hard: np.ndarray, labels: np.ndarray | None, n: int) -> np.ndarr
     return connected_components(graph, directed=False)[1]
 
 
-def _with_classes(
-    apart: np.ndarray, strength: np.ndarray, labels: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs, and one more for every two labels: a row of each."""
-    firsts = [int(np.flatnonzero(labels == c)[0]) for c in range(int(labels.max()) + 1)]
-    more = np.array([(a, b) for a in firsts for b in firsts if a < b], dtype=np.intp).reshape(-1, 2)
-    return np.vstack([apart, more]), np.concatenate([strength, np.full(len(more), np.nan)])
-
-
 def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of different rows (m, 2) and their weights (m,), NaN where ``pairs`` has two columns
-    only.
-    """
+    """Pairs of different rows (m, 2) and their weights (m,), NaN where none are given."""
     try:
         given = np.asarray(pairs, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -263,22 +226,23 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
         same = rows[rows[:, 0] == rows[:, 1]][0, 0]
         raise ValueError(f"{name} pairs row {same} with itself: drop that pair")
     weights = given[:, 2] if given.shape[1] == 3 else np.full(len(rows), np.nan)
-    if given.shape[1] == 3 and not ((weights <= HEAVIEST) & (weights > 0)).all():
+    # So that the product of a weight and a similarity is a number.
+    if given.shape[1] == 3 and not ((weights <= 1e100) & (weights > 0)).all():
         raise ValueError(
-            f"weights of {name} (its third column) must be positive, and {HEAVIEST:g} at most"
+            f"weights of {name} (its third column) must be positive, and 1e+100 at most"
         )
     return rows, weights
 
 
 def known_labels(y: ArrayLike | None, n: int, n_clusters: int) -> np.ndarray | None:
-    """Cluster of each labelled row (n,), by sorted labels, -1 elsewhere; None without any -1, or
-    without labels.
-    """
+    """Cluster of each row (n,) by sorted labels, -1 if unknown; None if all are known, or none."""
     if y is None:
         return None
     y = np.asarray(y)
-    if y.ndim != 1 or y.dtype.kind not in "biufOUST" or (y.dtype.kind == "f" and not _whole(y)):
+    if y.ndim != 1 or y.dtype.kind not in "biufOUST":
         return None
+    if y.dtype.kind == "f" and (y[~np.isnan(y)] != np.rint(y[~np.isnan(y)])).any():
+        return None  # targets of something else
     labels = check_labelings(y, "y")[:, 0].astype(np.intp)
     if labels.min() >= 0 or labels.max() < 0:
         warn_of_ignored(y)
@@ -293,15 +257,6 @@ def known_labels(y: ArrayLike | None, n: int, n_clusters: int) -> np.ndarray | N
     return labels
 
 
-def _whole(y: np.ndarray) -> bool:
-    """Whether floats are labels: whole numbers, or NaN for unknown.
-
-    Other floats are targets of something else.
-    """
-    given = y[~np.isnan(y)]
-    return bool((given == np.rint(given)).all())
-
-
 def _carry(labels: np.ndarray, component: np.ndarray) -> np.ndarray:
     """Labels of all rows that must_link joins to a labelled one."""
     known = np.flatnonzero(labels >= 0)
@@ -309,9 +264,8 @@ def _carry(labels: np.ndarray, component: np.ndarray) -> np.ndarray:
     of_component[component[known]] = labels[known]
     clash = known[of_component[component[known]] != labels[known]]
     if clash.size:
-        other = known[
-            (component[known] == component[clash[0]]) & (labels[known] != labels[clash[0]])
-        ][0]
+        same = component[known] == component[clash[0]]
+        other = known[same & (labels[known] != labels[clash[0]])][0]
         raise ValueError(
             f"must_link joins rows {clash[0]} and {other}, which have different labels in y: drop "
             "one of them"
@@ -319,13 +273,10 @@ def _carry(labels: np.ndarray, component: np.ndarray) -> np.ndarray:
     return of_component[component]
 
 
-def _refuse_contradiction(apart: np.ndarray, same: np.ndarray | None, by: str) -> None:
-    if same is None:
-        return
+def _refuse_contradiction(apart: np.ndarray, same: np.ndarray, by: str) -> None:
     clash = apart[same[apart[:, 0]] == same[apart[:, 1]]]
     if len(clash):
         raise ValueError(
             f"cannot_link separates rows {clash[0, 0]} and {clash[0, 1]}, which are together by "
-            f"{by}: "
-            f"{len(clash)} contradictions; drop one side"
+            f"{by}: {len(clash)} contradictions; drop one side"
         )

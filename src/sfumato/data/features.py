@@ -17,26 +17,9 @@ import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from ..array.arrays import is_numpy, namespace, reader
-from ..array.rows import Rows, has_holes
 from ..array.types import Array, ArrayLike, Estimator, Weights
 from ..array.validation import largest_size, refuse_mask, refuse_overflow
 from ..array.warn import warn
-
-__all__ = [
-    "check_features",
-    "check_observed",
-    "check_width",
-    "empty_rows",
-    "held_by",
-    "observed_only",
-    "refuse_same_names",
-    "refuse_spread",
-    "refuse_strange",
-    "refuse_tensors",
-    "refuse_unseen",
-    "warn_of_empty",
-    "without_empty",
-]
 
 # What to do with a dask array that a model cannot read; tests/dask compares it with the models.
 STREAMING = (
@@ -46,34 +29,13 @@ STREAMING = (
     "PairwiseProbabilisticClustering(similarity='precomputed') of a similarity"
 )
 
-# Beginnings of the names that pandas, polars and narwhals give to types, in small letters.
-TYPES = {
-    "datetime": "dates",
-    "date": "dates",
-    "period": "dates",
-    "timestamp": "dates",
-    "timedelta": "spans of time",
-    "duration": "spans of time",
-    "time": "times of day",
-    "interval": "intervals",
-    "list": "lists",
-    "array": "lists",
-    "struct": "records",
-    "unknown": "values of a type that has no name",
-}
-
-TENSORS = ("torch", "cupy")  # what an estimator reads that does not say it reads every library
-
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 
 def check_features(
     estimator: Estimator, X: Any, *, reset: bool, missing: bool = False, sparse: bool = True
 ) -> Any:
-    """Features (n, p): finite, real, float32 or float64; CSR if sparse.
-
-    Torch and other arrays stay where they are.
-    """
+    """Finite features (n, p), float32 or float64, CSR if sparse; tensors stay where they are."""
     refuse_mask(X, "X")
     refuse_spread(estimator, X)
     if hasattr(X, "columns") or getattr(getattr(X, "dtype", None), "kind", "f") in "Mm":
@@ -82,12 +44,7 @@ def check_features(
     foreign = reader(X)
     if foreign is not None:
         return foreign.check_features(estimator, X, reset, missing)
-    if (
-        not is_numpy(X)
-        and not sp.issparse(X)
-        and not hasattr(X, "__dataframe__")
-        and not hasattr(X, "iloc")
-    ):
+    if not _known(X):
         return _check_foreign(estimator, X, reset)
     with _explained(estimator), np.errstate(invalid="ignore", over="ignore"):
         X = validate_data(  # infinities are refused, not warned of
@@ -107,6 +64,11 @@ def check_features(
     else:
         _refuse_far(X, getattr(estimator, "_largest_fitted", np.inf))
     return X
+
+
+def _known(X: object) -> bool:
+    """Whether NumPy, SciPy or a library of data frames handles X."""
+    return is_numpy(X) or sp.issparse(X) or hasattr(X, "__dataframe__") or hasattr(X, "iloc")
 
 
 @contextmanager
@@ -140,9 +102,7 @@ def check_observed(estimator: Estimator, X: Any, *, reset: bool) -> Any:
     """Features (n, p) that may miss values, if they are a dense array here."""
     X = check_features(estimator, X, reset=reset, missing=reader(X) is None)
     if sp.issparse(X) and np.isnan(X.data).any():
-        raise ValueError(
-            "X is sparse and contains NaN: missing values are taken in dense arrays, X.toarray()"
-        )
+        raise ValueError("X is sparse and contains NaN: give a dense array, X.toarray()")
     return X
 
 
@@ -151,17 +111,17 @@ def refuse_unseen(X: Any, names: Sequence[Any] | None = None) -> None:
     gone = np.flatnonzero(np.isnan(X[:100]).all(axis=0)) if len(X) else np.empty(0, dtype=int)
     unseen = next((column for column in gone if np.isnan(X[:, column]).all()), None)
     if unseen is not None:
-        named = "" if names is None else f" ({names[int(unseen)]!r})"
-        raise ValueError(
-            f"X has no value at all in feature {unseen}{named}, only NaN: drop that feature"
-        )
+        column = f"{unseen}" if names is None else f"{unseen} ({names[int(unseen)]!r})"
+        raise ValueError(f"X has no value at all in feature {column}, only NaN: drop that feature")
 
 
 def empty_rows(X: Any) -> np.ndarray | None:
     """Objects (n,) of which nothing was observed; None where there are none."""
-    if not has_holes(Rows(X)):
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind != "f" or not X.shape[1]:
         return None
-    empty = np.isnan(X).all(axis=1)
+    empty = np.isnan(X[:, 0])
+    rows = np.flatnonzero(empty)
+    empty[rows] = np.isnan(X[rows]).all(axis=1)
     return empty if empty.any() else None
 
 
@@ -192,11 +152,10 @@ def without_empty(X: Any, mass: Weights) -> Weights:
 
 
 def observed_only(fit: _Fit) -> _Fit:
-    """The ``fit`` without the objects that have no value at all.
+    """The ``fit`` without the objects that have no value at all, which change what is drawn.
 
-    They say nothing, but rows with holes take another way through a fit than complete ones, and one
-    more object changes what is drawn. Afterwards they get what ``predict_proba`` gives them. Known
-    labels and links keep them: these say something about others too.
+    Afterwards they get what ``predict_proba`` gives them. Known labels and links keep them: these
+    say something about others too.
     """
 
     @wraps(fit)
@@ -204,15 +163,16 @@ def observed_only(fit: _Fit) -> _Fit:
         self: Any, X: Any, y: Any = None, *, sample_weight: Any = None, **given: Any
     ) -> Any:
         told = y is not None or any(value is not None for value in given.values())
-        seen = None if told else _observed(X)
-        if seen is None or np.shape(sample_weight) not in ((), (len(X),)):
+        empty = None if told or type(X) is not np.ndarray else empty_rows(X)
+        if empty is None or empty.all() or np.shape(sample_weight) not in ((), (len(X),)):
             return fit(self, X, y, sample_weight=sample_weight, **given)
+        seen = ~empty
         mass = None if sample_weight is None else np.asarray(sample_weight)[seen]
         fit(self, X[seen], y, sample_weight=mass, **given)
         memberships = np.empty((len(X), self.n_clusters_), self.memberships_.dtype)
         memberships[seen] = self.memberships_
         try:
-            memberships[~seen] = self.predict_proba(X[~seen])
+            memberships[empty] = self.predict_proba(X[empty])
         except ValueError:  # a model of complete objects, which says so by itself
             return fit(self, X, y, sample_weight=sample_weight, **given)
         self.memberships_, self.labels_ = memberships, memberships.argmax(axis=1)
@@ -221,19 +181,7 @@ def observed_only(fit: _Fit) -> _Fit:
     return wrapped  # type: ignore[return-value]
 
 
-def _observed(X: Any) -> np.ndarray | None:
-    """Objects (n,) with some value, where there are others; None where all have one, or none."""
-    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind != "f" or not X.shape[1]:
-        return None
-    seen = ~np.isnan(X[:, 0])
-    if seen.all():
-        return None
-    rows = np.flatnonzero(~seen)
-    seen[rows] = ~np.isnan(X[rows]).all(axis=1)
-    return None if seen.all() or not seen.any() else seen
-
-
-def refuse_spread(estimator: Estimator, X: Any) -> None:
+def refuse_spread(estimator: Estimator, X: object) -> None:
     """Refuse a dask array where the estimator needs all objects in one place."""
     if reader(X) is None or estimator._streams():
         return
@@ -244,10 +192,7 @@ def refuse_spread(estimator: Estimator, X: Any) -> None:
 
 
 def _refuse_far(X: Any, reach: float) -> None:
-    """Refuse new objects whose squares, in units of the fit, would not be numbers.
-
-    Objects at zero alone have no unit: one is taken.
-    """
+    """Refuse new objects whose squares, in units of the fit, would not be numbers."""
     largest = largest_size(X)
     if (reach or 1.0) < largest / float(np.finfo(X.dtype).max) ** 0.455:
         raise ValueError(
@@ -259,11 +204,8 @@ def _refuse_far(X: Any, reach: float) -> None:
 def _check_foreign(estimator: Estimator, X: Array, reset: bool) -> Any:
     """Features on another array library: checked there, without a copy."""
     library = type(X).__module__.partition(".")[0]
-    if (
-        library not in TENSORS
-        and hasattr(X, "ndim")
-        and not getattr(estimator, "_any_library", False)
-    ):
+    readable = library in ("torch", "cupy") or getattr(estimator, "_any_library", False)
+    if hasattr(X, "ndim") and not readable:
         raise TypeError(
             f"{type(estimator).__name__} reads arrays of NumPy, PyTorch and CuPy, not those of "
             f"{library}: pass np.asarray(X)"
@@ -277,10 +219,9 @@ def _check_foreign(estimator: Estimator, X: Array, reset: bool) -> Any:
     return X
 
 
-def refuse_tensors(estimator: Estimator, X: Any) -> None:
+def refuse_tensors(estimator: Estimator, X: object) -> None:
     """Refuse arrays of PyTorch and other libraries where the estimator reads NumPy alone."""
-    plain = is_numpy(X) or sp.issparse(X) or reader(X) is not None
-    if plain or not hasattr(X, "ndim") or hasattr(X, "iloc") or hasattr(X, "__dataframe__"):
+    if _known(X) or reader(X) is not None or not hasattr(X, "ndim"):
         return
     library = type(X).__module__.split(".")[0]
     raise TypeError(
@@ -309,9 +250,18 @@ def check_width(estimator: Estimator, X: Array, reset: bool) -> None:
 
 def held_by(kind: object, value: object = None) -> str | None:
     """What a column holds that is neither numbers nor words, from its type and a value; or None."""
-    name = str(kind).lower()
-    for beginning, words in TYPES.items():
-        if name.startswith(beginning):
+    # Beginnings of the names that pandas, polars and narwhals give to types.
+    types = {
+        "dates": ("datetime", "date", "period", "timestamp"),
+        "spans of time": ("timedelta", "duration"),
+        "times of day": ("time",),
+        "intervals": ("interval",),
+        "lists": ("list", "array"),
+        "records": ("struct",),
+        "values of a type that has no name": ("unknown",),
+    }
+    for words, beginnings in types.items():
+        if str(kind).lower().startswith(beginnings):
             return words
     if isinstance(value, (list, tuple, set, dict, np.ndarray)):
         return "records" if isinstance(value, dict) else "lists"
@@ -333,27 +283,21 @@ def refuse_same_names(X: Any, name: str) -> None:
 
 def refuse_strange(X: Any, name: str, taker: str) -> None:
     """Refuse dates, lists and the like, in arrays and in columns of data frames."""
-    if isinstance(X, np.ndarray):
-        _refuse(held_by(X.dtype), name, taker)
-        return
-    kinds = getattr(X, "dtypes", None)
-    if kinds is None or not hasattr(X, "columns"):
-        return
-    for column, kind in zip(X.columns, kinds, strict=False):
-        value = _first(X[column]) if str(kind).lower() == "object" else None
-        _refuse(held_by(kind, value), f"{name}, column {column!r}", taker)
-
-
-def _refuse(found: str | None, place: str, taker: str) -> None:
-    if found is not None:
-        raise TypeError(
-            f"{place} holds {found}, where {taker} takes numbers: drop it or make numbers of it"
-        )
+    columns: dict[str, Any] = {"": (X.dtype, None)} if isinstance(X, np.ndarray) else {}
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        for column, kind in zip(X.columns, X.dtypes, strict=False):
+            value = _first(X[column]) if str(kind).lower() == "object" else None
+            columns[f", column {column!r}"] = kind, value
+    for place, (kind, value) in columns.items():
+        found = held_by(kind, value)
+        if found is not None:
+            raise TypeError(
+                f"{name}{place} holds {found}, where {taker} takes numbers: drop it or make "
+                "numbers of it"
+            )
 
 
 def _first(column: ArrayLike) -> object:
     """The first value of a column that is there."""
-    for value in np.asarray(column):
-        if value is not None and type(value).__name__ not in ("NAType", "NaTType", "float"):
-            return value
-    return None
+    none = ("NoneType", "NAType", "NaTType", "float")
+    return next((value for value in np.asarray(column) if type(value).__name__ not in none), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,22 +18,8 @@ from ..array.arrays import to_numpy
 from ..array.docs import documented
 from ..array.labels import encode
 from ..array.types import ArrayLike, RandomState
-from ..array.validation import check_choice, check_weights
+from ..array.validation import as_generator, check_choice, check_weights, refuse_mask
 from ..memberships import check_memberships
-
-__all__ = [
-    "Estimate",
-    "as_side",
-    "as_sides",
-    "bootstrap_weights",
-    "comparison",
-    "is_hard",
-    "measure",
-    "overlap",
-    "self_overlap",
-    "squared_norms",
-    "total",
-]
 
 Side = Any
 
@@ -50,13 +36,8 @@ class Estimate(NamedTuple):
 
 
 def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
-    """Memberships (n, k) checked, or labels (n,) of any kind as a sparse one-hot array (n, number
-    of distinct labels).
-    """
-    if isinstance(clustering, np.ma.MaskedArray) and np.ma.is_masked(clustering):
-        raise ValueError(
-            f"{name} is a masked array, whose mask would be ignored: drop those objects first"
-        )
+    """Memberships (n, k) checked, or labels (n,) of any kind as a sparse one-hot array."""
+    refuse_mask(clustering, name)
     values = to_numpy(clustering)
     if values.ndim == 2:
         return check_memberships(values, name)
@@ -66,12 +47,8 @@ def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
             f"{values.shape}"
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(
-            f"{name} contains NaN or infinity: drop those objects, or give them a label of their "
-            "own"
-        )
-    codes = encode(values)
-    n = len(codes)
+        raise ValueError(f"{name} contains NaN or infinity: drop those objects, or label them")
+    codes, n = encode(values), len(values)
     return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, int(codes.max()) + 1))
 
 
@@ -114,19 +91,14 @@ def is_hard(side: Side) -> bool:
 
 
 def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
-    """Soft contingency table  sum_i w_i u_ir v_is,  (k, k'): sparse where both sides are labels in
-    many clusters, else dense.
-    """
+    """Soft contingency table  sum_i w_i u_ir v_is,  (k, k'); sparse for labels of many clusters."""
     if is_hard(left) and is_hard(right):
         (n, k), k_right = left.shape, right.shape[1]
         # A dense table is counted faster, unless it would be much larger than the labels.
         if k * k_right <= 4 * n + 1024:
             cells = left.indices.astype(np.int64) * k_right + right.indices
-            return (
-                np.bincount(cells, weights, minlength=k * k_right)
-                .reshape(k, k_right)
-                .astype(np.float64)
-            )
+            counts = np.bincount(cells, weights, minlength=k * k_right)
+            return counts.reshape(k, k_right).astype(np.float64)
         return left.T @ (right if weights is None else sp.diags_array(weights) @ right)
     if is_hard(right):
         return overlap(right, left, weights).T
@@ -139,27 +111,11 @@ def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
     return table
 
 
-def self_overlap(side: Side, weights: np.ndarray | None) -> float:
-    """|U'WU|^2, the sum of squared entries of the table of a side with itself."""
-    if is_hard(side):
-        return float(np.square(total(side, weights)).sum())
-    return float(np.square(overlap(side, side, weights)).sum())
-
-
 def total(side: Side, weights: np.ndarray | None) -> np.ndarray:
     """Soft sizes (k,): weighted column sums."""
     if is_hard(side):
         return np.bincount(side.indices, weights, minlength=side.shape[1]).astype(np.float64)
-    if weights is not None:
-        return weights @ side
-    return np.asarray(side.sum(axis=0, dtype=np.float64)).ravel()
-
-
-def squared_norms(side: Side) -> np.ndarray | float:
-    """|u_i|^2 of every object; 1 for labels."""
-    if is_hard(side):
-        return 1.0
-    return np.einsum("ij,ij->i", side, side, dtype=np.float64)
+    return side.sum(axis=0, dtype=np.float64) if weights is None else weights @ side
 
 
 def measure(
@@ -167,34 +123,28 @@ def measure(
     n: int,
     sample_weight: ArrayLike | None,
     interval: float | None,
-    random_state: Any,
+    random_state: RandomState,
 ) -> float | Estimate:
-    """``function(weights)``, and around it the percentile bootstrap over objects if an ``interval``
-    such as 0.95 is asked for.
-
-    Objects are resampled as multinomial counts that multiply the weights.
-    """
+    """``function(weights)``, with a percentile bootstrap over objects if ``interval`` is given."""
     weights = check_weights(sample_weight, np.empty((n, 0)))
     value = float(function(weights))
     if interval is None:
         return value
-    draws = [
-        function(resampled)
-        for resampled in bootstrap_weights(
-            np.random.default_rng(random_state), n, weights, interval
-        )
-    ]
+    rng = as_generator(random_state)
+    draws = [function(resampled) for resampled in bootstrap_weights(rng, n, weights, interval)]
     # Between infinite draws there is nothing to interpolate.
     between: Literal["linear", "nearest"] = "linear" if np.isfinite(draws).all() else "nearest"
     low, high = np.quantile(draws, [(1 - interval) / 2, (1 + interval) / 2], method=between)
     return Estimate(value, float(low), float(high))
 
 
-class Comparison(Protocol):
-    """What every measure of agreement takes."""
+def comparison(
+    formula: Callable[[Side, Side, np.ndarray | None], float],
+) -> Callable[..., float | Estimate]:
+    """A measure of agreement from its formula, a function of two sides and the weights."""
 
-    def __call__(
-        self,
+    @wraps(formula, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+    def agreement(
         reference: ArrayLike,
         clustering: ArrayLike,
         *,
@@ -202,22 +152,12 @@ class Comparison(Protocol):
         unseen: str = "ignore",
         interval: float | None = None,
         random_state: RandomState = 0,
-    ) -> float | Estimate: ...
-
-
-def comparison(formula: Callable[[Side, Side, np.ndarray | None], float]) -> Comparison:
-    """A measure of agreement from its formula, a function of two sides and the weights."""
-
-    @wraps(formula)
-    def agreement(
-        reference, clustering, *, sample_weight=None, unseen="ignore", interval=None, random_state=0
-    ):
+    ) -> float | Estimate:
         left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
         n = left.shape[0]
         return measure(lambda w: formula(left, right, w), n, sample_weight, interval, random_state)
 
     del agreement.__wrapped__  # its parameters are not those of the formula
-    agreement.__annotations__ = Comparison.__call__.__annotations__
     return documented(agreement)
 
 

@@ -1,5 +1,4 @@
-"""Shared information and one-to-one matching of clusters, from the (soft) contingency table  T =
-V'WU.
+"""Shared information and matching of clusters, from the (soft) contingency table  T = V'WU.
 
 With  P = T / sum T,  r and c its margins:  I = sum P log(P / r c'),  H(r) = -sum r log r.
 """
@@ -18,22 +17,12 @@ from ..array.types import ArrayLike
 from ..numerics.contingency import log_posterior
 from ._sides import Side, comparison, is_hard, overlap, total
 
-__all__ = [
-    "adjusted_mutual_information",
-    "contingency_bayes_factor",
-    "matched_accuracy",
-    "normalized_mutual_information",
-]
-
 
 def _information(table: Any) -> tuple[float, float, float]:
     """Mutual information of a table and the entropies of its margins."""
     cells = sp.coo_array(table)
     mass = cells.data.sum()
-    rows, columns = (
-        np.asarray(table.sum(axis=1)).ravel() / mass,
-        np.asarray(table.sum(axis=0)).ravel() / mass,
-    )
+    rows, columns = (np.asarray(table.sum(axis=axis)).ravel() / mass for axis in (1, 0))
     cell = cells.data / mass
     filled = cell > 0
     cell, r, c = cell[filled], rows[cells.coords[0][filled]], columns[cells.coords[1][filled]]
@@ -59,16 +48,13 @@ def _expected(table: np.ndarray, left: Side, right: Side, weights: np.ndarray | 
     mass = table.sum()
     if mass <= 1:
         return 0.0
-    terms = [_spread(side, weights, mass) for side in (left, right)]
-    return float(terms[0] * terms[1] / (2 * (mass - 1)))
-
-
-def _spread(side: Side, weights: np.ndarray | None, mass: float) -> float:
-    """sum_r S_r / a_r over the clusters that are not empty."""
-    sizes = total(side, weights)
-    squares = sizes if is_hard(side) else np.diagonal(overlap(side, side, weights))
-    used = sizes > 0
-    return float(np.sum((squares[used] - sizes[used] ** 2 / mass) / sizes[used]))
+    product = 1 / (2 * (mass - 1))
+    for side in (left, right):  # sum_r S_r / a_r over the clusters that are not empty
+        sizes = total(side, weights)
+        squares = sizes if is_hard(side) else np.diagonal(overlap(side, side, weights))
+        used = sizes > 0
+        product *= np.sum((squares[used] - sizes[used] ** 2 / mass) / sizes[used])
+    return float(product)
 
 
 @comparison
@@ -77,13 +63,9 @@ def normalized_mutual_information(left: Side, right: Side, weights: np.ndarray |
 
     On memberships the two labels are drawn independently from the two rows, so a soft clustering
     scores below 1 against itself.
+    Between 0 and 1; not corrected for chance. ``normalized_mutual_info_score`` in scikit-learn.
 
     %(objects)s
-
-    Returns
-    -------
-    information : float or Estimate
-        Between 0 and 1; not corrected for chance. ``normalized_mutual_info_score`` in scikit-learn.
 
     Examples
     --------
@@ -99,19 +81,13 @@ def normalized_mutual_information(left: Side, right: Side, weights: np.ndarray |
 
 @comparison
 def adjusted_mutual_information(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Mutual information above chance.
+    """Mutual information above chance, (I - E) / (mean entropy - E), E that of shuffled objects.
 
-     (I - E) / (mean entropy - E),  E what shuffled objects would share (Vinh et al. 2010).
-
-    E is exact for labels with whole weights; for memberships it is the second-order approximation,
-    good while clusters hold several objects.
+    Vinh et al. (2010). E is exact for labels with whole weights; for memberships it is the
+    second-order approximation, good while clusters hold several objects.
+    At most 1, near 0 for chance. ``adjusted_mutual_info_score`` in scikit-learn.
 
     %(objects)s
-
-    Returns
-    -------
-    information : float or Estimate
-        At most 1, near 0 for chance. ``adjusted_mutual_info_score`` in scikit-learn.
 
     Examples
     --------
@@ -137,10 +113,6 @@ def matched_accuracy(left: Side, right: Side, weights: np.ndarray | None) -> flo
 
     %(objects)s
 
-    Returns
-    -------
-    accuracy : float or Estimate
-
     Examples
     --------
     >>> from sfumato.metrics import matched_accuracy
@@ -149,26 +121,20 @@ def matched_accuracy(left: Side, right: Side, weights: np.ndarray | None) -> flo
     """
     table = overlap(left, right, weights)
     if sp.issparse(table):
-        reserve(
-            table.shape,
-            np.float64,
-            "the table of all clusters against all clusters",
-            "compare clusterings with fewer clusters",
-        )
+        what = "the table of all clusters against all clusters"
+        reserve(table.shape, np.float64, what, "compare clusterings with fewer clusters")
         table = table.toarray()
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].sum() / table.sum())
 
 
 def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) -> float:
-    r"""Logarithm of the Bayes factor that the rows of a table have distributions of their own,
-    against one that they share.
+    r"""Log Bayes factor (in nats) of a distribution for each row of a table, against one for all.
 
     .. math:: \log \prod_j \frac{B(p + r_j)}{B(p)} - \log \frac{B(p + \sum_j r_j)}{B(p)}, \qquad
               B(a) = \frac{\prod_i \Gamma(a_i)}{\Gamma(\sum_i a_i)}
 
-    Above 0 the rows (clusters) and columns (classes) depend on each other, below 0 they are better
-    described as independent. The row totals are taken as given.
+    Above 0 rows and columns depend on each other. The row totals are taken as given.
 
     Parameters
     ----------
@@ -177,15 +143,10 @@ def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) 
     prior : float or array of shape (n_columns,), default 1.0
         Parameters of the Dirichlet prior of each distribution.
 
-    Returns
-    -------
-    log_bayes_factor : float
-        In nats.
-
     References
     ----------
-    .. [1] I. J. Good, "On the application of symmetric Dirichlet distributions and their mixtures
-       to contingency tables", Annals of Statistics 4, 1976.
+    .. [1] I. J. Good, On the application of symmetric Dirichlet distributions and their mixtures
+       to contingency tables, Annals of Statistics 4, 1976.
 
     Examples
     --------
@@ -197,10 +158,7 @@ def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) 
     """
     r = np.asarray(table, dtype=np.float64)
     if r.ndim != 2 or 0 in r.shape:
-        raise ValueError(
-            "table must hold clusters in rows and classes in columns, both at least 1; got shape "
-            f"{r.shape}"
-        )
+        raise ValueError(f"table must hold clusters in rows, classes in columns; got {r.shape}")
     if not np.isfinite(r).all() or r.min() < 0:
         raise ValueError(
             f"table must hold finite nonnegative counts, got {r.min():g} as the smallest: count "

@@ -1,8 +1,7 @@
 """Agreement about pairs of objects, for labels and memberships alike.
 
 p_ij = u_i'u_j is the chance that the clustering under test puts i and j together, q_ij = v_i'v_j
-that of the reference; sums run over
-pairs i < j, each counted w_i w_j times. With  T = V'WU:
+that of the reference; sums run over pairs i < j, each counted w_i w_j times. With  T = V'WU:
 
     sum p q = (|T|^2 - sum_i w_i^2 |u_i|^2 |v_i|^2) / 2
             sum p = (|U'w|^2 - sum_i w_i^2 |u_i|^2) / 2
@@ -22,36 +21,12 @@ from ..array.docs import documented
 from ..array.types import ArrayLike, RandomState
 from ..array.validation import check_weights
 from ..memberships import cooccurrence
-from ._sides import (
-    Side,
-    as_sides,
-    bootstrap_weights,
-    comparison,
-    is_hard,
-    overlap,
-    self_overlap,
-    squared_norms,
-    total,
-)
-
-__all__ = [
-    "CalibrationCurve",
-    "adjusted_rand_index",
-    "brier_score",
-    "calibration_curve",
-    "pair_confusion",
-    "pair_f1",
-    "pair_precision",
-    "pair_recall",
-    "rand_index",
-]
+from ._sides import Side, as_sides, bootstrap_weights, comparison, is_hard, overlap, total
 
 
 class Pairs(NamedTuple):
-    """Expected numbers of pairs.
-
-    Apart in both, together in the clustering only, in the reference only, in both; Sum p(1-p) +
-    q(1-q).
+    """Expected numbers of pairs: apart in both, together in the clustering only, in the reference
+    only, in both; and the sum of p(1-p) + q(1-q).
     """
 
     tn: float
@@ -62,18 +37,25 @@ class Pairs(NamedTuple):
 
     @property
     def all(self) -> float:
+        """Number of pairs."""
         return self.tn + self.fp + self.fn + self.tp
+
+    @property
+    def brier(self) -> float:
+        """Mean of (p - q)^2."""
+        return max(0.0, self.fp + self.fn - self.vagueness) / self.all if self.all > 0 else 0.0
 
 
 def count_pairs(
     reference: Side, clustering: Side, weights: np.ndarray | None, *, squares: bool = False
 ) -> Pairs:
-    """Expected pair counts; with ``squares`` also the sum of p(1-p) + q(1-q), which costs two more
-    tables on memberships.
-    """
+    """Expected pair counts; the last only with ``squares``, for which it needs two more tables."""
     w2 = np.ones(reference.shape[0]) if weights is None else weights**2
     mass = float(reference.shape[0] if weights is None else weights.sum())
-    v2, u2 = squared_norms(reference), squared_norms(clustering)
+    v2, u2 = (
+        1.0 if is_hard(side) else np.einsum("ij,ij->i", side, side, dtype=np.float64)
+        for side in (reference, clustering)
+    )
     table = overlap(reference, clustering, weights)
     entries = table.data if sp.issparse(table) else table
     tp = (np.square(entries).sum() - np.sum(w2 * v2 * u2)) / 2
@@ -85,23 +67,10 @@ def count_pairs(
     vagueness = 0.0
     for side, norm, together in ((reference, v2, q), (clustering, u2, p)):
         if squares and not is_hard(side):
-            vagueness += together - (self_overlap(side, weights) - np.sum(w2 * norm**2)) / 2
-    return Pairs(
-        *(max(0.0, float(count)) for count in (pairs - p - q + tp, p - tp, q - tp, tp, vagueness))
-    )
-
-
-def adjusted_rand(c: Pairs) -> float:
-    p, q = c.tp + c.fp, c.tp + c.fn
-    above = c.tp * c.tn - c.fp * c.fn
-    below = (p * (c.all - q) + q * (c.all - p) - c.all * c.vagueness) / 2
-    if below <= 1e-14 * c.all**2:
-        return 1.0 if brier(c) <= 1e-14 else 0.0
-    return above / below
-
-
-def brier(c: Pairs) -> float:
-    return max(0.0, c.fp + c.fn - c.vagueness) / c.all if c.all > 0 else 0.0
+            squared = np.square(overlap(side, side, weights)).sum() - np.sum(w2 * norm**2)
+            vagueness += together - squared / 2
+    counts = (pairs - p - q + tp, p - tp, q - tp, tp, vagueness)
+    return Pairs(*(max(0.0, float(count)) for count in counts))
 
 
 @documented
@@ -112,19 +81,15 @@ def pair_confusion(
     sample_weight: ArrayLike | None = None,
     unseen: str = "ignore",
 ) -> np.ndarray:
-    """Expected numbers of pairs apart or together in the reference (rows) and in the clustering
-    (columns).
+    """Expected numbers of pairs ``[[TN, FP], [FN, TP]]``: rows apart or together in the reference,
+    columns in the clustering.
+
+    Over pairs i < j: half of scikit-learn's ``pair_confusion_matrix``, which counts both orders.
 
     Parameters
     ----------
     reference, clustering, sample_weight, unseen
         As for ``rand_index``.
-
-    Returns
-    -------
-    counts : array of shape (2, 2)
-        ``[[TN, FP], [FN, TP]]`` over pairs i < j: half of scikit-learn's ``pair_confusion_matrix``,
-        which counts both orders.
 
     Examples
     --------
@@ -144,13 +109,9 @@ def rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
     On memberships the expectation over independently drawn labels, so a soft clustering agrees with
     itself less than perfectly (``1 - brier_score`` is the form that does).
+    1 is perfect. ``rand_score`` in scikit-learn.
 
     %(pairs)s
-
-    Returns
-    -------
-    index : float or Estimate
-        1 is perfect. ``rand_score`` in scikit-learn.
 
     Examples
     --------
@@ -164,19 +125,13 @@ def rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 @comparison
 def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Agreement of co-occurrences above chance.
-
-     (sum pq - E) / ((sum p^2 + sum q^2)/2 - E),  E = sum p sum q / pairs.
+    """(sum pq - E) / ((sum p^2 + sum q^2)/2 - E),  E = sum p sum q / pairs: agreement above chance.
 
     The index of Hubert and Arabie (1985) on labels; on memberships 1 for a soft clustering against
     itself.
+    1 is perfect, 0 is chance, at least -1/2. ``adjusted_rand_score`` in scikit-learn.
 
     %(pairs)s
-
-    Returns
-    -------
-    index : float or Estimate
-        1 is perfect, 0 is chance, at least -1/2. ``adjusted_rand_score`` in scikit-learn.
 
     Examples
     --------
@@ -184,19 +139,19 @@ def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> 
     >>> adjusted_rand_index([0, 0, 1, 1], [1, 1, 0, 0])
     1.0
     """
-    return adjusted_rand(count_pairs(left, right, weights, squares=True))
+    c = count_pairs(left, right, weights, squares=True)
+    p, q = c.tp + c.fp, c.tp + c.fn
+    below = (p * (c.all - q) + q * (c.all - p) - c.all * c.vagueness) / 2
+    if below <= 1e-14 * c.all**2:
+        return 1.0 if c.brier <= 1e-14 else 0.0
+    return (c.tp * c.tn - c.fp * c.fn) / below
 
 
 @comparison
 def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Of the pairs the clustering puts together, the share the reference puts together too (1 if it
-    puts none together).
+    """Share of the pairs together in the clustering that are so in the reference; 1 if none are.
 
     %(pairs)s
-
-    Returns
-    -------
-    precision : float or Estimate
 
     Examples
     --------
@@ -210,14 +165,9 @@ def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float
 
 @comparison
 def pair_recall(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Of the pairs the reference puts together, the share the clustering puts together too (1 if
-    there are none).
+    """Share of the pairs together in the reference that are so in the clustering; 1 if none are.
 
     %(pairs)s
-
-    Returns
-    -------
-    recall : float or Estimate
 
     Examples
     --------
@@ -235,10 +185,6 @@ def pair_f1(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
     %(pairs)s
 
-    Returns
-    -------
-    f1 : float or Estimate
-
     Examples
     --------
     >>> from sfumato.metrics import pair_f1
@@ -251,19 +197,13 @@ def pair_f1(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 @comparison
 def brier_score(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Mean squared difference of co-occurrences,  mean over pairs of (p_ij - q_ij)^2.
-
-     0 is perfect.
+    """Mean squared difference of co-occurrences, (p_ij - q_ij)^2 over pairs; 0 is perfect.
 
     Against labels it is a proper score of the probabilities that two objects belong together: its
-    expected value is least for the true probabilities. Nothing n x n is made.
+    expected value is least for the true probabilities.
+    On labels, one minus the Rand index.
 
     %(pairs)s
-
-    Returns
-    -------
-    score : float or Estimate
-        On labels, one minus the Rand index.
 
     Examples
     --------
@@ -271,16 +211,13 @@ def brier_score(left: Side, right: Side, weights: np.ndarray | None) -> float:
     >>> brier_score([0, 1], [[0.5, 0.5], [0.5, 0.5]])
     0.25
     """
-    return brier(count_pairs(left, right, weights, squares=True))
+    return count_pairs(left, right, weights, squares=True).brier
 
 
 class CalibrationCurve(NamedTuple):
-    """Pairs binned by the chance the clustering gives them.
+    """Pairs binned by the chance of the clustering: mean chance, mean truth, weight, interval.
 
-    Mean chance, mean truth, weight, and the interval of the truth.
-
-    Arrays over the bins that hold pairs; ``low`` and ``high`` are ``None`` unless an interval was
-    asked for.
+    Arrays over the bins that hold pairs; ``low`` and ``high`` are ``None`` unless asked for.
     """
 
     predicted: np.ndarray
@@ -309,8 +246,7 @@ def calibration_curve(
 ) -> CalibrationCurve:
     """How often pairs that should be together with chance p are together in the reference.
 
-    A calibrated clustering lies on the diagonal: of the pairs it gives p = 0.7, seven in ten are
-    together.
+    Of the pairs that a calibrated clustering gives p = 0.7, seven in ten are together.
 
     Parameters
     ----------
@@ -324,11 +260,6 @@ def calibration_curve(
         Level of bootstrap intervals over objects for the observed shares, such as 0.95.
     random_state : None, int or Generator
         Of the drawn pairs and the bootstrap.
-
-    Returns
-    -------
-    curve : CalibrationCurve
-        Arrays ``predicted``, ``observed``, ``weight``, ``low``, ``high`` over bins, and ``error``.
 
     Examples
     --------
@@ -349,12 +280,10 @@ def calibration_curve(
     weights = check_weights(sample_weight, left)
 
     def shares(weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        pair_weight = (
-            np.ones(len(pairs)) if weights is None else weights[pairs[:, 0]] * weights[pairs[:, 1]]
-        )
+        pair_weight = 1.0 if weights is None else weights[pairs].prod(axis=1)
         weight, predicted, observed = (
             np.bincount(bins, pair_weight * value, minlength=n_bins)
-            for value in (1.0, chance, truth)
+            for value in (np.ones(len(pairs)), chance, truth)
         )
         # NaN in empty bins, which are dropped below.
         filled = np.where(weight > 0, weight, np.nan)
@@ -368,12 +297,8 @@ def calibration_curve(
         )
     low = high = None
     if interval is not None:
-        draws = np.stack(
-            [
-                shares(resampled)[2][used]
-                for resampled in bootstrap_weights(rng, n, weights, interval)
-            ]
-        )
+        resamples = bootstrap_weights(rng, n, weights, interval)
+        draws = [shares(resampled)[2][used] for resampled in resamples]
         low, high = np.nanquantile(draws, [(1 - interval) / 2, (1 + interval) / 2], axis=0)
     return CalibrationCurve(predicted[used], observed[used], weight[used], low, high)
 

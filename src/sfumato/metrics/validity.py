@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,29 +17,10 @@ from ..array.validation import check_weights, refuse_overflow
 from ..memberships import entropy, margin
 from ._sides import Estimate, Side, as_side, is_hard, measure
 
-__all__ = [
-    "ConsensusDistribution",
-    "consensus_distribution",
-    "fuzzy_silhouette",
-    "partition_coefficient",
-    "partition_entropy",
-    "silhouette",
-    "xie_beni",
-]
-
 
 def _dense(side: Side) -> np.ndarray:
     """Memberships (n, k), one-hot for labels."""
     return side.toarray() if is_hard(side) else side
-
-
-def _mean(
-    values: np.ndarray, sample_weight: ArrayLike | None, interval: float | None, random_state: Any
-) -> float | Estimate:
-    def mean(weights: np.ndarray | None) -> float:
-        return np.average(values, weights=weights)
-
-    return measure(mean, len(values), sample_weight, interval, random_state)
 
 
 @documented
@@ -50,21 +32,15 @@ def partition_coefficient(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean of |u_i|^2, between 1/k (equal memberships) and 1 (every object is certain) (Bezdek
-    1981).
+    """Mean of |u_i|^2, from 1/k (equal memberships) to 1 (every object is certain) (Bezdek 1981).
 
     Parameters
     ----------
     clustering : memberships of shape (n, k), or labels of shape (n,)
     normalized : bool
-        Stretch to [0, 1]:  1 - k/(k-1) (1 - coefficient)  (Dave 1996), which does not favour small
-        k.
+        Stretch to [0, 1]:  1 - k/(k-1) (1 - coefficient)  (Dave 1996), which favours no k.
     %(sample_weight)s
     %(bootstrap)s
-
-    Returns
-    -------
-    coefficient : float or Estimate
 
     Examples
     --------
@@ -76,7 +52,8 @@ def partition_coefficient(
     values, k = np.einsum("ij,ij->i", U, U), U.shape[1]
     if normalized and k > 1:
         values = 1 - k / (k - 1) * (1 - values)
-    return _mean(values, sample_weight, interval, random_state)
+    mean = partial(np.average, values, None)
+    return measure(mean, len(values), sample_weight, interval, random_state)
 
 
 @documented
@@ -88,8 +65,7 @@ def partition_entropy(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean entropy of the memberships in nats, between 0 (every object is certain) and log k
-    (Bezdek 1981).
+    """Mean entropy of the memberships in nats, from 0 (all certain) to log k (Bezdek 1981).
 
     Parameters
     ----------
@@ -99,10 +75,6 @@ def partition_entropy(
     %(sample_weight)s
     %(bootstrap)s
 
-    Returns
-    -------
-    entropy : float or Estimate
-
     Examples
     --------
     >>> from sfumato.metrics import partition_entropy
@@ -110,7 +82,8 @@ def partition_entropy(
     0.5
     """
     values = entropy(_dense(as_side(clustering)), relative=normalized)
-    return _mean(values, sample_weight, interval, random_state)
+    mean = partial(np.average, values, None)
+    return measure(mean, len(values), sample_weight, interval, random_state)
 
 
 def _features(X: Any, n: int) -> np.ndarray:
@@ -136,17 +109,16 @@ def xie_beni(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Compactness over separation.
+    """Compactness over separation, small is good.
 
-     sum_i sum_r u_ir^m |x_i - c_r|^2 / (n min_{r != s} |c_r - c_s|^2),  small is good.
+    sum_i sum_r u_ir^m |x_i - c_r|^2 / (n min_{r != s} |c_r - c_s|^2)
 
-    Infinite where two centers coincide, so that copies of a center never look like the best
-    clustering. Xie and Beni (1991).
+    Infinite where two centers coincide, so that copies of a center never look best. Xie and Beni
+    (1991).
 
     Parameters
     ----------
     X : array of shape (n, p)
-        Features.
     clustering : memberships of shape (n, k), or labels of shape (n,); at least two clusters
     centers : array of shape (k, p), optional
         By default the means with weights u^m.
@@ -155,43 +127,35 @@ def xie_beni(
     %(sample_weight)s
     %(bootstrap)s
 
-    Returns
-    -------
-    index : float or Estimate
-
     Examples
     --------
     >>> from sfumato.metrics import xie_beni
     >>> xie_beni([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1])
     0.015625
     """
+    from scipy.spatial.distance import cdist, pdist
+
     U = _dense(as_side(clustering))
     if U.shape[1] < 2:
         raise ValueError("xie_beni compares clusters and needs at least two, got one")
     features = _features(X, len(U))
     middle = features.mean(axis=0)
+    features = features - middle
     fixed = None if centers is None else np.asarray(centers, float) - middle
 
     def index(weights: np.ndarray | None) -> float:
-        return _xie_beni(features - middle, U**fuzzifier, fixed, weights)
+        powers = U**fuzzifier if weights is None else U**fuzzifier * weights[:, None]
+        mass, found = powers.sum(axis=0), fixed
+        if found is None:
+            powers, mass = powers[:, mass > 0], mass[mass > 0]
+            found = powers.T @ features / mass[:, None]
+        gap = pdist(found, "sqeuclidean").min() if len(found) > 1 else 0.0
+        if gap <= 1e-24 * np.square(found).sum():
+            return np.inf
+        spread = float(np.sum(powers * cdist(features, found, "sqeuclidean")))
+        return spread / (gap * (len(U) if weights is None else weights.sum()))
 
     return measure(index, len(U), sample_weight, interval, random_state)
-
-
-def _xie_beni(
-    X: np.ndarray, powers: np.ndarray, centers: np.ndarray | None, weights: np.ndarray | None
-) -> float:
-    from scipy.spatial.distance import cdist, pdist
-
-    powers = powers if weights is None else powers * weights[:, None]
-    mass = powers.sum(axis=0)
-    if centers is None:
-        powers, mass = powers[:, mass > 0], mass[mass > 0]
-        centers = powers.T @ X / mass[:, None]
-    gap = pdist(centers, "sqeuclidean").min() if len(centers) > 1 else 0.0
-    spread = float(np.sum(powers * cdist(X, centers, "sqeuclidean")))
-    total = len(X) if weights is None else weights.sum()
-    return spread / (total * gap) if gap > 1e-24 * max(1e-300, np.square(centers).sum()) else np.inf
 
 
 @documented
@@ -203,25 +167,18 @@ def silhouette(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean silhouette of the labels: how much nearer objects are to their own cluster than to the
-    next one.
+    """Mean silhouette of the labels: how much nearer objects are to their own cluster.
 
     The mean of s_i = (b_i - a_i) / max(a_i, b_i), a_i the mean distance to the own cluster and b_i
-    to the nearest other one (Rousseeuw 1987); ``fuzzy_silhouette`` weighs it by the margins of
-    memberships, whose largest entries are the labels here.
+    to the nearest other one (Rousseeuw 1987).
+    Between -1 and 1, as ``silhouette_score`` in scikit-learn.
 
     Parameters
     ----------
     X : array of shape (n, p)
-        Features.
-    clustering : labels of shape (n,), or memberships of shape (n, k)
+    clustering : labels of shape (n,), or memberships of shape (n, k), of which the largest count
     %(sample_weight)s
     %(bootstrap)s
-
-    Returns
-    -------
-    silhouette : float or Estimate
-        Between -1 and 1, as ``silhouette_score`` in scikit-learn.
 
     Examples
     --------
@@ -229,14 +186,8 @@ def silhouette(
     >>> round(silhouette([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]), 3)
     0.746
     """
-    return fuzzy_silhouette(
-        X,
-        clustering,
-        exponent=0.0,
-        sample_weight=sample_weight,
-        interval=interval,
-        random_state=random_state,
-    )
+    options: dict[str, Any] = {"interval": interval, "random_state": random_state}
+    return fuzzy_silhouette(X, clustering, exponent=0.0, sample_weight=sample_weight, **options)
 
 
 @documented
@@ -249,27 +200,20 @@ def fuzzy_silhouette(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean silhouette, in which an object counts by the margin of its membership: sum_i margin_i^a
-    s_i / sum_i margin_i^a.
+    """Mean of the silhouettes s_i of ``silhouette``, weighed by margin_i^a of the memberships.
 
-    s_i = (b_i - a_i) / max(a_i, b_i), a_i the mean distance to the own (most likely) cluster and
-    b_i to the nearest other one. Distances are Euclidean, made block by block: O(n^2 p) time, no n
-    x n memory. Campello and Hruschka (2006).
+    Distances are Euclidean, made block by block: O(n^2 p) time, no n x n memory. Campello and
+    Hruschka (2006).
+    Between -1 and 1. On labels equal to ``silhouette_score`` in scikit-learn.
 
     Parameters
     ----------
     X : array of shape (n, p)
-        Features.
     clustering : memberships of shape (n, k), or labels of shape (n,)
     exponent : float
         The power a; 0 counts all objects alike.
     %(sample_weight)s
     %(bootstrap)s
-
-    Returns
-    -------
-    silhouette : float or Estimate
-        Between -1 and 1. On labels equal to ``silhouette_score`` in scikit-learn.
 
     Examples
     --------
@@ -279,23 +223,18 @@ def fuzzy_silhouette(
     """
     side = as_side(clustering)
     X = _features(X, side.shape[0])
-    labels, certainty = _harden(side)
+    if is_hard(side):
+        labels, certainty = side.indices, np.ones(len(X))
+    else:
+        labels, certainty = encode(side.argmax(axis=1)), margin(side).astype(np.float64) ** exponent
     given = check_weights(sample_weight, X)
-    base = np.ones(len(X)) if given is None else given
-    values = _silhouettes(X, labels, base)
-    certainty = certainty**exponent
+    values = _silhouettes(X, labels, np.ones(len(X)) if given is None else given)
 
     def mean(weights: np.ndarray | None) -> float:
         share = certainty if weights is None else certainty * weights
         return float(np.average(values, weights=share)) if share.sum() > 0 else 0.0
 
     return measure(mean, len(X), sample_weight, interval, random_state)
-
-
-def _harden(side: Side) -> tuple[np.ndarray, np.ndarray]:
-    if is_hard(side):
-        return side.indices, np.ones(side.shape[0])
-    return encode(side.argmax(axis=1)), margin(side).astype(np.float64)
 
 
 def _silhouettes(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -314,18 +253,15 @@ def _silhouettes(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.n
         rows = np.arange(len(sums))
         rest = mass[own] - 1
         near = np.where(rest > 0, sums[rows, own] / np.where(rest > 0, rest, 1), 0.0)
-        means = sums / np.where(mass > 0, mass, np.inf)
-        means[:, mass <= 0] = np.inf
-        means[rows, own] = np.inf
-        far = means.min(axis=1)
+        means = sums / np.where(mass > 0, mass, np.nan)
+        means[rows, own] = np.nan
+        far = np.nanmin(means, axis=1)
         widest = np.maximum(near, far)
-        return np.where(
-            (rest > 0) & (widest > 0), (far - near) / np.where(widest > 0, widest, 1), 0.0
-        )
+        values = (far - near) / np.where(widest > 0, widest, 1)
+        return np.where((rest > 0) & (widest > 0), values, 0.0)
 
-    return np.concatenate(
-        list(pairwise_distances_chunked(X, reduce_func=reduce, working_memory=64))
-    )
+    blocks = pairwise_distances_chunked(X, reduce_func=reduce, working_memory=64)
+    return np.concatenate(list(blocks))
 
 
 class ConsensusDistribution(NamedTuple):
@@ -339,12 +275,10 @@ class ConsensusDistribution(NamedTuple):
 
 
 def consensus_distribution(coassociations: Mapping[int, Any]) -> ConsensusDistribution:
-    """The distribution of co-association values for every number of clusters, its area and the
-    change of the area.
+    """The distribution of co-association values for every number of clusters, and its area.
 
     With clear clusters pairs are together nearly always or nearly never: the curve is flat between
-    0 and 1. The number of clusters is the one after which the area hardly grows (Monti et al.
-    2003). ``selection`` has PAC, the height that a curve gains between two values.
+    0 and 1. The number of clusters is the one after which the area hardly grows [1]_.
 
     Parameters
     ----------
@@ -352,14 +286,9 @@ def consensus_distribution(coassociations: Mapping[int, Any]) -> ConsensusDistri
         The co-association of clusterings with this number of clusters, such as
         ``similarity.coassociation(labelings)``; NaN for pairs that no clustering saw together.
 
-    Returns
-    -------
-    distribution : ConsensusDistribution
-
     References
     ----------
-    Monti, Tamayo, Mesirov and Golub (2003). Consensus clustering: a resampling-based method for
-    class discovery and visualization of gene expression microarray data. Machine Learning 52.
+    .. [1] Monti, Tamayo, Mesirov and Golub (2003). Consensus clustering. Machine Learning 52.
 
     Examples
     --------
@@ -379,16 +308,12 @@ def consensus_distribution(coassociations: Mapping[int, Any]) -> ConsensusDistri
     pairs = [np.sort(_pair_values(coassociations[k], k)) for k in numbers]
     values = np.unique(np.concatenate(pairs))
     cdf = np.stack([np.searchsorted(own, values, side="right") / own.size for own in pairs])
-    area = np.array([_area(own) for own in pairs])
+    # sum_i (x_i - x_(i-1)) CDF(x_i) over the sorted values x of all pairs
+    shares = [np.searchsorted(own, own, side="right") / own.size for own in pairs]
+    area = np.array([np.diff(x) @ share[1:] for x, share in zip(pairs, shares, strict=True)])
     before = np.maximum(area[:-1], np.finfo(float).tiny)
     change = np.append(area[:1], np.diff(area) / before)
     return ConsensusDistribution(np.array(numbers), values, cdf, area, change)
-
-
-def _area(values: np.ndarray) -> float:
-    """sum_i (x_i - x_(i-1)) CDF(x_i) over the sorted values x of all pairs."""
-    shares = np.searchsorted(values, values, side="right") / values.size
-    return float(np.diff(values) @ shares[1:])
 
 
 def _pair_values(C: Any, k: int) -> np.ndarray:

@@ -7,7 +7,7 @@ Each experiment is a function ``(shelf, *, n_seeds=10) -> Outcome`` of a place t
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from pathlib import Path
 
 from .shelf import Outcome, ResultTable, Shelf
 
@@ -25,7 +25,7 @@ EXPERIMENTS = {
 }
 
 
-def run(name: str, data: Any = None, *, n_seeds: int = 10) -> Outcome:
+def run(name: str, data: str | Path | Shelf | None = None, *, n_seeds: int = 10) -> Outcome:
     """Run one experiment by its name.
 
     Parameters

@@ -8,17 +8,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.preprocessing import scale
 
 from .. import datasets
 from ..metrics import matched_accuracy
 from ..models.consensus.ensemble import ClusteringEnsemble
 from ..models.consensus.estimator import EvidenceAccumulation
 from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation
-
-__all__ = ["Evidence", "evidence", "simulated_image", "table"]
 
 METHODS = ("cluster-kernel", "coassociation", "single", "average", "complete")
 
@@ -32,11 +31,7 @@ class Evidence(NamedTuple):
 
 
 def simulated_image(random_state: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Eight groups of different shapes and densities in the plane, 640 objects: a ring with a core,
-    two half rings that interleave, two bars and two clouds.
-
-    In the likeness of the image-complex set of the source, which was never published.
-    """
+    """640 objects in the plane, like the image-complex set of the source, never published."""
     rng = np.random.default_rng(random_state)
     sizes = (120, 60, 90, 90, 100, 60, 80, 40)
     turn = [2 * np.pi * rng.random(sizes[0]), *(np.pi * rng.random(size) for size in sizes[2:4])]
@@ -57,22 +52,19 @@ def simulated_image(random_state: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def evidence(shelf: Shelf) -> list[Evidence]:
-    """Iris, wine, digits, the diagnostic breast cancer data and a simulated image; from the shelf
-    also house votes, yeast and breast cancer.
-    """
+    """What comes with scikit-learn, a simulated image, and what the shelf has."""
+    wine, tumours = datasets.load_wine(), datasets.load_breast_cancer()
     found = [
         Evidence("iris", *datasets.load_iris()),
-        Evidence("wine", *_standardized(datasets.load_wine())),
-        Evidence("breast cancer (diagnostic)", *_standardized(datasets.load_breast_cancer())),
+        Evidence("wine", scale(wine.X), wine.labels),
+        Evidence("breast cancer (diagnostic)", scale(tumours.X), tumours.labels),
         Evidence("digits", *datasets.load_digits()),
         Evidence("image-complex (simulated)", *simulated_image()),
     ]
-    sought = {
-        name: shelf.find(name) for name in ("house votes", "yeast cell cycle", "breast cancer")
-    }
-    return found + [
-        Evidence(name, *loaded) for name, loaded in sought.items() if loaded is not None
-    ]
+    for name in ("house votes", "yeast cell cycle", "breast cancer"):
+        loaded = shelf.find(name)
+        found += [] if loaded is None else [Evidence(name, *loaded)]
+    return found
 
 
 def table(
@@ -82,9 +74,7 @@ def table(
     n_members: int = 100,
     ensembles: Sequence[str] = ("SL", "CL", "AL", "KM", "All"),
 ) -> Outcome:
-    """Matched accuracy of every consensus on every ensemble, with the share of cells the
-    probabilistic ones win or draw.
-    """
+    """Matched accuracy of every consensus on every ensemble, and how often ours are best."""
     cells = {}
     for item in evidence(shelf):
         shelf.say(f"working on {item.name}")
@@ -101,9 +91,8 @@ def table(
     best = means[:, 2:].max(axis=1)
     notes = (
         f"{n_members} partitions an algorithm on 90% subsamples (All: of each of the four), "
-        "numbers of clusters drawn from the true one "
-        f"to sqrt(n); the true number is given to every consensus; {n_seeds} "
-        f"seed{'s' if n_seeds > 1 else ''}.",
+        "numbers of clusters drawn from the true one to sqrt(n); the true number is given to every "
+        f"consensus; {n_seeds} seed{'s' if n_seeds > 1 else ''}.",
         "coassociation: the source's model on the co-association of the ensemble; cluster-kernel: "
         "the same model on its cluster kernel.",
         "single, average, complete: linkage of 1 - co-association, as in the source.",
@@ -135,16 +124,7 @@ def _scores(item: Evidence, ensemble: str, n_members: int, seed: int) -> list[fl
     L = ClusteringEnsemble(
         n_members, algorithms=ensemble, n_clusters=numbers, random_state=seed
     ).fit_transform(item.X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        models = [
-            EvidenceAccumulation(
-                k, ensemble="precomputed", consensus=method, random_state=seed
-            ).fit(L)
-            for method in METHODS
-        ]
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        settings: Any = {"ensemble": "precomputed", "random_state": seed}
+        models = [EvidenceAccumulation(k, consensus=name, **settings).fit(L) for name in METHODS]
     return [float(matched_accuracy(item.labels, model.labels_)) for model in models]  # type: ignore[arg-type]
-
-
-def _standardized(loaded: datasets.Loaded) -> tuple[np.ndarray, np.ndarray]:
-    return (loaded.X - loaded.X.mean(axis=0)) / loaded.X.std(axis=0), loaded.labels

@@ -1,7 +1,4 @@
-"""Three iterations of EM on a mixture of three Gaussians, drawn.
-
-What the chapter's figure shows.
-"""
+"""Three iterations of EM on a mixture of three Gaussians, drawn as the chapter's figure is."""
 
 from __future__ import annotations
 
@@ -11,13 +8,9 @@ from scipy.stats import multivariate_normal
 from .. import datasets, plot
 from .shelf import Outcome, Shelf
 
-__all__ = ["figures"]
-
 
 def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """The start and the mixture after one, two and three iterations, with ellipses at one and two
-    standard deviations.
-    """
+    """The start and the mixture after each iteration, with ellipses at one and two deviations."""
     import matplotlib.pyplot as plt
 
     X, _, _ = datasets.make_gaussians(300, 3, separation=4.0, random_state=2)
@@ -28,18 +21,15 @@ def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     figure, axes = plt.subplots(
         1, 4, figsize=(18, 4.6), sharex=True, sharey=True, layout="constrained"
     )
-    for iteration, axis in enumerate(axes):
+    titles = ("start", "after 1 iteration", "after 2 iterations", "after 3 iterations")
+    for title, axis in zip(titles, axes, strict=True):
         responsibilities = posterior(X, weights, means, covariances)
         plot.scatter(X, responsibilities, ax=axis)
         for mean, covariance in zip(means, covariances, strict=True):
             axis.plot(*ellipse(mean, covariance, 1.0), color="black", linewidth=1.5)
             axis.plot(*ellipse(mean, covariance, 2.0), color="black", linewidth=0.8)
         axis.get_legend().remove()
-        axis.set_title(
-            "start"
-            if iteration == 0
-            else f"after {iteration} iteration{'s' if iteration > 1 else ''}"
-        )
+        axis.set_title(title)
         weights, means, covariances = maximized(X, responsibilities)
     return Outcome(figures={"mixture-steps.png": figure})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import socket
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -20,10 +21,7 @@ from urllib.error import HTTPError
 import numpy as np
 
 from ..array.labels import encode
-from ..array.types import ArrayLike
 from ..datasets import Loaded
-
-__all__ = ["SOURCES", "Outcome", "ResultTable", "Shelf", "Source", "mean_and_deviation"]
 
 
 class ResultTable(NamedTuple):
@@ -55,13 +53,10 @@ class Outcome(NamedTuple):
     figures: dict[str, Any] | None = None
 
 
-def mean_and_deviation(values: ArrayLike) -> str:
+def mean_and_deviation(values: Any) -> str:
     """``.873±.012``, as the sources print it."""
-    values = np.asarray(values, dtype=float)
-    return "±".join(
-        f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
-        for value in (values.mean(), values.std())
-    )
+    texts = (f"{value:.3f}" for value in (np.mean(values), np.std(values)))
+    return "±".join(re.sub(r"^(-?)0\.", r"\1.", text) for text in texts)
 
 
 def _line(cells: Any) -> str:
@@ -69,9 +64,7 @@ def _line(cells: Any) -> str:
 
 
 class Source(NamedTuple):
-    """A data set: its file in the folder, its columns, and its number at OpenML, which fixes the
-    version.
-    """
+    """A data set: its file in the folder, its columns, and its number and title at OpenML."""
 
     file: str
     target: str
@@ -79,35 +72,20 @@ class Source(NamedTuple):
     shape: tuple[int, int]
     openml: int | None = None
     title: str = ""
-    codes: dict[str, float] = {}
-    unused: tuple[str, ...] = ()
 
 
 SOURCES = {
     "house votes": Source(
-        "house-votes-84.csv",
-        "Class",
-        "V1 to V16 (y, n or ?)",
-        (435, 16),
-        56,
-        "vote",
-        {"y": 1.0, "n": 0.0},
+        "house-votes-84.csv", "Class", "V1 to V16 (y, n or ?)", (435, 16), 56, "vote"
     ),
     "breast cancer": Source(
-        "breast-cancer-wisconsin.csv",
-        "Class",
-        "nine numbers (1 to 10 or ?)",
-        (699, 9),
-        15,
-        "breast-w",
-        unused=("Id",),
+        "breast-cancer-wisconsin.csv", "Class", "9 numbers (1 to 10 or ?)", (699, 9), 15, "breast-w"
     ),
     "vehicle": Source("vehicle.csv", "Class", "18 numbers", (846, 18), 54, "vehicle"),
     # OpenML's "yeast" holds other measurements, of where proteins are found: it is no substitute.
-    "yeast cell cycle": Source(
-        "yeast-cell-cycle.csv", "phase", "c1 to c17", (384, 17), unused=("gene",)
-    ),
+    "yeast cell cycle": Source("yeast-cell-cycle.csv", "phase", "c1 to c17", (384, 17)),
 }
+CODES = {"y": 1.0, "n": 0.0, "?": np.nan}  # of words in the tables
 
 
 class Shelf:
@@ -125,7 +103,11 @@ class Shelf:
     """
 
     def __init__(
-        self, folder: Any = None, *, online: bool = False, say: Callable[[str], None] | None = None
+        self,
+        folder: str | Path | None = None,
+        *,
+        online: bool = False,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         self.folder = None if folder is None else Path(folder)
         self.trouble = None if online else "OpenML was not asked"
@@ -138,10 +120,8 @@ class Shelf:
         return path if path is not None and path.exists() else None
 
     def own(self) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
-        """Name, kind, numbers and labels of every pair NAME-similarity.csv or NAME-features.csv and
-        NAME-labels.csv.
-
-        Files without headers, one object per row; S100 has a place of its own.
+        """Name, kind, numbers and labels of every NAME-similarity.csv or NAME-features.csv with a
+        NAME-labels.csv, without headers, one object per row; S100 has a place of its own.
         """
         for kind in ("similarity", "features"):
             for path in sorted(self.folder.glob(f"*-{kind}.csv")) if self.folder else ():
@@ -164,13 +144,10 @@ class Shelf:
         try:
             X, classes, origin = self._look_up(name, source)
         except _AbsentError as reason:
-            wanted = (
-                f"{source.file}, a table with a header and columns {source.target} and "
-                f"{source.columns}"
-            )
             note = (
                 f"{name}: left out, {' '.join(str(reason).split())[:200]}; pass --data DIR with "
-                f"{wanted}."
+                f"{source.file}, a table with a header and columns {source.target} and "
+                f"{source.columns}."
             )
             if self.notes.get(name) != note:
                 self.notes[name] = note
@@ -198,14 +175,12 @@ class Shelf:
         except HTTPError as error:
             raise _AbsentError(f"OpenML answered {error.code} {error.reason}") from error
         except (OSError, HTTPException) as error:
-            self.trouble = (
-                f"OpenML could not be reached ({getattr(error, 'reason', None) or _told(error)})"
-            )
+            why = getattr(error, "reason", None) or str(error) or type(error).__name__
+            self.trouble = f"OpenML could not be reached ({why})"
             raise _AbsentError(self.trouble) from error
         except Exception as error:  # whatever else comes from outside must not stop the table
-            raise _AbsentError(
-                f"OpenML sent something else than {source.title} ({_told(error)})"
-            ) from error
+            why = str(error) or type(error).__name__
+            raise _AbsentError(f"OpenML sent something else than {source.title} ({why})") from error
 
 
 class _AbsentError(Exception):
@@ -217,21 +192,12 @@ def _read(path: Path, source: Source) -> tuple[np.ndarray, np.ndarray]:
     with path.open(newline="", encoding="utf-8") as file:
         records = list(csv.DictReader(file))
     if not records or source.target not in records[0]:
-        raise ValueError(
-            f"{path} must be a table with a header and columns {source.target} and {source.columns}"
-        )
-    columns = [column for column in records[0] if column not in (source.target, *source.unused)]
-    codes = {**source.codes, "?": np.nan}
+        wanted = f"{source.target} and {source.columns}"
+        raise ValueError(f"{path} must be a table with a header and columns {wanted}")
+    columns = [column for column in records[0] if column not in (source.target, "Id", "gene")]
     try:
-        X = np.array(
-            [
-                [
-                    codes[record[column]] if record[column] in codes else float(record[column])
-                    for column in columns
-                ]
-                for record in records
-            ]
-        )
+        cells = [[record[column] for column in columns] for record in records]
+        X = np.array([[CODES[c] if c in CODES else float(c) for c in row] for row in cells])
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{path} must hold {source.columns} beside {source.target}: {error}"
@@ -244,8 +210,7 @@ def _fetch(source: Source) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.datasets import fetch_openml
 
     # A connection may keep silent for so long; scikit-learn tries four times to reach OpenML.
-    with _patience(seconds=5.0), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _patience(seconds=5.0), warnings.catch_warnings(action="ignore"):
         sent = fetch_openml(
             data_id=source.openml, as_frame=False, parser="liac-arff", n_retries=1, delay=0.5
         )
@@ -255,7 +220,7 @@ def _fetch(source: Source) -> tuple[np.ndarray, np.ndarray]:
     X = np.array(sent.data, dtype=np.float64)
     for column, feature in enumerate(sent.feature_names):
         if feature in sent.categories:
-            values = np.array([source.codes[category] for category in sent.categories[feature]])
+            values = np.array([CODES[category] for category in sent.categories[feature]])
             known = ~np.isnan(X[:, column])
             X[known, column] = values[X[known, column].astype(int)]
     return X, np.asarray(sent.target, dtype=str)
@@ -270,7 +235,3 @@ def _patience(seconds: float) -> Iterator[None]:
         yield
     finally:
         socket.setdefaulttimeout(before)
-
-
-def _told(error: Exception) -> str:
-    return str(error) or type(error).__name__

@@ -25,8 +25,6 @@ from ..numerics import simplex
 from ..similarity import cluster_kernel, doubly_stochastic, gaussian, self_tuning
 from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation
 
-__all__ = ["Evidence", "evidence", "figures", "table"]
-
 PUBLISHED = {  # Baum-Eagon, completely positive, normalized cuts, Ng-Jordan-Weiss
     "S-Block": (".995±.013", ".556±.143", "1.000±.000", ".596±.010"),
     "Digits": (".700±.042", ".430±.142", ".566±.096", ".657±.000"),
@@ -51,35 +49,23 @@ class Evidence(NamedTuple):
 
 
 def evidence(shelf: Shelf) -> Iterator[Evidence]:
-    """S-Block (else simulated in its likeness), Iris and Digits, and house votes if the shelf has
-    them.
-    """
+    """S-Block (else simulated in its likeness), Iris, Digits, and what the shelf has."""
     yield _s_block(shelf)
     iris, digits = datasets.load_iris(), datasets.load_digits()
     yield Evidence("Iris", gaussian(iris.X, bandwidth=0.5), iris.labels, "exp(-d^2 / (2 * 0.5^2))")
     D = cdist(digits.X[:1000], digits.X[:1000], "sqeuclidean")
-    yield Evidence(
-        "Digits",
-        np.exp(-D / np.quantile(D, 0.01)),
-        digits.labels[:1000],
-        "first 1000, exp(-d^2 / q), q the 1% quantile of d^2",
-    )
+    made = "first 1000, exp(-d^2 / q), q the 1% quantile of d^2"
+    yield Evidence("Digits", np.exp(-D / np.quantile(D, 0.01)), digits.labels[:1000], made)
     votes = shelf.find("house votes")
     if votes is not None:
-        yield Evidence(
-            "House votes",
-            1 - cdist(votes.X, votes.X, "hamming"),
-            votes.labels,
-            "share of the votes on which two members agree",
-        )
+        made = "share of the votes on which two members agree"
+        yield Evidence("House votes", 1 - cdist(votes.X, votes.X, "hamming"), votes.labels, made)
     for name, kind, X, labels in shelf.own():
         title = next((known for known in PUBLISHED if known.lower() == name.lower()), name)
+        W, made = self_tuning(X), f"self-tuning kernel of {name}-features.csv"
         if kind == "similarity":
-            yield Evidence(title, (X + X.T) / 2, labels, f"{name}-similarity.csv, made symmetric")
-        else:
-            yield Evidence(
-                title, self_tuning(X), labels, f"self-tuning kernel of {name}-features.csv"
-            )
+            W, made = (X + X.T) / 2, f"{name}-similarity.csv, made symmetric"
+        yield Evidence(title, W, labels, made)
 
 
 def origins(shelf: Shelf) -> list[str]:
@@ -98,9 +84,8 @@ def _s_block(shelf: Shelf) -> Evidence:
         W, labels = np.loadtxt(path, delimiter=","), np.loadtxt(classes, dtype=int)
         return Evidence("S-Block", (W + W.T) / 2, labels, "S100 of Verma and Meila")
     simulated = datasets.make_block_similarity(100, 5, random_state=0)
-    return Evidence(
-        "S-Block", simulated.evidence, simulated.labels, "simulated in the likeness of S100"
-    )
+    made = "simulated in the likeness of S100"
+    return Evidence("S-Block", simulated.evidence, simulated.labels, made)
 
 
 def published_rule(W: np.ndarray, k: int, seed: int) -> np.ndarray:
@@ -109,50 +94,16 @@ def published_rule(W: np.ndarray, k: int, seed: int) -> np.ndarray:
 
 
 def baum_eagon(W: np.ndarray, k: int, seed: int) -> kernel.State:
-    """The printed algorithm from a random start, 3000 iterations.
-
-    It runs on a matrix that is not symmetric, too.
-    """
+    """The printed algorithm from a random start, also on a matrix that is not symmetric."""
     problem = kernel.Problem(kernel.Explicit(W), False, None)
     start = kernel.start(problem, simplex.draw(np.random.default_rng(seed), (W.shape[0], 1, k)))
-    return loop.iterate(
-        partial(kernel.baum_eagon_step, problem), start, max_iter=3000, tol=1e-12
-    ).state
+    step = partial(kernel.baum_eagon_step, problem)
+    return loop.iterate(step, start, max_iter=3000, tol=1e-12).state
 
 
-def descent(W: Similarity, k: int, seed: int) -> np.ndarray:
-    """Our solver of the same model, four starts, without the diagonal."""
-    return (
-        PairwiseProbabilisticClustering(k, similarity="precomputed", random_state=seed)
-        .fit(W)
-        .labels_
-    )
-
-
-def factorization(solver: str) -> Callable[[Any, int, int], np.ndarray]:
-    def labels(W: Similarity, k: int, seed: int) -> np.ndarray:
-        model = CompletelyPositiveFactorization(
-            k,
-            similarity="precomputed",
-            normalization="relative-entropy",
-            solver=solver,
-            n_init=1,
-            random_state=seed,
-        )
-        return model.fit(W).labels_
-
-    return labels
-
-
-def spectral(method: str) -> Callable[[Any, int, int], np.ndarray]:
-    def labels(W: Similarity, k: int, seed: int) -> np.ndarray:
-        return (
-            SpectralClustering(k, similarity="precomputed", method=method, random_state=seed)
-            .fit(W)
-            .labels_
-        )
-
-    return labels
+def fitted(model: Any, W: Similarity, k: int, seed: int, **settings: Any) -> np.ndarray:
+    """Labels by one of our estimators."""
+    return model(k, similarity="precomputed", random_state=seed, **settings).fit(W).labels_
 
 
 def row_stochastic(W: np.ndarray, k: int) -> np.ndarray:
@@ -165,6 +116,21 @@ def scaled(W: np.ndarray, k: int) -> np.ndarray:
     return doubly_stochastic(W).toarray()
 
 
+descent = partial(fitted, PairwiseProbabilisticClustering)  # four starts, without the diagonal
+published_update, exact_coordinate = (
+    partial(
+        fitted,
+        CompletelyPositiveFactorization,
+        normalization="relative-entropy",
+        n_init=1,
+        solver=solver,
+    )
+    for solver in ("multiplicative", "coordinate")
+)
+normalized_cut, ng_jordan_weiss, bach_jordan = (
+    partial(fitted, SpectralClustering, method=method)
+    for method in ("normalized-cut", "ng-jordan-weiss", "bach-jordan")
+)
 METHODS: list[tuple[str, str, str, Callable[..., Any] | None, Callable[..., np.ndarray]]] = [
     ("Baum-Eagon", "published rule", "W", None, published_rule),
     ("Baum-Eagon", "published rule", "D^-1 W, not symmetric", row_stochastic, published_rule),
@@ -172,23 +138,11 @@ METHODS: list[tuple[str, str, str, Callable[..., Any] | None, Callable[..., np.n
     ("Baum-Eagon", "coordinate descent", "W", None, descent),
     ("Baum-Eagon", "coordinate descent", "doubly stochastic", scaled, descent),
     ("Baum-Eagon", "coordinate descent", "cluster kernel of W", cluster_kernel, descent),
-    (
-        "completely positive",
-        "published update",
-        "doubly stochastic",
-        None,
-        factorization("multiplicative"),
-    ),
-    (
-        "completely positive",
-        "exact coordinate",
-        "doubly stochastic",
-        None,
-        factorization("coordinate"),
-    ),
-    ("normalized cuts", "", "W", None, spectral("normalized-cut")),
-    ("Ng-Jordan-Weiss", "", "W without its diagonal", None, spectral("ng-jordan-weiss")),
-    ("Bach-Jordan", "", "W", None, spectral("bach-jordan")),
+    ("completely positive", "published update", "doubly stochastic", None, published_update),
+    ("completely positive", "exact coordinate", "doubly stochastic", None, exact_coordinate),
+    ("normalized cuts", "", "W", None, normalized_cut),
+    ("Ng-Jordan-Weiss", "", "W without its diagonal", None, ng_jordan_weiss),
+    ("Bach-Jordan", "", "W", None, bach_jordan),
 ]
 
 
@@ -208,11 +162,9 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     for item, k in announced(shelf, notes):
         for method, variant, given, prepare, labels in METHODS:
             W = item.W if prepare is None else prepare(item.W, k)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
-                scores = [
-                    matched_accuracy(item.labels, labels(W, k, seed)) for seed in range(n_seeds)
-                ]
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
+                found = [labels(W, k, seed) for seed in range(n_seeds)]
+            scores = [matched_accuracy(item.labels, each) for each in found]
             printed = published(item.name).get(method, "")
             rows.append((item.name, method, variant, given, printed, mean_and_deviation(scores)))
     if not any(row[0] == "Scop" for row in rows):
@@ -236,9 +188,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
 
 
 def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """One picture of three panels for each of S-Block and Iris, objects in the order of their
-    classes.
-    """
+    """Three panels for each of S-Block and Iris, objects in the order of their classes."""
     import matplotlib.pyplot as plt
 
     pictures = {}

@@ -14,36 +14,30 @@ import numpy as np
 from sklearn.svm import SVC
 
 from .. import datasets
+from ..array.labels import encode
 from ..metrics import matched_accuracy
 from ..models.spectral.estimator import SpectralClustering
 from ..similarity import cluster_kernel, gaussian, knn, learn_scales, self_tuning
+from ..similarity.learn import spectral_cost
 from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation
-from .similarity import announced, origins
-
-__all__ = ["cluster_kernel_table", "learning_table", "rounding_table"]
+from .similarity import announced, fitted, origins
 
 
 def rounding_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Accuracy of the three roundings, one start a seed, and the cost J = |E E' - Pi|^2 / 2 of the
-    partition each one finds.
-    """
+    """Accuracy of the three roundings and the cost |E E' - Pi|^2 / 2 of their partitions."""
     rows: list[Any] = []
     notes: list[str] = []
     for item, k in announced(shelf, notes):
         for method in ("normalized-cut", "ng-jordan-weiss", "bach-jordan"):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
-                models = [
-                    SpectralClustering(
-                        k, similarity="precomputed", method=method, n_init=1, random_state=seed
-                    ).fit(item.W)
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
+                settings: Any = {"method": method, "n_init": 1}
+                found = [
+                    fitted(SpectralClustering, item.W, k, seed, **settings)
                     for seed in range(n_seeds)
                 ]
-            accuracy = [matched_accuracy(item.labels, model.labels_) for model in models]
-            costs = [partition_cost(item.W, model.labels_) for model in models]
-            rows.append(
-                (item.name, method, mean_and_deviation(accuracy), mean_and_deviation(costs))
-            )
+            accuracy = mean_and_deviation([matched_accuracy(item.labels, each) for each in found])
+            costs = mean_and_deviation([spectral_cost(item.W, encode(each))[0] for each in found])
+            rows.append((item.name, method, accuracy, costs))
     notes += [
         "All are given W; Ng-Jordan-Weiss leaves out its diagonal. The source prints no figures "
         "to set beside these.",
@@ -55,25 +49,8 @@ def rounding_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     return Outcome(ResultTable("Rounding a spectral embedding", columns, rows, tuple(notes)))
 
 
-def partition_cost(W: np.ndarray, labels: np.ndarray) -> float:
-    """J = |E E' - Pi|^2 / 2 = k - sum_r e_r'D^1/2 E E'D^1/2 e_r / e_r'D e_r, through the weighted
-    indicators.
-    """
-    degree = W.sum(axis=1)
-    root = np.sqrt(degree)
-    k = int(labels.max()) + 1
-    vectors = np.linalg.eigh(W / root[:, None] / root[None, :])[1][:, -k:]
-    indicators = np.zeros((len(W), k))
-    indicators[np.arange(len(W)), labels] = root
-    mass = np.bincount(labels, weights=degree, minlength=k)
-    overlap = np.square(vectors.T @ indicators).sum(axis=0)
-    return float(k - (overlap[mass > 0] / mass[mass > 0]).sum())
-
-
 def learning_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Matched accuracy on a data set that was not learnt from, with equal and with learnt
-    scales.
-    """
+    """Matched accuracy on data that were not learnt from, with equal and with learnt scales."""
     rows = []
     for name, make in (("Moons", datasets.make_moons), ("Circles", datasets.make_circles)):
         for extra in (0, 1, 2, 4, 8):
@@ -112,16 +89,16 @@ def _drawn(
 
 def _accuracy(X: np.ndarray, y: np.ndarray, k: int, scales: np.ndarray | float) -> float:
     W = gaussian(X * scales, bandwidth=1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model = SpectralClustering(k, similarity="precomputed", random_state=0).fit(W + 1e-12)
-    return float(matched_accuracy(y, model.labels_))
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        return float(matched_accuracy(y, fitted(SpectralClustering, W + 1e-12, k, 0)))
 
 
 def cluster_kernel_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     """Accuracy on the unlabelled objects, by kernel and by the number of labels in each class."""
     rows, notes = [], []
-    for name, X, y in _data():
+    digits, moons = datasets.load_digits(), datasets.make_moons(400, noise=0.08, random_state=0)
+    data = ("Digits", digits.X[:900], digits.labels[:900]), ("Moons", moons.evidence, moons.labels)
+    for name, X, y in data:
         k = len(np.unique(y))
         notes.append(f"{name}: n = {len(y)}, {k} classes, graph of 10 nearest neighbours.")
         shelf.say(f"working on {name}")
@@ -143,23 +120,11 @@ def cluster_kernel_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     return Outcome(ResultTable("Few labels: cluster kernels", columns, rows, tuple(notes)))
 
 
-def _data() -> list[tuple[str, np.ndarray, np.ndarray]]:
-    digits = datasets.load_digits()
-    moons = datasets.make_moons(400, noise=0.08, random_state=0)
-    return [
-        ("Digits", digits.X[:900], digits.labels[:900]),
-        ("Moons", moons.evidence, moons.labels),
-    ]
-
-
 def _kernels(X: np.ndarray, k: int) -> list[tuple[str, np.ndarray]]:
-    """The plain kernel, and the cluster kernel of the neighbour graph under every transfer
-    function.
-    """
+    """The plain kernel, and the cluster kernel of the graph under every transfer function."""
     graph = knn(X, n_neighbors=10)
     found = [("plain", self_tuning(X))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         for transfer in ("linear", "step", "linear-step", "polynomial", "poly-step"):
             kept = None if transfer in ("linear", "polynomial") else 2 * k
             found.append((transfer, cluster_kernel(graph, kept, transfer=transfer).toarray()))

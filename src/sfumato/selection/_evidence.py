@@ -6,7 +6,6 @@ Estimators are known by their public names only: ``n_clusters`` (or ``n_componen
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,18 +18,6 @@ from ..array.labels import check_labelings
 from ..array.types import ArrayLike, Estimator
 from ..array.validation import check_weights
 from ..memberships import one_hot
-
-__all__ = [
-    "TUNING",
-    "Evidence",
-    "Features",
-    "Labelings",
-    "Similarity",
-    "as_evidence",
-    "labels_of",
-    "memberships_of",
-    "with_clusters",
-]
 
 
 class Tuning(NamedTuple):
@@ -48,65 +35,75 @@ TUNING = Tuning()
 
 def with_clusters(estimator: Estimator, n_clusters: int, rng: np.random.Generator | None) -> Any:
     """An unfitted copy with ``n_clusters`` clusters, and a seed drawn from ``rng`` if given."""
-    parameters = estimator.get_params(deep=False)
-    settings = {"n_clusters" if "n_clusters" in parameters else "n_components": n_clusters}
-    if "random_state" in parameters and rng is not None:
-        settings["random_state"] = int(rng.integers(2**31))
-    return clone(estimator).set_params(**settings)
+    name = "n_clusters" if "n_clusters" in estimator.get_params(deep=False) else "n_components"
+    return seeded(clone(estimator).set_params(**{name: n_clusters}), rng)
 
 
-def memberships_of(model: Estimator, evidence: Any) -> np.ndarray:
+def seeded(model: Estimator, rng: np.random.Generator | None) -> Any:
+    """The model with a seed drawn from ``rng``, where it takes one."""
+    if rng is not None and "random_state" in model.get_params(deep=False):
+        model.set_params(random_state=int(rng.integers(2**31)))
+    return model
+
+
+def memberships_of(model: Estimator, evidence: ArrayLike) -> np.ndarray:
     """Memberships of new objects; one-hot where the model has only labels."""
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(evidence))
     return one_hot(np.asarray(model.predict(evidence)), getattr(model, "n_clusters", None))
 
 
-def labels_of(model: Estimator, evidence: Any) -> np.ndarray:
+def labels_of(model: Estimator, evidence: ArrayLike) -> np.ndarray:
     """Labels of the fitted objects."""
     return np.asarray(model.labels_ if hasattr(model, "labels_") else model.predict(evidence))
 
 
-Pairs = list[tuple[np.ndarray, np.ndarray]]  # labels of the same objects by two fits
-
-
 @dataclass(frozen=True, eq=False)
-class Evidence(ABC):
-    """What a number of clusters is chosen from: data with a row for each object."""
+class Evidence:
+    """What a number of clusters is chosen from: ``n_parts`` objects, or partitions of labelings."""
 
     data: Any
+    weights: np.ndarray | None = None
 
     @property
     def n_objects(self) -> int:
+        """Number of rows."""
         return self.data.shape[0]
+
+    @property
+    def n_parts(self) -> int:
+        """Number of objects or partitions that can be drawn."""
+        return self.n_objects
 
     def fit(self, model: Estimator) -> Any:
         """The model, fitted to all of it."""
-        return model.fit(self.data)
+        given = {} if self.weights is None else {"sample_weight": self.weights}
+        return model.fit(self.data, **given)
 
-    @abstractmethod
     def part(self, chosen: np.ndarray) -> Evidence:
         """The chosen objects, or the chosen partitions of labelings."""
+        weights = None if self.weights is None else self.weights[chosen]
+        return replace(self, data=self.data[chosen], weights=weights)
 
-    @abstractmethod
     def seen_from(self, chosen: np.ndarray, new: Any = slice(None)) -> Any:
         """What a model fitted on the part ``chosen`` is told about the objects ``new``."""
+        return self.data[new]
 
-    @abstractmethod
     def resample(self, rng: np.random.Generator) -> np.ndarray:
-        """What a random part consists of."""
+        """What a bootstrap draw consists of."""
+        return np.sort(rng.integers(self.n_parts, size=self.n_parts))
 
-    def both_labels(self, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
-        """Fit on disjoint halves of the objects.
+    def halves(self, models: tuple[Any, Any], rng: np.random.Generator) -> Any:
+        """Two disjoint halves, and a model fitted to each."""
+        order = rng.permutation(self.n_parts)
+        parts = order[: len(order) // 2], order[len(order) // 2 :]
+        return parts, [self.part(own).fit(model) for own, model in zip(parts, models, strict=True)]
 
-        Each half is labelled by its own model and the other.
-        """
-        order = rng.permutation(self.n_objects)
-        half = len(order) // 2
-        parts = order[:half], order[half:]
-        models = [
-            self.part(rows).fit(model) for rows, model in zip(parts, (first, second), strict=True)
-        ]
+    def both_labels(
+        self, models: tuple[Any, Any], rng: np.random.Generator
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Labels of each half of the objects, by the model fitted to it and by the other."""
+        parts, models = self.halves(models, rng)
         pairs = []
         for own, other in ((0, 1), (1, 0)):
             predicted = np.asarray(models[other].predict(self.seen_from(parts[other], parts[own])))
@@ -114,58 +111,23 @@ class Evidence(ABC):
         return pairs
 
 
-@dataclass(frozen=True, eq=False)
 class Features(Evidence):
     """Features (n, p), with weights if there are any."""
 
-    weights: np.ndarray | None = None
-
-    @property
-    def weighted(self) -> tuple[Any, np.ndarray | None]:
-        """The features and their weights."""
-        return self.data, self.weights
-
-    def part(self, rows: np.ndarray) -> Features:
-        return Features(self.data[rows], None if self.weights is None else self.weights[rows])
-
-    def fit(self, model: Estimator) -> Any:
-        return (
-            model.fit(self.data)
-            if self.weights is None
-            else model.fit(self.data, sample_weight=self.weights)
-        )
-
-    def seen_from(self, rows: np.ndarray, new: Any = slice(None)) -> Any:
-        return self.data[new]
-
-    def resample(self, rng: np.random.Generator) -> np.ndarray:
-        """Objects of a bootstrap draw."""
-        return np.sort(rng.integers(self.n_objects, size=self.n_objects))
-
     def structureless(self, rng: np.random.Generator) -> Features:
-        """Uniform in the box around the principal axes.
-
-        Columns shuffled where they are sparse or have missing values.
-        """
+        """Uniform in the box of the principal axes; shuffled columns if sparse or incomplete."""
         X = self.data
         if sp.issparse(X) or np.isnan(np.asarray(X, dtype=np.float64)).any():
-            columns = sp.csc_array(X) if sp.issparse(X) else np.asarray(X)
+            columns = sp.csc_array(X) if sp.issparse(X) else X
             shuffled = [columns[:, [j]][rng.permutation(X.shape[0])] for j in range(X.shape[1])]
-            return replace(
-                self,
-                data=sp.csr_array(sp.hstack(shuffled)) if sp.issparse(X) else np.hstack(shuffled),
-            )
-        X = np.asarray(X, dtype=np.float64)
-        center = X.mean(axis=0)
+            stacked = sp.csr_array(sp.hstack(shuffled)) if sp.issparse(X) else np.hstack(shuffled)
+            return replace(self, data=stacked)
+        center = X.mean(axis=0, dtype=np.float64)
         axes = np.linalg.svd(X - center, full_matrices=False)[2]
         scores = (X - center) @ axes.T
         drawn = rng.uniform(scores.min(axis=0), scores.max(axis=0), size=scores.shape)
-        return replace(
-            self,
-            data=(drawn @ axes + center).astype(
-                self.data.dtype if self.data.dtype.kind == "f" else np.float64
-            ),
-        )
+        dtype = X.dtype if X.dtype.kind == "f" else np.float64
+        return replace(self, data=(drawn @ axes + center).astype(dtype))
 
 
 class Similarity(Evidence):
@@ -178,14 +140,17 @@ class Similarity(Evidence):
         return self.data[new][:, rows]
 
     def resample(self, rng: np.random.Generator) -> np.ndarray:
-        """Half of the objects. Copies in a bootstrap draw would have the largest similarity, and
-        half-samples vary as much as bootstrap draws.
-        """
+        # Copies in a bootstrap draw would have the largest similarity; halves of the objects vary
+        # as much.
         return np.sort(rng.permutation(self.n_objects)[: (self.n_objects + 1) // 2])
 
 
 class Labelings(Evidence):
     """Labelings (n, m), -1 where a clustering did not see an object."""
+
+    @property
+    def n_parts(self) -> int:
+        return self.data.shape[1]
 
     def part(self, columns: np.ndarray) -> Labelings:
         return Labelings(self.data[:, columns])
@@ -193,16 +158,12 @@ class Labelings(Evidence):
     def seen_from(self, columns: np.ndarray, new: Any = slice(None)) -> Any:
         return self.data[new][:, columns]
 
-    def resample(self, rng: np.random.Generator) -> np.ndarray:
-        """Partitions of a bootstrap draw."""
-        return np.sort(rng.integers(self.data.shape[1], size=self.data.shape[1]))
-
-    def both_labels(self, first: Any, second: Any, rng: np.random.Generator) -> Pairs:
-        """Fit on disjoint halves of the partitions; both label all objects."""
-        order = rng.permutation(self.data.shape[1])
-        half = len(order) // 2
-        one, two = (self.part(columns) for columns in (order[:half], order[half:]))
-        return [(labels_of(one.fit(first), one.data), labels_of(two.fit(second), two.data))]
+    def both_labels(
+        self, models: tuple[Any, Any], rng: np.random.Generator
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Labels of all objects by the two models."""
+        parts, (one, two) = self.halves(models, rng)
+        return [(labels_of(one, self.data[:, parts[0]]), labels_of(two, self.data[:, parts[1]]))]
 
 
 def check_estimator(estimator: object) -> None:
@@ -217,28 +178,25 @@ def check_estimator(estimator: object) -> None:
 def as_evidence(
     estimator: Estimator, data: Any, sample_weight: ArrayLike | None = None
 ) -> Evidence:
-    """The evidence as the estimator reads it.
-
-    ``ensemble``, ``similarity``, ``affinity`` or ``metric`` may be "precomputed".
-    """
+    """The evidence as the estimator reads it, features unless a parameter is "precomputed"."""
     check_estimator(estimator)
     parameters = estimator.get_params(deep=False)
     if not {"n_clusters", "n_components"} & set(parameters):
         raise TypeError(f"{type(estimator).__name__} has no parameter n_clusters: give a clusterer")
-
-    def precomputed(name: str) -> bool:
-        return isinstance(parameters.get(name), str) and parameters[name] == "precomputed"
-
+    given = {
+        name
+        for name, value in parameters.items()
+        if isinstance(value, str) and value == "precomputed"
+    }
     if reader(data) is not None:
         raise TypeError(
             "the evidence is a dask array, of which no resamples can be drawn: give a part of it, "
             "e.g. X[:5000].compute()"
         )
-    if precomputed("ensemble"):
+    if "ensemble" in given:
         labels = check_labelings(data)
-        rows = _copies(sample_weight, labels)
-        return Labelings(labels if rows is None else labels[rows])
-    if any(map(precomputed, ("similarity", "affinity", "metric"))):
+        return Labelings(labels[_copies(sample_weight, labels)])
+    if given & {"similarity", "affinity", "metric"}:
         if not (sp.issparse(data) or isinstance(data, np.ndarray)):
             raise TypeError(
                 "the similarity must be an array or a sparse array, whose rows can be taken; got "
@@ -246,22 +204,17 @@ def as_evidence(
             )
         W = sp.csr_array(data) if sp.issparse(data) else data
         rows = _copies(sample_weight, W)
-        return Similarity(W if rows is None else W[rows][:, rows])
-    X = (
-        sp.csr_array(data)
-        if sp.issparse(data)
-        else data.to_numpy()
-        if hasattr(data, "to_numpy")
-        else np.asarray(data)
-    )
+        return Similarity(W if sample_weight is None else W[rows][:, rows])
+    X = sp.csr_array(data) if sp.issparse(data) else getattr(data, "to_numpy", lambda: data)()
+    X = X if sp.issparse(X) else np.asarray(X)
     return Features(X, check_weights(sample_weight, X))
 
 
-def _copies(sample_weight: ArrayLike | None, data: Any) -> np.ndarray | None:
-    """Rows, each as often as its weight says; None where there are no weights."""
+def _copies(sample_weight: ArrayLike | None, data: Any) -> Any:
+    """Rows, each as often as its weight says."""
     weights = check_weights(sample_weight, data)
     if weights is None:
-        return None
+        return slice(None)
     if not (weights == np.rint(weights)).all():
         raise ValueError(
             "sample_weight must hold whole numbers where the number of clusters of similarities or "

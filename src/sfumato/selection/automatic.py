@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,23 +18,22 @@ from ..engine.growth import GROWTH
 from ..engine.kept import publish_kept
 from ..engine.numbers import noise_level, number_scores
 from ._evidence import TUNING
-from .choose import Choice, choose_n_clusters, reported
-from .own import Search, of_mixture
-
-__all__ = ["AutomaticClusters", "AutomaticMixture", "AutomaticSimilarity"]
-
-NUMBER = "n_clusters (an integer, a sequence of integers or 'auto')"
+from .choose import INFORMATION, Choice, choose_n_clusters, reported
 
 
 class AutomaticMixture:
     """A mixture that chooses among candidates by its ``criterion``, and keeps ``selection_``."""
 
-    n_clusters: Any
+    own_criteria: ClassVar[tuple[str, ...]] = INFORMATION
     selection_: Choice
+    search_: Any
 
     def _tabulate(self) -> None:
-        if not isinstance(self.n_clusters, Integral):
-            self.selection_ = reported(of_mixture(self))._replace(estimator=None)
+        best, name = self.search_.best_of_each(), self.search_.criterion
+        # Information criteria are minimised, scores are maximised.
+        scores = {k: -float(getattr(row, name)) for k, row in best.items()}
+        failures = {k: row.reason or None for k, row in best.items()}
+        self.selection_ = reported(self, name, scores, failures)  # type: ignore[arg-type]
 
     def _finest(self) -> int:
         """The largest number that the criterion finds better than one cluster."""
@@ -46,10 +44,7 @@ class AutomaticMixture:
 
 
 class AutomaticClusters:
-    """A clusterer whose ``n_clusters`` may be "auto": what ``choose_n_clusters`` finds.
-
-    ``selection_`` is the table of candidates with the distribution over their numbers.
-    """
+    """A clusterer whose ``n_clusters`` may be "auto": what ``choose_n_clusters`` finds."""
 
     n_clusters: Any
     max_clusters: Any
@@ -63,11 +58,11 @@ class AutomaticClusters:
         **links: ArrayLike | None,
     ) -> Any:
         """Fit with the number that is found without links, and at least that of the labels."""
-        self._check_automatic(X)
+        numbers = self._candidates(X)
         choice = choose_n_clusters(
             clone(self).set_params(n_clusters=2),
             X,
-            None if isinstance(self.n_clusters, str) else self.n_clusters,
+            numbers,
             max_clusters=self.max_clusters,
             sample_weight=sample_weight,
             random_state=0,
@@ -75,29 +70,38 @@ class AutomaticClusters:
         fitted, least = choice.estimator, _number_of_labels(y)
         links = {name: pairs for name, pairs in links.items() if pairs is not None}
         if least or links:
-            k = max(choice.n_clusters, least)
-            fitted = (
-                clone(self).set_params(n_clusters=k).fit(X, y, sample_weight=sample_weight, **links)
-            )
+            model = clone(self).set_params(n_clusters=max(choice.n_clusters, least))
+            fitted = model.fit(X, y, sample_weight=sample_weight, **links)
         self._take_over(fitted)
         self.selection_ = choice._replace(estimator=None)
         return self
 
-    def _check_automatic(self, X: Any) -> None:
+    def _candidates(self, X: Any) -> list[int] | None:
+        """The numbers to choose from, ascending, None for "auto"; evidence elsewhere is refused."""
+        name = "n_clusters (an integer, a sequence of integers or 'auto')"
+        numbers = None
         if isinstance(self.n_clusters, str):
-            check_choice(self.n_clusters, "n_clusters (numbers or 'auto')", ("auto",))
-        check_number(self.max_clusters, "max_clusters", low=2, integer=True)
-        self._refuse_elsewhere(X)
-
-    def _refuse_elsewhere(self, X: Any) -> None:
-        """Refuse evidence that is not in memory."""
+            check_choice(self.n_clusters, name, ("auto",))
+            check_number(self.max_clusters, "max_clusters", low=2, integer=True)
+        else:
+            if not isinstance(self.n_clusters, Iterable):
+                check_number(self.n_clusters, name, low=1, integer=True)
+            numbers = sorted({check_number(k, name, low=1, integer=True) for k in self.n_clusters})
+            if not numbers:
+                raise ValueError("n_clusters is an empty sequence: give at least one number to try")
         if reader(X) is not None:
             raise TypeError(
                 f"{type(self).__name__} with n_clusters='auto' does not read dask arrays: choose "
                 "on a sample, sfumato.selection.choose_n_clusters(model, X[:5000].compute()), "
                 "and give the number; EvidenceAccumulation('auto') streams"
             )
-        _refuse_without_rows(X)
+        plain = isinstance(X, (np.ndarray, list, tuple)) or sp.issparse(X) or hasattr(X, "columns")
+        if not (plain or (hasattr(X, "__array__") and is_numpy(X))):
+            raise TypeError(
+                "n_clusters='auto' reads arrays and sparse arrays in memory, got "
+                f"{type(X).__name__}: give the number of clusters"
+            )
+        return numbers
 
     def _take_over(self, fitted: Any) -> None:
         """What a copy with another number of clusters has learnt."""
@@ -108,11 +112,11 @@ class AutomaticClusters:
 class AutomaticSimilarity(AutomaticClusters):
     """A model of a similarity whose ``n_clusters`` may be "auto": the number of largest score.
 
-    The scores of all numbers come from one spectrum of the similarity (``engine.numbers``); one fit
-    with the best of them follows. One cluster is the answer where no score is above that of noise.
+    The scores come from one spectrum (``engine.numbers``); one cluster is the answer where none is
+    above that of noise.
     """
 
-    own_criterion: ClassVar[str] = "penalized-eigengap"
+    own_criteria: ClassVar[tuple[str, ...]] = ("penalized-eigengap",)
     _scores_: dict[int, float]  # of numbers of clusters
 
     def _fit_automatic(
@@ -123,11 +127,8 @@ class AutomaticSimilarity(AutomaticClusters):
         **links: ArrayLike | None,
     ) -> Any:
         """Fit with the number that is found without links, and at least that of the labels."""
-        numbers = self._candidates()
-        self._refuse_elsewhere(X)
-        model: Any = clone(self).set_params(n_clusters=1)  # type: ignore[type-var]
-        model._check_parameters()
-        evidence, rows = model._objects(X, sample_weight)
+        numbers = self._candidates(X)
+        model, evidence, rows = self._prepared_for_any_number(X, sample_weight)
         if numbers is None:
             scores = self._searched(evidence)
         else:
@@ -151,28 +152,18 @@ class AutomaticSimilarity(AutomaticClusters):
         self._take_over(model)
         # One cluster has the score that noise would have.
         rated = ({1: least} if one else {}) | scores
-        values, notes = np.array(list(rated.values())), [""] * len(rated)
-        table = Search(self.own_criterion, list(rated), values, notes, found, self)
-        self._scores_, self.selection_ = scores, reported(table)._replace(estimator=None)
+        self._scores_ = scores
+        self.selection_ = reported(model, self.own_criteria[0], rated)._replace(n_clusters=found)
         return self
 
-    def _candidates(self) -> list[int] | None:
-        """The numbers to choose from, ascending; None for "auto"."""
-        if isinstance(self.n_clusters, str):
-            check_choice(self.n_clusters, NUMBER, ("auto",))
-            check_number(self.max_clusters, "max_clusters", low=2, integer=True)
-            return None
-        if not isinstance(self.n_clusters, Iterable):
-            check_number(self.n_clusters, NUMBER, low=1, integer=True)
-        numbers = {int(check_number(k, NUMBER, low=1, integer=True)) for k in self.n_clusters}
-        if not numbers:
-            raise ValueError("n_clusters is an empty sequence: give at least one number to try")
-        return sorted(numbers)
+    def _prepared_for_any_number(self, X: Any, *weights: Any) -> tuple[Any, Any, Any]:
+        """A copy of the model, the similarity among objects, and rows as objects."""
+        model: Any = clone(self).set_params(n_clusters=1)  # type: ignore[type-var]
+        model._check_parameters()
+        return model, *model._objects(X, *weights)
 
     def _searched(self, evidence: Any) -> dict[int, float]:
-        """Scores of numbers of clusters; of more while the best is near the largest, and of twice
-        as many where none is above noise.
-        """
+        """Scores of numbers of clusters, of more while the best is near the largest or noise."""
         W = _weighted(evidence)
         largest, most = self.max_clusters, min(GROWTH * self.max_clusters, W.shape[0] - 1)
         twice = 2 * largest
@@ -189,10 +180,8 @@ class AutomaticSimilarity(AutomaticClusters):
         given = getattr(self, "_fitted_to_", {})
         here = bool(given) and reader(given["X"]) is None and is_numpy(given["X"])
         if not hasattr(self, "_scores_") and here:
-            model: Any = clone(self).set_params(n_clusters=1)  # type: ignore[type-var]
-            model._check_parameters()
             named = (given.get(name) for name in ("sample_weight", "pair_weight"))
-            self._scores_ = self._searched(model._objects(given["X"], *named)[0])
+            self._scores_ = self._searched(self._prepared_for_any_number(given["X"], *named)[1])
         return getattr(self, "_scores_", {})
 
 
@@ -211,13 +200,3 @@ def _weighted(evidence: Any) -> Any:
 def _total(evidence: Any) -> float:
     """Number of objects, by their weights."""
     return float(evidence.W.shape[0] if evidence.weights is None else evidence.weights.sum())
-
-
-def _refuse_without_rows(X: Any) -> None:
-    """Refuse evidence whose rows cannot be taken: candidates are fitted and tested in memory."""
-    plain = isinstance(X, (np.ndarray, list, tuple)) or sp.issparse(X) or hasattr(X, "columns")
-    if not (plain or (hasattr(X, "__array__") and is_numpy(X))):
-        raise TypeError(
-            "n_clusters='auto' reads arrays and sparse arrays in memory, got "
-            f"{type(X).__name__}: give the number of clusters"
-        )

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.base import clone
 
 from ..array.types import ArrayLike, Estimator, RandomState
 from ..array.validation import as_generator, check_number
 from ..array.warn import warn
 from ..engine.growth import GROWTH
 from ..engine.structure import FEWEST, LEVEL, PREFIX, SEARCH_TESTS, Structure, convinces
-from . import own
 from ._evidence import TUNING, Evidence, Features, as_evidence
-from .criteria import criterion_weights, supported_numbers
-from .trials import CRITERIA, Trial
+from .criteria import CRITERIA, Trial, criterion_weights, supported_numbers
 
-__all__ = ["Candidate", "Choice", "Progress", "choose_n_clusters", "reported"]
+INFORMATION = ("bic", "icl", "aic")  # criteria that compare with one cluster themselves
 
 
 class Candidate(NamedTuple):
@@ -56,12 +55,11 @@ class Choice(NamedTuple):
     @property
     def score_name(self) -> str:
         """What the scores are, of which the highest is best: the criterion, or minus it."""
-        lower = self.criterion in (*own.INFORMATION, "pac")
+        lower = self.criterion in (*INFORMATION, "pac")
         return f"minus {self.criterion.upper()}" if lower else self.criterion
 
     def __str__(self) -> str:
-        head = f"{'clusters':>8}  {self.score_name:>18}  {'std. error':>10}  {'probability':>11}"
-        lines = [head]
+        lines = [f"{'clusters':>8}  {self.score_name:>18}  {'std. error':>10}  {'probability':>11}"]
         for row in self.table:
             mark = " <-" if row.n_clusters == self.n_clusters else ""
             lines.append(
@@ -105,8 +103,8 @@ def choose_n_clusters(
     candidates : iterable of int, optional
         By default 1 to ``max_clusters``, and more while the best is the largest one tried.
     max_clusters : int, optional
-        Largest number tried at first, by default the estimator's own ``max_clusters`` (20 where it
-        has none); four times as many at most, with a warning.
+        Largest number tried at first, by default the estimator's own (20 where it has none); four
+        times as many at most, with a warning.
     criterion : str or callable
         "auto": the criterion of the estimator if it has one (mixtures: BIC, consensus:
         ``selection``), else "structure": the largest number whose clusters are all separated (fewer
@@ -130,8 +128,7 @@ def choose_n_clusters(
     Returns
     -------
     choice : Choice
-        ``n_clusters``, ``preferred``, ``table``, ``distribution``, ``structure``, ``supported``,
-        ``estimator``; prints as a table. A failed candidate is kept with the reason.
+        Prints as a table. A failed candidate is kept with the reason.
 
     Examples
     --------
@@ -148,18 +145,36 @@ def choose_n_clusters(
     if max_clusters is not None:
         max_clusters = check_number(max_clusters, "max_clusters", low=2, integer=True)
     n_splits = check_number(n_splits, "n_splits", low=1, integer=True)
-    if own.infers(estimator):
-        return reported(own.inferred(estimator, data, sizes, criterion), progress)
+    by_itself = _chosen_by_itself(estimator, data, sizes, max_clusters, criterion)
+    if by_itself is not None:
+        if progress is not None:
+            progress(len(by_itself.table), len(by_itself.table))
+        return by_itself
     name, function = _criterion(criterion, estimator, data)
-    if function is None:
-        return reported(own.search(estimator, data, sizes, max_clusters, name), progress)
     seed = int(as_generator(random_state).integers(2**31))
     trial = Trial(estimator, data, n_splits, seed, {})
     if max_clusters is None:
         max_clusters = estimator.get_params(deep=False).get("max_clusters", TUNING.max_clusters)
-    table = _tried(trial, name, function, sizes, min(max_clusters, n), n_jobs, progress)
-    order = _ranked(table, name)
-    return _settled(trial, name, _with_probabilities(table, name), order, 1 in (sizes or [1]))
+    largest = min(max_clusters, n)
+    jobs = Jobs(n_jobs, progress, len(sizes) if sizes else largest)
+
+    def tried(numbers: Iterable[int]) -> list[Candidate]:
+        # Threads share the cache of fits and eigenvectors.
+        return jobs(_candidate, [(function, trial, k) for k in numbers], prefer="threads")
+
+    table = tried(range(1, largest + 1) if sizes is None else sizes)
+    if sizes is None:
+        cap = min(GROWTH * largest, n // 2)
+        while largest < cap and _wants_more(trial, table, name):
+            more = range(largest + 1, min(largest + max(TUNING.step, largest // 4), cap) + 1)
+            jobs.total += len(more)
+            table, largest = table + tried(more), more[-1]
+        if largest == cap > 2 and _ranked(table, name)[0] == largest:
+            warn(
+                f"the best number of clusters is the largest one tried, {largest}: there may be "
+                "more; raise max_clusters"
+            )
+    return _settled(trial, name, table, one=1 in (sizes or [1]))
 
 
 def _checked(candidates: Iterable[int], n: int) -> list[int]:
@@ -169,13 +184,59 @@ def _checked(candidates: Iterable[int], n: int) -> list[int]:
     return sizes
 
 
+def _chosen_by_itself(
+    estimator: Estimator,
+    data: Evidence,
+    sizes: list[int] | None,
+    max_clusters: int | None,
+    criterion: object,
+) -> Choice | None:
+    """What an estimator chooses by a criterion of its own; None where it has none, or not this one.
+
+    Its search is used as it is, so that every way of asking gives one answer. Mixtures have an
+    information criterion, models of a similarity that of its spectrum, the consensus has others.
+    """
+    if getattr(estimator, "chooses_n_clusters", None) == "always":
+        return _inferred(estimator, data, sizes, criterion)
+    known = getattr(estimator, "own_criteria", ())
+    if "consensus" in estimator.get_params(deep=False):
+        linkage = str(estimator.consensus) in ("single", "average", "complete")
+        known = ("eigengap", "held-out", *(["lifetime"] if linkage else []))
+    if callable(criterion) or not known or criterion not in ("auto", *known):
+        return None
+    model = clone(estimator).set_params(n_clusters="auto" if sizes is None else sizes)
+    if criterion != "auto" and len(known) > 1:
+        model.set_params(criterion=criterion)
+    if sizes is None and max_clusters is not None:
+        model.set_params(max_clusters=max_clusters)
+    model = data.fit(model)
+    return model.selection_._replace(estimator=model)
+
+
+def _inferred(
+    estimator: Estimator, data: Evidence, sizes: list[int] | None, criterion: object
+) -> Choice:
+    """One fit of a model that infers the number, with its posterior as scores."""
+    name = type(estimator).__name__
+    if criterion not in ("auto", "posterior"):
+        raise ValueError(
+            f"criterion must be 'auto' or 'posterior' for {name}, which infers the number of "
+            f"clusters; got {criterion!r}"
+        )
+    if sizes is not None:
+        raise ValueError(
+            f"candidates must be None for {name}, which infers the number of clusters; got {sizes}"
+        )
+    model = data.fit(clone(estimator))
+    posterior = dict(enumerate(map(float, model.n_clusters_posterior_[1:]), 1))
+    return reported(model, "posterior", posterior)._replace(estimator=model)
+
+
 def _criterion(criterion: Any, estimator: Estimator, data: Evidence) -> tuple[str, Any]:
-    """Name and function of a criterion; no function where the estimator chooses by itself."""
+    """Name and function of a criterion."""
     if callable(criterion):
         return getattr(criterion, "__name__", "criterion"), criterion
-    if criterion == "auto" or criterion in own.criteria_of(estimator):
-        if own.criteria_of(estimator):
-            return criterion, None
+    if criterion == "auto":
         criterion = _usual(estimator, data)
     if criterion not in CRITERIA:
         names = ", ".join(map(repr, CRITERIA))
@@ -201,47 +262,11 @@ def _usual(estimator: Estimator, data: Evidence) -> str:
     return "held-out"
 
 
-def _tried(
-    trial: Trial,
-    name: str,
-    function: Callable[[Trial, int], Any],
-    sizes: list[int] | None,
-    largest: int,
-    n_jobs: int | None,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[Candidate, ...]:
-    """The table of candidates, which grows while the best one is the largest."""
-    report = Progress(progress, len(sizes) if sizes else largest)
-
-    def tried(numbers: Iterable[int]) -> list[Candidate]:
-        jobs = (delayed(_candidate)(function, trial, k) for k in numbers)
-        # Threads share the cache of fits and eigenvectors.
-        return list(
-            report.each(Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs))
-        )
-
-    if sizes is not None:
-        return tuple(tried(sizes))
-    table, cap = tried(range(1, largest + 1)), min(GROWTH * largest, trial.evidence.n_objects // 2)
-    while largest < cap and _wants_more(trial, table, name):
-        more = range(largest + 1, min(largest + max(TUNING.step, largest // 4), cap) + 1)
-        report.total += len(more)
-        table, largest = table + tried(more), more[-1]
-    if largest == cap > 2 and _ranked(tuple(table), name)[0] == largest:
-        warn(
-            f"the best number of clusters is the largest one tried, {largest}: there may be more; "
-            "raise max_clusters"
-        )
-    return tuple(table)
-
-
 def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
     """Whether the best number is near the largest, or that has clusters in pieces, or tells more
-    groups apart than the best has.
-
-    A number that is too small for the groups is rarely supported: some of its clusters cut them.
+    groups apart: a number too small for the groups is rarely supported, since clusters cut them.
     """
-    best, largest = _ranked(tuple(table), name)[0], table[-1].n_clusters
+    best, largest = _ranked(table, name)[0], table[-1].n_clusters
     if best >= TUNING.near * largest:
         return True
     if name != "structure" or table[-1].failure is not None:
@@ -254,25 +279,31 @@ def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
     )
 
 
-class Progress:
-    """Counts what comes and tells the listener."""
+class Jobs:
+    """Calls that joblib runs, counted for whoever listens to the progress."""
 
-    def __init__(self, listener: Callable[[int, int], None] | None, total: int) -> None:
-        self.listener, self.total, self.done = listener, total, 0
+    def __init__(
+        self, n_jobs: int | None, progress: Callable[[int, int], None] | None, total: int
+    ) -> None:
+        self.n_jobs, self.progress, self.total, self.done = n_jobs, progress, total, 0
 
-    def each(self, results: Iterable[Any]) -> Iterable[Any]:
-        """The results one by one, counted."""
-        for result in results:
+    def __call__(
+        self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], **options: Any
+    ) -> list[Any]:
+        """Results of ``function(*call)`` in order."""
+        run = Parallel(n_jobs=self.n_jobs, return_as="generator", **options)
+        results = []
+        for result in run(delayed(function)(*call) for call in calls):
+            results.append(result)
             self.done += 1
-            if self.listener is not None:
-                self.listener(self.done, self.total)
-            yield result
+            if self.progress is not None:
+                self.progress(self.done, self.total)
+        return results
 
 
 def _candidate(function: Callable[[Trial, int], Any], trial: Trial, n_clusters: int) -> Candidate:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             values = np.atleast_1d(np.asarray(function(trial, n_clusters), dtype=np.float64))
     except Exception as error:
         return Candidate(n_clusters, np.nan, np.nan, 0.0, f"{type(error).__name__}: {error}")
@@ -280,17 +311,17 @@ def _candidate(function: Callable[[Trial, int], Any], trial: Trial, n_clusters: 
     return Candidate(n_clusters, float(values.mean()), spread, np.nan, None)
 
 
-def _ranked(table: tuple[Candidate, ...], name: str) -> list[int]:
+def _ranked(table: list[Candidate], name: str) -> list[int]:
     """Numbers of clusters with a score, best first."""
     scores = {row.n_clusters: row.score for row in table if np.isfinite(row.score)}
     if not scores:
-        reasons = sorted({row.failure for row in table if row.failure})
         if [row.n_clusters for row in table] == [1]:
             return [1]  # a single object has no halves to be compared
-        why = "; ".join(reasons) or "the criterion is not defined for them"
+        why = "; ".join(sorted({row.failure for row in table if row.failure}))
+        why = why or "the criterion is not defined for them"
         raise ValueError(f"every candidate failed: {why}")
     if name == "structure":
-        return supported_numbers(list(scores), list(scores.values())) or [1]
+        return supported_numbers(scores) or [1]
     # Of several perfect agreements the largest number is the most informative.
     if name == "held-out":
         capped = {k: min(score, TUNING.perfect) for k, score in scores.items() if k > 1} or scores
@@ -305,17 +336,17 @@ def _ranked(table: tuple[Candidate, ...], name: str) -> list[int]:
     return order
 
 
-def _with_probabilities(table: tuple[Candidate, ...], name: str) -> tuple[Candidate, ...]:
-    """Posterior weights of information criteria, shares of the scores of one spectrum; else how
-    often a candidate wins if scores vary.
+def _with_probabilities(table: list[Candidate], name: str) -> tuple[Candidate, ...]:
+    """The table with probabilities: shares of weights or scores that are comparable, else how often
+    a candidate wins if scores vary.
 
     For the structure test, p over the largest p value that is accepted is read as the probability
     that these clusters do not exist.
     """
     scores = np.array([row.score for row in table])
-    if name in own.INFORMATION:
+    if name in INFORMATION:
         shares = criterion_weights(-scores)
-    elif name == "penalized-eigengap":
+    elif name in ("penalized-eigengap", "posterior"):
         shares = np.nan_to_num(scores)
     elif name == "structure":
         absent = np.minimum(10.0 ** -np.nan_to_num(scores) * SEARCH_TESTS / LEVEL, 1.0)
@@ -335,49 +366,43 @@ def _with_probabilities(table: tuple[Candidate, ...], name: str) -> tuple[Candid
     )
 
 
-def _settled(
-    trial: Trial, name: str, table: tuple[Candidate, ...], order: list[int], one: bool
-) -> Choice:
+def _settled(trial: Trial, name: str, table: list[Candidate], one: bool) -> Choice:
     """The best candidate that the structure test supports; one cluster if there is none."""
-    preferred = order[0]
-    for k in order[:1] if name in own.INFORMATION else order:
+    order, rows = _ranked(table, name), _with_probabilities(table, name)
+    for k in order[:1] if name in INFORMATION else order:
         found = trial.structure(k) if k > 1 else None
         supported = k > 1 and (found is None or found.supported)
-        if name in own.INFORMATION or (k > 1 and (found is None or convinces(found))):
+        if name in INFORMATION or (k > 1 and (found is None or convinces(found))):
             model = trial.fit(k)
             if hasattr(model, "_warn_about_structure"):  # ignored while candidates were compared
                 model._warn_about_structure()
-            return Choice(k, preferred, name, table, found, supported, model)
-    chosen = 1 if one else max(preferred, min(row.n_clusters for row in table))
+            return Choice(k, order[0], name, rows, found, supported, model)
+    chosen = 1 if one else max(order[0], rows[0].n_clusters)
     found = trial.structure(chosen) if chosen > 1 else None
-    few = trial.evidence.n_objects
-    if few == 1:  # there was nothing to be told apart
-        return Choice(chosen, preferred, name, table, found, True, trial.fit(chosen))
-    warn(
-        f"{few} objects lie no closer in clusters than noise would: one cluster is the answer"
-        if name == "few-objects"
-        else f"{PREFIX}no number of clusters that was tried ({table[0].n_clusters} to "
-        f"{table[-1].n_clusters}) is supported: the clusters do not stand apart"
-    )
-    return Choice(chosen, preferred, name, table, found, False, trial.fit(chosen))
+    n = trial.evidence.n_objects
+    if n > 1:
+        warn(
+            f"{n} objects lie no closer in clusters than noise would: one cluster is the answer"
+            if name == "few-objects"
+            else f"{PREFIX}no number of clusters that was tried ({rows[0].n_clusters} to "
+            f"{rows[-1].n_clusters}) is supported: the clusters do not stand apart"
+        )
+    return Choice(chosen, order[0], name, rows, found, n == 1, trial.fit(chosen))
 
 
-def reported(found: own.Search, progress: Callable[[int, int], None] | None = None) -> Choice:
-    """A search that the estimator made by itself, in the common form."""
-    scores, n_clusters = found.scores, found.estimator.n_clusters_
-    table = tuple(
-        Candidate(k, score, 0.0, np.nan, reason or None)
-        for k, score, reason in zip(found.sizes, scores, found.reasons, strict=True)
-    )
-    if progress is not None:
-        progress(len(table), len(table))
-    structure = getattr(found.estimator, "structure_", None)
-    supported = n_clusters > 1 and (structure is None or structure.supported)
-    best = found.sizes[int(np.nanargmax(scores))] if np.isfinite(scores).any() else n_clusters
-    if found.criterion == "posterior":
-        table = tuple(row._replace(probability=row.score) for row in table)
-    else:
-        table = _with_probabilities(table, found.criterion)
-    return Choice(
-        found.n_clusters, best, found.criterion, table, structure, supported, found.estimator
-    )
+def reported(
+    model: Estimator,
+    criterion: str,
+    scores: Mapping[int, float],
+    failures: Mapping[int, str | None] | None = None,
+) -> Choice:
+    """The search over numbers of clusters that a fitted model has made, without the model."""
+    reasons = failures or {}
+    table = [Candidate(k, score, 0.0, np.nan, reasons.get(k)) for k, score in scores.items()]
+    found = int(model.n_clusters_) - (getattr(model, "noise", None) is not None)
+    known = {k: score for k, score in scores.items() if np.isfinite(score)}
+    best = max(known, key=lambda k: known[k], default=found)
+    structure = getattr(model, "structure_", None)
+    supported = found > 1 and (structure is None or structure.supported)
+    rows = _with_probabilities(table, criterion)
+    return Choice(found, best, criterion, rows, structure, supported, None)

@@ -1,13 +1,9 @@
-"""Criteria for a number of clusters, each defined once: arrays in, scores out.
+"""Criteria for a number of clusters: formulas of arrays, and fits of an estimator by them.
 
-No model is imported here, so every model may call these functions. Formulas (Z the factor of the
-rank-k cluster kernel with rows of length one, U the memberships, lambda the eigenvalues of the
-normalised similarity in descending order):
+A criterion of ``choose_n_clusters`` is a function ``criterion(trial, n_clusters)``, higher is
+better; it may answer with several values (splits of the evidence), whose mean is the score. Models
+may call the formulas; those of a spectrum are written in ``engine.numbers``. Others:
 
-    misfit              e_k = |Z Z' - U U'|^2 / |Z Z'|^2
-    relative eigengap   g_k = (lambda_k - lambda_{k+1}) / (1 - lambda_{k+1})
-    penalized eigengap  g_k max(0, 1 - 10 e_k)
-    BIC, AIC, ICL       -2 log L + p log n,   -2 log L + 2 p,   BIC - 2 sum_i log max_r u_ir
     gap statistic       mean log W*_k - log W_k,   W_k the dispersion within clusters,
                         W*_k that of structureless draws
     lifetime            length of the interval of thresholds at which a linkage tree has k clusters
@@ -16,79 +12,49 @@ normalised similarity in descending order):
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.spatial.distance import squareform
 
+from ..array.memory import reserve
 from ..array.types import Array, ArrayLike
-from ..engine.numbers import eigengap, misfit, misfit_of_sums, penalized_eigengap
-from ..engine.structure import LEVEL, SEARCH_TESTS, Structure
-from ..metrics import adjusted_rand_index
+from ..engine.few import few_scores
+from ..engine.numbers import eigengap, misfit, misfit_of_sums, number_scores, penalized_eigengap
+from ..engine.similarity_base import NAMED
+from ..engine.structure import LEVEL, SEARCH_TESTS, Structure, assess
+from ..memberships import one_hot
+from ..metrics import adjusted_rand_index, fuzzy_silhouette
+from ..numerics import trees
+from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
+from ..similarity import coassociation, knn
+from ._evidence import (
+    Evidence,
+    Features,
+    Labelings,
+    Similarity,
+    labels_of,
+    memberships_of,
+    with_clusters,
+)
 
-__all__ = [
-    "GapStatistic",
-    "aic",
-    "bic",
-    "criterion_weights",
-    "dispersion",
-    "eigengap",
-    "gap_statistic",
-    "held_out_agreement",
-    "icl",
-    "lifetime",
-    "longest_lifetime",
-    "mean_agreement",
-    "misfit",
-    "misfit_of_sums",
-    "pac",
-    "penalized_eigengap",
-    "prediction_strength",
-    "structure_score",
-    "supported_numbers",
-]
+__all__ = ["eigengap", "misfit", "misfit_of_sums", "penalized_eigengap"]  # defined elsewhere
 
 
-def structure_score(structure: Structure) -> float:
-    """- log10 of the p value of the structure test where it supports all clusters, else 0."""
-    return -float(np.log10(max(structure.p_value, 1e-12))) if structure.supported else 0.0
+def supported_numbers(scores: dict[int, float]) -> list[int]:
+    """Numbers of clusters that the structure test supports by their scores, the largest first.
 
-
-def supported_numbers(n_clusters: Any, scores: Any) -> list[int]:
-    """Numbers of clusters that the structure test supports, the largest first.
-
-    Clusters may contain clusters, so the largest supported number is the most informative. Many
-    numbers were tried: to keep false alarms of the whole search at 5 %, p must be at most 0.05 / 3
-    (``engine.structure``).
-
-    Examples
-    --------
-    >>> from sfumato.selection.criteria import supported_numbers
-    >>> supported_numbers([2, 3, 4, 5], [5.0, 6.0, 1.4, 0.0])
-    [3, 2]
+    Clusters may contain clusters, so the largest is the most informative. To keep false alarms of a
+    search over many numbers at 5 %, p must be at most 0.05 / 3 (``engine.structure``).
     """
-    numbers = zip(n_clusters, scores, strict=True)
     least = -np.log10(LEVEL / SEARCH_TESTS)
-    return sorted({int(k) for k, score in numbers if score >= least}, reverse=True)
+    return sorted((k for k, score in scores.items() if score >= least), reverse=True)
 
 
-def bic(log_likelihood: float, n_parameters: float, n_objects: float) -> float:
-    """Bayesian information criterion, lower is better; R's mclust gives the negative of it."""
-    return float(-2.0 * log_likelihood + n_parameters * np.log(n_objects))
-
-
-def aic(log_likelihood: float, n_parameters: float) -> float:
-    """Akaike's information criterion, lower is better."""
-    return float(-2.0 * log_likelihood + 2.0 * n_parameters)
-
-
-def icl(bic: float, memberships: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """BIC plus what the memberships leave open, - 2 sum_i w_i log max_r u_ir; lower is better."""
-    largest = np.asarray(memberships, dtype=np.float64).max(axis=1)
-    sure = np.log(np.maximum(largest, np.finfo(float).tiny))
-    return float(bic - 2.0 * (sure.sum() if sample_weight is None else sure @ sample_weight))
-
-
-def criterion_weights(information: Any) -> np.ndarray:
+def criterion_weights(information: ArrayLike) -> np.ndarray:
     """Posterior over candidates from BIC or ICL: exp(-value / 2), normalised; NaN is impossible."""
     values = np.asarray(information, dtype=np.float64)
     known = np.isfinite(values)
@@ -98,45 +64,11 @@ def criterion_weights(information: Any) -> np.ndarray:
     return weights / weights.sum()
 
 
-def held_out_agreement(first: ArrayLike, second: ArrayLike) -> float:
-    """Adjusted Rand index of two labelings made by fits that share no evidence."""
-    return float(adjusted_rand_index(first, second))
-
-
-def mean_agreement(
-    partitions: np.ndarray, labels: np.ndarray, weights: np.ndarray, mass: np.ndarray
-) -> float:
-    """Mean adjusted Rand index of labels (n,) to partitions (n, m), each on the objects that it saw
-    (those with labels other than -1); 0 at least.
-
-    ``weights`` (m,) are those of the partitions, ``mass`` (n,) those of the objects.
-    """
-    seen = partitions >= 0
-    indices = [
-        adjusted_rand_index(partitions[own, b], labels[own], sample_weight=mass[own])
-        for b, own in enumerate(seen.T)
-        if own.any()
-    ]
-    return max(0.0, float(np.average(indices, weights=weights[seen.any(axis=0)])))
-
-
-def prediction_strength(own: Any, predicted: Any) -> float:
+def prediction_strength(own: ArrayLike, predicted: ArrayLike) -> float:
     """Least share, over clusters of ``own``, of its pairs that ``predicted`` keeps together.
 
-    Tibshirani and Walther (2005).
-
-    Parameters
-    ----------
-    own : labels of shape (n,)
-        Of held-out objects, by a fit to themselves.
-    predicted : labels of shape (n,)
-        Of the same objects, by a fit to others.
-
-    Examples
-    --------
-    >>> from sfumato.selection.criteria import prediction_strength
-    >>> round(prediction_strength([0, 0, 0, 1, 1], [0, 0, 1, 2, 2]), 3)
-    0.333
+    ``own`` are labels of held-out objects by a fit to themselves, ``predicted`` those by a fit to
+    others. Tibshirani and Walther (2005).
     """
     rows, columns = (np.unique(labels, return_inverse=True)[1] for labels in (own, predicted))
     table = np.zeros((rows.max() + 1, columns.max() + 1))
@@ -144,8 +76,7 @@ def prediction_strength(own: Any, predicted: Any) -> float:
     sizes = table.sum(axis=1)
     pairs = sizes * (sizes - 1)
     kept = (table * (table - 1)).sum(axis=1)
-    shares = kept[pairs > 0] / pairs[pairs > 0]
-    return float(shares.min()) if len(shares) else 1.0
+    return float((kept[pairs > 0] / pairs[pairs > 0]).min(initial=1.0))
 
 
 def dispersion(X: Array, labels: ArrayLike) -> float:
@@ -158,68 +89,31 @@ def dispersion(X: Array, labels: ArrayLike) -> float:
     return float(max(0.0, np.square(X).sum() - (np.square(sums).sum(axis=1) / sizes).sum()))
 
 
-class GapStatistic(NamedTuple):
-    """Gap and its standard error, arrays with an entry for each number of clusters."""
-
-    gap: np.ndarray
-    standard_error: np.ndarray
-
-    def first(self) -> int:
-        """Position of the first gap that is at least the next one less its standard error."""
-        enough = self.gap[:-1] >= (self.gap - self.standard_error)[1:]
-        return int(np.argmax(enough)) if enough.any() else len(self.gap) - 1
-
-
-def gap_statistic(dispersions: Any, references: Any) -> GapStatistic:
-    """Gap statistic of Tibshirani, Walther and Hastie (2001).
-
-    Parameters
-    ----------
-    dispersions : array of shape (m,)
-        Of m numbers of clusters on the evidence.
-    references : array of shape (b, m)
-        The same on b draws without structure.
+def gap_statistic(dispersions: ArrayLike, references: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Gap of each of m numbers of clusters and its standard error (Tibshirani, Walther, Hastie
+    2001), from the dispersions (m,) on the evidence and those (b, m) on b structureless draws.
     """
-    tiny = np.finfo(float).tiny
-    own = np.log(np.maximum(np.asarray(dispersions, dtype=np.float64), tiny))
-    drawn = np.log(np.maximum(np.atleast_2d(np.asarray(references, dtype=np.float64)), tiny))
-    spread = drawn.std(axis=0) * np.sqrt(1 + 1 / len(drawn))
-    return GapStatistic(drawn.mean(axis=0) - own, spread)
+    given = np.asarray(dispersions), np.asarray(references)
+    own, drawn = (np.log(np.maximum(values, np.finfo(float).tiny)) for values in given)
+    return drawn.mean(axis=0) - own, drawn.std(axis=0) * np.sqrt(1 + 1 / len(drawn))
 
 
 def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
     """Length of the interval of thresholds that leaves k clusters of a tree, for every k asked for.
 
-    Parameters
-    ----------
-    heights : array of shape (n - 1,)
-        At which clusters of the linkage tree merge.
-    n_clusters : array of int
-
-    Returns
-    -------
-    lifetimes : array
-        NaN for one cluster, whose interval is unbounded, and for more clusters than objects.
-
-    Examples
-    --------
-    >>> from sfumato.selection.criteria import lifetime
-    >>> lifetime([0.1, 0.15, 0.2, 0.9, 0.95], [2, 3, 4]).round(2)
-    array([0.05, 0.7 , 0.05])
+    ``heights`` (n - 1,) are those at which clusters of the tree merge. NaN for one cluster, whose
+    interval is unbounded, and for more clusters than objects.
     """
     steps = np.concatenate([[0.0], np.sort(np.asarray(heights, dtype=np.float64))])
     sizes = np.asarray(n_clusters, dtype=int)
     inside = (sizes >= 2) & (sizes <= len(steps))
-    k = np.where(inside, sizes, 2 if len(steps) > 1 else 1)
+    k = np.where(inside, sizes, 1)
     upper, lower = steps[np.minimum(len(steps) - k + 1, len(steps) - 1)], steps[len(steps) - k]
     return np.where(inside, upper - lower, np.nan)
 
 
 def longest_lifetime(heights: ArrayLike, max_clusters: int | None = None) -> int:
-    """Number of clusters with the longest lifetime (Fred and Jain 2005).
-
-    One cluster if the longest lifetime is under twice the shortest that is not zero.
-    """
+    """The number of longest lifetime (Fred and Jain 2005); 1 if under twice the shortest."""
     sorted_heights = np.sort(np.asarray(heights, dtype=np.float64))
     gaps = np.diff(sorted_heights)
     positive = gaps[gaps > 1e-12]
@@ -230,11 +124,236 @@ def longest_lifetime(heights: ArrayLike, max_clusters: int | None = None) -> int
     return int(sizes[np.argmax(lifetime(sorted_heights, sizes))])
 
 
-def pac(shares: ArrayLike, low: float = 0.1, high: float = 0.9) -> float:
-    """Proportion of ambiguous clustering, pairs that ``low`` to ``high`` of the clusterings join.
+def pac(shares: np.ndarray) -> float:
+    """Proportion of ambiguous clustering: pairs that 10 to 90 % of the clusterings join.
 
-    Lower is better. It drifts to the largest k, because most pairs are then always apart
-    (Senbabaoglu et al. 2014).
+    It drifts to the largest k, where most pairs are always apart (Senbabaoglu et al. 2014).
     """
-    values = np.asarray(shares, dtype=np.float64)
-    return float(np.mean((values > low) & (values < high)))
+    return float(np.mean((shares > 0.1) & (shares < 0.9)))
+
+
+class Trial(NamedTuple):
+    """What a criterion may use; ``cache`` keeps what candidates share, such as fits."""
+
+    estimator: Any
+    evidence: Evidence
+    n_splits: int
+    seed: int
+    cache: dict[Any, Any]
+
+    def model(self, n_clusters: int, rng: np.random.Generator) -> Any:
+        """An unfitted copy of the estimator with a seed of its own."""
+        return with_clusters(self.estimator, n_clusters, rng)
+
+    def fit(self, n_clusters: int) -> Any:
+        """The estimator with its own seed, fitted on all the evidence; every number once."""
+        # Several criteria use the same fit, and the chosen one is reported without fitting again.
+        if n_clusters not in self.cache:
+            with warnings.catch_warnings(action="ignore"):
+                model = with_clusters(self.estimator, n_clusters, None)
+                self.cache[n_clusters] = self.evidence.fit(model)
+        return self.cache[n_clusters]
+
+    def structure(self, n_clusters: int) -> Structure | None:
+        """What the structure test says of the fit."""
+        model = self.fit(n_clusters)
+        if hasattr(model, "structure_"):
+            return model.structure_
+        if isinstance(self.evidence, Labelings):
+            return None
+        U = getattr(model, "memberships_", None)
+        U = one_hot(labels_of(model, self.evidence.data), n_clusters) if U is None else U
+        kind = "features" if isinstance(self.evidence, Features) else "similarity"
+        return assess(self.evidence.data, U, kind=kind)
+
+    def similarity(self) -> Any:
+        """The similarity that the estimator would use; features without one: nearest neighbours."""
+        if isinstance(self.evidence, Labelings):
+            return coassociation(self.evidence.data)
+        if isinstance(self.evidence, Similarity):
+            return self.evidence.data
+        given = self.estimator.get_params(deep=False).get("similarity")
+        function = given if callable(given) else NAMED.get(str(given), knn)
+        return function(self.evidence.data)
+
+    def features(self, criterion: str) -> Features:
+        """The features with their weights, for criteria that need them."""
+        if not isinstance(self.evidence, Features):
+            kind = type(self.evidence).__name__.lower()
+            raise TypeError(f"criterion={criterion!r} needs features, not {kind}: use 'held-out'")
+        return self.evidence
+
+
+def _structure(trial: Trial, n_clusters: int) -> float:
+    """-log10 of the p value of the structure test, 0 where it does not support all clusters."""
+    if n_clusters < 2:
+        return np.nan
+    found = trial.structure(n_clusters)
+    if found is None:
+        raise ValueError("the structure test does not apply here: use criterion='held-out'")
+    return -float(np.log10(max(found.p_value, 1e-12))) if found.supported else 0.0
+
+
+def _few_objects(trial: Trial, n_clusters: int) -> float:
+    """Scatter within clusters of Ward's tree against uniform clouds, for a few objects."""
+    if "few objects" not in trial.cache:
+        X = trial.features("few-objects")
+        trial.cache["few objects"] = few_scores(X.data, X.weights)
+    scores = trial.cache["few objects"]
+    return float(scores[n_clusters - 1]) if n_clusters <= len(scores) else np.nan
+
+
+def _held_out(trial: Trial, n_clusters: int) -> np.ndarray:
+    """Agreement (adjusted Rand) of fits on disjoint halves of the evidence on objects of both.
+
+    Features: halves of the objects, each labelled by its own fit and predicted by the other one.
+    Similarities: the same, where prediction sees only similarities between the halves, so the two
+    labelings share no pair. Labelings: halves of the partitions.
+    """
+    return _over_splits(trial, n_clusters, adjusted_rand_index)
+
+
+def _prediction_strength(trial: Trial, n_clusters: int) -> np.ndarray:
+    """Least share of pairs in a cluster that fits on other objects keep together."""
+    return _over_splits(trial, n_clusters, prediction_strength)
+
+
+def _over_splits(trial: Trial, n_clusters: int, measure: Callable[..., Any]) -> np.ndarray:
+    """A measure of two labelings of the same objects, by fits on disjoint parts of the evidence."""
+    rng = np.random.default_rng(trial.seed)
+    values: list[float] = []
+    for _ in range(trial.n_splits):
+        models = trial.model(n_clusters, rng), trial.model(n_clusters, rng)
+        values += [measure(own, other) for own, other in trial.evidence.both_labels(models, rng)]
+    return np.array(values)
+
+
+def _information(name: str) -> Callable[[Trial, int], float]:
+    def criterion(trial: Trial, n_clusters: int) -> float:
+        if not hasattr(trial.estimator, name):
+            raise TypeError(
+                f"criterion={name!r} needs an estimator with a method {name}, such as "
+                "GaussianMixture: use 'held-out'"
+            )
+        X = trial.features(name)
+        measure = getattr(trial.fit(n_clusters), name)
+        given = {} if X.weights is None else {"sample_weight": X.weights}
+        return -float(measure(X.data, **given))
+
+    criterion.__name__, criterion.__doc__ = name, f"Minus the {name.upper()} of a mixture."
+    return criterion
+
+
+def _silhouette(trial: Trial, n_clusters: int) -> float:
+    """Fuzzy silhouette of the fit; nothing for a single cluster."""
+    X = trial.features("silhouette")
+    if n_clusters < 2:
+        return np.nan
+    read = memberships_of if hasattr(trial.estimator, "predict_proba") else labels_of
+    clustering = read(trial.fit(n_clusters), X.data)
+    return float(fuzzy_silhouette(X.data, clustering, sample_weight=X.weights))
+
+
+def _eigengap(trial: Trial, n_clusters: int) -> float:
+    """Relative gap below the k-th eigenvalue of the normalised similarity."""
+    n = trial.evidence.n_objects
+    if n_clusters < 2 or n_clusters >= n:
+        return np.nan
+    if len(trial.cache.get("spectrum", ())) <= n_clusters:
+        W = trial.similarity()
+        # Objects without any similarity keep rows of zeros instead of NaN.
+        operator = normalized_operator(W, np.maximum(degrees(W), np.finfo(float).tiny))
+        n_values = max(n_clusters + 1, min(21, n))
+        trial.cache["spectrum"] = leading_eigenvectors(operator, n_values).values
+    return float(eigengap(trial.cache["spectrum"])[n_clusters - 1])
+
+
+def _penalized_eigengap(trial: Trial, n_clusters: int) -> float:
+    """Relative eigengap less what the misfit takes from it, by one spectrum for all candidates."""
+    n = trial.evidence.n_objects
+    if n_clusters < 2 or n_clusters >= n:
+        return np.nan
+    if n_clusters not in trial.cache.get("scores", {}):
+        largest = max(n_clusters, min(20, n - 1))
+        trial.cache["scores"] = number_scores(trial.similarity(), None, largest)
+    return trial.cache["scores"].get(n_clusters, np.nan)
+
+
+def _gap(trial: Trial, n_clusters: int) -> float:
+    """Gap statistic against uniform draws in the box around the principal axes, less its error."""
+    X = trial.features("gap")
+    rng = np.random.default_rng(trial.seed)
+    own = dispersion(X.data, labels_of(trial.fit(n_clusters), X.data))
+    drawn = []
+    for _ in range(trial.n_splits):
+        null = X.structureless(rng)
+        model = null.fit(trial.model(n_clusters, rng))
+        drawn.append([dispersion(null.data, labels_of(model, null.data))])
+    statistic, error = gap_statistic([own], drawn)
+    return float(statistic[0] - error[0])
+
+
+def _lifetime(trial: Trial, n_clusters: int) -> float:
+    """Length of the interval of thresholds over which average linkage has k clusters."""
+    return float(lifetime(_tree(trial.evidence)[:, 2], n_clusters))
+
+
+def _tree(evidence: Evidence) -> np.ndarray:
+    n, data = evidence.n_objects, evidence.data
+    reserve((n, n), np.float64, "the distances for the linkage", "use criterion='held-out'")
+    if isinstance(evidence, Features):
+        return trees.tree(data.toarray() if sp.issparse(data) else data, "average")
+    W: Any = coassociation(data) if isinstance(evidence, Labelings) else data
+    W = np.nan_to_num(W if isinstance(W, np.ndarray) else W.toarray())
+    # Similarities relative to the largest one; 1e-300 only avoids 0 / 0.
+    distances = 1 - (W + W.T) / max(2 * float(W.max()), 1e-300)
+    np.fill_diagonal(distances, 0)
+    return trees.tree(squareform(np.clip(distances, 0, None), checks=False), "average")
+
+
+def _ambiguity(trial: Trial, n_clusters: int) -> float:
+    """Minus the proportion of ambiguous clustering (PAC) over fits to 80 % of the evidence."""
+    if n_clusters < 2:
+        return np.nan
+    n, rng = trial.evidence.n_objects, np.random.default_rng(trial.seed)
+    # A sample of pairs: PAC is a share, whose standard error is then below 0.004.
+    pairs = rng.integers(n, size=(20_000, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    together, seen = np.zeros(len(pairs)), np.zeros(len(pairs))
+    for _ in range(5 * trial.n_splits):
+        labels = _subsample_labels(trial, n_clusters, rng)
+        both = (labels[pairs] >= 0).all(axis=1)
+        seen += both
+        together += both & (labels[pairs[:, 0]] == labels[pairs[:, 1]])
+    # Pairs that no subsample held together say nothing.
+    return -pac(together[seen > 0] / seen[seen > 0])
+
+
+def _subsample_labels(trial: Trial, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
+    """Labels of a fit on 80 % of the objects (-1 for the others), or of the partitions."""
+    evidence = trial.evidence
+    chosen = rng.permutation(evidence.n_parts)[: int(np.ceil(0.8 * evidence.n_parts))]
+    part = evidence.part(chosen)
+    labels = labels_of(part.fit(trial.model(n_clusters, rng)), part.data)
+    if isinstance(evidence, Labelings):
+        return labels
+    everyone = np.full(evidence.n_objects, -1)
+    everyone[chosen] = labels
+    return everyone
+
+
+CRITERIA: dict[str, Callable[[Trial, int], Any]] = {
+    "structure": _structure,
+    "few-objects": _few_objects,
+    "held-out": _held_out,
+    "prediction-strength": _prediction_strength,
+    "penalized-eigengap": _penalized_eigengap,
+    "gap": _gap,
+    "bic": _information("bic"),
+    "aic": _information("aic"),
+    "icl": _information("icl"),
+    "silhouette": _silhouette,
+    "eigengap": _eigengap,
+    "lifetime": _lifetime,
+    "pac": _ambiguity,
+}

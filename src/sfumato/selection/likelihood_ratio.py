@@ -8,16 +8,14 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import clone
 
+from ..array.docs import documented
 from ..array.types import Array, ArrayLike, Estimator, RandomState
 from ..array.validation import as_generator, check_number
 from ..array.warn import warn
 from ._evidence import with_clusters
-from .choose import Progress
-
-__all__ = ["LikelihoodRatio", "bootstrap_likelihood_ratio"]
+from .choose import Jobs
 
 
 class RatioTest(NamedTuple):
@@ -36,6 +34,7 @@ class LikelihoodRatio(NamedTuple):
     tests: tuple[RatioTest, ...]
 
 
+@documented
 def bootstrap_likelihood_ratio(
     estimator: Estimator,
     X: Array,
@@ -49,37 +48,29 @@ def bootstrap_likelihood_ratio(
 ) -> LikelihoodRatio:
     """Number of clusters by testing k against k + 1 until a test does not reject.
 
-    The statistic is twice the gain in log-likelihood. The regularity conditions of its usual
-    chi-squared distribution fail for mixtures, so it is compared with its values on data drawn from
-    the fitted mixture of k clusters (McLachlan [1]_). The p-value is (1 + number of draws at least
-    as large) / (1 + number of draws).
+    The statistic is twice the gain in log-likelihood. Its usual chi-squared distribution does not
+    hold for mixtures, so it is compared with its values on data drawn from the fitted mixture of k
+    clusters [1]_. The p-value is (1 + number of draws at least as large) / (1 + number of draws).
 
     Parameters
     ----------
     estimator : mixture
         With ``n_clusters``, ``score`` (log-likelihood per object) and ``sample``; its shape must be
-        fixed, such as ``GaussianMixture(covariance_type="tied")``. It is cloned, and its other
-        parameters (``n_init``) hold for every fit.
+        fixed, such as ``GaussianMixture(covariance_type="tied")``. It is cloned.
     X : array or data frame of shape (n, p)
         Missing values of an array are missing in the same places of the drawn data.
     max_clusters : int, default=9
         The largest k + 1.
     n_resamples : int, default=99
-        Data sets drawn for each test. The least p-value is 1 / (n_resamples + 1), and a warning
-        says so where that is above ``level``.
+        Data sets drawn for each test. The least p-value is 1 / (n_resamples + 1).
     level : float, default=0.05
         A p-value at most this large rejects k.
-    random_state : None, int, RandomState or Generator
-    n_jobs : int, optional
-        Draws fitted at once, as in joblib. The answer does not depend on it.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after every draw, ``total`` that of all possible tests.
+    %(resamples)s
 
     Returns
     -------
     result : LikelihoodRatio
-        ``n_clusters`` and ``tests``, each with ``n_clusters``, ``statistic``, ``p_value`` and
-        ``draws``.
+        ``n_clusters`` and ``tests`` (``n_clusters``, ``statistic``, ``p_value``, ``draws``).
 
     References
     ----------
@@ -109,7 +100,7 @@ def bootstrap_likelihood_ratio(
             f"least {int(np.ceil(round(1 / level - 1, 6)))}"
         )
     rng = as_generator(random_state)
-    report = Progress(progress, (highest - 1) * n_resamples)
+    jobs = Jobs(n_jobs, progress, (highest - 1) * n_resamples)
     seed = int(rng.integers(2**31))
     null, tests = _fit(estimator, X, 1, seed), []
     for k in range(1, highest):
@@ -120,8 +111,8 @@ def bootstrap_likelihood_ratio(
                 f"{k + 1} clusters were fitted worse than {k} (statistic {statistic:.2f}), a poor "
                 "local maximum: raise the n_init of the estimator"
             )
-        jobs = (delayed(_draw)(estimator, null, X, k, s) for s in rng.spawn(n_resamples))
-        draws = np.array(list(report.each(Parallel(n_jobs=n_jobs, return_as="generator")(jobs))))
+        streams = rng.spawn(n_resamples)
+        draws = np.array(jobs(_draw, [(estimator, null, X, k, stream) for stream in streams]))
         # Fits that end in the same optimum differ by rounding: a tie counts as at least as large.
         reached = draws >= statistic - 1e-9 * abs(statistic)
         p_value = (1.0 + reached.sum()) / (1.0 + n_resamples)
@@ -132,7 +123,7 @@ def bootstrap_likelihood_ratio(
     return LikelihoodRatio(highest, tuple(tests))
 
 
-def _check(estimator: Estimator, X: ArrayLike) -> None:
+def _check(estimator: Estimator, X: Any) -> None:
     for method in ("sample", "score"):
         if not hasattr(estimator, method):
             raise TypeError(
@@ -145,14 +136,12 @@ def _check(estimator: Estimator, X: ArrayLike) -> None:
                 f"{name}='auto' may differ between the mixtures that are compared: name one, "
                 "such as that of a fit to the data"
             )
-    if hasattr(X, "columns") and _has_gaps(X):
-        raise ValueError("X is a data frame with missing values: give an array, or drop those rows")
-
-
-def _has_gaps(frame: Any) -> bool:
-    """Whether a data frame has missing values."""
-    found = frame.isna().to_numpy() if hasattr(frame, "isna") else frame.null_count().to_numpy()
-    return bool(found.any())
+    if hasattr(X, "columns"):
+        missing = X.isna() if hasattr(X, "isna") else X.null_count()
+        if missing.to_numpy().any():
+            raise ValueError(
+                "X is a data frame with missing values: give an array, or drop those rows"
+            )
 
 
 def _fit(estimator: Estimator, X: ArrayLike, n_clusters: int, seed: int) -> Any:

@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
+from ..array.docs import documented
 from ..array.memory import reserve
-from ..array.types import Array, ArrayLike, Estimator, RandomState
+from ..array.types import ArrayLike, Estimator, RandomState
 from ..array.validation import as_generator, check_choice, check_number, check_weights
 from ..array.warn import warn
 from ..memberships import align, cooccurrence
 from ..metrics import Estimate, adjusted_rand_index
 from ._evidence import (
     Evidence,
+    Features,
     as_evidence,
     check_estimator,
     labels_of,
     memberships_of,
+    seeded,
     with_clusters,
 )
-from .choose import Progress
-
-__all__ = [
-    "ParameterUncertainty",
-    "Stability",
-    "Uncertainty",
-    "bootstrap",
-    "parameter_intervals",
-    "stability",
-]
+from .choose import Jobs
 
 
 class Uncertainty(NamedTuple):
-    """Memberships (n, k) of the fit, and ``draws`` (n_resamples, n, k) of resampled fits with their
-    clusters in the same order.
-    """
+    """Memberships (n, k) of the fit, and ``draws`` (n_resamples, n, k), clusters in one order."""
 
     memberships: np.ndarray
     draws: np.ndarray
@@ -56,10 +47,7 @@ class Uncertainty(NamedTuple):
         return Estimate(self.memberships, *_percentiles(self.draws, level))
 
     def cooccurrence(self, pairs: ArrayLike, level: float = 0.95) -> Estimate:
-        """Percentile intervals of u_i'u_j for chosen pairs (m, 2).
-
-        No matching of clusters enters.
-        """
+        """Percentile intervals of u_i'u_j for pairs (m, 2); no matching of clusters enters."""
         values = np.stack([cooccurrence(draw, pairs) for draw in self.draws])
         return Estimate(cooccurrence(self.memberships, pairs), *_percentiles(values, level))
 
@@ -69,6 +57,7 @@ def _percentiles(values: np.ndarray, level: float) -> np.ndarray:
     return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
 
 
+@documented
 def bootstrap(
     estimator: Estimator,
     evidence: ArrayLike,
@@ -83,8 +72,7 @@ def bootstrap(
 
     Objects (features), halves of the objects (similarities) or partitions (labelings) are drawn
     anew, the estimator is fitted to them, and its memberships of **all** objects are put in the
-    order of the fit to all the evidence by optimal assignment, so that the order of clusters in a
-    fit does not matter.
+    order of the fit to all the evidence by optimal assignment.
 
     Parameters
     ----------
@@ -95,11 +83,7 @@ def bootstrap(
     n_resamples : int
     sample_weight : array of shape (n,), optional
         Passed to ``fit``, with features.
-    random_state : None, int, RandomState or Generator
-    n_jobs : int, optional
-        Resamples fitted at once, as in joblib. The answer does not depend on it.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after every resample.
+    %(resamples)s
 
     Returns
     -------
@@ -121,52 +105,28 @@ def bootstrap(
     data = as_evidence(estimator, evidence, sample_weight)
     n_resamples = check_number(n_resamples, "n_resamples", low=2, integer=True)
     rng = as_generator(random_state)
-    model = clone(estimator)
-    if "random_state" in model.get_params(deep=False):
-        model.set_params(random_state=int(rng.integers(2**31)))
-    model = data.fit(model)
+    model = data.fit(seeded(clone(estimator), rng))
     memberships = np.asarray(
         model.memberships_ if hasattr(model, "memberships_") else memberships_of(model, data.data)
     )
-    reserve(
-        (n_resamples, *memberships.shape),
-        memberships.dtype,
-        "the memberships of all resamples",
-        "ask for fewer resamples",
-    )
-    jobs = (
-        delayed(_resampled)(estimator, data, memberships.shape[1], stream)
-        for stream in rng.spawn(n_resamples)
-    )
-    drawn: Iterable[np.ndarray] = Parallel(n_jobs=n_jobs, return_as="generator")(jobs)
-    draws = np.stack(
-        [_in_order(U, memberships) for U in Progress(progress, n_resamples).each(drawn)]
-    )
-    return Uncertainty(memberships, draws, model)
+    shape, what = (n_resamples, *memberships.shape), "the memberships of all resamples"
+    reserve(shape, memberships.dtype, what, "ask for fewer resamples")
+    calls = [(estimator, data, memberships, stream) for stream in rng.spawn(n_resamples)]
+    draws = Jobs(n_jobs, progress, n_resamples)(_resampled, calls)
+    return Uncertainty(memberships, np.stack(draws), model)
 
 
 def _resampled(
-    estimator: Estimator, evidence: Evidence, n_clusters: int, rng: np.random.Generator
+    estimator: Estimator, evidence: Evidence, reference: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    chosen = evidence.resample(rng)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = evidence.part(chosen).fit(with_clusters(estimator, n_clusters, rng))
-        return memberships_of(model, evidence.seen_from(chosen))
-
-
-def _in_order(memberships: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Aligned to the reference and as wide.
-
-    Clusters without a partner add to none, so the rows are shared out again.
-    """
-    aligned = align(memberships, reference)
-    k = reference.shape[1]
-    return (
-        aligned
-        if aligned.shape[1] == k
-        else aligned[:, :k] + aligned[:, k:].sum(axis=1, keepdims=True) / k
-    )
+    """Memberships of all objects by a fit to a resample, clusters in the order of the reference."""
+    chosen, k = evidence.resample(rng), reference.shape[1]
+    with warnings.catch_warnings(action="ignore"):
+        model = evidence.part(chosen).fit(with_clusters(estimator, k, rng))
+        aligned = align(memberships_of(model, evidence.seen_from(chosen)), reference)
+    # Clusters without a partner add to none, so the rows are shared out again.
+    rest = aligned[:, k:].sum(axis=1, keepdims=True)
+    return aligned[:, :k] + rest / k if aligned.shape[1] > k else aligned
 
 
 class Stability(NamedTuple):
@@ -177,7 +137,7 @@ class Stability(NamedTuple):
 
 
 def stability(
-    estimator: Any,
+    estimator: Estimator,
     evidence: ArrayLike,
     n_clusters: int | None = None,
     *,
@@ -188,8 +148,8 @@ def stability(
 ) -> Stability:
     """How far fits to resamples agree with the fit to all: 1 is the same, 0 is chance.
 
-    Resamples are bootstrap draws of the same size, fitted with the same settings, a search over
-    numbers of clusters included; each model labels all objects.
+    Resamples are bootstrap draws, fitted with the same settings, a search over numbers of clusters
+    included; each model labels all objects.
 
     Parameters
     ----------
@@ -200,17 +160,11 @@ def stability(
         similarity half of the objects are, since copies would be too similar.
     n_clusters : int, optional
         Number of clusters in place of that of the estimator.
-    n_resamples : int
-        Number of resamples.
-    max_objects : int
-        Resamples of more objects are of this size.
+    n_resamples, max_objects : int
+        Number of resamples, and their largest size.
     sample_weight : array of shape (n,), optional
         Passed to ``fit``, with features.
     random_state : None, int, RandomState or Generator
-
-    Returns
-    -------
-    stability : Stability
 
     Examples
     --------
@@ -226,12 +180,10 @@ def stability(
     rng = as_generator(random_state)
     data = as_evidence(estimator, evidence, sample_weight)
     if n_clusters is not None:
-        most = data.n_objects
-        k = check_number(n_clusters, "n_clusters", low=1, high=most, integer=True)
-        estimator = with_clusters(estimator, k, None)
+        check_number(n_clusters, "n_clusters", low=1, high=data.n_objects, integer=True)
+        estimator = with_clusters(estimator, n_clusters, None)
     values = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         known = len(getattr(estimator, "labels_", ())) == data.n_objects
         reference = estimator if known else data.fit(clone(estimator))
         labels = labels_of(reference, data.data)
@@ -266,13 +218,13 @@ class ParameterUncertainty(NamedTuple):
                 f"n_resamples={m} draws are too few for the ends of {level:.0%} intervals, which "
                 f"may miss even the value of the fit: draw at least {least}"
             )
-        ends = [(1 - level) / 2, (1 + level) / 2]
         return {
-            name: Estimate(value, *np.quantile(self.draws[name], ends, axis=0))
+            name: Estimate(value, *_percentiles(self.draws[name], level))
             for name, value in self.values.items()
         }
 
 
+@documented
 def parameter_intervals(
     estimator: Estimator,
     X: ArrayLike,
@@ -287,8 +239,7 @@ def parameter_intervals(
     """Standard errors and intervals of the parameters of a mixture, by the bootstrap.
 
     The mixture is fitted to every resample; its clusters are matched to those of the fit to all
-    objects by the overlap of the memberships of all objects, so that the order of clusters in a fit
-    does not matter.
+    objects by the overlap of memberships.
 
     Parameters
     ----------
@@ -302,18 +253,14 @@ def parameter_intervals(
         exponential weight instead (weighted likelihood bootstrap [1]_): no object is ever absent,
         so small clusters do not vanish.
     sample_weight : array of shape (n,), optional
-    random_state : None, int, RandomState or Generator
-    n_jobs : int, optional
-        Resamples fitted at once, as in joblib. The answer does not depend on it.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after every resample.
+    %(resamples)s
 
     Returns
     -------
     uncertainty : ParameterUncertainty
-        ``values``, ``standard_errors`` and ``intervals(level)``, dicts by the names of the
-        parameters (``"weights"``, ``"means"``, ``"covariances"``, ...; for columns of a
-        ``MixedMixture`` ``"age mean"``), ``draws``, and the fitted ``estimator``.
+        ``values``, ``draws``, ``standard_errors`` and ``intervals(level)``, dicts by the names of
+        the parameters (``"means"``; for a column of a ``MixedMixture`` ``"age mean"``), and the
+        fitted ``estimator``.
 
     References
     ----------
@@ -339,20 +286,15 @@ def parameter_intervals(
     X = np.asarray(X) if isinstance(X, (list, tuple)) else X
     n_resamples = check_number(n_resamples, "n_resamples", low=2, integer=True)
     check_choice(method, "method", ("nonparametric", "weighted"))
-    weights = check_weights(sample_weight, X)
+    data = Features(X, check_weights(sample_weight, X))
     rng = as_generator(random_state)
-    model = _fit(with_clusters(estimator, estimator.n_clusters, rng), X, weights)
+    model = data.fit(with_clusters(estimator, estimator.n_clusters, rng))
     fixed = _fixed(estimator, model)
     reference, values = memberships_of(model, X), parameters_of(model)
     if not values:
         raise TypeError(f"{type(estimator).__name__} publishes no parameters: give a mixture")
-    jobs = (
-        delayed(_refitted)(fixed, X, weights, method, reference, stream)
-        for stream in rng.spawn(n_resamples)
-    )
-    found = list(
-        Progress(progress, n_resamples).each(Parallel(n_jobs=n_jobs, return_as="generator")(jobs))
-    )
+    calls = [(fixed, data, method, reference, stream) for stream in rng.spawn(n_resamples)]
+    found = Jobs(n_jobs, progress, n_resamples)(_refitted, calls)
     # A category that a resample does not hold has probability zero there.
     draws = {
         name: np.stack([draw.get(name, np.zeros_like(value)) for draw in found])
@@ -377,48 +319,38 @@ def parameters_of(model: Estimator) -> dict[str, np.ndarray]:
 
 def _fixed(estimator: Estimator, model: Estimator) -> Any:
     """The estimator with what the fit to all objects has chosen."""
-    fixed = with_clusters(estimator, int(model.n_clusters_), np.random.default_rng(0))
+    noise = getattr(model, "noise", None) is not None  # a column of the memberships
+    fixed = with_clusters(estimator, int(model.n_clusters_) - noise, np.random.default_rng(0))
     chosen = {
         name: getattr(model, f"{name}_")
         for name in ("covariance_type", "n_factors", "columns")
         if name in fixed.get_params(deep=False) and hasattr(model, f"{name}_")
     }
-    if getattr(model, "noise", None) is not None:  # the noise is a column of the memberships
-        chosen["n_clusters"] = int(model.n_clusters_) - 1
     return fixed.set_params(**chosen)
-
-
-def _fit(model: Estimator, X: ArrayLike, weights: np.ndarray | None) -> Any:
-    return model.fit(X) if weights is None else model.fit(X, sample_weight=weights)
 
 
 def _refitted(
     estimator: Estimator,
-    X: Array,
-    weights: np.ndarray | None,
+    data: Features,
     method: str,
     reference: np.ndarray,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    n = X.shape[0]
+    """Parameters of a fit to a resample, with clusters in the order of the reference."""
+    X, weights, n = data.data, data.weights, data.n_objects
     model = with_clusters(estimator, estimator.n_clusters, rng)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         if method == "weighted":
             drawn = rng.exponential(size=n)
             drawn *= 1.0 if weights is None else weights
             total = n if weights is None else weights.sum()
             model.fit(X, sample_weight=drawn * (total / drawn.sum()))
         else:
-            chosen = np.sort(rng.integers(n, size=n))
+            chosen = data.resample(rng)
             part = X.iloc[chosen] if hasattr(X, "iloc") else X[chosen]
-            _fit(model, part, None if weights is None else weights[chosen])
-        return _matched(model, reference, memberships_of(model, X))
-
-
-def _matched(model: Estimator, reference: np.ndarray, found: np.ndarray) -> dict[str, np.ndarray]:
-    """Parameters with clusters in the order of the reference; a noise column keeps its place."""
-    k = reference.shape[1] - (getattr(model, "noise", None) is not None)
+            Features(part, None if weights is None else weights[chosen]).fit(model)
+        found = memberships_of(model, X)
+    k = reference.shape[1] - (getattr(model, "noise", None) is not None)  # noise keeps its place
     order = linear_sum_assignment(reference[:, :k].T @ found[:, :k], maximize=True)[1]
     shared = getattr(model, "covariance_type_", "") in ("tied", "EEE")
     values = {}

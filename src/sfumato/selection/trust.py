@@ -21,35 +21,22 @@ from sklearn.base import clone
 from ..array.arrays import to_numpy
 from ..array.types import ArrayLike, Estimator, RandomState
 from ..array.validation import check_number
-from ..datasets import make_gaussians
-from ..engine.structure import CONFIDENT
+from ..datasets import Simulated, make_gaussians
+from ..engine.structure import CONFIDENT, Structure
 from ..memberships import align, check_memberships, cooccurrence, harden
 from ..metrics import brier_score, calibration_curve
 from ..numerics.simplex import softmax
 from ._evidence import TUNING
 
-__all__ = [
-    "Reliability",
-    "Verdict",
-    "calibration_report",
-    "fit_temperature",
-    "temper",
-    "verdict",
-]
-
 
 def temper(memberships: ArrayLike, temperature: float) -> np.ndarray:
-    """Memberships made less certain (temperature above 1) or more certain (below 1).
+    """Memberships (n, k) made less certain (temperature above 1) or more certain (below 1).
 
     Parameters
     ----------
     memberships : array of shape (n, k)
     temperature : float
         Positive; 1 changes nothing. Memberships of exactly 0 stay 0.
-
-    Returns
-    -------
-    memberships : array of shape (n, k)
 
     Examples
     --------
@@ -66,13 +53,15 @@ def temper(memberships: ArrayLike, temperature: float) -> np.ndarray:
 
 def fit_temperature(
     memberships: ArrayLike,
-    reference: Any = None,
+    reference: ArrayLike | None = None,
     *,
-    pairs: Any = None,
-    together: Any = None,
+    pairs: ArrayLike | None = None,
+    together: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The temperature at which co-occurrences have the least Brier score against the truth.
+    """The temperature, 1/50 to 50, at which co-occurrences have the least Brier score.
+
+    Above 1 the memberships were too confident.
 
     Parameters
     ----------
@@ -81,15 +70,9 @@ def fit_temperature(
     reference : labels of shape (n,) or memberships of shape (n, k'), optional
         What is known about the objects. Their names need not match the clusters.
     pairs, together : integer array of shape (m, 2) and array of shape (m,), optional
-        In place of ``reference``: pairs of objects, and whether they belong together (0 or 1, or a
-        chance).
+        In place of ``reference``: pairs, and the chance (or 0 or 1) that they belong together.
     sample_weight : array of shape (n,), optional
         With ``reference``: a pair counts as often as the product of its two weights.
-
-    Returns
-    -------
-    temperature : float
-        Between 1/50 and 50. Above 1 the memberships were too confident.
 
     Examples
     --------
@@ -104,10 +87,10 @@ def fit_temperature(
     if (reference is None) == (pairs is None) or (pairs is None) != (together is None):
         raise ValueError("give either reference, or pairs with together")
     truth = None if together is None else np.asarray(together, dtype=np.float64)
-    if truth is not None and truth.shape != (len(pairs),):
+    n_pairs = len(np.asarray(pairs)) if truth is not None else 0
+    if truth is not None and truth.shape != (n_pairs,):
         raise ValueError(
-            f"together must hold one value for each of the {len(pairs)} pairs, got shape "
-            f"{truth.shape}"
+            f"together must hold one value for each of the {n_pairs} pairs, got shape {truth.shape}"
         )
 
     def loss(log_temperature: float) -> float:
@@ -120,17 +103,15 @@ def fit_temperature(
     grid = np.linspace(-np.log(50), np.log(50), 27)
     best = int(np.argmin([loss(value) for value in grid]))
     bracket = (grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)])
-    return float(
-        np.exp(minimize_scalar(loss, bounds=bracket, method="bounded", options={"xatol": 1e-4}).x)
-    )
+    found = minimize_scalar(loss, bounds=bracket, method="bounded", options={"xatol": 1e-4})
+    return float(np.exp(found.x))
 
 
 class Reliability(NamedTuple):
     """A row of a calibration report, means over draws.
 
-    ``confidence`` is the mean largest membership and should equal ``accuracy``; ``distance`` is the
-    root mean square distance to the true posterior, ``calibration_error`` that of the
-    co-occurrences, ``temperature`` the best one.
+    ``confidence`` is the mean largest membership and should equal ``accuracy``; ``distance`` is
+    that to the true posterior, ``calibration_error`` that of the co-occurrences.
     """
 
     model: str
@@ -155,9 +136,8 @@ def calibration_report(
     n_draws: int = 3,
     random_state: RandomState = 0,
 ) -> list[Reliability]:
-    """Calibration of the memberships of models.
-
-    On overlapping Gaussians, where the true posterior is known.
+    """Calibration of models on overlapping Gaussians, where the true posterior is known: a row for
+    each model and separation.
 
     Parameters
     ----------
@@ -168,11 +148,6 @@ def calibration_report(
     n_objects, n_draws : int
         Size and number of the data sets for each separation.
     random_state : None, int or Generator
-
-    Returns
-    -------
-    report : list of Reliability
-        One row for each model and separation.
 
     Examples
     --------
@@ -199,12 +174,11 @@ def calibration_report(
     return rows
 
 
-def _reliability(estimator: Estimator, draw: Any) -> tuple[float, ...]:
+def _reliability(estimator: Estimator, draw: Simulated) -> tuple[float, ...]:
     model = clone(estimator).set_params(n_clusters=draw.memberships.shape[1])
     if "random_state" in model.get_params(deep=False):
         model.set_params(random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         U = align(np.asarray(model.fit(draw.evidence).memberships_), draw.memberships)
     return (
         float(np.mean(harden(U) == draw.labels)),
@@ -225,7 +199,7 @@ class Verdict(NamedTuple):
 def verdict(
     clustering: Any,
     *,
-    structure: Any = None,
+    structure: Structure | None = None,
     stability: float | None = None,
     automatic: bool = False,
     noise: bool = False,
@@ -239,14 +213,9 @@ def verdict(
         Result of the structure test; ``structure_`` of a fitted clusterer if not given.
     stability : float, optional
         Agreement of fits to resamples, such as ``stability(model, X).agreement``.
-    automatic : bool
-        Whether the number of clusters was chosen from the data; known of a fitted clusterer.
-    noise : bool
-        Whether the last column is noise, not a cluster; known of a fitted clusterer.
-
-    Returns
-    -------
-    verdict : Verdict
+    automatic, noise : bool
+        Whether the number of clusters was chosen from the data, and whether the last column is
+        noise, not a cluster; known of a fitted clusterer.
 
     Examples
     --------
@@ -267,61 +236,52 @@ def verdict(
     if k == 1:
         why = "no division into several is supported by the data" if automatic else "as asked for"
         return Verdict("note", f"One cluster: {why}.")
-    steady = None if stability is None else stability >= TUNING.strong
+    steady = stability is not None and stability >= TUNING.strong
     agree = "" if stability is None else f"fits to resamples agree to {stability:.2f}"
     if structure is None:
-        return _untested(k, steady, agree)
+        if not agree:
+            return Verdict("note", f"Untested: whether the {k} clusters are separate is not known.")
+        if steady:
+            return Verdict("good", f"Stable clusters: {agree}.")
+        return Verdict("caution", f"Unstable clusters: {agree} only (1 is the same, 0 is chance).")
     if structure.supported:
-        return _separate(k, structure.split, steady, agree)
-    return _not_separate(U, k, int(structure.n_apart), steady, agree, automatic)
+        return _separate(k, structure.split, agree, unsteady=bool(agree) and not steady)
+    vague = float(np.asarray(U).max(axis=1).mean()) < CONFIDENT
+    return _not_separate(k, int(structure.n_apart), agree, steady, vague, automatic)
 
 
-def _untested(k: int, steady: bool | None, agree: str) -> Verdict:
-    if steady is None:
-        return Verdict("note", f"Untested: whether the {k} clusters are separate is not known.")
-    if steady:
-        return Verdict("good", f"Stable clusters: {agree}.")
-    return Verdict("caution", f"Unstable clusters: {agree} only (1 is the same, 0 is chance).")
-
-
-def _separate(k: int, split: int | None, steady: bool | None, agree: str) -> Verdict:
-    if steady is False:
+def _separate(k: int, split: int | None, agree: str, *, unsteady: bool) -> Verdict:
+    if unsteady:
         return Verdict(
             "caution",
             f"Separate clusters whose borders move: the data separate all {k}, but {agree} only. "
             "Look at the uncertain objects before acting on their labels.",
         )
     more = f", and {agree}" if agree else ""
-    if split is not None:
-        return Verdict(
-            "note",
-            f"Too few clusters: the data separate all {k}{more}, but cluster {split} falls into "
-            "pieces with an empty region between them. Try more clusters.",
-        )
-    return Verdict("good", f"Clear clusters: the data separate all {k}{more}.")
+    if split is None:
+        return Verdict("good", f"Clear clusters: the data separate all {k}{more}.")
+    return Verdict(
+        "note",
+        f"Too few clusters: the data separate all {k}{more}, but cluster {split} falls into "
+        "pieces with an empty region between them. Try more clusters.",
+    )
 
 
 def _not_separate(
-    U: ArrayLike, k: int, apart: int, steady: bool | None, agree: str, automatic: bool
+    k: int, apart: int, agree: str, steady: bool, vague: bool, automatic: bool
 ) -> Verdict:
-    gaps = (
-        "no gap lies between the clusters"
-        if apart == 1
-        else f"the data separate {apart} groups, fewer than the {k} clusters"
-    )
+    gaps = "no gap lies between the clusters"
+    if apart > 1:
+        gaps = f"the data separate {apart} groups, fewer than the {k} clusters"
     advice = f" Try {apart} clusters." if 1 < apart < k and not automatic else ""
     if steady:
-        return Verdict(
-            "note",
-            f"Clusters that shade into each other: {gaps}, but {agree}. Read them as a steady "
-            f"division of a continuum, not as separate groups.{advice}",
-        )
-    if float(np.asarray(U).max(axis=1).mean()) < CONFIDENT:
+        text = f"Clusters that shade into each other: {gaps}, but {agree}. Read them as a steady "
+        return Verdict("note", f"{text}division of a continuum, not as separate groups.{advice}")
+    if vague:
         return Verdict("note", f"Vague memberships, and rightly so: {gaps}.{advice}")
     more = f", and {agree} only" if agree else ""
-    return Verdict(
-        "caution",
-        f"No clusters to rely on: {gaps}{more}. The memberships cut a continuum, or noise.{advice}"
-        if apart == 1
-        else f"Too many clusters: {gaps}{more}. Some are parts of one group.{advice}",
-    )
+    if apart > 1:
+        text = f"Too many clusters: {gaps}{more}. Some are parts of one group.{advice}"
+    else:
+        text = f"No clusters to rely on: {gaps}{more}. The memberships cut a continuum, or noise."
+    return Verdict("caution", text)

@@ -23,7 +23,6 @@ from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
 from ...selection import criteria
 from ...selection.choose import Choice, reported
-from ...selection.own import of_consensus
 from .cluster_kernel import ByKernel
 from .matrix import ByLinkage
 from .reading import Settings
@@ -68,7 +67,8 @@ def table_of(model: Estimator) -> Choice:
     """The candidates of a consensus fitted with ``n_clusters="auto"``, as ``choose_n_clusters``
     gives them, without the estimator.
     """
-    return reported(of_consensus(model))._replace(estimator=None)
+    scores = zip(map(int, model.candidates_), map(float, model.scores_), strict=True)
+    return reported(model, model.selection_criterion_, dict(scores))
 
 
 def _choose(
